@@ -25,7 +25,7 @@ from threading import Condition, Thread
 from time import monotonic, perf_counter_ns, process_time, time
 from typing import TypeVar, TypeVarTuple
 
-from coordinator.calls import Now
+from protocol.now import Now
 
 Args = TypeVarTuple("Args")
 Item = TypeVar("Item")

@@ -13,16 +13,6 @@ from typing import Any, NamedTuple
 Ticket = Any
 
 
-class Now(NamedTuple):
-    """One reading of both clocks, in milliseconds.
-
-    ``mono_ms`` never goes back and drives whatever waits; ``wall_ms`` is what records keep.
-    """
-
-    mono_ms: int
-    wall_ms: int
-
-
 @dataclass(slots=True)
 class JoinGroup:
     """JoinGroup v0 to v9. ``rebalance_timeout_ms`` equals the session timeout for v0 (KIP-62)."""
@@ -125,6 +115,40 @@ class OffsetFetch:
     ticket: Ticket
     group_id: str
     topics: Sequence[tuple[str, Sequence[int]]] | None
+
+
+@dataclass(slots=True)
+class TxnOffsetCommit:
+    """TxnOffsetCommit v0 to v5, behind its check by the transaction coordinator. -> CommitReply
+
+    ``generation_id`` below 0, no member and no instance: the client names no membership (below v3
+    none can). ``topics`` holds only topics and partitions that exist.
+    """
+
+    ticket: Ticket
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    generation_id: int
+    member_id: str
+    group_instance_id: str | None
+    topics: Sequence[TopicOffsets]
+    client_id: str = ""
+    client_host: str = ""
+
+
+@dataclass(slots=True)
+class EndOffsets:
+    """A marker for this partition of the offsets topic, which its log has checked. -> int
+
+    It is written whether or not the producer has pending offsets here, in any state of any group.
+    """
+
+    ticket: Ticket
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from coordinator.calls import Now, OffsetCommit, OffsetFetch, TopicOffsets
+from coordinator.calls import OffsetCommit, OffsetFetch, TopicOffsets
 from coordinator.events import CommitRejected, MovedOffset, OffsetsMovedBack
 from coordinator.group import Group
 from coordinator.identity import check_member
@@ -26,6 +26,7 @@ from protocol.errors import (
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
+from protocol.now import Now
 
 _MAX_TIMESTAMP_MS = 2**63 - 1
 _EXAMPLES = 8

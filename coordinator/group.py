@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from coordinator.calls import Now
 from coordinator.deadlines import NEVER, Timer
 from coordinator.member import Member
 from coordinator.states import LEGAL_PREVIOUS, State
 from offsets.runs import GroupMember, GroupRun, GroupValue
 from protocol.consumer_protocol import CONSUMER, subscribed_topics
 from protocol.errors import ProtocolError
+from protocol.now import Now
 
 _MAX_GENERATION = 2**31 - 1
 

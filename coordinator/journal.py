@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from coordinator.calls import Now
 from coordinator.events import (
     Event,
     LoadedGeneration,
@@ -28,6 +27,7 @@ from coordinator.journal_folds import FOLDS
 from coordinator.restored import restore, with_generations
 from coordinator.returns import Returning
 from coordinator.unsaved import Unsaved
+from protocol.now import Now
 
 REBALANCES_KEPT = 64
 BYTES_KEPT = 64 << 20

@@ -13,7 +13,6 @@ from enum import StrEnum
 from sys import getsizeof
 from typing import NamedTuple
 
-from coordinator.calls import Now
 from coordinator.events import (
     AssignedMember,
     Cause,
@@ -24,6 +23,7 @@ from coordinator.events import (
     cut,
 )
 from coordinator.returns import Returning, SameClient
+from protocol.now import Now
 
 _ID_CHARACTERS = 512
 _SENTENCE_CHARACTERS = 2048

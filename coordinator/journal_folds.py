@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from coordinator.calls import Now
 from coordinator.events import (
     Assigned,
     Cause,
@@ -39,6 +38,7 @@ from coordinator.journal_entries import (
     kept_sentence,
 )
 from coordinator.states import State
+from protocol.now import Now
 
 FLAPPING_CHANGES = 3
 FLAPPING_WITHIN_MS = 600_000

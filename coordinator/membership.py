@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from coordinator.calls import Heartbeat, LeaveGroup, Leaver, Now, SyncGroup
+from coordinator.calls import Heartbeat, LeaveGroup, Leaver, SyncGroup
 from coordinator.events import Assigned, AssignedMember, Cause, some_of, with_reason
 from coordinator.group import Group
 from coordinator.identity import check_member
@@ -22,6 +22,7 @@ from protocol.errors import (
     UNKNOWN_MEMBER_ID,
     UNKNOWN_SERVER_ERROR,
 )
+from protocol.now import Now
 
 # ------------------------------------------------------------------------------------- SyncGroup
 

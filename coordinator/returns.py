@@ -14,8 +14,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from coordinator.calls import Now
 from coordinator.events import seconds
+from protocol.now import Now
 
 RETURNS_WITHIN_MS = 60_000
 """From the last of the old id to the first of the new one."""

@@ -22,7 +22,6 @@ from coordinator.calls import (
     JoinGroup,
     LeaveGroup,
     ListGroups,
-    Now,
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
@@ -58,6 +57,7 @@ from coordinator.views import ShardView, describe, list_groups
 from offsets.columns import TopicColumns
 from offsets.runs import GroupRun, GroupValue, Run
 from protocol.errors import INVALID_GROUP_ID
+from protocol.now import Now
 
 GENERATIONS_KEPT = 8
 """Of each group, while its partition is loaded: the journal begins with them."""

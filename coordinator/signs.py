@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from coordinator.calls import Now
 from coordinator.deadlines import NEVER
 from coordinator.events import seconds
 from coordinator.read_only import GroupView, MemberView
 from coordinator.states import State
+from protocol.now import Now
 
 _LATELY_MS = 15_000
 _REBALANCING = (State.PREPARING_REBALANCE, State.AWAITING_SYNC)

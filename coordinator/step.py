@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 
-from coordinator.calls import Now, Ticket
+from coordinator.calls import Ticket
 from coordinator.config import GroupConfig
 from coordinator.deadlines import Deadlines
 from coordinator.events import Cause, Event, MemberLeft, Transition
@@ -23,6 +23,7 @@ from offsets.record_codec import run_bytes_at_most, run_records
 from offsets.record_errors import UnwritableRun
 from offsets.runs import Run
 from protocol.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
+from protocol.now import Now
 
 _BATCH_HEADER_BYTES = 61
 

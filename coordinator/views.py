@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from coordinator.calls import DescribeGroup, ListGroups, Now, Ticket
+from coordinator.calls import DescribeGroup, ListGroups, Ticket
 from coordinator.expiring import ExpiringOffset, expiring
 from coordinator.group import Group
 from coordinator.outcome import (
@@ -20,6 +20,7 @@ from coordinator.states import State, state_filter
 from coordinator.step import ShardState
 from offsets.runs import GroupValue
 from protocol.errors import NONE
+from protocol.now import Now
 
 CLASSIC = "classic"
 """The type of every group here, as ListGroups v5 names it."""

@@ -82,4 +82,34 @@ class GroupRun:
         return 1
 
 
+@dataclass(slots=True)
+class TransactionalRun:
+    """What one TxnOffsetCommit writes: a batch of its own, with its producer (KIP-98).
+
+    Its offsets are pending until the producer's marker comes. They are written as `OffsetRun` is.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    runs: Sequence[OffsetRun]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.runs))
+
+
+@dataclass(slots=True)
+class MarkerRun:
+    """The end of a producer's transaction in this partition: a control batch, one offset."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+
+    def __len__(self) -> int:
+        return 1
+
+
 Run = OffsetRun | OffsetTombstones | GroupRun
+OwnBatch = TransactionalRun | MarkerRun
+"""Runs that stand in a batch of their own, which says whose they are."""

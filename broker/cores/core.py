@@ -14,9 +14,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from broker.cores.pass_over import PassOver
 from broker.topics.ticket import Ticket
-from coordinator.calls import Now
 from offsets.snapshot_image import Image, ImageHead, ImageWriter
 from protocol.buffer import Buffer
+from protocol.now import Now
 from protocol.records.batch import BatchHeader
 
 Reply = Any

@@ -13,13 +13,13 @@ from broker.metrics.lag import BLOCK, Lags
 from broker.metrics.progress import Arrivals, Columns, Look, Mark, Progress, unread_since
 from broker.metrics.record_times import Key
 from broker.topics.partition import Partition
-from coordinator.calls import Now
 from coordinator.events import Cause
 from coordinator.group_journal import GroupJournal
 from coordinator.journal import Journal
 from coordinator.read_only import GroupView, MemberView
 from coordinator.signs import is_heard, silent_ms
 from coordinator.states import State
+from protocol.now import Now
 from verdicts.facts import AwaitedFacts, GroupFacts, MemberFacts, PartitionFacts, ReturnFacts
 
 LOSSES = frozenset(

@@ -15,8 +15,8 @@ from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
 from broker.topics.logs import TopicLogs
 from broker.topics.partition import Partition
-from coordinator.calls import Now
 from coordinator.read_only import GroupView, MemberView
+from protocol.now import Now
 
 PARTS = [f".{each:03d}" for each in range(1000)]
 """Thousandths as they are written behind whole seconds: a float takes twice as long to write."""

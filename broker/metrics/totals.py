@@ -10,7 +10,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from broker.loop.histogram import Histogram, Writes
-from coordinator.calls import Now
 from coordinator.events import (
     CommitRejected,
     Event,
@@ -20,6 +19,7 @@ from coordinator.events import (
     Transition,
 )
 from coordinator.states import State
+from protocol.now import Now
 
 REBALANCING = State.PREPARING_REBALANCE.value
 SYNCING = State.AWAITING_SYNC.value

@@ -14,7 +14,6 @@ from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import PartitionLag
 from broker.metrics.sources import Sources
 from broker.web.verdict_views import findings_of, never_committed, verdict_of
-from coordinator.calls import Now
 from coordinator.events import AssignedMember
 from coordinator.group_journal import GroupJournal
 from coordinator.journal import Restored
@@ -25,6 +24,7 @@ from coordinator.signs import awaited, silent_ms
 from offsets.cache import CachedOffset
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
 from protocol.errors import NAMES, ProtocolError
+from protocol.now import Now
 from verdicts.judge import Judgement
 from verdicts.names import Verdict
 

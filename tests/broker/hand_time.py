@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.time import Time
-from coordinator.calls import Now
+from protocol.now import Now
 
 
 class HandTime(Time):

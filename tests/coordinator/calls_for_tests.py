@@ -10,7 +10,6 @@ from coordinator.calls import (
     JoinGroup,
     LeaveGroup,
     Leaver,
-    Now,
     OffsetCommit,
     SyncGroup,
     TopicOffsets,
@@ -20,6 +19,7 @@ from coordinator.outcome import Outcome, Reply
 from coordinator.shard import GroupShard
 from offsets.runs import Run
 from protocol.consumer_protocol import encode_subscription
+from protocol.now import Now
 
 SUBSCRIPTION = encode_subscription(["t"])
 

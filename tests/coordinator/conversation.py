@@ -19,7 +19,6 @@ from coordinator.calls import (
     LeaveGroup,
     Leaver,
     ListGroups,
-    Now,
     OffsetCommit,
     OffsetDelete,
     OffsetFetch,
@@ -33,6 +32,7 @@ from coordinator.shard import GroupShard
 from coordinator.sweeps import EVERY_LOG_OFFSET
 from offsets.runs import Run
 from protocol.consumer_protocol import encode_subscription
+from protocol.now import Now
 from tests.coordinator.invariants import check_against_log, check_shard, reloaded
 from tests.coordinator.render import group_line, render_outcome
 

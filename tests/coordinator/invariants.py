@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from coordinator.calls import Now
 from coordinator.config import GroupConfig
 from coordinator.deadlines import NEVER
 from coordinator.group import Group
 from coordinator.shard import GroupShard
 from coordinator.states import State
 from offsets.runs import Run
+from protocol.now import Now
 
 
 def check_shard(shard: GroupShard) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 import coordinator.states
-from coordinator.calls import Now
 from coordinator.group import Group, vote
 from coordinator.member import Member
 from coordinator.states import LEGAL_PREVIOUS, State, state_filter
 from offsets.runs import GroupMember, GroupValue
+from protocol.now import Now
 
 VOTES = [
     # what each member offers, first choice first                what is chosen, and why

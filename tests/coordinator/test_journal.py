@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from coordinator.calls import LeaveGroup, Leaver, Now, TopicOffsets
+from coordinator.calls import LeaveGroup, Leaver, TopicOffsets
 from coordinator.events import (
     Assigned,
     AssignedMember,
@@ -32,6 +32,7 @@ from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard
 from offsets.runs import GroupMember, GroupRun, GroupValue
 from protocol.consumer_protocol import encode_subscription
+from protocol.now import Now
 from tests.coordinator.calls_for_tests import Driver, commit, heartbeat, join, leave, sync
 
 

@@ -15,7 +15,6 @@ from coordinator.calls import (
     JoinGroup,
     LeaveGroup,
     Leaver,
-    Now,
     OffsetCommit,
     OffsetDelete,
     SyncGroup,
@@ -29,6 +28,7 @@ from coordinator.states import State
 from coordinator.sweeps import EVERY_LOG_OFFSET
 from offsets.runs import Run
 from protocol.consumer_protocol import encode_subscription
+from protocol.now import Now
 from tests.coordinator.invariants import check_against_log, check_shard
 from tests.simulation.test_planted_faults import (
     Plant,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from coordinator.calls import Now
 from coordinator.events import Cause, LoadedGeneration, OffsetsMovedBack, ShardLoaded, Transition
 from coordinator.group_journal import GroupJournal
 from coordinator.journal import Journal
 from coordinator.journal_entries import Entry, Note, Rebalance, Source
 from coordinator.journal_lines import entry_of, line_of
 from coordinator.unsaved import UNSAVED_MAX, Unsaved
+from protocol.now import Now
 from tests.coordinator.calls_for_tests import commit, heartbeat, join, leave
 from tests.coordinator.test_journal import Told, flap, flapper, offsets, reloaded
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from coordinator.calls import Now
 from coordinator.returns import CLIENTS_KEPT, RETURNS_WITHIN_MS, TIMES_KEPT, Returns, SameClient
 from coordinator.signs import Sign, awaited
+from protocol.now import Now
 from tests.coordinator.calls_for_tests import Driver, heartbeat, join, sync
 from tests.coordinator.test_journal import Told
 

@@ -13,7 +13,6 @@ from coordinator.calls import (
     DescribeGroup,
     Heartbeat,
     ListGroups,
-    Now,
     OffsetDelete,
     OffsetFetch,
     SyncGroup,
@@ -27,6 +26,7 @@ from coordinator.states import State
 from offsets.record_codec import run_records
 from offsets.runs import OffsetRun, OffsetTombstones
 from protocol.errors import MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID
+from protocol.now import Now
 from tests.coordinator.calls_for_tests import Driver, commit, heartbeat, join, leave, sync
 from tests.coordinator.invariants import check_shard
 

@@ -21,6 +21,7 @@ ONE_PLACE = {
     "client": "client/chance.py",
     "offsets": None,
     "coordinator": None,
+    "transactions": None,
     "log": "log/cleaner_process.py",  # its `main` is the first of a process: nobody is above it
     "broker": "broker/time.py",
     "cli": "cli/clock.py",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from random import Random
 
-from coordinator.calls import Call, JoinGroup, Now
+from coordinator.calls import Call, JoinGroup
 from coordinator.config import GroupConfig
 from coordinator.outcome import Outcome, Reply
 from coordinator.refusal import refusal
@@ -23,6 +23,7 @@ from coordinator.sweeps import EVERY_LOG_OFFSET
 from offsets.record_codec import run_records
 from offsets.runs import Run
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+from protocol.now import Now
 from protocol.records.batch import assemble_batch
 from tests.simulation.checkers import Checkers
 from tests.simulation.clients import GROUPS, TOPICS, Admin, Member

@@ -7,13 +7,13 @@ read all groups of its partition would be refused at every start.
 from __future__ import annotations
 
 from broker.cores.groups.records import GroupReader, runs_of_batch
-from coordinator.calls import Now
 from coordinator.config import GroupConfig
 from coordinator.shard import GroupShard
 from offsets.record_errors import CorruptRecord
 from offsets.runs import GroupRun, Run
 from protocol.buffer import Buffer
 from protocol.errors import INVALID_RECORD
+from protocol.now import Now
 from protocol.records.corrupt import CorruptRecords, RecordError
 from protocol.records.stored import iter_stored
 

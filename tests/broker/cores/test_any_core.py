@@ -17,7 +17,6 @@ from broker.cores.runtime import Runtime
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.loop.slices import Slicer
 from broker.time import Time
-from coordinator.calls import Now
 from log.config import LogConfig
 from log.partition_log import PartitionLog
 from protocol.buffer import Buffer
@@ -27,6 +26,7 @@ from protocol.errors import (
     NONE,
     NOT_COORDINATOR,
 )
+from protocol.now import Now
 from protocol.records.batch import BatchHeader, Record, records_of
 from protocol.records.section import encode_section
 from tests.broker.cores.test_runtime import FullDisk

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.cores.groups.kind import blocks_of
-from coordinator.calls import Now
 from coordinator.config import GroupConfig
 from coordinator.shard import GroupShard
 from offsets.runs import GroupRun, OffsetRun, OffsetTombstones, Run
 from offsets.snapshot_image import BatchMark, ImageHead, ImageWriter, read_image
+from protocol.now import Now
 from tests.offsets.strategies import few_names, few_partitions, group_runs, offset_runs, tombstones
 
 NO_MARK = BatchMark(0, 0)

@@ -17,7 +17,6 @@ from broker.cores.hosted_shard import HostedShard, Phase
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.loop.slices import Slicer
 from broker.time import Time
-from coordinator.calls import Now
 from coordinator.config import GroupConfig
 from log.config import LogConfig
 from log.filesystem import OsFileSystem
@@ -34,6 +33,7 @@ from protocol.errors import (
 )
 from protocol.messages.join_group import API as JOIN_GROUP
 from protocol.messages.sync_group import API as SYNC_GROUP
+from protocol.now import Now
 from tests.broker.edge import GROUPS, Client, EdgeBroker, eventually
 from tests.broker.hand_time import HandTime
 

@@ -15,13 +15,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from broker.cores.hosted_shard import HostedShard, Phase
-from coordinator.calls import Call, DeleteGroup, Now
+from coordinator.calls import Call, DeleteGroup
 from coordinator.config import GroupConfig
 from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard
 from offsets.partitioner import partition_for
 from offsets.record_codec import run_records
 from offsets.runs import Run
+from protocol.now import Now
 from protocol.records.batch import assemble_batch
 from tests.simulation.checkers import Checkers
 from tests.simulation.clients import Member

@@ -17,9 +17,9 @@ from typing import Any
 
 import structlog
 
-from coordinator.calls import Now
 from coordinator.events import Cause, Event, MemberLeft
 from coordinator.shard import GroupShard
+from protocol.now import Now
 from tests.simulated_files import SimulatedFiles
 from tests.simulation.clients import Admin, Member
 from tests.simulation.whole.agenda import MS, Agenda, S

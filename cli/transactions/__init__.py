@@ -1,0 +1,1 @@
+"""`muster transactions`: what is open, what it holds back, and why it ended."""

@@ -1,0 +1,1 @@
+"""Pure: transactional ids with their states, records and timeouts. `shard.py` is the surface."""

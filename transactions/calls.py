@@ -1,0 +1,142 @@
+"""Calls: the decoded requests that a shard of transactional ids handles.
+
+A call has no versions or bytes: the edge has turned the differences between versions into the
+fields below, and has answered what needs no transactional id ("" or null, authorization, unknown
+topics). ``ticket`` is opaque to the core, which returns it beside the reply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Ticket = Any
+Partitions = Sequence[tuple[str, Sequence[int]]]
+"""Topics with their partitions."""
+
+TV1, TV2 = 1, 2
+"""The rules of a client: those before KIP-890's second part, and those with it."""
+
+
+class Client(NamedTuple):
+    """Who sent a call, for the journal; the broker itself has neither."""
+
+    client_id: str = ""
+    host: str = ""
+
+
+BROKER = Client()
+
+
+@dataclass(slots=True)
+class InitProducerId:
+    """InitProducerId v0 to v6 with a transactional id. -> InitReply"""
+
+    ticket: Ticket
+    transactional_id: str
+    timeout_ms: int
+    producer_id: int
+    """What the client has now (KIP-360); -1: nothing."""
+    producer_epoch: int
+    client: Client = BROKER
+
+
+@dataclass(slots=True)
+class AddPartitions:
+    """AddPartitionsToTxn, AddOffsetsToTxn, and what a Produce or TxnOffsetCommit of TV2 adds.
+
+    Partitions of the offsets topic are named like others. -> int, an error for all of them
+    """
+
+    ticket: Ticket
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: Partitions
+    rules: int
+    """TV1 or TV2: which rules the client follows."""
+    client: Client = BROKER
+    group_id: str = ""
+    """The group whose offsets partition is added, for the journal."""
+
+
+@dataclass(slots=True)
+class VerifyPartitions:
+    """Whether partitions are in the transaction, as a Produce of TV1 asks. -> Sequence[int]
+
+    A code for each partition in order: 0, TRANSACTION_ABORTABLE (120), or the error of all.
+    """
+
+    ticket: Ticket
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: Partitions
+
+
+@dataclass(slots=True)
+class EndTransaction:
+    """EndTxn: v5 and up by the rules of TV2, below by those of TV1. -> EndReply"""
+
+    ticket: Ticket
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    rules: int
+    client: Client = BROKER
+
+
+@dataclass(slots=True)
+class MarkersWritten:
+    """All markers that a `SendMarkers` named are stable, where their partitions exist. -> int"""
+
+    ticket: Ticket
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    """Those of the markers."""
+
+
+@dataclass(slots=True)
+class MarkersRefused:
+    """A partition refused a marker (47, 52): somebody newer owns the id. -> int"""
+
+    ticket: Ticket
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    error_code: int
+
+
+@dataclass(slots=True)
+class DescribeTransaction:
+    """One id of a DescribeTransactions. -> DescribeReply"""
+
+    ticket: Ticket
+    transactional_id: str
+
+
+@dataclass(slots=True)
+class ListTransactions:
+    """The ids of this shard; an empty filter lets all through. -> ListReply"""
+
+    ticket: Ticket
+    states: frozenset[str]
+    """Names on the wire; one that is no state matches nothing."""
+    producer_ids: frozenset[int]
+    duration_ms: int
+    """Only those that have been open for longer (wall time); below 0: all."""
+
+
+Call = (
+    InitProducerId
+    | AddPartitions
+    | VerifyPartitions
+    | EndTransaction
+    | MarkersWritten
+    | MarkersRefused
+    | DescribeTransaction
+    | ListTransactions
+)

@@ -1,0 +1,31 @@
+"""The settings that a shard of transactional ids reads, in Kafka's units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from transactions.calls import Ticket
+from transactions.producer_ids import ProducerIds
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionConfig:
+    """The defaults are Kafka's."""
+
+    marker_sender: Ticket
+    """Takes a `SendMarkers` whenever a Prepare record is stable."""
+    producer_ids: ProducerIds = field(default_factory=ProducerIds)
+    """The ids at hand, of all shards together."""
+    transaction_version: int = 2
+    """The level of the feature transaction.version: the value's version, and the rules of ends that
+    nobody asked for."""
+    max_timeout_ms: int = 900_000
+    """transaction.max.timeout.ms"""
+    expiration_ms: int = 604_800_000
+    """transactional.id.expiration.ms"""
+    abort_interval_ms: int = 10_000
+    """transaction.abort.timed.out.transaction.cleanup.interval.ms"""
+    expire_interval_ms: int = 3_600_000
+    """transaction.remove.expired.transaction.cleanup.interval.ms"""
+    max_record_bytes: int = 1_048_588
+    """max.message.bytes of ``__transaction_state``: the largest batch."""

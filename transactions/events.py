@@ -1,0 +1,101 @@
+"""Facts that a shard of transactional ids reports; log lines, metrics and the journal are made of
+them. An event is one for a request, never one for a partition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from transactions.calls import BROKER, Client, Partitions
+from transactions.states import State
+
+
+class Cause(Enum):
+    """Why a transactional id moved to another state; the value is for log lines and metrics."""
+
+    CLIENT = "client"
+    """The producer asked for it: InitProducerId, a partition, EndTxn."""
+    TIMEOUT = "timeout"
+    """Open for longer than its timeout."""
+    FENCED = "fenced"
+    """A newer producer with the same id called InitProducerId."""
+    ADMIN = "admin"
+    """An operator: `kafka-transactions abort`, fenceProducers, `muster transactions abort`."""
+    MARKERS = "markers"
+    """All markers are written."""
+    EXPIRED = "expired"
+    """Not used for transactional.id.expiration.ms."""
+
+
+@dataclass(slots=True)
+class Transition:
+    """A transactional id is in another state; its record is accepted."""
+
+    transactional_id: str
+    old: State | None
+    """None: the id is new."""
+    new: State
+    producer_id: int
+    producer_epoch: int
+    cause: Cause
+    detail: str
+    """A sentence without a subject: what the cause was, with its figures."""
+    client: Client = BROKER
+    partitions: int = 0
+    """How many the transaction has touched."""
+    open_ms: int = -1
+    """How long it has been open (wall); -1 where none is."""
+    since_prepare_ms: int = -1
+    """COMPLETE_*: how long the markers took."""
+
+
+@dataclass(slots=True)
+class PartitionsAdded:
+    """Partitions that were not yet in the transaction."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    partitions: Partitions
+    client: Client
+    group_id: str = ""
+    """Whose offsets partition it is."""
+
+
+@dataclass(slots=True)
+class ProducerFenced:
+    """A newer producer has taken the id over: the epochs below are refused from now on."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    """The newer one."""
+    client: Client
+    """Who it is."""
+    fenced: Client
+    """Whom it fenced: who sent the last call before."""
+
+
+@dataclass(slots=True)
+class TransactionRefused:
+    """A call was refused with an error that ends the producer or its transaction."""
+
+    transactional_id: str
+    error_code: int
+    detail: str
+    producer_id: int
+    producer_epoch: int
+    """What the call had."""
+    client: Client
+
+
+@dataclass(slots=True)
+class ShardLoaded:
+    """A partition of ``__transaction_state`` was loaded."""
+
+    transactional_ids: int
+    completing: int
+    """Of these so many were between Prepare and Complete: their markers are sent again."""
+
+
+Event = Transition | PartitionsAdded | ProducerFenced | TransactionRefused | ShardLoaded

@@ -1,0 +1,90 @@
+"""What a shard of transactional ids answers: records to append, replies, facts.
+
+Replies are values without versions; the edge turns them into bytes (and 90 into 47 for requests
+that do not know it). A reply whose whole content is an error code is a bare int.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from transactions.calls import Partitions, Ticket
+from transactions.events import Event
+from transactions.values import TransactionRun
+
+
+class InitReply(NamedTuple):
+    """Answer to InitProducerId; -1 and -1 with an error."""
+
+    error_code: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+class EndReply(NamedTuple):
+    """Answer to EndTxn: what the producer goes on with under TV2; -1 and -1 under TV1, or with an
+    error."""
+
+    error_code: int
+    producer_id: int = -1
+    producer_epoch: int = -1
+
+
+class DescribeReply(NamedTuple):
+    """Answer to one id of DescribeTransactions, with the fields of the message."""
+
+    error_code: int
+    transactional_id: str
+    state: str = ""
+    timeout_ms: int = 0
+    start_ms: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    partitions: Partitions = ()
+
+
+class ListedTransaction(NamedTuple):
+    """A transactional id as ListTransactions shows it."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class ListReply(NamedTuple):
+    """Answer to ListTransactions for one shard."""
+
+    error_code: int
+    transactions: Sequence[ListedTransaction] = ()
+
+
+@dataclass(slots=True, frozen=True)
+class SendMarkers:
+    """Given to the ticket ``TransactionConfig.marker_sender`` once the Prepare record is stable.
+
+    Never before (a marker before its Prepare record breaks atomicity), and again after each load.
+    The sender answers with `MarkersWritten` or `MarkersRefused`. The coordinator epoch is the
+    edge's to add: the leader epoch of the shard's partition.
+    """
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    """TV1: that of the transaction; TV2: one more."""
+    committed: bool
+    rules: int
+    """TV1 or TV2: transaction_version of WriteTxnMarkers, 1 is sent as 0."""
+    partitions: Partitions
+
+
+Reply = int | Sequence[int] | InitReply | EndReply | DescribeReply | ListReply | SendMarkers
+
+
+class Outcome(NamedTuple):
+    """What one step asks of the edge, in this order: append, release when stable, and emit."""
+
+    records: Sequence[TransactionRun] = ()
+    replies: Sequence[tuple[Ticket, Reply]] = ()
+    events: Sequence[Event] = ()

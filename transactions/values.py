@@ -1,0 +1,48 @@
+"""What the log keeps of a transactional id: a value, and the run that carries it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from transactions.calls import Partitions
+from transactions.states import State
+
+NO_PRODUCER_ID = -1
+NO_EPOCH = -1
+
+
+class TransactionValue(NamedTuple):
+    """TransactionLogValue, version 0 or 1; what version 0 does not hold has its default."""
+
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: State
+    partitions: Partitions
+    """None while EMPTY and when complete."""
+    last_update_ms: int
+    """Wall time of the last record."""
+    start_ms: int
+    """Wall time of the first partition; -1 outside of a transaction."""
+    previous_producer_id: int = NO_PRODUCER_ID
+    """v1, tag 0: that before the epochs ran out (KIP-890)."""
+    next_producer_id: int = NO_PRODUCER_ID
+    """v1, tag 1: that with which the producer goes on behind this end."""
+    client_rules: int = 0
+    """v1, tag 2: ClientTransactionVersion, 0 below TV2 or unknown, and 2."""
+    next_producer_epoch: int = NO_EPOCH
+    """v1, tag 3: of KIP-939's prepared transactions; kept as it is read."""
+
+
+@dataclass(slots=True)
+class TransactionRun:
+    """One record of ``__transaction_state``; ``value`` None is its tombstone."""
+
+    transactional_id: str
+    value: TransactionValue | None
+    version: int = 1
+    """Of the value: 1 with transaction.version 1 and up."""
+
+    def __len__(self) -> int:
+        return 1
