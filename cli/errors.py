@@ -24,6 +24,7 @@ _HINTS = {
     "UNKNOWN_TOPIC_OR_PARTITION": "`muster topics list` shows all topics",
     "TOPIC_ALREADY_EXISTS": "choose another name, or delete it first",
     "GROUP_ID_NOT_FOUND": "`muster groups list` shows all groups",
+    "TRANSACTIONAL_ID_NOT_FOUND": "`muster transactions list` shows all ids",
     "NON_EMPTY_GROUP": "stop its members first; `muster groups describe` names them",
     "COORDINATOR_LOAD_IN_PROGRESS": "the broker is still loading its groups; try again shortly",
     "COORDINATOR_NOT_AVAILABLE": "the broker is not ready for groups; try again shortly",

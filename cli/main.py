@@ -26,6 +26,7 @@ _COMMANDS = {
     "topics": "cli.topics.commands",
     "groups": "cli.groups.commands",
     "offsets": "cli.offsets.commands",
+    "transactions": "cli.transactions.commands",
     "configs": "cli.config.configs",
     "backup": "cli.backup.commands",
     "cluster": "cli.cluster",

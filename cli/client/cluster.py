@@ -21,7 +21,9 @@ from protocol import errors
 
 RETRY_S = 0.1
 KEYS_AT_ONCE = 2000
-"""Groups of one FindCoordinator."""
+"""Names of one FindCoordinator."""
+OF_GROUPS, OF_TRANSACTIONS = 0, 1
+"""What a coordinator is asked for: groups, or transactional ids."""
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -208,46 +210,44 @@ class Cluster:
         """Return the connection to a group's coordinator, waiting while it is being made."""
         return self.coordinators([group_id])[group_id]
 
-    def coordinators(self, group_ids: Iterable[str]) -> dict[str, Connection]:
-        """Return group -> the connection to its coordinator, waiting for those being made."""
-        return {
-            group_id: self.connect(node["host"], node["port"])
-            for group_id, node in self._coordinator_nodes(list(dict.fromkeys(group_ids))).items()
-        }
+    def coordinators(self, names: Iterable[str], kind: int = OF_GROUPS) -> dict[str, Connection]:
+        """Return name -> the connection to its coordinator, waiting for those being made."""
+        nodes = self._coordinator_nodes(list(dict.fromkeys(names)), kind)
+        return {name: self.connect(node["host"], node["port"]) for name, node in nodes.items()}
 
-    def coordinator_node(self, group_id: str) -> Value:
-        """Return a group's coordinator with its node_id, host and port."""
-        return self._coordinator_nodes([group_id])[group_id]
+    def coordinator_node(self, name: str, kind: int = OF_GROUPS) -> Value:
+        """Return a coordinator with its node_id, host and port."""
+        return self._coordinator_nodes([name], kind)[name]
 
-    def _coordinator_nodes(self, missing: Sequence[str]) -> dict[str, Value]:
+    def _coordinator_nodes(self, missing: Sequence[str], kind: int) -> dict[str, Value]:
         deadline_s = clock.monotonic_s() + self.timeout_s
         found: dict[str, Value] = {}
         while missing:
             later = []
-            for group_id, answer in self._find(missing):
+            for name, answer in self._find(missing, kind):
                 code = answer["error_code"]
                 if code == errors.NONE:
-                    found[group_id] = answer
+                    found[name] = answer
                 elif code in errors.RETRIABLE and clock.monotonic_s() <= deadline_s:
-                    later.append(group_id)
+                    later.append(name)
                 else:
-                    raise refused(f"coordinator of {group_id}", code, answer["error_message"])
+                    raise refused(f"coordinator of {name}", code, answer["error_message"])
             missing = later
             if missing:
                 clock.sleep(RETRY_S)
         return found
 
-    def _find(self, group_ids: Sequence[str]) -> Iterator[tuple[str, Value]]:
-        """Ask who coordinates groups: many at once where the broker can, from Kafka 3.0 on."""
+    def _find(self, names: Sequence[str], kind: int) -> Iterator[tuple[str, Value]]:
+        """Ask who coordinates: many at once where the broker can, from Kafka 3.0 on."""
         if self.any.version_of("FindCoordinator") >= 4:
-            for start in range(0, len(group_ids), KEYS_AT_ONCE):
-                keys = group_ids[start : start + KEYS_AT_ONCE]
-                asked = {"key_type": 0, "coordinator_keys": list(keys)}
+            for start in range(0, len(names), KEYS_AT_ONCE):
+                keys = names[start : start + KEYS_AT_ONCE]
+                asked = {"key_type": kind, "coordinator_keys": list(keys)}
                 for answer in self.any.call("FindCoordinator", asked)["coordinators"]:
                     yield answer["key"], answer
         else:
-            for group_id in group_ids:
-                yield group_id, self.any.call("FindCoordinator", {"key": group_id, "key_type": 0})
+            for name in names:
+                yield name, self.any.call("FindCoordinator", {"key": name, "key_type": kind})
 
     def close(self) -> None:
         """Close every connection."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cli import clock
@@ -31,6 +31,18 @@ class Bounds(NamedTuple):
 
     start: int
     end: int
+
+
+class StableEnd(NamedTuple):
+    """The last stable offset, where the oldest open transaction begins, and the end of the log."""
+
+    stable: int
+    end: int
+
+    @property
+    def lag(self) -> int:
+        """Offsets that wait for open transactions to end."""
+        return max(0, self.end - self.stable)
 
 
 def offsets_at(
@@ -66,28 +78,47 @@ def offsets_at(
 
 
 def bounds_of(cluster: Cluster, leaders: Mapping[Partition, Connection]) -> dict[Partition, Bounds]:
-    """Start and end of partitions; nothing for one that its leader does not serve now.
+    """Start and end of partitions; nothing for one that its leader does not serve now."""
+    places = [(EARLIEST, READ_UNCOMMITTED), (LATEST, READ_UNCOMMITTED)]
+    return {key: Bounds(*found) for key, found in _places(cluster, leaders, places).items()}
+
+
+def stable_ends_of(
+    cluster: Cluster, leaders: Mapping[Partition, Connection]
+) -> dict[Partition, StableEnd]:
+    """Where those who read committed records stop, and where the others do; like `bounds_of`."""
+    places = [(LATEST, READ_COMMITTED), (LATEST, READ_UNCOMMITTED)]
+    return {key: StableEnd(*found) for key, found in _places(cluster, leaders, places).items()}
+
+
+def _places(
+    cluster: Cluster,
+    leaders: Mapping[Partition, Connection],
+    places: Sequence[tuple[int, int]],
+) -> dict[Partition, list[int]]:
+    """The offsets of partitions at several places, each a timestamp with an isolation level.
 
     Kafka's refuses a partition for a moment after it was made, so it is asked again for a second.
     """
     deadline_s = clock.monotonic_s() + SERVED_WITHIN_S
-    starts: dict[Partition, int] = {}
-    ends: dict[Partition, int] = {}
+    found: list[dict[Partition, int]] = [{} for _ in places]
     asked = dict(leaders)
     while asked:
-        first, last = _calls(asked, EARLIEST), _calls(asked, LATEST)
+        calls = [(at, call) for at, place in enumerate(places) for call in _calls(asked, *place)]
         later: dict[Partition, Connection] = {}
-        for number, answer in enumerate(at_once(cluster, [*first, *last])):
+        answers = at_once(cluster, [call for _, call in calls])
+        for (at, _), answer in zip(calls, answers, strict=True):
             for key, code, offset in _answered(answer):
                 if not code:
-                    (starts if number < len(first) else ends)[key] = offset
+                    found[at][key] = offset
                 elif code in errors.RETRIABLE:
                     later[key] = asked[key]
         if not later or clock.monotonic_s() > deadline_s:
             break
         asked = later
         clock.sleep(RETRY_S)
-    return {key: Bounds(starts[key], ends[key]) for key in leaders if key in starts and key in ends}
+    whole = [key for key in leaders if all(key in each for each in found)]
+    return {key: [each[key] for each in found] for key in whole}
 
 
 def _calls(

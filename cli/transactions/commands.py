@@ -1,0 +1,15 @@
+"""`muster transactions`: list, describe, explain and end transactions, with any Kafka broker."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.transactions.describing import describe
+from cli.transactions.listing import list_ids
+
+app = typer.Typer(
+    help="List, describe, explain and end transactions; find those that hang.",
+    no_args_is_help=True,
+)
+app.command("list")(list_ids)
+app.command()(describe)

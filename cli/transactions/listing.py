@@ -1,0 +1,115 @@
+"""`muster transactions list`: every transactional id, what has been open for longest first."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli import clock, output
+from cli.client.cluster import Cluster
+from cli.client.transaction_reads import (
+    STATES,
+    Described,
+    Listed,
+    describe_transactions,
+    list_transactions,
+    states_named,
+)
+from cli.layout import Column, Columns
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide, whole_number
+from cli.patterns import chosen
+from cli.sorting import Sort, Top, in_order
+from cli.times import duration_ms
+from cli.transactions.shown import for_people, row_of
+
+COLUMNS: Columns = [
+    Column("transactional_id", "ID"),
+    "state",
+    Column("open", "OPEN-FOR"),
+    "timeout",
+    Column("touched", "PARTITIONS"),
+    Column("producer_id", "PRODUCER"),
+    Column("producer_epoch", "EPOCH"),
+    "coordinator",
+]
+SORTED_BY: Columns = [
+    Column("transactional_id", "ID"),
+    "state",
+    Column("open_ms", "OPEN-FOR"),
+    Column("timeout_ms", "TIMEOUT"),
+    Column("producer_id", "PRODUCER"),
+]
+
+
+def list_ids(
+    patterns: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID", help="Only these ids, or patterns such as 'bill*'."),
+    ] = None,
+    state: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--state",
+            metavar="STATE",
+            help=f"Only ids in this state: open, {', '.join(STATES)}.",
+        ),
+    ] = None,
+    longer_than: Annotated[
+        str | None,
+        typer.Option(
+            "--longer-than", metavar="TIME", help="Only those open for longer than 90s, 15m, PT1H."
+        ),
+    ] = None,
+    producer: Annotated[
+        list[int] | None,
+        whole_number("--producer-id", help="Only ids with this producer id; repeatable."),
+    ] = None,
+    sort: Sort = None,
+    top: Top = None,
+    wide: Wide = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """List transactional ids: what is open, for how long, and on how many partitions."""
+    states = states_named(state or [])
+    least_ms = None if longer_than is None else duration_ms(longer_than, "--longer-than")
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    found = list_transactions(cluster, states, producer or ())
+    if patterns:
+        names = set(chosen(patterns, [each.transactional_id for each in found]).names)
+        found = [each for each in found if each.transactional_id in names]
+    rows = _rows(cluster, found)
+    if least_ms is not None:
+        rows = [row for row in rows if row["open_ms"] is not None and row["open_ms"] > least_ms]
+    rows.sort(key=lambda row: -1 if row["open_ms"] is None else row["open_ms"], reverse=True)
+    rows = in_order(rows, sort, top, SORTED_BY)
+    filtered = patterns or states or producer or least_ms is not None
+    empty = "No such transactional ids" if filtered else "No transactional ids yet"
+    shown = rows if json else list(map(for_people, rows))
+    output.show(shown, COLUMNS, empty, json, wide=wide)
+
+
+def _rows(cluster: Cluster, found: list[Listed]) -> list[output.Row]:
+    """A row for each; only those with an open transaction are asked for more."""
+    asked = {each.transactional_id: each.coordinator for each in found if each.is_open}
+    described = describe_transactions(cluster, asked)
+    now_ms = clock.now_ms()
+    return [_row(each, described.get(each.transactional_id), now_ms) for each in found]
+
+
+def _row(listed: Listed, described: Described | None, now_ms: int) -> output.Row:
+    if described is not None:
+        return row_of(described, now_ms)
+    return {
+        "transactional_id": listed.transactional_id,
+        "state": listed.state,
+        "open_ms": None,
+        "started_ms": None,
+        "timeout_ms": None,
+        "partitions": [],
+        "producer_id": listed.producer_id,
+        "producer_epoch": None,
+        "coordinator": listed.coordinator.address,
+    }
