@@ -15,6 +15,7 @@ import typer
 from cli import output
 from cli.client.at_once import Call, at_once
 from cli.client.cluster import Cluster
+from cli.client.existing import no_partition
 from cli.client.group_reads import WITHOUT_MEMBERS, Committed, Group
 from cli.client.offsets_at import Partition
 from cli.errors import REFUSED, CommandError, refused
@@ -268,13 +269,4 @@ def _not_there(what: str, topic: str, in_cluster: bool) -> CommandError:
         return no_partition(what, topic)
     return CommandError(
         f"the group has no offset of {what}; `muster offsets get GROUP` shows its offsets", REFUSED
-    )
-
-
-def no_partition(partition: str, topic: str) -> CommandError:
-    """The error for a partition that the cluster does not have."""
-    return CommandError(
-        f"the cluster has no partition {partition}; `muster topics describe {topic}` shows the"
-        f" partitions of {topic}",
-        REFUSED,
     )

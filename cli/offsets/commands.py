@@ -12,6 +12,7 @@ import typer
 
 from cli import output, streams
 from cli.client.cluster import Cluster
+from cli.client.existing import no_partition
 from cli.client.group_names import check_named, named_groups
 from cli.client.group_reads import (
     Committed,
@@ -29,7 +30,6 @@ from cli.offsets.changes import (
     Change,
     Topics,
     finish,
-    no_partition,
     refuse_members,
     selected,
     with_true_epochs,

@@ -9,6 +9,7 @@ import typer
 
 from cli import clock, output
 from cli.client.cluster import Cluster
+from cli.client.existing import existing, existing_partitions
 from cli.client.group_member import GroupMember
 from cli.client.offsets_at import READ_COMMITTED, READ_UNCOMMITTED
 from cli.errors import USAGE, CommandError
@@ -16,7 +17,6 @@ from cli.names import parse_partitions
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, seconds, whole_number
 from cli.streams import NobodyReads, flush, follow_bytes
 from cli.times import instant, since_ms
-from cli.topics.existing import existing, existing_partitions
 from cli.topics.formats import Printer, as_bytes, as_format, as_json, as_line, unescaped
 from cli.topics.reading import Consumer, Read, Start
 

@@ -9,12 +9,12 @@ import typer
 
 from cli import output
 from cli.client.cluster import Cluster
+from cli.client.existing import existing
 from cli.client.new_topics import settled
 from cli.client.topic_reads import Reader, Size, readers, sizes
 from cli.errors import CommandError, refused
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
 from cli.plans import DryRun, Execute, Plan, report, show_json
-from cli.topics.existing import existing
 from cli.topics.listing import reader_rows
 
 

@@ -11,12 +11,12 @@ import typer
 from cli import output
 from cli.client.cluster import Cluster
 from cli.client.configs import TOPIC_RESOURCE, Resource, describe_each, own_settings
+from cli.client.existing import existing
 from cli.client.offsets_at import bounds_of
 from cli.client.topic_reads import Reader, bytes_of, readers, sizes, sizes_in
 from cli.layout import Column, Columns
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
 from cli.sorting import Sort, Top, in_order
-from cli.topics.existing import existing
 from client.connection import Value
 
 Groups = Annotated[

@@ -9,6 +9,7 @@ import typer
 
 from cli import output
 from cli.client.cluster import Cluster, Connection
+from cli.client.existing import existing_partitions
 from cli.client.offsets_at import Bounds, Partition, bounds_of, offsets_at
 from cli.client.topic_reads import committed_in
 from cli.errors import USAGE, CommandError, refused
@@ -17,7 +18,6 @@ from cli.names import partitions_text
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide, whole_number
 from cli.plans import DryRun, Execute, Plan, show_json
 from cli.times import instant, since_ms
-from cli.topics.existing import existing_partitions
 from client.connection import Value
 
 _COLUMNS: Columns = [

@@ -9,6 +9,7 @@ import typer
 
 from cli import clock, output
 from cli.client.cluster import Cluster, Connection
+from cli.client.existing import existing_partitions
 from cli.client.offsets_at import Partition, StableEnd, stable_ends_of
 from cli.client.transaction_reads import (
     Described,
@@ -22,7 +23,6 @@ from cli.layout import Column, Columns
 from cli.offsets.changes import Topics
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
 from cli.times import instant, span
-from cli.topics.existing import existing_partitions
 from cli.transactions.shown import row_of
 
 _PARTITIONS: Columns = [

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from cli.client.cluster import Cluster, Connection
 from cli.client.offsets_at import Partition
-from cli.errors import refused
+from cli.errors import REFUSED, CommandError, refused
 from cli.names import parse_partitions
-from cli.offsets.changes import no_partition
 from cli.patterns import chosen, nearest, spelled
 from client.connection import Value
 from protocol.errors import LEADER_NOT_AVAILABLE, UNKNOWN_TOPIC_OR_PARTITION
@@ -62,3 +61,12 @@ def existing_partitions(
                     raise refused(f"{name}:{number}", LEADER_NOT_AVAILABLE)
                 found[name, number] = leaders[name, number]
     return found
+
+
+def no_partition(partition: str, topic: str) -> CommandError:
+    """The error for a partition that the cluster does not have."""
+    return CommandError(
+        f"the cluster has no partition {partition}; `muster topics describe {topic}` shows the"
+        f" partitions of {topic}",
+        REFUSED,
+    )
