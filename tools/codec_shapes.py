@@ -386,6 +386,65 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
     },
 )
 
+TXN_OFFSET_COMMIT = Shape(
+    api="TxnOffsetCommit",
+    types={
+        "Column": "tuple[int, ...]",
+        "Topic": "tuple[str, Column, Column, Column, tuple[str | None, ...] | None, None]",
+        "Request": "tuple[str, str, int, int, int, str, str | None, list[Topic]]",
+    },
+    result=row(
+        "transactional_id",
+        "group_id",
+        "producer_id",
+        "producer_epoch",
+        ("generation_id", 3, "-1"),
+        ("member_id", 3, '""'),
+        ("group_instance_id", 3, "None"),
+        "topics",
+    ),
+    slow_shape="""
+def _shape(version: int, value: dict[str, Any]) -> Request:
+    topics: list[Topic] = []
+    for topic in value["topics"]:
+        parts = topic["partitions"]
+        metadata = tuple([part["committed_metadata"] for part in parts])
+        topics.append(
+            (
+                topic["name"],
+                tuple([part["partition_index"] for part in parts]),
+                tuple([part["committed_offset"] for part in parts]),
+                tuple([part["committed_leader_epoch"] for part in parts]),
+                metadata if any(metadata) else None,
+                None,
+            )
+        )
+    return (
+        value["transactional_id"],
+        value["group_id"],
+        value["producer_id"],
+        value["producer_epoch"],
+        value["generation_id"],
+        value["member_id"],
+        value["group_instance_id"],
+        topics,
+    )
+""",
+    rows={
+        "topics": (
+            "Topic",
+            row("topic_name", "partitions", "offsets", "leader_epochs", "metadata", "None"),
+        )
+    },
+    columns=("topic_partitions",),
+    arguments=OFFSET_COMMIT.arguments,
+    names={
+        "topics[]": "topic, partitions, codes",
+        "topics.name": "topic",
+        "topics.partitions[]": "codes",
+    },
+)
+
 SHAPES = {
     "fetch": FETCH,
     "heartbeat": HEARTBEAT,
@@ -394,4 +453,5 @@ SHAPES = {
     "offset_fetch": OFFSET_FETCH,
     "produce": PRODUCE,
     "sync_group": SYNC_GROUP,
+    "txn_offset_commit": TXN_OFFSET_COMMIT,
 }

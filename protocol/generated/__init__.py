@@ -17,12 +17,14 @@ that a version does not have is given as its default:
 - fetch: replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch,
   [(topic name or id, [(partition, current_leader_epoch, fetch_offset, last_fetched_epoch,
   log_start_offset, partition_max_bytes)])], forgotten [(topic name or id, partitions)], rack_id
+- txn_offset_commit: transactional_id, group_id, producer_id, producer_epoch, generation_id,
+  member_id, group_instance_id, and topics as in offset_commit
 
 ``ENCODE_RESPONSE[version](correlation_id, throttle_time_ms, ...)`` gives the whole frame with its
 length. The arguments after throttle_time_ms:
 
 - heartbeat: error_code
-- offset_commit: [(topic name or id, partitions, error code or column of codes)]
+- offset_commit, txn_offset_commit: [(topic name or id, partitions, error code or column of codes)]
 - offset_fetch: [(group_id, error_code, [(topic name or id, partitions, offsets, leader_epochs,
   metadata or None, error code or column of codes)])]
 - join_group: error_code, generation_id, protocol_type, protocol_name, leader, skip_assignment,

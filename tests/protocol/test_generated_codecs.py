@@ -23,6 +23,7 @@ from protocol.generated import (
     offset_fetch,
     produce,
     sync_group,
+    txn_offset_commit,
 )
 from protocol.headers import decode_response_header
 from protocol.schema import Api
@@ -36,6 +37,7 @@ MODULES: dict[str, ModuleType] = {
     "OffsetFetch": offset_fetch,
     "JoinGroup": join_group,
     "SyncGroup": sync_group,
+    "TxnOffsetCommit": txn_offset_commit,
     "Produce": produce,
     "Fetch": fetch,
 }
@@ -209,7 +211,7 @@ def fetch_arguments(version: int, value: dict[str, Any]) -> list[Any]:
 
 def response_arguments(api: Api, version: int, value: dict[str, Any]) -> list[Any]:
     """The encoder's arguments that say ``value``."""
-    if api.name == "OffsetCommit":
+    if api.name in ("OffsetCommit", "TxnOffsetCommit"):
         return commit_arguments(version, value)
     if api.name == "OffsetFetch":
         return fetch_arguments(version, value)

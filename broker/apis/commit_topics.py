@@ -1,0 +1,129 @@
+"""What a commit names: the part that exists, and the answer woven from the coordinator's reply.
+
+OffsetCommit and TxnOffsetCommit alike. A topic or partition that does not exist has its error, and
+the others are committed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from broker.net.request import Request
+from broker.topics.registry import Registry
+from coordinator.calls import TopicOffsets
+from coordinator.outcome import CommitReply
+from protocol.errors import NONE, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
+
+Errors = int | Sequence[int]
+"""One code for a topic, or a column of them."""
+Encode = Callable[[int, int, Sequence[tuple[Any, Sequence[int], Errors]]], bytes]
+"""Makes a frame: correlation id, throttle time, and each topic with its partitions and errors."""
+
+
+class _Partly:
+    """A commit of which some topics or partitions do not exist: what the reply is woven from."""
+
+    __slots__ = ("errors", "kept", "topics")
+
+    def __init__(self, topics: list[Any]) -> None:
+        self.topics = topics
+        self.errors: list[Errors] = []
+        """By topic: its error, or its column of errors with 0 for what was committed."""
+        self.kept: list[int] = []
+        """The topics handed to the coordinator, as indexes into ``topics``."""
+
+
+class CommitTopics:
+    """The topics of one API's requests, and their answers."""
+
+    def __init__(self, encode: Mapping[int, Encode]) -> None:
+        self._encode = encode
+        """By version."""
+
+    def take(
+        self, registry: Registry, request: Request, topics: list[Any], *, by_id: bool = False
+    ) -> list[TopicOffsets]:
+        """The part of ``topics`` that names what exists; ``request`` can take a CommitReply now."""
+        known = registry.topics
+        whole = not by_id and bool(topics)
+        for topic in topics if whole else ():
+            found = known.get(topic[0])
+            partitions = topic[1]
+            if (
+                found is None
+                or not partitions
+                or max(partitions) >= found.partitions
+                or min(partitions) < 0
+            ):
+                whole = False
+                break
+        if whole:
+            request.context = topics
+            request.encode = self._answer
+            return [TopicOffsets._make(topic) for topic in topics]
+        partly = request.context = _Partly(topics)
+        request.encode = self._answer_partly
+        return _existing(registry, partly, by_id)
+
+    def _answer(self, request: Request, reply: CommitReply) -> None:
+        errors = reply.errors
+        topics: list[Any] = request.context
+        answered: list[tuple[Any, Any, Errors]]
+        if isinstance(errors, int):
+            answered = [(topic[0], topic[1], errors) for topic in topics]
+            error_code = errors
+        else:
+            answered = [
+                (topic[0], topic[1], error) for topic, error in zip(topics, errors, strict=True)
+            ]
+            error_code = _worst(errors)
+        encode = self._encode[request.api_version]
+        request.complete(encode(request.correlation_id, 0, answered), error_code)
+
+    def _answer_partly(self, request: Request, reply: CommitReply) -> None:
+        partly: _Partly = request.context
+        for position, index in enumerate(partly.kept):
+            error = reply.errors if isinstance(reply.errors, int) else reply.errors[position]
+            before = partly.errors[index]
+            if isinstance(before, int):
+                partly.errors[index] = error
+            else:
+                given = iter([error] * before.count(NONE) if isinstance(error, int) else error)
+                partly.errors[index] = [code or next(given) for code in before]
+        answered = [
+            (topic[0], topic[1], error)
+            for topic, error in zip(partly.topics, partly.errors, strict=True)
+        ]
+        encode = self._encode[request.api_version]
+        request.complete(encode(request.correlation_id, 0, answered), _worst(partly.errors))
+
+
+def _existing(registry: Registry, partly: _Partly, by_id: bool) -> list[TopicOffsets]:
+    """The part of the commit that names what exists; the errors of the rest go to ``partly``."""
+    kept: list[TopicOffsets] = []
+    for index, (key, partitions, offsets, epochs, metadata, timestamps) in enumerate(partly.topics):
+        topic = registry.topic_by_id(key) if by_id else registry.topic(key)
+        if topic is None:
+            partly.errors.append(UNKNOWN_TOPIC_ID if by_id else UNKNOWN_TOPIC_OR_PARTITION)
+            continue
+        count = topic.partitions
+        there = [0 <= partition < count for partition in partitions]
+        if not any(there):
+            partly.errors.append(UNKNOWN_TOPIC_OR_PARTITION)
+            continue
+        partly.errors.append(
+            NONE if all(there) else [NONE if ok else UNKNOWN_TOPIC_OR_PARTITION for ok in there]
+        )
+        partly.kept.append(index)
+        columns: list[Any] = [
+            column if column is None else [v for v, ok in zip(column, there, strict=True) if ok]
+            for column in (partitions, offsets, epochs, metadata, timestamps)
+        ]
+        kept.append(TopicOffsets(topic.name, *columns))
+    return kept
+
+
+def _worst(errors: Sequence[Errors]) -> int:
+    """One code to count the request under."""
+    return max((e if isinstance(e, int) else max(e, default=0) for e in errors), default=0)
