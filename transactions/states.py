@@ -43,3 +43,28 @@ class State(Enum):
     COMPLETE_COMMIT = (4, "CompleteCommit")
     COMPLETE_ABORT = (5, "CompleteAbort")
     DEAD = (6, "Dead")
+
+
+BY_NUMBER: dict[int, State] = {state.number: state for state in State}
+"""The states by their byte in the log."""
+
+LEGAL_PREVIOUS: dict[State, frozenset[State]] = {
+    State.EMPTY: frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}),
+    State.ONGOING: frozenset(
+        {State.ONGOING, State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
+    ),
+    State.PREPARE_COMMIT: frozenset({State.ONGOING}),
+    State.PREPARE_ABORT: frozenset(
+        {State.ONGOING, State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}
+    ),
+    State.COMPLETE_COMMIT: frozenset({State.PREPARE_COMMIT}),
+    State.COMPLETE_ABORT: frozenset({State.PREPARE_ABORT}),
+    State.DEAD: frozenset({State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT}),
+}
+"""From where each state may be entered."""
+
+PREPARED = frozenset({State.PREPARE_COMMIT, State.PREPARE_ABORT})
+"""Those in which markers are being written."""
+
+OPEN = PREPARED | {State.ONGOING}
+"""Those in which a transaction is under way."""

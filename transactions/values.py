@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from transactions.calls import Partitions
+from transactions.calls import BROKER, Client, Partitions
 from transactions.states import State
 
 NO_PRODUCER_ID = -1
 NO_EPOCH = -1
+EXHAUSTED_EPOCH = 32766
+"""The last epoch that a client is given."""
+HIGHEST_EPOCH = 32767
+"""Only fences, and stands in markers."""
 
 
 class TransactionValue(NamedTuple):
@@ -20,7 +24,7 @@ class TransactionValue(NamedTuple):
     timeout_ms: int
     state: State
     partitions: Partitions
-    """None while EMPTY and when complete."""
+    """None while EMPTY and when complete; the log says null while EMPTY."""
     last_update_ms: int
     """Wall time of the last record."""
     start_ms: int
@@ -31,18 +35,25 @@ class TransactionValue(NamedTuple):
     """v1, tag 1: that with which the producer goes on behind this end."""
     client_rules: int = 0
     """v1, tag 2: ClientTransactionVersion, 0 below TV2 or unknown, and 2."""
-    next_producer_epoch: int = NO_EPOCH
-    """v1, tag 3: of KIP-939's prepared transactions; kept as it is read."""
+    next_producer_epoch: int = 0
+    """v1, tag 3: of KIP-939's prepared transactions; Kafka 4.3.1 leaves it out, which is 0."""
 
 
 @dataclass(slots=True)
 class TransactionRun:
-    """One record of ``__transaction_state``; ``value`` None is its tombstone."""
+    """One record of ``__transaction_state``; ``value`` None is its tombstone.
+
+    The fields from ``last_epoch`` on are for memory alone: no record has them.
+    """
 
     transactional_id: str
     value: TransactionValue | None
     version: int = 1
     """Of the value: 1 with transaction.version 1 and up."""
+    last_epoch: int = field(default=NO_EPOCH, compare=False)
+    """`Transaction.last_epoch` from now on."""
+    client: Client = field(default=BROKER, compare=False)
+    """Who asked for it."""
 
     def __len__(self) -> int:
         return 1

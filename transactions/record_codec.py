@@ -1,0 +1,211 @@
+"""Records of ``__transaction_state``: to the bytes of Kafka's records, and back.
+
+A key is its version (int16, 0) and the transactional id; a value is a version (int16, 0 or 1) and
+the fields of `TransactionValue`. docs/transactions.md has an example. Records are read as Kafka
+reads them: keys of other versions are skipped and counted, other versions of values are an error.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Protocol
+
+from protocol import log_records
+from protocol.errors import ProtocolError
+from protocol.records.section import encode_record_body
+from protocol.records.varint import encode_varint
+from protocol.wire import MAX_STRING_BYTES, varint
+from transactions.calls import Partitions
+from transactions.states import BY_NUMBER, State
+from transactions.values import NO_PRODUCER_ID, TransactionRun, TransactionValue
+
+KEY_VERSION = 0
+VALUE_VERSIONS = (0, 1)
+
+_HEAD = struct.Struct(">hqhib")
+"""Version, producer id, epoch, timeout, status."""
+_TIMES = struct.Struct(">qq")
+"""Last update, start."""
+_RECORD_BYTES_AT_MOST = 100
+"""Of a record beside its id and partitions: lengths, both heads, all tags."""
+_TOPIC_BYTES_AT_MOST = 10
+"""Of a topic beside its name and partitions."""
+
+
+class CorruptTransactionRecord(Exception):
+    """A record that must be understood and can't be; says where it is and what is wrong."""
+
+    def __init__(self, log_offset: int, reason: str) -> None:
+        super().__init__(f"the record at offset {log_offset} can't be read: {reason}")
+        self.log_offset = log_offset
+        self.reason = reason
+
+
+class StoredRecord(Protocol):
+    """What this module needs of a decoded record."""
+
+    @property
+    def offset(self) -> int:
+        """Its log offset."""
+
+    @property
+    def key(self) -> bytes | None:
+        """Its key."""
+
+    @property
+    def value(self) -> bytes | None:
+        """Its value; None for a tombstone."""
+
+
+def run_records(run: TransactionRun, first_delta: int) -> bytes:
+    """The records section of one run, its offset delta counted from ``first_delta``.
+
+    Attributes and timestamp delta are 0 and there are no headers.
+    """
+    value = None if run.value is None else encode_value(run.value, run.version)
+    body = encode_record_body(0, first_delta, encode_key(run.transactional_id), value)
+    return encode_varint(len(body)) + body
+
+
+def run_bytes_at_most(transactional_id: str, partitions: Partitions) -> int:
+    """An upper bound of the bytes of any record of that id with these partitions."""
+    size = _RECORD_BYTES_AT_MOST + _string_bytes(transactional_id)
+    for topic, ids in partitions:
+        size += _TOPIC_BYTES_AT_MOST + _string_bytes(topic) + 4 * len(ids)
+    return size
+
+
+def encode_key(transactional_id: str) -> bytes:
+    """The bytes of a key."""
+    name = transactional_id.encode()
+    return b"\0\0" + len(name).to_bytes(2, "big") + name
+
+
+def encode_value(value: TransactionValue, version: int) -> bytes:
+    """The bytes of a value."""
+    head = _HEAD.pack(
+        version, value.producer_id, value.producer_epoch, value.timeout_ms, value.state.number
+    )
+    times = _TIMES.pack(value.last_update_ms, value.start_ms)
+    if version == 0:
+        return head + _partitions(value) + times
+    return head + _compact_partitions(value) + times + _tags(value)
+
+
+def _partitions(value: TransactionValue) -> bytes:
+    if value.state is State.EMPTY:
+        return b"\xff\xff\xff\xff"
+    parts = [len(value.partitions).to_bytes(4, "big")]
+    for topic, ids in value.partitions:
+        name = topic.encode()
+        parts += (
+            len(name).to_bytes(2, "big"),
+            name,
+            len(ids).to_bytes(4, "big"),
+            struct.pack(f">{len(ids)}i", *ids),
+        )
+    return b"".join(parts)
+
+
+def _compact_partitions(value: TransactionValue) -> bytes:
+    if value.state is State.EMPTY:
+        return b"\0"
+    parts = [varint(len(value.partitions) + 1)]
+    for topic, ids in value.partitions:
+        name = topic.encode()
+        parts += (
+            varint(len(name) + 1),
+            name,
+            varint(len(ids) + 1),
+            struct.pack(f">{len(ids)}i", *ids),
+            b"\0",
+        )
+    return b"".join(parts)
+
+
+def _tags(value: TransactionValue) -> bytes:
+    tags = []
+    if value.previous_producer_id != NO_PRODUCER_ID:
+        tags.append(b"\x00\x08" + value.previous_producer_id.to_bytes(8, "big", signed=True))
+    if value.next_producer_id != NO_PRODUCER_ID:
+        tags.append(b"\x01\x08" + value.next_producer_id.to_bytes(8, "big", signed=True))
+    if value.client_rules:
+        tags.append(b"\x02\x02" + value.client_rules.to_bytes(2, "big", signed=True))
+    if value.next_producer_epoch:
+        tags.append(b"\x03\x02" + value.next_producer_epoch.to_bytes(2, "big", signed=True))
+    return varint(len(tags)) + b"".join(tags)
+
+
+def runs_of_records(
+    records: Iterable[StoredRecord], skipped: Counter[int]
+) -> Iterator[tuple[int, TransactionRun]]:
+    """(log offset, run) of each record; ``skipped`` counts keys of unknown versions by version.
+
+    Raises CorruptTransactionRecord.
+    """
+    for record in records:
+        try:
+            run = _run(record, skipped)
+        except (ProtocolError, ValueError) as error:
+            raise CorruptTransactionRecord(record.offset, str(error)) from None
+        if run is not None:
+            yield record.offset, run
+
+
+def _run(record: StoredRecord, skipped: Counter[int]) -> TransactionRun | None:
+    key = record.key
+    if key is None or len(key) < 2:
+        raise ProtocolError("its key is missing or shorter than its version")
+    key_version = int.from_bytes(key[:2], "big", signed=True)
+    if key_version != KEY_VERSION:
+        skipped[key_version] += 1
+        return None
+    size = int.from_bytes(key[2:4], "big", signed=True)
+    if size != len(key) - 4:
+        raise ProtocolError(f"its key of {len(key)} bytes says that its id has {size}")
+    transactional_id = str(key[4:], "utf-8")
+    if record.value is None:
+        return TransactionRun(transactional_id, None)
+    value, version = decode_value(record.value)
+    return TransactionRun(transactional_id, value, version)
+
+
+def decode_value(data: bytes) -> tuple[TransactionValue, int]:
+    """A value and its version. Raises ProtocolError or ValueError."""
+    if len(data) < 2:
+        raise ProtocolError(f"its value of {len(data)} bytes is shorter than its version")
+    version = int.from_bytes(data[:2], "big", signed=True)
+    if version not in VALUE_VERSIONS:
+        raise ProtocolError(f"its value has version {version}; 0 and 1 are known")
+    fields = log_records.decode("TransactionLogValue", version, data, 2)
+    status = fields["transaction_status"]
+    state = BY_NUMBER.get(status)
+    if state is None:
+        raise ProtocolError(f"its status is {status}; 0 to 6 are known")
+    return (
+        TransactionValue(
+            fields["producer_id"],
+            fields["producer_epoch"],
+            fields["transaction_timeout_ms"],
+            state,
+            tuple(
+                (each["topic"], tuple(each["partition_ids"]))
+                for each in fields["transaction_partitions"] or ()
+            ),
+            fields["transaction_last_update_timestamp_ms"],
+            fields["transaction_start_timestamp_ms"],
+            fields.get("previous_producer_id", NO_PRODUCER_ID),
+            fields.get("next_producer_id", NO_PRODUCER_ID),
+            fields.get("client_transaction_version", 0),
+            fields.get("next_producer_epoch", 0),
+        ),
+        version,
+    )
+
+
+def _string_bytes(text: str) -> int:
+    size = len(text) if text.isascii() else len(text.encode())
+    assert size <= MAX_STRING_BYTES, "no request can carry it"
+    return size

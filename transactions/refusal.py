@@ -1,0 +1,101 @@
+"""Replies that carry only an error: to calls that no shard handles, and in place of other replies.
+
+A handler's reply is made before its records are written. When the write fails, or takes too long,
+each reply that depends on it becomes one of the same kind that carries only the error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NOT_COORDINATOR,
+)
+from transactions.calls import (
+    AddPartitions,
+    Call,
+    DescribeTransaction,
+    EndTransaction,
+    InitProducerId,
+    ListTransactions,
+    MarkersRefused,
+    MarkersWritten,
+    VerifyPartitions,
+)
+from transactions.outcome import (
+    DescribeReply,
+    EndReply,
+    InitReply,
+    ListReply,
+    Reply,
+    SendMarkers,
+)
+
+
+def refusal(call: Call, error_code: int) -> Reply:
+    """The reply to a call that carries only an error."""
+    match call:
+        case InitProducerId():
+            return InitReply(error_code)
+        case AddPartitions() | MarkersWritten() | MarkersRefused():
+            return error_code
+        case VerifyPartitions():
+            return [error_code] * sum(len(ids) for _, ids in call.partitions)
+        case EndTransaction():
+            return EndReply(error_code)
+        case DescribeTransaction():
+            return DescribeReply(error_code, call.transactional_id)
+        case ListTransactions():
+            return ListReply(error_code)
+
+
+def not_served(call: Call, error_code: int) -> Reply:
+    """The reply to a call whose shard does not serve it, for the reason ``error_code``."""
+    return refusal(call, error_code)
+
+
+def loading_error(call: Call) -> int:  # noqa: ARG001
+    """The error while the shard loads: the same to all."""
+    return COORDINATOR_LOAD_IN_PROGRESS
+
+
+def failed(reply: Reply, error_code: int) -> Reply:
+    """A reply like ``reply`` that says only ``error_code``.
+
+    `SendMarkers` becomes NONE: markers whose Prepare record is not in the log must not be sent, and
+    there is nobody to be told.
+    """
+    if isinstance(reply, SendMarkers):
+        return error_code
+    if isinstance(reply, int):
+        return error_code
+    if isinstance(reply, InitReply):
+        return InitReply(error_code)
+    if isinstance(reply, EndReply):
+        return EndReply(error_code)
+    if isinstance(reply, DescribeReply):
+        return DescribeReply(error_code, reply.transactional_id)
+    if isinstance(reply, ListReply):
+        return ListReply(error_code)
+    return [error_code] * len(reply)
+
+
+def write_failed(reply: Reply) -> Reply:
+    """The reply when its append failed: NOT_COORDINATOR, as Kafka maps KAFKA_STORAGE_ERROR.
+
+    Source: Kafka 4.3 ``TransactionStateManager``, the mapping of append errors.
+    """
+    return failed(reply, NOT_COORDINATOR)
+
+
+def timed_out(reply: Reply) -> Reply:
+    """The reply when its records are not stable in time: COORDINATOR_NOT_AVAILABLE, as Kafka's.
+
+    Markers are not given up: their Prepare record is in the log, and will be stable. The sender
+    gets its `SendMarkers` and is told to wait for that.
+    """
+    if isinstance(reply, SendMarkers):
+        return replace(reply, stable=False)
+    return failed(reply, COORDINATOR_NOT_AVAILABLE)

@@ -1,0 +1,82 @@
+"""What others read of a shard, and the two calls that only read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+
+from protocol.errors import NONE, TRANSACTIONAL_ID_NOT_FOUND
+from transactions.calls import DescribeTransaction, ListTransactions
+from transactions.outcome import DescribeReply, ListedTransaction, ListReply
+from transactions.step import ShardState, Step
+from transactions.touching import verify
+from transactions.transaction import Transaction
+
+
+class TransactionView:
+    """A shard to be looked at; nothing is copied."""
+
+    __slots__ = ("_state", "transactions")
+
+    def __init__(self, state: ShardState) -> None:
+        self._state = state
+        self.transactions: Mapping[str, Transaction] = MappingProxyType(state.transactions)
+        """All by their id; to be read, not written."""
+
+    def known(self) -> int:
+        """How many ids the log has named so far; during a load too."""
+        return len(self._state.transactions)
+
+    def live_records(self) -> int:
+        """How many of the log's records are not superseded."""
+        return len(self._state.transactions)
+
+    def get(self, transactional_id: str) -> Transaction | None:
+        """One id, as it is now."""
+        return self._state.transactions.get(transactional_id)
+
+    def open(self) -> Iterator[str]:
+        """The ids in ONGOING and PREPARE_*, that which began first coming first."""
+        return iter(self._state.open)
+
+    def verify(
+        self, transactional_id: str, producer_id: int, epoch: int, topic: str, partition: int
+    ) -> int:
+        """Whether a batch of that producer may be appended to that partition now: NONE, or
+        INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS,
+        TRANSACTION_ABORTABLE, in this order of checks."""
+        transaction = self._state.transactions.get(transactional_id)
+        return verify(transaction, producer_id, epoch, topic, partition)
+
+
+def describe_transaction(step: Step, call: DescribeTransaction) -> None:
+    """Answers one id of a DescribeTransactions: `DescribeReply`."""
+    transaction = step.state.transactions.get(call.transactional_id)
+    if transaction is None:
+        reply = DescribeReply(TRANSACTIONAL_ID_NOT_FOUND, call.transactional_id)
+    else:
+        value = transaction.value
+        reply = DescribeReply(
+            NONE,
+            call.transactional_id,
+            value.state.wire_name,
+            value.timeout_ms,
+            value.start_ms,
+            value.producer_id,
+            value.producer_epoch,
+            value.partitions,
+        )
+    step.reply(call.ticket, reply)
+
+
+def list_transactions(step: Step, call: ListTransactions) -> None:
+    """Answers ListTransactions for one shard: `ListReply`."""
+    now_ms = step.now.wall_ms
+    listed = [
+        ListedTransaction(each.transactional_id, each.producer_id, each.state.wire_name)
+        for each in step.state.transactions.values()
+        if (not call.states or each.state.wire_name in call.states)
+        and (not call.producer_ids or each.producer_id in call.producer_ids)
+        and (call.duration_ms < 0 or now_ms - each.start_ms > call.duration_ms)
+    ]
+    step.reply(call.ticket, ListReply(NONE, listed))
