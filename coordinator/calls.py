@@ -192,6 +192,8 @@ Call = (
     | LeaveGroup
     | OffsetCommit
     | OffsetFetch
+    | TxnOffsetCommit
+    | EndOffsets
     | DescribeGroup
     | ListGroups
     | DeleteGroup

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from coordinator.calls import OffsetCommit, OffsetFetch, TopicOffsets
+from coordinator.calls import OffsetCommit, OffsetFetch, TopicOffsets, TxnOffsetCommit
 from coordinator.events import CommitRejected, MovedOffset, OffsetsMovedBack
 from coordinator.group import Group
 from coordinator.identity import check_member
@@ -47,7 +47,7 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
     group = state.groups.get(call.group_id)
     error = _check(group, call, now)
     if error:
-        return _rejected(group, call, error)
+        return rejected(group, call, error)
     wall_ms = now.wall_ms
     retention_ms = call.retention_time_ms
     expire_ms = -1 if retention_ms == -1 else min(wall_ms + retention_ms, _MAX_TIMESTAMP_MS)
@@ -72,16 +72,16 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
                     )
                 )
             continue
-        codes = _too_large(topic, state.config.offset_metadata_max_bytes)
+        codes = too_large(topic, state.config.offset_metadata_max_bytes)
         if codes is not None:
             if errors is None:
                 errors = [NONE] * len(call.topics)
             errors[i] = codes
         at_most = _SURELY_FITS_BYTES
-        runs += _runs_one_by_one(call.group_id, topic, codes, wall_ms, expire_ms)
+        runs += runs_one_by_one(call.group_id, topic, codes, wall_ms, expire_ms)
     limit = state.config.max_record_bytes
     if at_most >= min(limit, _SURELY_FITS_BYTES) and not fits(runs, limit):
-        return _rejected(group, call, INVALID_COMMIT_OFFSET_SIZE)
+        return rejected(group, call, INVALID_COMMIT_OFFSET_SIZE)
     moved = state.cache.moved_back(call.group_id, runs)
     if group is None and runs:
         state.groups[call.group_id] = Group(call.group_id, now)
@@ -101,7 +101,8 @@ def _moved_back(call: OffsetCommit, moved: Sequence[tuple[str, int, int, int]]) 
     )
 
 
-def _rejected(group: Group | None, call: OffsetCommit, error: int) -> Outcome:
+def rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, error: int) -> Outcome:
+    """The answer to a commit that is refused as a whole."""
     event = CommitRejected(
         call.group_id,
         call.member_id,
@@ -113,7 +114,7 @@ def _rejected(group: Group | None, call: OffsetCommit, error: int) -> Outcome:
     return Outcome((), ((call.ticket, CommitReply(error)),), (event,))
 
 
-def _why_rejected(group: Group | None, call: OffsetCommit, error: int) -> str:
+def _why_rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, error: int) -> str:
     if error == INVALID_COMMIT_OFFSET_SIZE:
         return "larger than a batch of __consumer_offsets may be"
     if group is None:
@@ -160,7 +161,7 @@ def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
     return answer
 
 
-def _too_large(topic: TopicOffsets, limit: int) -> list[int] | None:
+def too_large(topic: TopicOffsets, limit: int) -> list[int] | None:
     """A code for each partition when the metadata of any exceeds the limit, in characters."""
     if topic.metadata is None:
         return None
@@ -171,9 +172,9 @@ def _too_large(topic: TopicOffsets, limit: int) -> list[int] | None:
     return codes if any(codes) else None
 
 
-def _runs_one_by_one(
+def runs_one_by_one(
     group_id: str, topic: TopicOffsets, codes: list[int] | None, wall_ms: int, expire_ms: int
-) -> list[Run]:
+) -> list[OffsetRun]:
     """The runs of a topic with metadata or with timestamps of its own, in request order.
 
     Partitions with an error are left out. A run has one commit timestamp, so that a new one
@@ -181,7 +182,7 @@ def _runs_one_by_one(
     """
     given = topic.commit_timestamps_ms
     accepted = [i for i in range(len(topic.partitions)) if codes is None or not codes[i]]
-    runs: list[Run] = []
+    runs: list[OffsetRun] = []
     for stamp, group in groupby(
         accepted, key=lambda i: wall_ms if given is None or given[i] == -1 else given[i]
     ):

@@ -173,6 +173,19 @@ class OffsetsMovedBack:
 
 
 @dataclass(slots=True)
+class TransactionalOffsets:
+    """A transaction has ended in which offsets of the group were committed."""
+
+    group_id: str
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    """False: they were dropped."""
+    offsets: int
+    """How many were pending."""
+
+
+@dataclass(slots=True)
 class OffsetsExpired:
     """Offsets were dropped by retention, deletion of the group or of their topic."""
 
@@ -234,6 +247,7 @@ Event = (
     | Assigned
     | CommitRejected
     | OffsetsMovedBack
+    | TransactionalOffsets
     | OffsetsExpiring
     | OffsetsExpired
     | GroupRemoved

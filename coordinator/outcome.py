@@ -13,7 +13,7 @@ from typing import NamedTuple
 from coordinator.calls import Ticket
 from coordinator.events import Event
 from offsets.cache import FetchedColumns
-from offsets.runs import Run
+from offsets.runs import OwnBatch, Run
 
 
 class JoinedMember(NamedTuple):
@@ -139,7 +139,7 @@ Reply = (
 class Outcome(NamedTuple):
     """What one step asks of the edge, in this order: append, release when stable, and emit."""
 
-    records: Sequence[Run] = ()
+    records: Sequence[Run | OwnBatch] = ()
     replies: Sequence[tuple[Ticket, Reply]] = ()
     events: Sequence[Event] = ()
 

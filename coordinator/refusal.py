@@ -10,6 +10,7 @@ from coordinator.calls import (
     Call,
     DeleteGroup,
     DescribeGroup,
+    EndOffsets,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -18,6 +19,7 @@ from coordinator.calls import (
     OffsetDelete,
     OffsetFetch,
     SyncGroup,
+    TxnOffsetCommit,
 )
 from coordinator.outcome import (
     CommitReply,
@@ -54,7 +56,7 @@ def not_served(call: Call, error_code: int) -> Reply:
 def refusal(call: Call, error_code: int) -> Reply:
     """The reply to a call that carries only an error."""
     match call:
-        case Heartbeat() | DeleteGroup():
+        case Heartbeat() | DeleteGroup() | EndOffsets():
             return error_code
         case JoinGroup():
             return JoinReply(error_code, call.member_id)
@@ -62,7 +64,7 @@ def refusal(call: Call, error_code: int) -> Reply:
             return SyncReply(error_code)
         case LeaveGroup():
             return LeaveReply(error_code)
-        case OffsetCommit():
+        case OffsetCommit() | TxnOffsetCommit():
             return CommitReply(error_code)
         case OffsetFetch():
             return FetchReply(error_code)

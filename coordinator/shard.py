@@ -18,6 +18,7 @@ from coordinator.calls import (
     Call,
     DeleteGroup,
     DescribeGroup,
+    EndOffsets,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -27,6 +28,7 @@ from coordinator.calls import (
     OffsetFetch,
     SyncGroup,
     Ticket,
+    TxnOffsetCommit,
 )
 from coordinator.commits import commit, fetch
 from coordinator.config import GroupConfig
@@ -53,9 +55,10 @@ from coordinator.refusal import MUST_NAME_GROUP, failed, refusal
 from coordinator.states import State
 from coordinator.step import ShardState, Step
 from coordinator.sweeps import Retention, TopicsDeleted, begin, work
+from coordinator.txn_commits import end_offsets, txn_commit
 from coordinator.views import ShardView, describe, list_groups
 from offsets.columns import TopicColumns
-from offsets.runs import GroupRun, GroupValue, Run
+from offsets.runs import GroupRun, GroupValue, OwnBatch, Run
 from protocol.errors import INVALID_GROUP_ID
 from protocol.now import Now
 
@@ -97,6 +100,8 @@ _HANDLERS: dict[type, _Handler] = {
     Heartbeat: _heartbeat,
     OffsetCommit: commit,
     OffsetFetch: fetch,
+    TxnOffsetCommit: txn_commit,
+    EndOffsets: end_offsets,
     JoinGroup: _stepped(join),
     SyncGroup: _stepped(sync),
     LeaveGroup: _stepped(leave),
@@ -255,7 +260,7 @@ class GroupShard:
 
     # --------------------------------------------------------------------------------------- log
 
-    def replay(self, run: Run, base_offset: int) -> None:
+    def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
         """Fold in a run that is in the log from ``base_offset`` on, live and at load.
 
         Committed offsets are written here alone. A group's record builds the group at load; live,
@@ -297,8 +302,9 @@ class GroupShard:
         assert not self._live
         state = self._state
         if self._waking is None:
-            alone = [name for name in state.cache.groups() if name not in state.groups]
-            self._waking = iter([*state.groups, *alone])
+            named = dict.fromkeys((*state.groups, *state.cache.groups()))
+            named.update(dict.fromkeys(state.cache.pending.groups()))
+            self._waking = iter(named)
         step = Step(state, now)
         awake = 0
         for group_id in islice(self._waking, budget):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Sequence
 
 from coordinator.calls import Ticket
 from coordinator.config import GroupConfig
@@ -211,7 +212,7 @@ class Step:
             )
         )
 
-    def fits(self, runs: list[Run]) -> bool:
+    def fits(self, runs: Sequence[Run]) -> bool:
         """Whether the runs can be written, all in one batch of at most ``max_record_bytes``."""
         return fits(runs, self.state.config.max_record_bytes)
 
@@ -226,7 +227,7 @@ class Sweep(ABC):
         """Do the next piece; what it cost, in items of `expire`, or 0 where nothing was left."""
 
 
-def fits(runs: list[Run], max_record_bytes: int) -> bool:
+def fits(runs: Sequence[Run], max_record_bytes: int) -> bool:
     """Whether the runs can be written as one batch of at most so many bytes, header included."""
     room = max_record_bytes - _BATCH_HEADER_BYTES
     try:

@@ -204,11 +204,17 @@ class PartitionLog:
         )
 
     def append_encoded(
-        self, buffer: Buffer, first_offset: int, last_offset: int, max_timestamp_ms: int
+        self,
+        buffer: Buffer,
+        first_offset: int,
+        last_offset: int,
+        max_timestamp_ms: int,
+        headers: Sequence[BatchHeader] = (),
     ) -> None:
         """Append batches that have their offsets, ``first_offset`` to ``last_offset``; one write.
 
-        Raises LogPoisoned; ValueError when the offsets are not the next ones.
+        ``headers`` are those of batches with a producer among them, which is noted. Raises
+        LogPoisoned; ValueError when the offsets are not the next ones.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -218,6 +224,8 @@ class PartitionLog:
                 f" begin with {first_offset}."
             )
         self._write(buffer, last_offset, max_timestamp_ms, max_timestamp_ms)
+        for header in headers:
+            self.producers.note(header)
 
     def _write(self, buffer: Buffer, last_offset: int, max_timestamp_ms: int, now_ms: int) -> None:
         segment = self.segments.active

@@ -17,7 +17,15 @@ from offsets.expiry import (
     expires_at,
     rule_for,
 )
-from offsets.runs import GroupRun, OffsetRun, Run
+from offsets.pending import PendingOffsets
+from offsets.runs import (
+    MarkerRun,
+    OffsetRun,
+    OffsetTombstones,
+    OwnBatch,
+    Run,
+    TransactionalRun,
+)
 
 
 class FetchedColumns(NamedTuple):
@@ -46,7 +54,7 @@ class CachedOffset(NamedTuple):
 class OffsetCache:
     """Committed offsets of the groups of one ``__consumer_offsets`` partition."""
 
-    __slots__ = ("_count", "_groups", "_topic_names")
+    __slots__ = ("_count", "_groups", "_topic_names", "pending")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, TopicColumns]] = {}
@@ -54,10 +62,12 @@ class OffsetCache:
         self._topic_names: dict[str, str] = {}
         """One string for each topic name, however many groups and runs carry copies of it."""
         self._count = 0
+        self.pending = PendingOffsets()
+        """What transactions have committed that have not ended."""
 
     # ------------------------------------------------------------------------------ the writer
 
-    def replay(self, run: Run, base_offset: int) -> None:
+    def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
         """Fold in a run whose first record is at log offset ``base_offset``; the later call wins.
 
         Group metadata is the coordinator's and leaves the cache as it is.
@@ -66,8 +76,20 @@ class OffsetCache:
             if run.partitions:
                 columns = self._columns_for(run.group_id, run.topic)
                 self._count += columns.store(run, base_offset)
-        elif not isinstance(run, GroupRun):
+        elif isinstance(run, TransactionalRun):
+            self.pending.replay(run, base_offset)
+        elif isinstance(run, MarkerRun):
+            self._end(run)
+        elif isinstance(run, OffsetTombstones):
             self._remove(run.group_id, run.keys)
+            if self.pending:
+                self.pending.remove(run)
+
+    def _end(self, marker: MarkerRun) -> None:
+        """A transaction's end: of a committed one the offsets further on in the log than ours."""
+        for (group_id, topic), pending in self.pending.end(marker.producer_id):
+            if marker.committed:
+                self._count += self._columns_for(group_id, topic).take_newer(pending)
 
     def _columns_for(self, group_id: str, topic: str) -> TopicColumns:
         topics = self._groups.get(group_id)

@@ -170,6 +170,37 @@ class TopicColumns:
         for slot in slots:
             self._expire_timestamps.pop(slot, None)
 
+    def take_newer(self, other: TopicColumns) -> int:
+        """Take each entry of ``other`` whose record is further on in the log; how many are new."""
+        partitions, before, taken = other.partitions(), self.count, dict[int, int]()
+        if self._slots is None and not (
+            partitions[0] >= 0 and self._dense_up_to(partitions[-1], len(partitions))
+        ):
+            self._map_slots()
+        self.encoded = None
+        for partition in partitions:
+            theirs = partition if other._slots is None else other._slots[partition]
+            slot = partition if self._slots is None else self._slot_for(partition)
+            log_offset = other._log_offsets[theirs] + theirs
+            if self._log_offsets[slot] == _UNUSED:
+                self.count += 1
+            elif self._log_offsets[slot] + slot > log_offset:
+                continue
+            self._offsets[slot] = other._offsets[theirs]
+            self._epochs[slot] = other._epochs[theirs]
+            self._commit_timestamps[slot] = other._commit_timestamps[theirs]
+            self._log_offsets[slot] = log_offset - slot
+            taken[slot] = theirs
+        texts, expiries = other._metadata or {}, other._expire_timestamps or {}
+        if texts or self._metadata:
+            self._store_metadata([texts.get(theirs, "") for theirs in taken.values()], list(taken))
+        if expiries or self._expire_timestamps:
+            for slot, theirs in taken.items():
+                self._store_expiry(expiries.get(theirs, _NONE), (slot,))
+        if self._slots is not None and self.count >= self._recheck_at:
+            self._unmap_slots_if_dense()
+        return self.count - before
+
     def remove(self, partition: int) -> bool:
         """Forget one entry; whether there was one."""
         slot = self._slot_of(partition)

@@ -17,7 +17,7 @@ from broker.topics.ticket import Ticket
 from offsets.snapshot_image import Image, ImageHead, ImageWriter
 from protocol.buffer import Buffer
 from protocol.now import Now
-from protocol.records.batch import BatchHeader
+from protocol.records.batch import BatchForm, BatchHeader
 
 Reply = Any
 Event = Any
@@ -177,3 +177,8 @@ class Kind(Generic[CoreT]):
     """Calls that are counted, and answered early where settings ask for it."""
     snapshot: SnapshotForm[CoreT] | None = None
     """None: its topic is loaded whole."""
+    own_batch: tuple[type, ...] = ()
+    """The types of runs that stand in a batch of their own."""
+    encode_own: Callable[[Any, BatchForm, int, int, int], tuple[bytes, BatchHeader]] | None = None
+    """The batch of such a run and its header: the form of the log's batches, the first offset, the
+    leader epoch, and the time of the append (wall)."""

@@ -8,9 +8,10 @@ waits in the partition's queue until that is stable (law 2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from functools import partial
+from itertools import groupby
 from typing import TYPE_CHECKING, Any, Generic
 
 from broker.cores.core import CoreT, Kind, Reader, Run
@@ -22,6 +23,9 @@ from protocol.records.batch import (
     HEADER_BYTES,
     LOG_APPEND_BIT,
     LOG_APPEND_TIME,
+    PLAIN_FORM,
+    BatchForm,
+    BatchHeader,
     assemble_batch,
 )
 
@@ -75,13 +79,15 @@ class HostedShard(Generic[CoreT]):
         self.core = core
         self.kind = kind
         self._encode = kind.encode
-        self._long_run = kind.long_run
+        self._own_batch = frozenset(kind.own_batch)
+        self._not_plain = frozenset((kind.long_run, *kind.own_batch))
         self._run_records_max = kind.run_records_max
         self.partition = partition
         """Whose log this is: it says what is stable."""
         self.log = partition.log
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
         """What makes a batch: its section, count, first offset, and its two times."""
+        self._form = PLAIN_FORM
         self.phase = Phase.LOADING
         self.accepted = self.appended = 0
         self.foreign: list[Foreign] = []
@@ -105,28 +111,32 @@ class HostedShard(Generic[CoreT]):
         """How far the load is; -1 before its beginning."""
         self._units: list[Sequence[Run]] = []
         """The runs accepted and not yet appended, those of one request together."""
+        self._has_own = False
+        """Whether any of them stands in a batch of its own; it is a unit of its own too."""
         self.reset(core)
 
     def write_as(self, compression: int, level: int | None, timestamp_type: int) -> None:
         """In which form batches are written from now on. Each has the time of its append, whatever
         type of timestamp it says; ``level`` is None for the codec's default."""
         self._batch = assemble_batch
-        if compression or timestamp_type:
+        attributes = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
+        self._form = BatchForm(compression, level, attributes)
+        if self._form != PLAIN_FORM:
             self._batch = partial(
                 assemble_batch,
                 compression=compression,
                 compression_level=level,
-                attributes=LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0,
+                attributes=attributes,
             )
 
     def accept(self, records: Sequence[Run]) -> None:
         """Replays ``records`` and keeps them for the end of the turn."""
         accepted = self.accepted
         replay = self.core.replay
-        long_run = self._long_run
+        not_plain = self._not_plain
         for run in records:
-            if type(run) is long_run and len(run) > self._run_records_max:
-                self._accept_pieces(records)
+            if type(run) in not_plain:
+                self._accept_each(records)
                 return
         for run in records:
             replay(run, accepted)
@@ -134,12 +144,31 @@ class HostedShard(Generic[CoreT]):
         self.accepted = accepted
         self._units.append(records)
 
-    def _accept_pieces(self, records: Sequence[Run]) -> None:
+    def _accept_each(self, records: Sequence[Run]) -> None:
+        """`accept` of runs among which some are long, or stand in batches of their own."""
+        long_run, most = self.kind.long_run, self._run_records_max
+        together: list[Run] = []
         for run in records:
-            for piece in self.kind.pieces(run) if type(run) is self._long_run else (run,):
-                self.core.replay(piece, self.accepted)
-                self.accepted += len(piece)
-                self._units.append((piece,))
+            pieces: Sequence[Run] = (run,)
+            if type(run) in self._own_batch:
+                self._has_own = True
+            elif type(run) is long_run and len(run) > most:
+                pieces = self.kind.pieces(run)
+            else:
+                together.append(run)
+                continue
+            self._accept_unit(together)
+            together = []
+            for piece in pieces:
+                self._accept_unit((piece,))
+        self._accept_unit(together)
+
+    def _accept_unit(self, unit: Sequence[Run]) -> None:
+        for run in unit:
+            self.core.replay(run, self.accepted)
+            self.accepted += len(run)
+        if unit:
+            self._units.append(unit)
 
     def append(self, wall_ms: int, batch_bytes_max: int) -> int:
         """Writes what was accepted: as few batches as fit, one write unless a segment ends.
@@ -148,23 +177,25 @@ class HostedShard(Generic[CoreT]):
         says how far it got.
         """
         units, self._units = self._units, []
-        if len(units) == 1 and len(units[0]) == 1:
+        if len(units) == 1 and len(units[0]) == 1 and not self._has_own:
             return self._append_run(units[0][0], wall_ms)
         segment_bytes = self.log.config.segment_bytes
         buffer: list[bytes] = []
+        headers: list[BatchHeader] = []
         size = written = 0
         first = offset = self.appended
-        for section, count in self._sections(units, batch_bytes_max):
-            batch = self._batch(section, count, offset, wall_ms, wall_ms)
+        for batch, count, header in self._batches(units, wall_ms, batch_bytes_max):
             if buffer and size + len(batch) > segment_bytes:
-                self._write(buffer, first, offset - 1, wall_ms)
+                self._write(buffer, first, offset - 1, wall_ms, headers)
                 written += size
-                buffer, size, first = [], 0, offset
+                buffer, headers, size, first = [], [], 0, offset
             buffer.append(batch)
+            if header is not None:
+                headers.append(header)
             size += len(batch)
             offset += count
         if buffer:
-            self._write(buffer, first, offset - 1, wall_ms)
+            self._write(buffer, first, offset - 1, wall_ms, headers)
         return written + size
 
     def _append_run(self, run: Run, wall_ms: int) -> int:
@@ -174,6 +205,35 @@ class HostedShard(Generic[CoreT]):
         self.log.append_encoded(batch, first, first + count - 1, wall_ms)
         self.appended = first + count
         return len(batch)
+
+    def _batches(
+        self, units: Sequence[Sequence[Run]], wall_ms: int, batch_bytes_max: int
+    ) -> Iterator[tuple[bytes, int, BatchHeader | None]]:
+        """The batches of units, each with its count; the header of one that a run has for itself.
+
+        Units before and after such a run are not merged: the log keeps the order of the calls.
+        """
+        offset = self.appended
+        stretches = [(False, units)]
+        if self._has_own:
+            self._has_own = False
+            own = self._own_batch
+            stretches = [
+                (alone, list(together))
+                for alone, together in groupby(units, lambda unit: type(unit[0]) in own)
+            ]
+        for alone, stretch in stretches:
+            if alone:
+                encode, epoch = self.kind.encode_own, self.partition.leader_epoch
+                assert encode is not None
+                for (run,) in stretch:
+                    batch, header = encode(run, self._form, offset, epoch, wall_ms)
+                    yield batch, len(run), header
+                    offset += len(run)
+                continue
+            for section, count in self._sections(stretch, batch_bytes_max):
+                yield self._batch(section, count, offset, wall_ms, wall_ms), count, None
+                offset += count
 
     def reader(self) -> Reader:
         """What loads the core that is here now."""
@@ -196,6 +256,7 @@ class HostedShard(Generic[CoreT]):
     def drop_unwritten(self, error: Exception) -> None:
         """Drops what was accepted and not appended: its replies become errors."""
         self._units.clear()
+        self._has_own = False
         self.partition.fail_unwritten(error)
 
     def reset(self, core: CoreT) -> None:
@@ -237,7 +298,14 @@ class HostedShard(Generic[CoreT]):
             first_delta += len(run)
         return parts, size, first_delta
 
-    def _write(self, buffer: list[bytes], first: int, last: int, wall_ms: int) -> None:
+    def _write(
+        self,
+        buffer: list[bytes],
+        first: int,
+        last: int,
+        wall_ms: int,
+        headers: Sequence[BatchHeader],
+    ) -> None:
         data: Any = buffer[0] if len(buffer) == 1 else b"".join(buffer)
-        self.log.append_encoded(data, first, last, wall_ms)
+        self.log.append_encoded(data, first, last, wall_ms, headers)
         self.appended = last + 1

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from protocol.buffer import Buffer
 from protocol.errors import INVALID_RECORD, UNSUPPORTED_COMPRESSION_TYPE
@@ -116,6 +117,19 @@ class BatchHeader:
     def end(self) -> int:
         """Position behind the batch in its buffer."""
         return self.position + self.batch_length + _OVERHEAD
+
+
+class BatchForm(NamedTuple):
+    """In which form a log's own batches are written."""
+
+    compression: int = 0
+    compression_level: int | None = None
+    """None: the codec's default."""
+    attributes: int = 0
+    """Those besides the codec that all have."""
+
+
+PLAIN_FORM = BatchForm()
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:

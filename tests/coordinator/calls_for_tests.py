@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from coordinator.calls import (
+    EndOffsets,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -13,11 +14,12 @@ from coordinator.calls import (
     OffsetCommit,
     SyncGroup,
     TopicOffsets,
+    TxnOffsetCommit,
 )
 from coordinator.config import GroupConfig
 from coordinator.outcome import Outcome, Reply
 from coordinator.shard import GroupShard
-from offsets.runs import Run
+from offsets.runs import OwnBatch, Run
 from protocol.consumer_protocol import encode_subscription
 from protocol.now import Now
 
@@ -78,6 +80,25 @@ def commit(ticket: Any, member_id: str = "", generation_id: int = -1, **other: A
     )
 
 
+def txn_commit(
+    ticket: Any, member_id: str = "", generation_id: int = -1, **other: Any
+) -> TxnOffsetCommit:
+    fields: dict[str, Any] = {
+        "group_id": "g",
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "group_instance_id": None,
+        "topics": [TopicOffsets("t", [0], [5], [-1], None, None)],
+    }
+    return TxnOffsetCommit(
+        ticket=ticket, member_id=member_id, generation_id=generation_id, **(fields | other)
+    )
+
+
+def end(ticket: Any, *, committed: bool, producer_id: int = 7) -> EndOffsets:
+    return EndOffsets(ticket, producer_id, 0, 0, committed)
+
+
 class Driver:
     """A shard, its log and its clock; ``handle`` plays the runtime and returns the outcome."""
 
@@ -85,7 +106,7 @@ class Driver:
         self.config = GroupConfig(**({"initial_rebalance_delay_ms": 0} | settings))
         self.shard = GroupShard(self.config)
         self.mono_ms = 0
-        self.log: list[tuple[int, Run]] = []
+        self.log: list[tuple[int, Run | OwnBatch]] = []
         self.shard.loaded(self.now)
 
     @property

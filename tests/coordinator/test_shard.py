@@ -27,7 +27,16 @@ from offsets.record_codec import run_records
 from offsets.runs import OffsetRun, OffsetTombstones
 from protocol.errors import MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID
 from protocol.now import Now
-from tests.coordinator.calls_for_tests import Driver, commit, heartbeat, join, leave, sync
+from tests.coordinator.calls_for_tests import (
+    Driver,
+    commit,
+    end,
+    heartbeat,
+    join,
+    leave,
+    sync,
+    txn_commit,
+)
 from tests.coordinator.invariants import check_shard
 
 EVERY_CALL: list[Any] = [
@@ -41,6 +50,8 @@ EVERY_CALL: list[Any] = [
     ListGroups("t", frozenset(), frozenset()),
     DeleteGroup("t", "g"),
     OffsetDelete("t", "g", []),
+    txn_commit("t"),
+    end("t", committed=True),
 ]
 
 

@@ -13,9 +13,10 @@ from coordinator.outcome import Reply
 from coordinator.refusal import loading_error, not_served, refusal, timed_out, write_failed
 from coordinator.shard import GroupShard
 from offsets.columns_image import encode_columns
+from offsets.own_batches import own_batch
 from offsets.partitioner import partition_for
 from offsets.record_codec import run_records
-from offsets.runs import OffsetTombstones
+from offsets.runs import MarkerRun, OffsetTombstones, TransactionalRun
 from offsets.snapshot_image import Image, ImageHead, ImageWriter, encode_group
 
 IMAGE = "groups.image"
@@ -108,4 +109,6 @@ GROUPS = Kind(
     sets_no_deadline=(Heartbeat, OffsetFetch),
     counted=OffsetCommit,
     snapshot=SnapshotForm(IMAGE, blocks_of, restore),
+    own_batch=(TransactionalRun, MarkerRun),
+    encode_own=own_batch,
 )

@@ -1,28 +1,26 @@
 """Reading `__consumer_offsets`: from batches of any magic to runs, and runs into a shard.
 
-Plain records are replayed as they come. Transactional ones, which only logs of Apache Kafka have so
-far, are kept per producer until their marker: COMMIT replays them, ABORT drops them.
+A batch of a transaction is one run with its producer, and so is its marker: the core keeps what is
+pending, live and at load alike.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from broker.cores.pass_over import PassOver
 from coordinator.shard import GroupShard
-from offsets.open_transactions import OpenTransactions
 from offsets.partitioner import partition_for
 from offsets.record_errors import CorruptRecord
 from offsets.record_reader import BasedRun, runs_of_records
-from offsets.runs import OffsetTombstones, Run
+from offsets.runs import MarkerRun, OffsetRun, OwnBatch, Run, TransactionalRun
 from offsets.section_reader import runs_of_section
 from protocol.buffer import Buffer
-from protocol.records.batch import BatchHeader, records_of, section_of
+from protocol.records.batch import BatchHeader, section_of
 from protocol.records.corrupt import CorruptRecords
+from protocol.records.markers import transaction_end
 from protocol.records.stored import stored_records
-
-_COMMIT_MARKER = 1
 
 
 class GroupReader:
@@ -34,41 +32,59 @@ class GroupReader:
         self.skipped: Counter[int] = Counter()
         """Records of unknown kinds, by their number."""
         self._replay = shard.replay
-        self._cached = shard.view.offsets.get
         self._partition = partition
         self._partitions = partitions
         self._pass_over = pass_over
-        self._transactions = OpenTransactions()
         self._at_home: set[str] = set()
         """Groups that this partition keeps."""
 
-    def runs(self, data: Buffer, header: BatchHeader) -> Iterator[BasedRun]:
-        """The runs that are committed now that this batch was read. Raises CorruptRecord."""
-        transactions = self._transactions
+    def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Run | OwnBatch]]:
+        """The runs of a batch, each with its base offset. Raises CorruptRecord."""
         if header.is_control:
-            if self._pass_over is None or not self._pass_over.takes(header):
-                committed = _is_commit(data, header)
-                yield from transactions.end(header.producer_id, committed, self._cached)
-            return
+            if self._pass_over is not None and self._pass_over.takes(header):
+                return ()
+            return self._marker(data, header)
         runs = runs_of_batch(data, header, self.skipped, self._pass_over)
-        if header.is_transactional:
-            transactions.add(header.producer_id, runs)
-            return
-        for offset, run in runs:
-            yield offset, run
-            if isinstance(run, OffsetTombstones):
-                transactions.deleted(run)
+        if not header.is_transactional:
+            return runs
+        return self._of_producer(header, runs)
 
-    def replay(self, run: Run, base_offset: int) -> None:
+    def _marker(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, OwnBatch]]:
+        """The end of a transaction; nothing of a batch that a cleaner has emptied."""
+        try:
+            marker = transaction_end(data, header)
+        except CorruptRecords as error:
+            reason = f"its marker can't be read: {error.message}"
+            raise CorruptRecord(header.base_offset, reason) from None
+        if marker is not None:
+            committed, epoch = marker
+            run = MarkerRun(header.producer_id, header.producer_epoch, epoch, committed)
+            yield header.base_offset, run
+
+    def _of_producer(
+        self, header: BatchHeader, runs: Iterable[BasedRun]
+    ) -> Iterator[tuple[int, Run | OwnBatch]]:
+        """Runs of a transaction's batch; what is not an offset of it counts at once."""
+        for offset, run in runs:
+            if isinstance(run, OffsetRun):
+                yield offset, TransactionalRun(header.producer_id, header.producer_epoch, (run,))
+            else:
+                yield offset, run
+
+    def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
         """Replays one run. Raises CorruptRecord, whatever is wrong with it."""
-        group_id = run.group_id
-        if group_id not in self._at_home:
-            check_owner(group_id, base_offset, self._partition, self._partitions)
-            self._at_home.add(group_id)
+        if not isinstance(run, MarkerRun):
+            each = run.runs[0] if isinstance(run, TransactionalRun) else run
+            self._check_home(each.group_id, base_offset)
         try:
             self._replay(run, base_offset)
         except Exception as error:
             raise CorruptRecord(base_offset, f"it can't be replayed: {error!r}") from error
+
+    def _check_home(self, group_id: str, base_offset: int) -> None:
+        if group_id not in self._at_home:
+            check_owner(group_id, base_offset, self._partition, self._partitions)
+            self._at_home.add(group_id)
 
 
 def check_owner(group_id: str, log_offset: int, partition: int, partitions: int) -> None:
@@ -107,15 +123,3 @@ def runs_of_batch(
     except Exception as error:
         reason = f"its batch of {header.record_count} records can't be read: {error}"
         raise CorruptRecord(header.base_offset, reason) from error
-
-
-def _is_commit(data: Buffer, header: BatchHeader) -> bool:
-    """Whether a control batch ends its transaction with COMMIT; a cleaned one holds no record."""
-    try:
-        markers = records_of(data, header)
-    except CorruptRecords as error:
-        reason = f"its marker can't be read: {error.message}"
-        raise CorruptRecord(header.base_offset, reason) from None
-    if not markers or markers[0].key is None:
-        return False
-    return int.from_bytes(markers[0].key[2:4], "big") == _COMMIT_MARKER

@@ -13,8 +13,7 @@ from structlog.testing import capture_logs
 import broker.cores.groups.records
 from broker.cores.hosted_shard import Phase
 from log.partition_log import PartitionLog
-from offsets.cache import OffsetCache
-from offsets.open_transactions import OpenTransactions
+from offsets.columns import TopicColumns
 from offsets.record_codec import run_records
 from offsets.runs import OffsetRun, OffsetTombstones, Run
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR
@@ -113,20 +112,20 @@ async def test_a_later_plain_commit_wins_over_a_transaction_that_ends_after_it(
 
 
 def transactions_always_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(broker.cores.groups.records, "_is_commit", lambda data, header: True)
+    patch.setattr(broker.cores.groups.records, "transaction_end", lambda *_: (True, 0))
 
 
 def transactions_never_commit(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(broker.cores.groups.records, "_is_commit", lambda data, header: False)
+    patch.setattr(broker.cores.groups.records, "transaction_end", lambda *_: (False, 0))
 
 
 def the_place_of_the_marker_decides(patch: pytest.MonkeyPatch) -> None:
-    real = OpenTransactions.end
+    def take(self: TopicColumns, other: TopicColumns) -> int:
+        [partition] = other.partitions()
+        offset = other.fetch([partition])[0]
+        return self.store(OffsetRun("g", "orders", [partition], offset, [-1], None, 1), 1 << 40)
 
-    def end(self: OpenTransactions, producer_id: int, committed: bool, _: OffsetCache) -> Any:
-        return real(self, producer_id, committed, OffsetCache())
-
-    patch.setattr(OpenTransactions, "end", end)
+    patch.setattr(TopicColumns, "take_newer", take)
 
 
 ENDS = test_transactional_commits_count_when_their_transaction_committed

@@ -1,0 +1,92 @@
+"""TxnOffsetCommit, and the markers that end what it began.
+
+A transactional commit's offsets are pending until their producer's marker. Neither asks for the
+state of the group beyond what it must: members of a transaction may commit while the group
+rebalances, and a marker waits for no group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from coordinator.calls import EndOffsets, TxnOffsetCommit
+from coordinator.commits import rejected, runs_one_by_one, too_large
+from coordinator.events import Event, TransactionalOffsets
+from coordinator.group import Group
+from coordinator.identity import check_member
+from coordinator.outcome import CommitReply, Outcome
+from coordinator.states import State
+from coordinator.step import ShardState, fits
+from offsets.runs import MarkerRun, OffsetRun, TransactionalRun
+from protocol.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    ILLEGAL_GENERATION,
+    INVALID_COMMIT_OFFSET_SIZE,
+    NONE,
+)
+from protocol.now import Now
+
+_NEVER_EXPIRES = -1
+
+
+def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
+    """Check a TxnOffsetCommit and make its records. It keeps nobody's session."""
+    group = state.groups.get(call.group_id)
+    error = _check(group, call)
+    if error:
+        return rejected(group, call, error)
+    runs: list[OffsetRun] = []
+    errors: list[int | Sequence[int]] = []
+    limit = state.config.offset_metadata_max_bytes
+    for topic in call.topics:
+        codes = too_large(topic, limit)
+        errors.append(codes or NONE)
+        runs += runs_one_by_one(call.group_id, topic, codes, now.wall_ms, _NEVER_EXPIRES)
+    if not fits(runs, state.config.max_record_bytes):
+        return rejected(group, call, INVALID_COMMIT_OFFSET_SIZE)
+    reply = CommitReply(errors if any(errors) else NONE)
+    if not runs:
+        return Outcome((), ((call.ticket, reply),))
+    if group is None:
+        state.groups[call.group_id] = Group(call.group_id, now)
+    run = TransactionalRun(call.producer_id, call.producer_epoch, runs)
+    return Outcome((run,), ((call.ticket, reply),))
+
+
+def _check(group: Group | None, call: TxnOffsetCommit) -> int:
+    """The error of a commit as a whole.
+
+    Who names no membership at all may commit in any group: clients below v3 can't name one. Who
+    names any part of it is fenced by all of it (KIP-447).
+    """
+    if group is None:
+        return NONE if call.generation_id < 0 else ILLEGAL_GENERATION
+    match group.state:
+        case State.DEAD:
+            return COORDINATOR_NOT_AVAILABLE
+        case State.EMPTY:
+            if call.generation_id < 0:
+                return NONE
+        case State.PREPARING_REBALANCE | State.AWAITING_SYNC | State.STABLE:
+            pass
+    if call.generation_id < 0 and not call.member_id and call.group_instance_id is None:
+        return NONE
+    error = check_member(group, call.member_id, call.group_instance_id)
+    if error:
+        return error
+    return NONE if call.generation_id == group.generation_id else ILLEGAL_GENERATION
+
+
+def end_offsets(state: ShardState, call: EndOffsets, now: Now) -> Outcome:  # noqa: ARG001
+    """Write a marker; what it ends is the cache's, when the marker is replayed."""
+    marker = MarkerRun(
+        call.producer_id, call.producer_epoch, call.coordinator_epoch, call.committed
+    )
+    offsets: dict[str, int] = {}
+    for (group_id, _), columns in state.cache.pending.of_producer(call.producer_id):
+        offsets[group_id] = offsets.get(group_id, 0) + columns.count
+    events: list[Event] = [
+        TransactionalOffsets(group_id, call.producer_id, call.producer_epoch, call.committed, count)
+        for group_id, count in offsets.items()
+    ]
+    return Outcome((marker,), ((call.ticket, NONE),), events)

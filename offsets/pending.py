@@ -1,0 +1,206 @@
+"""Offsets of transactions that have not ended: in the log, and invisible until their marker.
+
+A producer's pending offsets lie in columns per (group, topic), as committed ones do, each with its
+place in the log. COMMIT gives them to the cache, ABORT drops them. Like the cache this is a fold of
+the log. What bounds it is what bounds a transaction: the coordinator of transactions ends each that
+is older than its timeout, and a partition is one entry of a producer however often it commits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from offsets.columns import TopicColumns
+from offsets.runs import OffsetTombstones, TransactionalRun
+
+_NOBODY: Mapping[int, tuple[int, ...]] = {}
+
+
+class PendingTopic(NamedTuple):
+    """Who has pending offsets of one group in one topic."""
+
+    columns: dict[int, TopicColumns]
+    """By producer; none of them is empty."""
+    producers: dict[int, tuple[int, ...]]
+    """By partition, the producers that have an offset pending there: one, nearly always."""
+
+
+class PendingOffsets:
+    """The pending offsets of the groups of one ``__consumer_offsets`` partition."""
+
+    __slots__ = ("_epochs", "_groups", "_producers")
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[str, PendingTopic]] = {}
+        """No group and no topic without an entry."""
+        self._producers: dict[int, dict[tuple[str, str], TopicColumns]] = {}
+        """The same columns by producer, then (group, topic)."""
+        self._epochs: dict[int, int] = {}
+        """The epoch with which each of these producers wrote last."""
+
+    # ------------------------------------------------------------------------------ the writers
+
+    def replay(self, run: TransactionalRun, base_offset: int) -> None:
+        """Keep what a TxnOffsetCommit wrote; a later offset of the transaction takes the place."""
+        for each in run.runs:
+            if each.partitions:
+                columns = self._columns_for(run.producer_id, each.group_id, each.topic)
+                columns.store(each, base_offset)
+                self._note(run.producer_id, each.group_id, each.topic, each.partitions)
+                self._epochs[run.producer_id] = run.producer_epoch
+            base_offset += len(each)
+
+    def restore(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        group_id: str,
+        topic: str,
+        columns: TopicColumns,
+    ) -> None:
+        """Take over columns from a snapshot. Raises KeyError where there are some already."""
+        if (group_id, topic) in self._producers.get(producer_id, {}):
+            raise KeyError(topic)
+        self._insert(producer_id, group_id, topic, columns)
+        self._note(producer_id, group_id, topic, columns.partitions())
+        self._epochs[producer_id] = producer_epoch
+
+    def end(self, producer_id: int) -> Iterable[tuple[tuple[str, str], TopicColumns]]:
+        """A producer's marker has come: what was pending, which is kept no longer."""
+        self._epochs.pop(producer_id, None)
+        ended = self._producers.pop(producer_id, None)
+        if ended is None:
+            return ()
+        for (group_id, topic), columns in ended.items():
+            of_topic = self._groups[group_id][topic]
+            del of_topic.columns[producer_id]
+            for partition in columns.partitions():
+                _leave(of_topic.producers, partition, producer_id)
+            self._drop_if_empty(group_id, topic, of_topic)
+        return ended.items()
+
+    def remove(self, run: OffsetTombstones) -> None:
+        """Forget the offsets that were deleted, whoever's they are."""
+        group_id = run.group_id
+        topics = self._groups.get(group_id)
+        if topics is None:
+            return
+        for topic, partition in run.keys:
+            of_topic = topics.get(topic)
+            producers = None if of_topic is None else of_topic.producers.pop(partition, None)
+            if of_topic is None or producers is None:
+                continue
+            for producer_id in producers:
+                columns = of_topic.columns[producer_id]
+                columns.remove(partition)
+                if not columns.count:
+                    del of_topic.columns[producer_id]
+                    self._forget(producer_id, group_id, topic)
+            self._drop_if_empty(group_id, topic, of_topic)
+
+    def _columns_for(self, producer_id: int, group_id: str, topic: str) -> TopicColumns:
+        columns = self._producers.get(producer_id, {}).get((group_id, topic))
+        return columns or self._insert(producer_id, group_id, topic, TopicColumns())
+
+    def _insert(
+        self, producer_id: int, group_id: str, topic: str, columns: TopicColumns
+    ) -> TopicColumns:
+        of_topic = self._groups.setdefault(group_id, {}).get(topic)
+        if of_topic is None:
+            of_topic = self._groups[group_id][topic] = PendingTopic({}, {})
+        of_topic.columns[producer_id] = columns
+        self._producers.setdefault(producer_id, {})[group_id, topic] = columns
+        return columns
+
+    def _note(self, producer_id: int, group_id: str, topic: str, partitions: Iterable[int]) -> None:
+        producers = self._groups[group_id][topic].producers
+        alone = (producer_id,)
+        for partition in partitions:
+            there = producers.setdefault(partition, alone)
+            if producer_id not in there:
+                producers[partition] = (*there, producer_id)
+
+    def _forget(self, producer_id: int, group_id: str, topic: str) -> None:
+        """A producer has nothing pending any more in a (group, topic)."""
+        of_producer = self._producers[producer_id]
+        del of_producer[group_id, topic]
+        if not of_producer:
+            del self._producers[producer_id]
+            del self._epochs[producer_id]
+
+    def _drop_if_empty(self, group_id: str, topic: str, of_topic: PendingTopic) -> None:
+        if not of_topic.columns:
+            topics = self._groups[group_id]
+            del topics[topic]
+            if not topics:
+                del self._groups[group_id]
+
+    # ----------------------------------------------------------------------------- the readers
+
+    def groups(self) -> Collection[str]:
+        """The groups with pending offsets: a live view, not to be kept over a ``replay``."""
+        return self._groups.keys()
+
+    def topics(self, group_id: str) -> Collection[str]:
+        """The topics in which the group has pending offsets: a live view, like ``groups``."""
+        return self._groups.get(group_id, {}).keys()
+
+    def producers(self, group_id: str, topic: str) -> Mapping[int, tuple[int, ...]]:
+        """By partition, the producers that have an offset pending there: a live view."""
+        topics = self._groups.get(group_id)
+        of_topic = None if topics is None else topics.get(topic)
+        return _NOBODY if of_topic is None else of_topic.producers
+
+    def of_producer(self, producer_id: int) -> Iterable[tuple[tuple[str, str], TopicColumns]]:
+        """(group, topic) and columns of a producer's pending offsets: a live view."""
+        return self._producers.get(producer_id, {}).items()
+
+    def of_group(self, group_id: str) -> Iterator[tuple[str, int, TopicColumns]]:
+        """(topic, producer, columns) of the group's pending offsets."""
+        for topic, of_topic in self._groups.get(group_id, {}).items():
+            for producer_id, columns in of_topic.columns.items():
+                yield topic, producer_id, columns
+
+    def columns(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
+        """(producer, its epoch, group, topic, columns) of all that is pending; for snapshots.
+
+        The producers are those of the first look, what each has pending that of its turn.
+        """
+        for producer_id in list(self._producers):
+            epoch = self._epochs.get(producer_id, -1)
+            for (group_id, topic), columns in list(self.of_producer(producer_id)):
+                yield producer_id, epoch, group_id, topic, columns
+
+    def written_below(
+        self, group_id: str, topic: str, partitions: Sequence[int], log_offset: int
+    ) -> list[int]:
+        """Those of ``partitions`` with a pending offset whose record is below ``log_offset``."""
+        topics = self._groups.get(group_id)
+        of_topic = None if topics is None else topics.get(topic)
+        if of_topic is None:
+            return []
+        return [
+            partition
+            for partition in partitions
+            for producer_id in of_topic.producers.get(partition, ())[:1]
+            if of_topic.columns[producer_id].written_below((partition,), log_offset)
+        ]
+
+    def __bool__(self) -> bool:
+        """Whether anything is pending."""
+        return bool(self._producers)
+
+    def count(self) -> int:
+        """How many records of the log hold pending offsets."""
+        return sum(
+            columns.count for topics in self._producers.values() for columns in topics.values()
+        )
+
+
+def _leave(producers: dict[int, tuple[int, ...]], partition: int, producer_id: int) -> None:
+    rest = tuple([each for each in producers[partition] if each != producer_id])
+    if rest:
+        producers[partition] = rest
+    else:
+        del producers[partition]

@@ -1,0 +1,140 @@
+"""Transactional commits and markers beside plain commits: the batches, and what they come to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from coordinator.calls import EndOffsets, OffsetCommit, TopicOffsets, TxnOffsetCommit
+from coordinator.outcome import CommitReply
+from log.partition_log import PartitionLog
+from protocol.records.batch import BatchHeader
+from protocol.records.markers import transaction_end
+from protocol.records.stored import stored_records
+from tests.broker.edge import EdgeBroker, Taker, eventually
+
+TRANSACTIONAL, CONTROL = 16, 32
+
+
+class Calls:
+    """Calls of one group and one partition, given to the runtime without a connection."""
+
+    def __init__(self, broker: EdgeBroker) -> None:
+        self.broker = broker
+        self.replies: list[Any] = []
+
+    def plain(self, offset: int, partition: int = 0) -> None:
+        topics = [TopicOffsets("orders", [partition], [offset], [-1], None, None)]
+        call = OffsetCommit(self._ticket(), "g", -1, "", None, -1, topics)
+        self.broker.groups.submit("g", call)
+
+    def transactional(self, offset: int, producer_id: int = 7, partition: int = 0) -> None:
+        topics = [TopicOffsets("orders", [partition], [offset], [-1], None, None)]
+        call = TxnOffsetCommit(self._ticket(), "g", producer_id, 3, -1, "", None, topics)
+        self.broker.groups.submit("g", call)
+
+    def end(self, *, committed: bool, producer_id: int = 7) -> None:
+        [hosted] = self.broker.groups.hosted_shards
+        call = EndOffsets(self._ticket(), producer_id, 3, 5, committed)
+        self.broker.groups.submit_to(hosted, call)
+
+    def _ticket(self) -> Taker:
+        return Taker(self.replies.append)
+
+    async def answered(self, count: int) -> list[Any]:
+        await eventually(lambda: len(self.replies) == count)
+        return self.replies
+
+
+def batches(log: PartitionLog) -> list[tuple[bytes, BatchHeader]]:
+    return [
+        (bytes(data[header.position : header.end]), header) for data, header in log.scan(0, 1 << 20)
+    ]
+
+
+def shapes(log: PartitionLog) -> list[tuple[int, int, int, int]]:
+    """(base offset, records, producer, attributes) of each batch."""
+    return [
+        (header.base_offset, header.record_count, header.producer_id, header.attributes)
+        for _, header in batches(log)
+    ]
+
+
+async def test_a_turn_keeps_the_order_of_calls_and_merges_only_plain_runs(tmp_path: Path) -> None:
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await broker.ensure_offsets_topic()
+        calls = Calls(broker)
+        calls.plain(1)
+        calls.plain(2, partition=1)
+        calls.transactional(10)
+        calls.transactional(20, producer_id=8, partition=1)
+        calls.plain(3, partition=2)
+        calls.end(committed=True)
+        calls.plain(4, partition=2)
+        calls.plain(5, partition=1)
+        assert await calls.answered(8) == [*[CommitReply(0)] * 5, 0, *[CommitReply(0)] * 2]
+        [log] = broker.logs
+        assert shapes(log) == [
+            (0, 2, -1, 0),
+            (2, 1, 7, TRANSACTIONAL),
+            (3, 1, 8, TRANSACTIONAL),
+            (4, 1, -1, 0),
+            (5, 1, 7, TRANSACTIONAL | CONTROL),
+            (6, 2, -1, 0),
+        ]
+        assert log.log_end_offset == 8
+        client = await broker.client()
+        assert await client.fetch("g") == 10, "committed by its marker"
+
+
+async def test_a_marker_has_the_epochs_of_its_producer_and_coordinator(tmp_path: Path) -> None:
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await broker.ensure_offsets_topic()
+        calls = Calls(broker)
+        calls.transactional(10)
+        calls.end(committed=False)
+        await calls.answered(2)
+        (data, header), (marker_data, marker) = batches(broker.logs[0])
+        assert (header.producer_epoch, header.base_sequence) == (3, -1)
+        [record] = stored_records(data, header)
+        assert record.offset == 0
+        assert (marker.producer_epoch, marker.base_sequence) == (3, -1)
+        marker.position = 0
+        assert transaction_end(marker_data, marker) == (False, 5)
+        assert await (await broker.client()).fetch("g") == -1, "dropped by its marker"
+
+
+async def test_the_log_knows_what_is_open(tmp_path: Path) -> None:
+    """Its readers and its cleaner stop at the first transaction that has not ended."""
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await broker.ensure_offsets_topic()
+        calls = Calls(broker)
+        calls.plain(1)
+        calls.transactional(10)
+        await calls.answered(2)
+        [log] = broker.logs
+        assert log.first_unstable_offset == 1
+        calls.end(committed=True)
+        await calls.answered(3)
+        assert log.first_unstable_offset >= log.log_end_offset
+
+
+async def test_pending_offsets_are_the_same_after_a_load(tmp_path: Path) -> None:
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await broker.ensure_offsets_topic()
+        calls = Calls(broker)
+        calls.plain(1)
+        calls.transactional(10)
+        calls.transactional(20, producer_id=8, partition=1)
+        await calls.answered(3)
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await eventually(lambda: not broker.groups.life.loading)
+        calls = Calls(broker)
+        client = await broker.client()
+        assert await client.fetch("g") == 1
+        calls.end(committed=True)
+        calls.end(committed=False, producer_id=8)
+        await calls.answered(2)
+        assert await client.fetch("g") == 10
+        view = broker.groups.hosted_shards[0].core.view
+        assert view.offsets.partitions("g", "orders") == [0]
