@@ -11,11 +11,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
-from coordinator.deadlines import NEVER, Timer
 from coordinator.member import Member
 from coordinator.states import LEGAL_PREVIOUS, State
+from coordinator.timers import GroupTimer
 from offsets.runs import GroupMember, GroupRun, GroupValue
 from protocol.consumer_protocol import CONSUMER, subscribed_topics
+from protocol.deadlines import NEVER
 from protocol.errors import ProtocolError
 from protocol.now import Now
 
@@ -86,7 +87,7 @@ class Group:
         self.members: dict[str, Member] = {}
         self.static_members: dict[str, str] = {}
         """Instance id to member id. Invariant: exactly the members with an instance id."""
-        self.pending: dict[str, Timer] = {}
+        self.pending: dict[str, GroupTimer] = {}
         """Ids given out by MEMBER_ID_REQUIRED and not used yet. Invariant: none is a member."""
         self.pending_syncs: set[str] = set()
         """Members that got this generation and have not sent SyncGroup. Empty in other states
@@ -98,7 +99,7 @@ class Group:
         counts as all. As in Kafka nothing but a new generation (or a load) changes it."""
         self.support: dict[str, int] = {}
         """Protocol name to the number of members that offer it; none is 0."""
-        self.phase = Timer(group_id)
+        self.phase = GroupTimer(group_id)
         """PREPARING_REBALANCE: the join phase or initial delay ends. AWAITING_SYNC, and STABLE
         while ``pending_syncs``: who has not synced is out. Invariant: armed exactly then."""
         self.initial_delay = False

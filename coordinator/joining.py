@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinator.calls import JoinGroup
-from coordinator.deadlines import Timer
 from coordinator.events import Cause, MemberChanged, MemberJoined, seconds, short, with_reason
 from coordinator.group import Group
 from coordinator.identity import check_member
@@ -25,6 +24,7 @@ from coordinator.rebalance import (
 from coordinator.states import State
 from coordinator.static_members import replace
 from coordinator.step import Step
+from coordinator.timers import GroupTimer
 from coordinator.wording import change_of, named
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
@@ -134,7 +134,7 @@ def _join_unnamed(step: Step, group: Group, call: JoinGroup) -> None:
     elif call.member_id_required:
         if len(group.pending) >= PENDING_IDS_MAX:
             group.pending.pop(next(iter(group.pending))).disarm()
-        timer = group.pending[member_id] = Timer(group.group_id, member_id)
+        timer = group.pending[member_id] = GroupTimer(group.group_id, member_id)
         step.state.deadlines.arm(timer, step.now.mono_ms + call.session_timeout_ms)
         return step.reply(call.ticket, JoinReply(MEMBER_ID_REQUIRED, member_id))
     return _add(step, group, call, member_id, knows_id=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinator.calls import Ticket
-from coordinator.deadlines import Timer
+from coordinator.timers import GroupTimer
 
 
 class Member:
@@ -65,7 +65,7 @@ class Member:
         """It comes from the log and has not joined since: only one protocol of it is known."""
         self.knows_id = True
         """Its id was in a request of its own, or in a reply that was released."""
-        self.session = Timer(group_id, member_id)
+        self.session = GroupTimer(group_id, member_id)
         """Ends its membership. Not armed while a request is parked: it is alive as long as it
         waits; but for a new member, whose first JoinGroup may wait only so long."""
 

@@ -32,7 +32,6 @@ from coordinator.calls import (
 )
 from coordinator.commits import commit, fetch
 from coordinator.config import GroupConfig
-from coordinator.deadlines import Timer
 from coordinator.deletion import delete_group, offset_delete
 from coordinator.events import (
     LOADED_ID_CHARACTERS,
@@ -55,6 +54,7 @@ from coordinator.refusal import MUST_NAME_GROUP, failed, refusal
 from coordinator.states import State
 from coordinator.step import ShardState, Step
 from coordinator.sweeps import Retention, TopicsDeleted, begin, work
+from coordinator.timers import GroupTimer
 from coordinator.txn_commits import end_offsets, txn_commit
 from coordinator.views import ShardView, describe, list_groups
 from offsets.columns import TopicColumns
@@ -138,7 +138,7 @@ class GroupShard:
         """The groups that ``wake`` has still to look at; None before its first call."""
         self._oversized: list[Group] = []
         """Loaded groups with more members than group.max.size."""
-        self._retention = Timer()
+        self._retention = GroupTimer()
         self.view = ShardView(self._state, self._recorded)
         """What others read of this shard; see `ShardView`."""
 
@@ -207,7 +207,7 @@ class GroupShard:
         if budget > 0 and sweeps and work(step, sweeps[0], budget) > 0:
             sweeps.popleft()
 
-    def _fire(self, step: Step, timer: Timer) -> None:
+    def _fire(self, step: Step, timer: GroupTimer) -> None:
         if timer is self._retention:
             if not any(isinstance(sweep, Retention) for sweep in self._state.sweeps):
                 self._state.sweeps.append(Retention(self._state.groups))

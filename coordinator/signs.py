@@ -5,10 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from coordinator.deadlines import NEVER
 from coordinator.events import seconds
 from coordinator.read_only import GroupView, MemberView
 from coordinator.states import State
+from protocol.deadlines import NEVER
 from protocol.now import Now
 
 _LATELY_MS = 15_000

@@ -13,16 +13,17 @@ from collections.abc import Sequence
 
 from coordinator.calls import Ticket
 from coordinator.config import GroupConfig
-from coordinator.deadlines import Deadlines
 from coordinator.events import Cause, Event, MemberLeft, Transition
 from coordinator.group import Group
 from coordinator.member import Member
 from coordinator.outcome import JoinReply, Outcome, Reply, SyncReply
 from coordinator.states import State
+from coordinator.timers import GroupTimer
 from offsets.cache import OffsetCache
 from offsets.record_codec import run_bytes_at_most, run_records
 from offsets.record_errors import UnwritableRun
 from offsets.runs import Run
+from protocol.deadlines import Deadlines
 from protocol.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 from protocol.now import Now
 
@@ -48,7 +49,7 @@ class ShardState:
         self.groups: dict[str, Group] = {}
         self.cache = OffsetCache()
         """Written by ``replay`` alone."""
-        self.deadlines = Deadlines()
+        self.deadlines: Deadlines[GroupTimer] = Deadlines()
         self.expiring: dict[int, dict[str, int]] = {}
         """Warning time to group id to how many of its offsets may go within that time, as of the
         last look at the group; groups without such offsets are not there."""

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from coordinator.config import GroupConfig
-from coordinator.deadlines import NEVER
 from coordinator.group import Group
 from coordinator.shard import GroupShard
 from coordinator.states import State
 from offsets.runs import Run
+from protocol.deadlines import NEVER
 from protocol.now import Now
 
 

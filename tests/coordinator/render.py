@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from coordinator.deadlines import NEVER
 from coordinator.events import (
     Assigned,
     CommitRejected,
@@ -33,6 +32,7 @@ from coordinator.outcome import (
 from coordinator.shard import GroupShard
 from offsets.runs import GroupRun, OffsetRun, Run
 from protocol.consumer_protocol import subscribed_topics
+from protocol.deadlines import NEVER
 from protocol.errors import NAMES, ProtocolError
 
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
-from coordinator.deadlines import NEVER
 from coordinator.events import Event, GenerationFormed, GroupRemoved
 from coordinator.group import Group
 from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard
 from coordinator.states import State
 from offsets.runs import GroupRun, OffsetTombstones, Run
+from protocol.deadlines import NEVER
 from tests.model.log_reader import (
     ModelGroup,
     ModelRecord,

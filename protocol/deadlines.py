@@ -1,4 +1,4 @@
-"""Deadlines of a shard: timers in a lazy heap.
+"""Deadlines of a pure core: timers in a lazy heap.
 
 A timer's ``due_ms`` may be moved later, or removed, by plain assignment; a heartbeat does only
 that. The heap then holds an entry that is too early, which is corrected when it falls due.
@@ -10,20 +10,19 @@ Invariant: a timer with a due time has an entry in the heap at or before that ti
 from __future__ import annotations
 
 from heapq import heapify, heappop, heappush
+from typing import Generic, TypeVar
 
 NEVER = 1 << 62
 
 
 class Timer:
-    """One deadline; ``group_id`` and ``member_id`` name its owner ("" where there is none)."""
+    """One deadline; who owns it knows what for. Any clock will do, one for each heap."""
 
-    __slots__ = ("due_ms", "fell_due_ms", "group_id", "member_id", "queued_ms")
+    __slots__ = ("due_ms", "fell_due_ms", "queued_ms")
 
-    def __init__(self, group_id: str = "", member_id: str = "") -> None:
-        self.group_id = group_id
-        self.member_id = member_id
+    def __init__(self) -> None:
         self.due_ms = NEVER
-        """When it is due, in monotonic milliseconds, or NEVER."""
+        """When it is due, in milliseconds, or NEVER."""
         self.queued_ms = NEVER
         """The time of its entry in the heap, or NEVER; entries at other times are void."""
         self.fell_due_ms = NEVER
@@ -34,20 +33,23 @@ class Timer:
         self.due_ms = NEVER
 
 
-class Deadlines:
-    """The timers of a shard, earliest first; equal times in the order of arming."""
+TimerT = TypeVar("TimerT", bound=Timer)
+
+
+class Deadlines(Generic[TimerT]):
+    """The timers of a core, earliest first; equal times in the order of arming."""
 
     __slots__ = ("_heap", "_limit", "_sequence")
 
     def __init__(self) -> None:
-        self._heap: list[tuple[int, int, Timer]] = []
+        self._heap: list[tuple[int, int, TimerT]] = []
         self._sequence = 0
         self._limit = 1024
 
     def __len__(self) -> int:
         return len(self._heap)
 
-    def arm(self, timer: Timer, due_ms: int) -> None:
+    def arm(self, timer: TimerT, due_ms: int) -> None:
         """Let the timer fall due then, whether or not it was armed before."""
         timer.due_ms = due_ms
         if timer.queued_ms > due_ms:
@@ -57,7 +59,7 @@ class Deadlines:
         """A time before which nothing falls due; None when nothing is armed."""
         return self._heap[0][0] if self._heap else None
 
-    def pop(self, now_ms: int) -> Timer | None:
+    def pop(self, now_ms: int) -> TimerT | None:
         """Take the earliest entry, which must be due, and return its timer if the timer is due too.
 
         A timer that is returned is no longer armed. None: the entry was void or too early.
@@ -74,7 +76,7 @@ class Deadlines:
         timer.due_ms = NEVER
         return timer
 
-    def _push(self, timer: Timer) -> None:
+    def _push(self, timer: TimerT) -> None:
         if len(self._heap) >= self._limit:
             self._sweep()
         timer.queued_ms = timer.due_ms

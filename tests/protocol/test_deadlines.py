@@ -6,24 +6,32 @@ import random
 
 import pytest
 
-from coordinator.deadlines import NEVER, Deadlines, Timer
+from protocol.deadlines import NEVER, Deadlines, Timer
 
 
-def timer(name: str = "") -> Timer:
-    return Timer("g", name)
+class Named(Timer):
+    """A timer with a name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.name = name
 
 
-def fired(deadlines: Deadlines, now_ms: int) -> list[str]:
+def timer(name: str = "") -> Named:
+    return Named(name)
+
+
+def fired(deadlines: Deadlines[Named], now_ms: int) -> list[str]:
     names = []
     while (next_ms := deadlines.next_ms()) is not None and next_ms <= now_ms:
         due = deadlines.pop(now_ms)
         if due is not None:
-            names.append(due.member_id)
+            names.append(due.name)
     return names
 
 
 def test_timers_fire_in_order_and_equal_times_in_the_order_of_arming() -> None:
-    deadlines = Deadlines()
+    deadlines: Deadlines[Named] = Deadlines()
     for name, due_ms in [("c", 30), ("a", 10), ("b", 10)]:
         deadlines.arm(timer(name), due_ms)
     assert deadlines.next_ms() == 10
@@ -33,7 +41,7 @@ def test_timers_fire_in_order_and_equal_times_in_the_order_of_arming() -> None:
 
 
 def test_a_deadline_that_is_moved_later_by_assignment_fires_then_and_not_before() -> None:
-    deadlines = Deadlines()
+    deadlines: Deadlines[Named] = Deadlines()
     session = timer("a")
     deadlines.arm(session, 10)
     session.due_ms = 25  # what a heartbeat does
@@ -43,7 +51,7 @@ def test_a_deadline_that_is_moved_later_by_assignment_fires_then_and_not_before(
 
 
 def test_an_earlier_deadline_makes_the_later_entry_void() -> None:
-    deadlines = Deadlines()
+    deadlines: Deadlines[Named] = Deadlines()
     session = timer("a")
     deadlines.arm(session, 300)
     deadlines.arm(session, 10)
@@ -52,7 +60,7 @@ def test_an_earlier_deadline_makes_the_later_entry_void() -> None:
 
 
 def test_a_disarmed_timer_never_fires_and_may_be_armed_again() -> None:
-    deadlines = Deadlines()
+    deadlines: Deadlines[Named] = Deadlines()
     session = timer("a")
     deadlines.arm(session, 10)
     session.disarm()
@@ -63,7 +71,7 @@ def test_a_disarmed_timer_never_fires_and_may_be_armed_again() -> None:
 
 
 def test_void_entries_do_not_pile_up() -> None:
-    deadlines = Deadlines()
+    deadlines: Deadlines[Named] = Deadlines()
     live = timer("live")
     deadlines.arm(live, 10**9)
     for _ in range(20_000):  # members that come and leave, with sessions of half an hour
@@ -77,7 +85,7 @@ def test_void_entries_do_not_pile_up() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_random_moves_agree_with_a_plain_list(seed: int) -> None:
     chance = random.Random(seed)
-    deadlines = Deadlines()
+    deadlines: Deadlines[Named] = Deadlines()
     timers = [timer(str(i)) for i in range(20)]
     now_ms = 0
     for _ in range(2000):
@@ -91,7 +99,7 @@ def test_random_moves_agree_with_a_plain_list(seed: int) -> None:
                 each.disarm()
             case _:
                 now_ms += chance.randrange(20)
-                due = sorted(t.member_id for t in timers if t.due_ms <= now_ms)
+                due = sorted(t.name for t in timers if t.due_ms <= now_ms)
                 assert sorted(fired(deadlines, now_ms)) == due
         armed = [t.due_ms for t in timers if t.due_ms != NEVER]
         if armed:

@@ -1,0 +1,16 @@
+"""A timer of a group: that of its phase, or that of a member's session."""
+
+from __future__ import annotations
+
+from protocol.deadlines import Timer
+
+
+class GroupTimer(Timer):
+    """``group_id`` and ``member_id`` name its owner ("" where there is none)."""
+
+    __slots__ = ("group_id", "member_id")
+
+    def __init__(self, group_id: str = "", member_id: str = "") -> None:
+        super().__init__()
+        self.group_id = group_id
+        self.member_id = member_id
