@@ -20,7 +20,7 @@ from broker.apis.services import Services
 from broker.apis.table import SERVED
 from broker.config.config import DEFAULT_BROKER_ID, Config
 from broker.config.listeners import parse_host_and_port
-from broker.cores.groups.journal_keeper import JournalKeeper
+from broker.cores.groups.journal_keeper import group_journal_keeper
 from broker.cores.groups.log_lines import observe as write_line
 from broker.cores.groups.runtime import group_runtime
 from broker.cores.groups.settings import runtime_settings
@@ -100,7 +100,7 @@ class Broker:
         """Whose slice of long work is next."""
         self.worker = Worker(self.time)
         """The thread for pure work that takes long."""
-        self.keeper = JournalKeeper(
+        self.keeper = group_journal_keeper(
             self.time,
             self.spawn,
             self.fs,

@@ -264,14 +264,6 @@ def short(reason: str | None) -> str | None:
     return reason[:_REASON_CHARACTERS] if reason else reason
 
 
-def cut(text: str, at_most: int) -> str:
-    """A text as it is, or the two ends of one that is longer: an id's own part is at its end."""
-    if len(text) <= at_most:
-        return text
-    end = (at_most - 3) // 2
-    return f"{text[: at_most - 3 - end]}...{text[-end:]}"
-
-
 def with_reason(what: str, reason: str | None) -> str:
     """A sentence with the reason that a client gave."""
     return f"{what}: {short(reason)}" if reason else what

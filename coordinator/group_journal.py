@@ -13,11 +13,10 @@ from coordinator.journal_entries import (
     Note,
     Rebalance,
     Rejections,
-    Source,
-    long_bytes,
 )
 from coordinator.returns import Returns
-from coordinator.unsaved import Unsaved
+from protocol.kept_text import Source, long_bytes
+from protocol.unsaved import Unsaved
 
 _NOTES_KEPT = 64
 _MOVED_BACK_KEPT = 64
@@ -51,7 +50,9 @@ class GroupJournal:
         "seen",
     )
 
-    def __init__(self, group_id: str, rebalances_kept: int, unsaved: Unsaved | None = None) -> None:
+    def __init__(
+        self, group_id: str, rebalances_kept: int, unsaved: Unsaved[Entry] | None = None
+    ) -> None:
         self.group_id = group_id
         self.bytes = _GROUP_BYTES + long_bytes(group_id)
         """Estimated."""

@@ -26,8 +26,8 @@ from coordinator.journal_entries import (
 from coordinator.journal_folds import FOLDS
 from coordinator.restored import restore, with_generations
 from coordinator.returns import Returning
-from coordinator.unsaved import Unsaved
 from protocol.now import Now
+from protocol.unsaved import Unsaved
 
 REBALANCES_KEPT = 64
 BYTES_KEPT = 64 << 20
@@ -62,7 +62,7 @@ class Journal:
         self,
         rebalances_kept: int = REBALANCES_KEPT,
         bytes_kept: int = BYTES_KEPT,
-        unsaved: Unsaved | None = None,
+        unsaved: Unsaved[Entry] | None = None,
     ) -> None:
         self.bytes = 0
         """Estimated, all groups together."""
@@ -143,6 +143,14 @@ class Journal:
         self.bytes += journal.bytes - before
         if self.bytes > self._bytes_kept:
             self._shrink()
+
+    @property
+    def ripens(self) -> bool:
+        """Nothing does: all of it is written down when it happens."""
+        return False
+
+    def ripen(self, now: Now) -> None:
+        """Nothing."""
 
     def save_counts(self) -> None:
         """Have what is counted written down as it is; for a stop."""

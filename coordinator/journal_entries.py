@@ -1,7 +1,6 @@
 """What the journal keeps: rebalances with who came and went, notes, refused and strange commits.
 
-Sizes are estimates of an entry's own objects and of its texts. Texts come from clients, and ids
-may be 32 kB long: the journal keeps the two ends of each.
+Sizes are estimates of an entry's own objects and of its texts.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from sys import getsizeof
 from typing import NamedTuple
 
 from coordinator.events import (
@@ -20,14 +17,19 @@ from coordinator.events import (
     MemberJoined,
     MemberLeft,
     OffsetsMovedBack,
-    cut,
 )
 from coordinator.returns import Returning, SameClient
+from protocol.kept_text import (
+    ID_CHARACTERS,
+    USUAL_TEXT_BYTES,
+    Source,
+    kept_id,
+    kept_sentence,
+    long_bytes,
+    sentence_bytes,
+)
 from protocol.now import Now
 
-_ID_CHARACTERS = 512
-_SENTENCE_CHARACTERS = 2048
-"""What is kept of an id and of a sentence."""
 _REBALANCE_BYTES = 900
 _CHANGE_BYTES = 250
 _SAME_CLIENT_BYTES = 150
@@ -37,34 +39,11 @@ _FLAPPER_BYTES = 700
 _ASSIGNED_BYTES = 350
 _NAME_BYTES = 60
 _REJECTION_BYTES = 400
-_USUAL_TEXT_BYTES = 100
-"""Of each id; these are in the sizes above, and only what is longer is counted by itself."""
-
-
-class Source(StrEnum):
-    """How an entry is known."""
-
-    SEEN = "seen"
-    """This run of the broker saw it happen."""
-    KEPT = "kept"
-    """An earlier run did, and wrote it down."""
-    LOG = "log"
-    """The log holds what came of it, and nobody says why."""
-
-
-def kept_id(text: str) -> str:
-    """What is kept of an id, of a client's name or the like."""
-    return cut(text, _ID_CHARACTERS)
-
-
-def kept_sentence(text: str) -> str:
-    """What is kept of a sentence."""
-    return cut(text, _SENTENCE_CHARACTERS)
 
 
 def kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
     """`kept_id` of each."""
-    return tuple([kept_id(each) for each in ids]) if _longest(ids) > _ID_CHARACTERS else ids
+    return tuple([kept_id(each) for each in ids]) if _longest(ids) > ID_CHARACTERS else ids
 
 
 def kept_assigned(members: tuple[AssignedMember, ...]) -> tuple[AssignedMember, ...]:
@@ -77,7 +56,7 @@ def kept_assigned(members: tuple[AssignedMember, ...]) -> tuple[AssignedMember, 
                 client_id=kept_id(each.client_id),
             )
             if len(each.member_id) + len(each.group_instance_id or "") + len(each.client_id)
-            > _ID_CHARACTERS
+            > ID_CHARACTERS
             else each
             for each in members
         ]
@@ -86,23 +65,6 @@ def kept_assigned(members: tuple[AssignedMember, ...]) -> tuple[AssignedMember, 
 
 def _longest(texts: Iterable[str]) -> int:
     return max(map(len, texts), default=0)
-
-
-def long_bytes(*texts: str | None) -> int:
-    """Bytes of texts beyond the usual."""
-    size = 0
-    for text in texts:
-        if text is not None and (taken := getsizeof(text)) > _USUAL_TEXT_BYTES:
-            size += taken - _USUAL_TEXT_BYTES
-    return size
-
-
-def _words(text: str) -> int:
-    """Bytes of a sentence."""
-    return getsizeof(text) - _EMPTY_BYTES
-
-
-_EMPTY_BYTES = getsizeof("")
 
 
 class Change(NamedTuple):
@@ -137,9 +99,9 @@ class Change(NamedTuple):
     def size(self) -> int:
         """Estimated bytes."""
         ids = long_bytes(self.member_id, self.group_instance_id, self.client_id, self.client_host)
-        size = _CHANGE_BYTES + ids + _words(self.text)
+        size = _CHANGE_BYTES + ids + sentence_bytes(self.text)
         if self.same_client is not None:
-            size += _SAME_CLIENT_BYTES + _words(self.same_client.words)
+            size += _SAME_CLIENT_BYTES + sentence_bytes(self.same_client.words)
         return size
 
 
@@ -195,10 +157,10 @@ class Rebalance:
 
     def size(self) -> int:
         """Estimated bytes."""
-        size = _REBALANCE_BYTES + _words(self.detail) + _NAME_BYTES * len(self.awaited)
+        size = _REBALANCE_BYTES + sentence_bytes(self.detail) + _NAME_BYTES * len(self.awaited)
         size += long_bytes(self.member_id, self.last_member, self.leader)
         size += long_bytes(self.protocol_name, self.protocol_type)
-        if _longest(self.awaited) > _USUAL_TEXT_BYTES:
+        if _longest(self.awaited) > USUAL_TEXT_BYTES:
             size += long_bytes(*self.awaited)
         size += sum([change.size() for change in self.changes])
         return size + sum([_assigned_size(each) for each in self.assigned])
@@ -206,7 +168,7 @@ class Rebalance:
 
 def _assigned_size(each: AssignedMember) -> int:
     size = _ASSIGNED_BYTES + len(each.assignment)
-    if len(each.member_id) + len(each.client_id) > _USUAL_TEXT_BYTES or each.group_instance_id:
+    if len(each.member_id) + len(each.client_id) > USUAL_TEXT_BYTES or each.group_instance_id:
         size += long_bytes(each.member_id, each.group_instance_id, each.client_id, each.client_host)
     return size
 
@@ -221,7 +183,7 @@ class Note(NamedTuple):
 
     def size(self) -> int:
         """Estimated bytes."""
-        return _NOTE_BYTES + _words(self.text)
+        return _NOTE_BYTES + sentence_bytes(self.text)
 
 
 class MovedBack(NamedTuple):
@@ -290,7 +252,11 @@ class Rejections:
         last = self.last
         if last is None:
             return _REJECTION_BYTES
-        return _REJECTION_BYTES + long_bytes(last.member_id, last.client_id) + _words(last.detail)
+        return (
+            _REJECTION_BYTES
+            + long_bytes(last.member_id, last.client_id)
+            + sentence_bytes(last.detail)
+        )
 
 
 @dataclass(slots=True)
@@ -312,8 +278,21 @@ class Flapping:
 
     def size(self) -> int:
         """Estimated bytes."""
-        return _FLAPPER_BYTES + long_bytes(self.member_id, self.client_id) + _words(self.detail)
+        return (
+            _FLAPPER_BYTES
+            + long_bytes(self.member_id, self.client_id)
+            + sentence_bytes(self.detail)
+        )
 
 
 Entry = Rebalance | Note | MovedBack | Rejections | Flapping | Returning
 """What is written down for the next run."""
+
+
+def copied(entry: Entry) -> Entry:
+    """The entry for another thread, while the original goes on changing."""
+    if isinstance(entry, Note | MovedBack):
+        return entry
+    if isinstance(entry, Rebalance):
+        return replace(entry, changes=list(entry.changes))
+    return replace(entry)

@@ -31,13 +31,11 @@ from coordinator.journal_entries import (
     Note,
     Rebalance,
     Rejections,
-    Source,
     kept_assigned,
-    kept_id,
     kept_ids,
-    kept_sentence,
 )
 from coordinator.states import State
+from protocol.kept_text import Source, kept_id, kept_sentence
 from protocol.now import Now
 
 FLAPPING_CHANGES = 3

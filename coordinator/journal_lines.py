@@ -1,13 +1,10 @@
 """The lines in which entries of the journal are written down: docs/groups-journal.md.
 
-A line is the CRC-32C of its JSON in eight hexadecimal digits, a space, the JSON, and a line feed.
-So what a crash tore or a disk damaged ends with the next line feed, and the lines behind it are
-read. The first line of a file names the version.
+The first line of a file has the version under `NAME`.
 """
 
 from __future__ import annotations
 
-import json
 from base64 import b64decode, b64encode
 from typing import Any
 
@@ -22,16 +19,16 @@ from coordinator.journal_entries import (
     Rejections,
 )
 from coordinator.returns import Returning, SameClient
-from protocol.records.crc import crc32c
+from protocol.checked_lines import Fields, NotALine, fields_of
+from protocol.checked_lines import line_of as checked_line
 
+NAME = "muster_journal"
 VERSION = 1
 LINE_BYTES_MAX = 256 << 10
 """What the members of a rebalance got is written down as far as it fits in such a line."""
 _NAMES_MAX = 100
 """Of the members that a rebalance awaited when it was interrupted."""
-_CRC_DIGITS = 8
 
-Fields = dict[str, Any]
 Kept = tuple[str, Entry]
 """An entry with its group."""
 
@@ -49,60 +46,25 @@ _FLAPPING = ("member_id", "client_id", "client_host", "changes", "last_ms", "det
 _REJECTED = ("member_id", "error_code", "client_id", "client_host", "detail")
 
 
-class NotAnEntry(Exception):
-    """A line is damaged, or says what no entry is."""
-
-
-def header() -> bytes:
-    """The first line of a file."""
-    return _line({"muster_journal": VERSION})
-
-
-def version_of(line: bytes) -> int:
-    """The version that the first line of a file names. Raises NotAnEntry."""
-    version = _fields(line).get("muster_journal")
-    if not isinstance(version, int):
-        raise NotAnEntry("it names no version")
-    return version
-
-
 def line_of(group_id: str, entry: Entry) -> bytes:
     """An entry as a line."""
-    return _line({"group": group_id, **_written(entry)})
+    return checked_line({"group": group_id, **_written(entry)})
 
 
 def entry_of(line: bytes) -> Kept:
-    """What a line, without its line feed, says. Raises NotAnEntry."""
-    fields = _fields(line)
+    """What a line, without its line feed, says. Raises NotALine."""
+    fields = fields_of(line)
     try:
         return fields["group"], _read(fields)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise NotAnEntry(f"it is no entry: {error!r}") from None
+        raise NotALine(f"it is no entry: {error!r}") from None
 
 
 def group_of(line: bytes) -> tuple[str, bool]:
-    """Of which group a line is, and whether it says that the group is gone. Raises NotAnEntry."""
-    fields = _fields(line)
+    """Of which group a line is, and whether it says that the group is gone. Raises NotALine."""
+    fields = fields_of(line)
     is_gone = fields.get("kind") == "note" and fields.get("what") == "group_removed"
     return str(fields.get("group")), is_gone
-
-
-def _line(fields: Fields) -> bytes:
-    body = json.dumps(fields, separators=(",", ":")).encode()
-    return b"%08x %b\n" % (crc32c(body), body)
-
-
-def _fields(line: bytes) -> Fields:
-    body = line[_CRC_DIGITS + 1 :]
-    if line[_CRC_DIGITS : _CRC_DIGITS + 1] != b" " or line[:_CRC_DIGITS] != b"%08x" % crc32c(body):
-        raise NotAnEntry("its checksum is another")
-    try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict):
-        raise NotAnEntry("it is no JSON object")
-    return fields
 
 
 # ----------------------------------------------------------------------------------------- writing
@@ -175,7 +137,7 @@ def _read(fields: Fields) -> Entry:
         return Flapping(**{name: fields[name] for name in _FLAPPING})
     if kind == "returning":
         return Returning(**{name: fields[name] for name in _RETURNING})
-    raise NotAnEntry(f"its kind is {kind}")
+    raise NotALine(f"its kind is {kind}")
 
 
 def _rebalance(fields: Fields) -> Rebalance:

@@ -9,17 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from coordinator.events import LOADED_ID_CHARACTERS, Cause, LoadedGeneration, cut
+from coordinator.events import LOADED_ID_CHARACTERS, Cause, LoadedGeneration
 from coordinator.group_journal import GroupJournal
-from coordinator.journal_entries import (
-    Entry,
-    Flapping,
-    MovedBack,
-    Note,
-    Rebalance,
-    Rejections,
-    Source,
-)
+from coordinator.journal_entries import Entry, Flapping, MovedBack, Note, Rebalance, Rejections
+from protocol.kept_text import Source, cut
 
 WHY_OF_THE_LOG = "only the log holds this generation, and not why it was formed"
 

@@ -33,22 +33,11 @@ from coordinator.calls import (
 from coordinator.commits import commit, fetch
 from coordinator.config import GroupConfig
 from coordinator.deletion import delete_group, offset_delete
-from coordinator.events import (
-    LOADED_ID_CHARACTERS,
-    Cause,
-    LoadedGeneration,
-    ShardLoaded,
-    cut,
-)
+from coordinator.events import LOADED_ID_CHARACTERS, Cause, LoadedGeneration, ShardLoaded
 from coordinator.group import Group
 from coordinator.joining import join, pending_due, session_due, void
 from coordinator.membership import heartbeat, leave, sync
-from coordinator.outcome import (
-    NOTHING,
-    JoinReply,
-    Outcome,
-    SyncReply,
-)
+from coordinator.outcome import NOTHING, JoinReply, Outcome, SyncReply
 from coordinator.rebalance import phase_due, prepare
 from coordinator.refusal import MUST_NAME_GROUP, failed, refusal
 from coordinator.states import State
@@ -60,6 +49,7 @@ from coordinator.views import ShardView, describe, list_groups
 from offsets.columns import TopicColumns
 from offsets.runs import GroupRun, GroupValue, OwnBatch, Run
 from protocol.errors import INVALID_GROUP_ID
+from protocol.kept_text import cut
 from protocol.now import Now
 
 GENERATIONS_KEPT = 8

@@ -17,13 +17,14 @@ from broker.web.verdict_views import findings_of, never_committed, verdict_of
 from coordinator.events import AssignedMember
 from coordinator.group_journal import GroupJournal
 from coordinator.journal import Restored
-from coordinator.journal_entries import Change, Flapping, MovedBack, Rebalance, Source
+from coordinator.journal_entries import Change, Flapping, MovedBack, Rebalance
 from coordinator.read_only import GroupView, MemberView
 from coordinator.returns import ADVICE, Returning
 from coordinator.signs import awaited, silent_ms
 from offsets.cache import CachedOffset
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
 from protocol.errors import NAMES, ProtocolError
+from protocol.kept_text import Source
 from protocol.now import Now
 from verdicts.judge import Judgement
 from verdicts.names import Verdict

@@ -27,15 +27,15 @@ from coordinator.journal_entries import (
 )
 from coordinator.journal_lines import (
     LINE_BYTES_MAX,
+    NAME,
     VERSION,
-    NotAnEntry,
     entry_of,
     group_of,
-    header,
     line_of,
-    version_of,
 )
 from coordinator.returns import Returning, SameClient
+from protocol.checked_lines import NotALine, fields_of, header_of, version_of
+from protocol.checked_lines import line_of as checked_line
 
 PAGE = Path(__file__).parents[2] / "docs" / "groups-journal.md"
 NOON = 1_700_000_000_000
@@ -75,8 +75,8 @@ ENTRIES: list[Entry] = [
 def test_the_worked_example_of_the_page() -> None:
     text = PAGE.read_text().split("```text\n")[1].split("```")[0].encode()
     first, second = text.splitlines(keepends=True)
-    assert first == header()
-    assert version_of(first[:-1]) == VERSION
+    assert first == header_of(NAME, VERSION)
+    assert version_of(NAME, first[:-1]) == VERSION
     words = "app at /10.0.0.1 took over i-1 from app at /10.0.0.2"
     note = Note(NOON, "static_member_replaced", words)
     assert second == line_of("billing", note)
@@ -100,29 +100,27 @@ def test_a_line_that_was_changed_anywhere_is_no_entry(entry: Entry) -> None:
     for position in range(len(line)):
         changed = bytearray(line)
         changed[position] ^= 0x01
-        with pytest.raises(NotAnEntry):
+        with pytest.raises(NotALine):
             entry_of(bytes(changed))
-        with pytest.raises(NotAnEntry):
+        with pytest.raises(NotALine):
             entry_of(line[:position])
 
 
 def test_a_whole_line_that_says_something_else_is_no_entry() -> None:
     """Of another version, say: every field in turn is missing, or is nothing of the kind."""
     chance = random.Random(7)
-    from coordinator.journal_lines import _fields, _line
-
     for entry in ENTRIES:
-        fields = _fields(line_of("g", entry)[:-1])
+        fields = fields_of(line_of("g", entry)[:-1])
         for name in fields:
             rest = {key: value for key, value in fields.items() if key != name}
-            with pytest.raises(NotAnEntry):
-                entry_of(_line(rest)[:-1])
-            with suppress(NotAnEntry):
-                entry_of(_line({**fields, name: chance.choice([None, 7, "x", [[]]])})[:-1])
+            with pytest.raises(NotALine):
+                entry_of(checked_line(rest)[:-1])
+            with suppress(NotALine):
+                entry_of(checked_line({**fields, name: chance.choice([None, 7, "x", [[]]])})[:-1])
     for body in (b"[]", b"7", b"{", b"[" * 100_000):
         from protocol.records.crc import crc32c
 
-        with pytest.raises(NotAnEntry):
+        with pytest.raises(NotALine):
             entry_of(b"%08x %b" % (crc32c(body), body))
 
 

@@ -7,10 +7,11 @@ from typing import Any
 from coordinator.events import Cause, LoadedGeneration, OffsetsMovedBack, ShardLoaded, Transition
 from coordinator.group_journal import GroupJournal
 from coordinator.journal import Journal
-from coordinator.journal_entries import Entry, Note, Rebalance, Source
+from coordinator.journal_entries import Entry, Note, Rebalance, copied
 from coordinator.journal_lines import entry_of, line_of
-from coordinator.unsaved import UNSAVED_MAX, Unsaved
+from protocol.kept_text import Source
 from protocol.now import Now
+from protocol.unsaved import UNSAVED_MAX, Unsaved
 from tests.coordinator.calls_for_tests import commit, heartbeat, join, leave
 from tests.coordinator.test_journal import Told, flap, flapper, offsets, reloaded
 
@@ -21,7 +22,7 @@ class Writing(Told):
     """A shard whose journal is written down, line after line."""
 
     def __init__(self, **settings: int) -> None:
-        self.unsaved = Unsaved()
+        self.unsaved = Unsaved(copied)
         self.lines: list[bytes] = []
         super().__init__(Journal(unsaved=self.unsaved), **settings)
 
@@ -37,7 +38,7 @@ class Writing(Told):
 
     def next_run(self) -> Journal:
         """The journal of a run that reads the lines."""
-        journal = Journal(unsaved=Unsaved())
+        journal = Journal(unsaved=Unsaved(copied))
         for line in self.lines:
             journal.restore(*entry_of(line))
         return journal
@@ -157,7 +158,7 @@ def test_what_repeats_is_written_now_and_then() -> None:
 
 
 def test_commits_that_move_back_all_the_time_are_written_once_a_minute_after_64() -> None:
-    unsaved = Unsaved()
+    unsaved = Unsaved(copied)
     journal = Journal(unsaved=unsaved)
     for number in range(200):
         event = OffsetsMovedBack("g", "", "c", "/h", 1, ())
@@ -167,7 +168,7 @@ def test_commits_that_move_back_all_the_time_are_written_once_a_minute_after_64(
 
 
 def test_an_entry_that_changes_before_it_is_taken_is_taken_once_as_it_is_then() -> None:
-    unsaved = Unsaved()
+    unsaved = Unsaved(copied)
     told = Told(Journal(unsaved=unsaved))
     told.form("a")
     ((group_id, entry),) = unsaved.take(10)
@@ -178,7 +179,7 @@ def test_an_entry_that_changes_before_it_is_taken_is_taken_once_as_it_is_then() 
 
 
 def test_what_nobody_takes_is_bounded_and_counted() -> None:
-    unsaved = Unsaved()
+    unsaved = Unsaved(copied)
     note: Entry = Note(1, "kind", "text")
     for number in range(UNSAVED_MAX + 7):
         unsaved.mark("g", number, note)

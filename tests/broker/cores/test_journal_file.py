@@ -7,21 +7,18 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from broker.cores.groups.journal_file import (
-    CARRIED_LINES,
-    FILE,
-    HALF_BYTES_MIN,
-    OLD_FILE,
-    JournalFile,
-)
-from coordinator.journal_entries import Note
-from coordinator.journal_lines import Kept, header, line_of
+from broker.cores.groups.journal_keeper import FORM
+from broker.cores.journal_file import CARRIED_LINES, HALF_BYTES_MIN, OLD, JournalFile
+from coordinator.journal_entries import Entry, Note
+from coordinator.journal_lines import NAME, VERSION, Kept, line_of
+from protocol.checked_lines import header_of
 from protocol.records.crc import crc32c
 from tests.simulated_files import SimulatedFiles
 
 DIRECTORY = "/data"
-PATH = f"{DIRECTORY}/{FILE}"
-OLD_PATH = f"{DIRECTORY}/{OLD_FILE}"
+PATH = f"{DIRECTORY}/{FORM.file}"
+OLD_PATH = PATH + OLD
+HEADER = header_of(NAME, VERSION)
 SMALL = 2 * HALF_BYTES_MIN
 
 
@@ -42,8 +39,8 @@ def numbers(kept: Iterator[Kept], group: str | None = None) -> list[int]:
     ]
 
 
-def opened(fs: SimulatedFiles, size: int = 8 << 20) -> JournalFile:
-    return JournalFile(fs, DIRECTORY, size)
+def opened(fs: SimulatedFiles, size: int = 8 << 20) -> JournalFile[Entry]:
+    return JournalFile(FORM, fs, DIRECTORY, size)
 
 
 def test_what_is_appended_is_there_for_the_next_one_in_its_order(fs: SimulatedFiles) -> None:
@@ -56,7 +53,7 @@ def test_what_is_appended_is_there_for_the_next_one_in_its_order(fs: SimulatedFi
     assert list(again.read()) == [note("g", 1), note("h", 2), note("g", 3)]
     again.append([note("g", 4)])
     assert numbers(opened(fs).read()) == [1, 2, 3, 4]
-    assert fs.written(PATH).count(header()) == 1
+    assert fs.written(PATH).count(HEADER) == 1
 
 
 @pytest.mark.parametrize("cut", [1, 2, 20, 60])
@@ -188,8 +185,8 @@ def test_a_rotation_that_fails_is_made_later(fs: SimulatedFiles, operation: str)
 
 def test_files_that_cannot_be_read_are_passed_over(fs: SimulatedFiles) -> None:
     opened(fs).append([note("g", 1)])
-    fs.put(OLD_PATH, header() + line_of(*note("g", 0)))
-    fs.fail("read", FILE)
+    fs.put(OLD_PATH, HEADER + line_of(*note("g", 0)))
+    fs.fail("read", FORM.file)
     with capture_logs() as lines:
         assert numbers(opened(fs).read()) == [0]
     (line,) = lines

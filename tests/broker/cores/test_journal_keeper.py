@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.cores.groups.journal_file import FILE
-from broker.cores.groups.journal_keeper import JournalKeeper
+from broker.cores.groups.journal_keeper import FORM, group_journal_keeper
 from log.filesystem import OsFileSystem
 from log.os_file import OsFile
 from tests.broker.edge import eventually
@@ -105,7 +104,7 @@ async def test_without_its_files_the_journal_begins_with_the_generations_of_the_
     async with seeing(tmp_path) as seen:
         await some_history(seen)
         before = (await told(seen))["rebalances"]
-    (tmp_path / FILE).unlink()
+    (tmp_path / FORM.file).unlink()
     async with seeing(tmp_path) as seen:
         after = await got(seen, f"/api/groups/{GROUP}/journal")
     assert [(each["source"], each["generation"]) for each in after["rebalances"]] == [
@@ -198,15 +197,15 @@ async def test_a_disk_that_takes_no_journal_is_said_once_and_harms_nothing_else(
 async def test_a_damaged_file_stops_no_start(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await some_history(seen)
-    data = bytearray((tmp_path / FILE).read_bytes())
+    data = bytearray((tmp_path / FORM.file).read_bytes())
     data[len(data) // 2 : len(data) // 2 + 40] = bytes(40)
-    (tmp_path / FILE).write_bytes(data)
+    (tmp_path / FORM.file).write_bytes(data)
     async with seeing(tmp_path) as seen:
         rebalances = (await told(seen))["rebalances"]
     assert "kept" in sources(rebalances)
     assert [each["generation"] for each in rebalances] == [1, 2, 3, 4, 5]
-    (tmp_path / FILE).unlink()
-    (tmp_path / FILE).mkdir()
+    (tmp_path / FORM.file).unlink()
+    (tmp_path / FORM.file).mkdir()
     async with seeing(tmp_path) as seen:
         assert sources((await told(seen))["rebalances"]) == {"log"}
         await Member(seen).alone()
@@ -220,10 +219,10 @@ async def test_a_second_process_has_no_part_in_the_file(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await some_history(seen)
         await written(seen)
-        size = (tmp_path / FILE).stat().st_size
+        size = (tmp_path / FORM.file).stat().st_size
         with pytest.raises(DirectoryLocked):
             Broker(config(tmp_path)).open()
-        assert (tmp_path / FILE).stat().st_size == size
+        assert (tmp_path / FORM.file).stat().st_size == size
 
 
 async def test_to_stop_waits_for_a_write_that_is_under_way_and_writes_the_rest() -> None:
@@ -235,14 +234,14 @@ async def test_to_stop_waits_for_a_write_that_is_under_way_and_writes_the_rest()
     fs, time = SimulatedFiles(), HandTime()
     fs.make_directory("/data")
     background = Background(time, Watchdog(time))
-    keeper = JournalKeeper(time, background.spawn, fs, "/data", 1 << 20)
+    keeper = group_journal_keeper(time, background.spawn, fs, "/data", 1 << 20)
     for number in range(2000):
         keeper.observe(OffsetsExpired(f"g{number}", 1, Cause.EXPIRED))
     await eventually(lambda: keeper._writing is not None)
     keeper.observe(OffsetsExpired("last", 1, Cause.EXPIRED))
     await keeper.stop()
     keeper.observe(OffsetsExpired("too late", 1, Cause.EXPIRED))
-    again = JournalKeeper(time, background.spawn, fs, "/data", 1 << 20)
+    again = group_journal_keeper(time, background.spawn, fs, "/data", 1 << 20)
     again.read()
     assert len(again.journal.groups()) == 2001
     assert "last" in again.journal.groups()

@@ -1,9 +1,10 @@
-"""The file in which the journal outlives a restart: docs/groups-journal.md has its format.
+"""The file in which a journal outlives a restart: docs/groups-journal.md has its format.
 
 Two files of the data directory are the halves of one: what is new is appended to the first; when
-that is full it becomes the second, and the old second goes. Groups of which only the second still
-has lines are carried over with their last few, unless they were removed: a group that rebalances
-without end forgets itself, not its neighbours. Apache Kafka looks only at directories there.
+that is full it becomes the second, and the old second goes. Groups, or transactional ids, of which
+only the second still has lines are carried over with their last few, unless they were removed: a
+group that rebalances without end forgets itself, not its neighbours. Apache Kafka looks only at
+directories there.
 
 A thread writes, some time after the event: the journal delays nobody. What can't be written is not
 kept, and what can't be read is passed over, with a line in the log: no start fails for it, and
@@ -13,53 +14,68 @@ nothing else does (law 10).
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 import structlog
 
-from coordinator.journal_lines import (
-    VERSION,
-    Kept,
-    NotAnEntry,
-    entry_of,
-    group_of,
-    header,
-    line_of,
-    version_of,
-)
 from log.filesystem import File, FileSystem
+from protocol.checked_lines import NotALine, header_of, version_of
 
 logger = structlog.get_logger(__name__)
 
-FILE = "groups.journal"
-OLD_FILE = "groups.journal.old"
-_NEW_FILE = "groups.journal.new"
+OLD, _NEW = ".old", ".new"
+"""Ends of the names of the other files."""
 HALF_BYTES_MIN = 32 << 10
 _FIRST_LINE_BYTES_MAX = 64
 CARRIED_LINES = 8
-"""Of each group whose lines would go."""
+"""Of each group, or id, whose lines would go."""
 _CARRIED_SHARE = 4
 """What is carried over takes such a part of the new file at most."""
+
+
+EntryT = TypeVar("EntryT")
+
+
+@dataclass(frozen=True, slots=True)
+class JournalForm(Generic[EntryT]):
+    """What a journal writes down; a name is that of a group, or a transactional id."""
+
+    file: str
+    """Its name in the data directory; the others have an end more."""
+    header: str
+    """What the first line has the version under."""
+    version: int
+    line_of: Callable[[str, EntryT], bytes]
+    """An entry of a name as a line."""
+    entry_of: Callable[[bytes], tuple[str, EntryT]]
+    """The reverse. Raises NotALine."""
+    name_of: Callable[[bytes], tuple[str, bool]]
+    """Whose a line is, and whether it says that it is gone. Raises NotALine."""
 
 
 class _OtherVersion(Exception):
     """A file was written by a Muster with another format."""
 
 
-class JournalFile:
+class JournalFile(Generic[EntryT]):
     """The two halves; only its thread, or nobody else yet, calls it."""
 
-    def __init__(self, fs: FileSystem, directory: str, bytes_max: int) -> None:
+    def __init__(
+        self, form: JournalForm[EntryT], fs: FileSystem, directory: str, bytes_max: int
+    ) -> None:
+        self._form = form
         self._fs = fs
         self._half = max(bytes_max // 2, HALF_BYTES_MIN)
-        self._path = os.path.join(directory, FILE)
-        self._old_path = os.path.join(directory, OLD_FILE)
-        self._new_path = os.path.join(directory, _NEW_FILE)
+        self._path = os.path.join(directory, form.file)
+        self._old_path = os.path.join(directory, form.file + OLD)
+        self._new_path = os.path.join(directory, form.file + _NEW)
         self._file: File | None = None
         self._end = 0
 
-    def read(self) -> Iterator[Kept]:
+    def read(self) -> Iterator[tuple[str, EntryT]]:
         """What earlier runs wrote down, the oldest first. Raises nothing."""
         for path in (self._old_path, self._path):
             unread, why = 0, ""
@@ -70,17 +86,17 @@ class JournalFile:
                 continue
             for line in lines:
                 try:
-                    yield entry_of(line)
-                except NotAnEntry as error:
+                    yield self._form.entry_of(line)
+                except NotALine as error:
                     unread, why = unread + 1, str(error)
             if unread:
                 logger.warning(
                     "lines of the journal were passed over", file=path, lines=unread, why=why
                 )
 
-    def append(self, entries: list[Kept]) -> None:
+    def append(self, entries: Sequence[tuple[str, EntryT]]) -> None:
         """Write entries behind the others. Raises OSError: some of them may be written then."""
-        lines = [line_of(group_id, entry) for group_id, entry in entries]
+        lines = [self._form.line_of(name, entry) for name, entry in entries]
         lines = [line for line in lines if len(line) <= self._half // 2]
         while lines:
             if self._file is None:
@@ -108,7 +124,7 @@ class JournalFile:
         if not self._fs.exists(path):
             return []
         file = self._fs.open(path)
-        _check_version(file)
+        self._check_version(file)
         begin = max(0, file.size() - self._half)  # larger ones were written with another setting
         _, *lines = file.read(begin, self._half).split(b"\n")
         return [line for line in lines if line]
@@ -117,14 +133,14 @@ class JournalFile:
         """Open the file to append to. A torn line at its end is ended there."""
         try:
             if self._fs.exists(self._path):
-                _check_version(self._fs.open(self._path))
+                self._check_version(self._fs.open(self._path))
         except _OtherVersion:
             self._fs.rename(self._path, self._old_path)
         file = self._fs.open(self._path, create=True)
         self._end = file.size()
         self._file = file
         if not self._end:
-            self._write(header())
+            self._write(self._header())
         elif file.read(self._end - 1, 1) != b"\n":
             self._write(b"\n")
 
@@ -138,25 +154,25 @@ class JournalFile:
         self._end += len(data)
 
     def _rotate(self) -> None:
-        """The file becomes the old one; the new one begins with what quiet groups have in that."""
+        """The file becomes the old one; the new one begins with what quiet names have in that."""
         carried = self._carried()
         self._fs.remove(self._new_path)
         file = self._fs.open(self._new_path, create=True)
-        file.write(0, header() + carried)
+        file.write(0, self._header() + carried)
         self._file = None
         self._fs.rename(self._path, self._old_path)
         self._fs.rename(self._new_path, self._path)
 
     def _carried(self) -> bytes:
-        """The last lines of groups of which only the old file has any, the latest groups first."""
-        there = {group for group, _, _ in self._grouped(self._path)}
+        """The last lines of names of which only the old file has any, the latest names first."""
+        there = {name for name, _, _ in self._named(self._path)}
         found: dict[str, list[bytes]] = {}
-        for group, is_gone, line in self._grouped(self._old_path):
-            if group in there:
+        for name, is_gone, line in self._named(self._old_path):
+            if name in there:
                 continue
-            lines = found.pop(group, [])
+            lines = found.pop(name, [])
             if not is_gone:
-                found[group] = [*lines[1 - CARRIED_LINES :], line + b"\n"]
+                found[name] = [*lines[1 - CARRIED_LINES :], line + b"\n"]
         room = self._half // _CARRIED_SHARE
         kept: list[bytes] = []
         for lines in reversed(found.values()):
@@ -166,17 +182,23 @@ class JournalFile:
                 kept[:0] = lines
         return b"".join(kept)
 
-    def _grouped(self, path: str) -> Iterator[tuple[str, bool, bytes]]:
-        """Each line of a file with its group, and whether it says that the group is gone."""
+    def _named(self, path: str) -> Iterator[tuple[str, bool, bytes]]:
+        """Each line of a file with its name, and whether it says that what has that is gone."""
         with suppress(OSError, _OtherVersion):
             for line in self._lines(path):
-                with suppress(NotAnEntry):
-                    yield (*group_of(line), line)
+                with suppress(NotALine):
+                    yield (*self._form.name_of(line), line)
 
+    def _header(self) -> bytes:
+        return header_of(self._form.header, self._form.version)
 
-def _check_version(file: File) -> None:
-    """Raises _OtherVersion. A first line that is damaged may have been ours."""
-    with suppress(NotAnEntry):
-        version = version_of(file.read(0, _FIRST_LINE_BYTES_MAX).partition(b"\n")[0])
-        if version != VERSION:
-            raise _OtherVersion(f"it is of version {version}, and this Muster reads {VERSION}")
+    def _check_version(self, file: File) -> None:
+        """Raises _OtherVersion. A first line that is damaged may have been ours."""
+        form = self._form
+        with suppress(NotALine):
+            first = file.read(0, _FIRST_LINE_BYTES_MAX).partition(b"\n")[0]
+            version = version_of(form.header, first)
+            if version != form.version:
+                raise _OtherVersion(
+                    f"it is of version {version}, and this Muster reads {form.version}"
+                )
