@@ -19,6 +19,7 @@ from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.services import Services
 from broker.apis.table import SERVED
 from broker.config.config import DEFAULT_BROKER_ID, Config
+from broker.config.config_table import TRANSACTION_VERSION
 from broker.config.listeners import parse_host_and_port
 from broker.cores.groups.journal_keeper import group_journal_keeper
 from broker.cores.groups.log_lines import observe as write_line
@@ -157,6 +158,7 @@ class Broker:
         self.logs = LogManager(self.fs, self.directory, config, services)
         remove_leftovers(self.registry, self.logs, self.time)
         self.logs.open_all(self.registry.topics.values())
+        self.registry.finalize({TRANSACTION_VERSION: config[TRANSACTION_VERSION]})
         self.registry.note_files()
         if found := self.registry.adopted:
             highest = max((each.log.producers.highest_id for each in self.logs.all()), default=-1)

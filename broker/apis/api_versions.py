@@ -1,8 +1,8 @@
 """ApiVersions (18): what this broker serves, derived from the table of served APIs.
 
-v0; v1 throttle time; v3 flexible, the client's name and version, features (none here); v4 allows a
-minimum feature version of 0. An unknown version is answered with version 0 and UNSUPPORTED_VERSION
-by the connection, before any handler.
+v0; v1 throttle time; v3 flexible, the client's name and version, features (KIP-584); v4 tells
+supported features whose minimum is 0, over which Java clients of v3 fall (KAFKA-17011). An unknown
+version is answered with version 0 and UNSUPPORTED_VERSION by the connection, before any handler.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import struct
 from functools import cache
 from typing import TYPE_CHECKING
 
+from broker.config.config_table import TRANSACTION_VERSION, TRANSACTION_VERSION_MAX
 from broker.net.request import Request, ServedApi
 from protocol.errors import INVALID_REQUEST
 from protocol.headers import response_header
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What a client's name and version must look like (KIP-511)."""
+
+_SUPPORTED = [
+    {"name": TRANSACTION_VERSION, "min_version": 0, "max_version": TRANSACTION_VERSION_MAX}
+]
+_KNOWS_MINIMUM_0 = 4
+"""The first version whose clients read a supported feature with such a minimum."""
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -35,18 +42,37 @@ def _handle(services: Services, request: Request) -> None:
                 return
         name, its_version = value["client_software_name"], value["client_software_version"]
         request.connection.software = f"{name} {its_version}"
-    body = _body(version, tuple(services.served.values()))
+    features = services.registry.features
+    body = _body(
+        version, tuple(services.served.values()), features.epoch, tuple(features.levels.items())
+    )
     header = response_header(API.key, version, request.correlation_id)
     request.complete(b"".join((struct.pack(">i", len(header) + len(body)), header, body)))
 
 
 @cache
-def _body(version: int, rows: tuple[ServedApi, ...]) -> bytes:
+def _body(
+    version: int, rows: tuple[ServedApi, ...], epoch: int, levels: tuple[tuple[str, int], ...]
+) -> bytes:
     keys = [
         {"api_key": row.api.key, "min_version": row.min_version, "max_version": row.max_version}
         for row in rows
     ]
-    return API.encode_response(version, {"error_code": 0, "api_keys": keys})
+    finalized = [
+        {"name": name, "max_version_level": level, "min_version_level": level}
+        for name, level in levels
+        if level > 0
+    ]
+    return API.encode_response(
+        version,
+        {
+            "error_code": 0,
+            "api_keys": keys,
+            "supported_features": _SUPPORTED if version >= _KNOWS_MINIMUM_0 else [],
+            "finalized_features_epoch": epoch,
+            "finalized_features": finalized,
+        },
+    )
 
 
 SERVED = ServedApi(API, 0, 4, _handle)

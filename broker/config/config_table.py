@@ -28,6 +28,11 @@ THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 """What a list of throttled replicas takes, besides ``*``."""
 
 
+TRANSACTION_VERSION: Final = "transaction.version"
+"""The setting, and the feature of Kafka that it gives a level."""
+TRANSACTION_VERSION_MAX: Final = 2
+
+
 class Setting(NamedTuple):
     """One property: ``valid`` is "[1,...]", "[1,...,9]", "[one, other]", "... or -1", or ""."""
 
@@ -191,6 +196,16 @@ _MUSTER: Final = (
         "",
         "Partitions (TOPIC-PARTITION) whose log is checked whole at start and ends where it is"
         " first damaged; what is cut off is kept in a file. Set it for one start. Muster's own.",
+    ),
+    S(
+        TRANSACTION_VERSION,
+        INT,
+        TRANSACTION_VERSION_MAX,
+        "[0,...,2]",
+        "The level of Kafka's feature of this name, which clients are told when they connect. 2: a"
+        " producer's epoch rises with every transaction, and its records add their partitions"
+        " themselves (KIP-890). 1: only the records of __transaction_state are the new ones. 0: all"
+        " is as in Kafka 3. Muster's own.",
     ),
 )
 

@@ -31,8 +31,10 @@ from broker.topics.missing import (
     check_identity,
 )
 from broker.topics.registry import (
+    NO_FEATURES,
     BadDirectory,
     DeletedTopic,
+    Features,
     Topic,
     check_topic_name,
     uuid_bytes,
@@ -63,6 +65,7 @@ class _Image:
     """Those of which something is still to be removed, by name."""
     files: frozenset[str] = frozenset()
     """Those of `VOUCHED_FOR` that were there when this was written."""
+    features: Features = NO_FEATURES
 
 
 class EmbeddedRegistry:
@@ -129,6 +132,11 @@ class EmbeddedRegistry:
     def dying(self) -> Mapping[str, DeletedTopic]:
         """See Registry."""
         return self._image.dying
+
+    @property
+    def features(self) -> Features:
+        """See Registry."""
+        return self._image.features
 
     # -- changes
 
@@ -204,6 +212,17 @@ class EmbeddedRegistry:
         """Gives out no producer id up to ``above``: a log of another broker holds them."""
         if above >= self._image.next_producer_id:
             self._write(replace(self._image, next_producer_id=above + 1))
+
+    def finalize(self, levels: Mapping[str, int]) -> None:
+        """These levels hold from now on, on a full disk too; a change has a higher epoch."""
+        if levels == self.features.levels:
+            return
+        image = replace(self._image, features=Features(self.features.epoch + 1, dict(levels)))
+        try:
+            self._write(image)
+        except OSError as error:
+            self._image = image
+            logger.warning("the levels of features can't be written", error=str(error))
 
     # -- files
 
@@ -306,7 +325,8 @@ class EmbeddedRegistry:
                 f" of {self.cluster_id}; bring back the one that belongs to the other"
             )
         files = frozenset(map(str, image.get("files", ())))
-        self._image = _Image(int(image["next_producer_id"]), stored, dying, files)
+        features = Features(**image.get("features", NO_FEATURES._asdict()))
+        self._image = _Image(int(image["next_producer_id"]), stored, dying, files, features)
 
     def _take_configs(self, image: Any) -> None:
         self.broker_configs = {
@@ -325,6 +345,7 @@ class EmbeddedRegistry:
         value = {
             "version": _VERSION_WITH_NAMESAKES if twice else _VERSION,
             "cluster_id": self.cluster_id,
+            "features": image.features._asdict(),
             "files": sorted(image.files),
             "next_producer_id": image.next_producer_id,
             "topics": sorted(entries, key=lambda entry: str(entry["name"])),

@@ -63,6 +63,18 @@ class BrokerNode(NamedTuple):
     rack: str | None
 
 
+class Features(NamedTuple):
+    """What every broker of the cluster does alike (KIP-584)."""
+
+    epoch: int
+    """Higher with each change: clients believe the answer with the highest."""
+    levels: Mapping[str, int]
+    """By name; a feature of level 0 is off, and not told."""
+
+
+NO_FEATURES = Features(0, {})
+
+
 OldOffset = tuple[str, str, int, int]
 """Group, topic, partition and offset."""
 
@@ -116,6 +128,10 @@ class Registry(Protocol):
     @property
     def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
         """What was changed at run time, as texts: by broker id, and by "" for every broker."""
+
+    @property
+    def features(self) -> Features:
+        """The levels that are finalized, and their epoch."""
 
     @property
     def topics(self) -> Mapping[str, Topic]:

@@ -33,7 +33,7 @@ from broker.net.turn_writes import TurnWrites
 from broker.net.unsupported import Unsupported
 from broker.time import Time
 from broker.topics.partition import Partition
-from broker.topics.registry import Topic
+from broker.topics.registry import Features, Topic
 from coordinator.config import GroupConfig
 from log.config import LogConfig
 from log.filesystem import FileSystem, OsFileSystem
@@ -71,6 +71,7 @@ class Topics:
 
     node_id = 1
     cluster_id = "AAAAAAAAAAAAAAAAAAAAAA"
+    features = Features(1, {"transaction.version": 2})
 
     def __init__(self, partitions: Mapping[str, int]) -> None:
         self.topics = {

@@ -5,7 +5,11 @@ from __future__ import annotations
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 from broker.apis.table import SERVED
+from broker.topics.registry import Features
+from tests.broker.config.served import serving
 from tests.broker.edge import EdgeBroker
 from tools import make_coverage
 
@@ -45,8 +49,41 @@ async def test_api_versions_answers_the_table_in_every_version(tmp_path: Path) -
             assert reply["error_code"] == 0
             rows = [(k["api_key"], k["min_version"], k["max_version"]) for k in reply["api_keys"]]
             assert rows == expected
-            assert reply["supported_features"] == reply["finalized_features"] == []
-            assert reply["finalized_features_epoch"] == -1
+
+
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("level", range(3))
+async def test_api_versions_tells_the_level_of_transactions(
+    tmp_path: Path, level: int, version: int
+) -> None:
+    """As Kafka 4.3.1: supported features with a minimum of 0 only to clients of v4 (KAFKA-17011).
+
+    Seen there with v3 and v4; a level of 0 is not told.
+    """
+    async with EdgeBroker(tmp_path) as broker:
+        broker.registry.features = Features(7, {"transaction.version": level})
+        client = await broker.client()
+        reply = await client.call(
+            18, version, client_software_name="tester", client_software_version="1.0"
+        )
+
+    told = [{"name": "transaction.version", "max_version_level": level, "min_version_level": level}]
+    supported = [{"name": "transaction.version", "min_version": 0, "max_version": 2}]
+    assert reply["finalized_features"] == (told if level and version >= 3 else [])
+    assert reply["supported_features"] == (supported if version == 4 else [])
+    assert reply["finalized_features_epoch"] == (7 if version >= 3 else -1)
+
+
+async def test_the_setting_is_what_is_told(tmp_path: Path) -> None:
+    for level, epoch in ((2, 1), (0, 2)):
+        setting = {"transaction.version": str(level)}
+        async with serving(tmp_path, setting) as served:
+            reply = await served.client.call(
+                18, 4, client_software_name="tester", client_software_version="1.0"
+            )
+
+        levels = [each["max_version_level"] for each in reply["finalized_features"]]
+        assert (levels, reply["finalized_features_epoch"]) == ([level] if level else [], epoch)
 
 
 async def test_a_client_software_name_must_look_like_one(tmp_path: Path) -> None:

@@ -13,7 +13,14 @@ import pytest
 
 from broker.topics.adoption import partition_metadata
 from broker.topics.embedded_registry import EmbeddedRegistry
-from broker.topics.registry import BadDirectory, DeletedTopic, Topic, uuid_bytes, uuid_text
+from broker.topics.registry import (
+    BadDirectory,
+    DeletedTopic,
+    Features,
+    Topic,
+    uuid_bytes,
+    uuid_text,
+)
 from log.filesystem import FileSystem, OsFileSystem, write_whole
 from tests.simulated_files import SimulatedFiles
 
@@ -182,6 +189,29 @@ def test_producer_ids_of_an_adopted_log_are_passed_over() -> None:
     registry.raise_producer_ids(4500)
 
     assert registry.reserve_producer_ids(10) == range(4501, 4511)
+
+
+def test_a_changed_level_has_a_higher_epoch_and_an_unchanged_one_the_same() -> None:
+    """Clients take over the answer with the highest epoch that they have seen."""
+    fs = SimulatedFiles()
+    seen = []
+    for level in (2, 2, 0, 2):
+        registry = opened(fs)
+        registry.finalize({"transaction.version": level})
+        fs.lose_power(random.Random(0))
+        seen.append((registry.features.epoch, registry.features.levels["transaction.version"]))
+
+    assert seen == [(1, 2), (1, 2), (2, 0), (3, 2)]
+
+
+def test_a_full_disk_keeps_no_level_from_being_told() -> None:
+    fs = SimulatedFiles()
+    registry = opened(fs)
+    fs.fail("write", "")
+
+    registry.finalize({"transaction.version": 1})
+
+    assert registry.features == Features(1, {"transaction.version": 1})
 
 
 @pytest.mark.parametrize(
