@@ -13,7 +13,7 @@ from typing import NamedTuple
 from log.batch_scan import headers
 from log.errors import CorruptLog
 from log.filesystem import File
-from log.transactions import is_abort
+from log.markers import marker_at
 from protocol.records.batch import (
     CONTROL_BIT,
     HEADER_BYTES,
@@ -199,8 +199,11 @@ class Transactions:
                 if not header.attributes & CONTROL_BIT:
                     open_since.setdefault(header.producer_id, header.base_offset)
                     continue
+                ended = marker_at(file, header)
+                if ended is None:
+                    continue  # emptied: it ends nothing
                 since = open_since.pop(header.producer_id, None)
-                if since is not None and is_abort(file, header.position, header.end):
+                if since is not None and not ended.marker.committed:
                     spans = found._aborted.setdefault(header.producer_id, [])
                     spans.append((since, header.base_offset))
         found.first_open = min(open_since.values(), default=None)

@@ -16,7 +16,6 @@ from log.filesystem import FileSystem
 from log.leftovers import CLEANED, SWAP, Leaving
 from log.partition_log import PartitionLog
 from log.segment import DELETED, INDEX, LOG, TIME_INDEX, Segment, file_name
-from log.transactions import still_there
 
 _INDEXES = (INDEX, TIME_INDEX)
 
@@ -64,7 +63,6 @@ def exchange(log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment])
     segment.release_indexes()
     segment.unsynced = False
     log.segments.exchange(sources, segment)
-    log.aborted = still_there(log.segments, log.aborted, log.log_end_offset)
     return old
 
 

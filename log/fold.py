@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from log.batch_scan import headers
-from log.filesystem import FileSystem, read_whole, write_whole
+from log.batch_scan import Header, headers
+from log.filesystem import File, FileSystem, read_whole, write_whole
 from log.leader_epochs import LeaderEpochs
 from log.leftovers import snapshot_offsets
+from log.markers import marker_at
 from log.producer_state import ProducerStates
 from log.segment import SNAPSHOT, file_name
 from log.segments import Segments
-from log.transactions import Aborted, is_abort
+from log.values import Aborted
 from protocol.records.batch import CONTROL_BIT
 
 EPOCH_MAX = 2**31
@@ -26,16 +27,17 @@ def fold(
     *,
     log_start_offset: int,
     log_end_offset: int,
-) -> list[Aborted]:
+    from_offset: int,
+) -> None:
     """Load producers and epochs from their files, and what batches add to them from the headers.
 
     Producer snapshots that are of no use are removed. Batches below the log's start that are still
     in its first segment count for producers, as they do while the process lives: without them a
     producer's next batch would seem to leave a gap. ``known`` is what recovery has read just now:
-    RecoveryReport.epochs_without_producers. Returns the aborted transactions whose markers were
-    met. Raises CorruptLog.
+    RecoveryReport.epochs_without_producers. All from ``from_offset`` on is read, whatever snapshots
+    there are. What was aborted enters the indexes of its segments. Raises CorruptLog.
     """
-    snapshot_offset = _load_snapshot(segments, producers, log_end_offset)
+    snapshot_offset = _load_snapshot(segments, producers, from_offset, log_end_offset)
     epochs_known = epochs.load()
     epochs.truncate_from_end(log_end_offset + 1)
     epochs.truncate_from_start(segments[0].base_offset)
@@ -43,10 +45,10 @@ def fold(
     if not epochs_known:
         start_offset = min(snapshot_offset, log_start_offset)
     changed = False
-    aborted: list[Aborted] = []
     for segment in segments.from_offset(start_offset) if start_offset < log_end_offset else ():
         if known.get(segment.base_offset, EPOCH_MAX) <= epochs.latest:
             continue  # its headers would add nothing
+        aborted: list[Aborted] = []
         position = segment.index.lookup(start_offset)
         for batch in headers(segment.file, position, segment.size):
             if batch.leader_epoch > epochs.latest:
@@ -54,27 +56,42 @@ def fold(
                 changed |= epochs.note(batch.leader_epoch, began)
             if batch.producer_id >= 0 and batch.base_offset >= snapshot_offset:
                 if batch.attributes & CONTROL_BIT:
-                    since = producers.open_transactions.get(batch.producer_id)
-                    if since is not None and is_abort(segment.file, batch.position, batch.end):
-                        aborted.append(Aborted(batch.producer_id, since, batch.base_offset))
-                producers.note(batch)
+                    aborted += _end(producers, segment.file, batch)
+                else:
+                    producers.note(batch)
+        segment.transactions.settle(snapshot_offset, aborted)
     if not epochs.entries:
         changed = epochs.note(0, log_end_offset)
     if changed:
         epochs.save(durable=False)
+
+
+def _end(producers: ProducerStates, file: File, batch: Header) -> list[Aborted]:
+    """Enter a control batch; returns the transaction that it aborts, if it does."""
+    ended = marker_at(file, batch)
+    if ended is None:
+        producers.note_epoch(batch.producer_id, batch.producer_epoch)
+        return []
+    aborted = producers.aborted_by((ended,))
+    producers.end(ended)
     return aborted
 
 
-def _load_snapshot(segments: Segments, producers: ProducerStates, log_end_offset: int) -> int:
+def _load_snapshot(
+    segments: Segments, producers: ProducerStates, from_offset: int, log_end_offset: int
+) -> int:
     """Load the newest producer snapshot that is of use; return the offset to go on from.
 
-    One from before the first segment is of none: of what came between nothing is known.
+    One from before the first segment is of none: of what came between nothing is known. One from
+    behind ``from_offset`` would spare reading what is to be read.
     """
     fs, directory = segments.fs, segments.directory
     producers.clear()
     first = segments[0].base_offset
     for offset in reversed(snapshot_offsets(fs, directory)):
         path = _path(directory, offset)
+        if first <= from_offset < offset <= log_end_offset:
+            continue
         if first <= offset <= log_end_offset and producers.restore(read_whole(fs, path)):
             return offset
         fs.remove(path)

@@ -14,11 +14,12 @@ from weakref import ref
 from log.batch_scan import headers
 from log.filesystem import FileSystem
 from log.segment import DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, Segment, file_name
+from log.transaction_index import TXN_INDEX
 
 CLEANED = ".cleaned"
 SWAP = ".swap"
 _TEMPORARY = ".tmp"
-_SEGMENT_FILES = (LOG, INDEX, TIME_INDEX, ".txnindex")
+_SEGMENT_FILES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 
 
 @dataclass(slots=True)

@@ -11,23 +11,30 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from threading import Lock
 
-from log import lookup, produce, retention, transactions
+from log import lookup, produce, retention
 from log.batch_scan import CHUNK_BYTES
 from log.config import LogConfig
 from log.errors import LogPoisoned, OffsetOutOfRange
 from log.filesystem import FileSystem
 from log.fold import fold, remove_snapshots, save_producers
 from log.leader_epochs import LeaderEpochs
-from log.leftovers import deleted
+from log.leftovers import base_offsets, deleted
+from log.markers import with_markers
 from log.missed import Expected
 from log.producer_state import Appended, ProducerStates
 from log.recovery import RecoveryReport, open_segments
 from log.segment import Segment
 from log.segments import Chance, Segments
-from log.transactions import Aborted
-from log.values import AppendInfo, ReadInfo, TimestampOffset
+from log.transaction_index import TXN_INDEX
+from log.values import Aborted, AppendInfo, Ended, Marker, ReadInfo, TimestampOffset
 from protocol.buffer import Buffer
-from protocol.records.batch import LOG_APPEND_TIME, BatchHeader
+from protocol.records.batch import (
+    ABORT,
+    COMMIT,
+    LOG_APPEND_TIME,
+    BatchHeader,
+    encode_end_transaction,
+)
 
 PROBE_BYTES = 4096
 NOTHING_EXPECTED = Expected()
@@ -68,8 +75,6 @@ class PartitionLog:
         """All below is on the disk, indexes included; at or below the end."""
         self.recovery = RecoveryReport()
         self.producers = ProducerStates()
-        self.aborted: list[Aborted] = []
-        """The aborted transactions by the offsets of their markers."""
         self.epochs = LeaderEpochs(fs, directory)
         self.poisoned: str | None = None
         """Why nothing is appended now; None when all is well."""
@@ -124,6 +129,9 @@ class PartitionLog:
                 (directory, os.path.dirname(directory))
             )
         log.segments.prepare(log.active, config)
+        for base_offset in base_offsets(fs, directory, TXN_INDEX):
+            if not log.segments.at(base_offset).transactions.load():
+                report.reread(base_offset)
         log._fold()
         log._flush_opened()
         return log
@@ -135,17 +143,20 @@ class PartitionLog:
 
     def _fold(self) -> None:
         """Learn anew what the batches' headers say of producers, epochs and transactions."""
-        known = self.recovery.epochs_without_producers
-        met = fold(
+        known, reread = self.recovery.epochs_without_producers, self.recovery.first_reread
+        self.active.transactions.truncate_to(self.log_end_offset)
+        fold(
             self.segments,
             self.producers,
             self.epochs,
             known,
             log_start_offset=self.log_start_offset,
             log_end_offset=self.log_end_offset,
+            from_offset=self.log_end_offset if reread is None else reread,
         )
         known.clear()  # of the segments as they were; what is appended from now on is not in it
-        self.aborted = transactions.load(self.segments, met, self.log_end_offset)
+        self.recovery.first_reread = None
+        self.producers.settle(self.recovery_point)
 
     def _flush_opened(self) -> None:
         """Flush what the log is opened with, where a flush is due: readers have it from now on.
@@ -166,20 +177,22 @@ class PartitionLog:
         leader_epoch: int,
         now_ms: int,
         headers: list[BatchHeader] | None = None,
+        from_zero: bool = False,
     ) -> AppendInfo:
         """Append a producer's validated batches (magic 2, one after another) with one write.
 
         Or a message set of magic 0 or 1 whose offsets count from 0, as `analyse` makes it. They get
         the next offsets and ``leader_epoch``; with log append time also ``now_ms`` (wall). A batch
         that its producer has sent before is not appended again. ``headers`` of magic 2, where they
-        have been read, get their offsets too. Raises AppendRefused, log untouched, and LogPoisoned.
+        have been read, get their offsets too. With ``from_zero`` a producer that is not known here
+        must begin with sequence number 0. Raises AppendRefused, log untouched, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
         first_offset = self.log_end_offset
         config = self.config
         placed = produce.place(
-            batches, first_offset, leader_epoch, now_ms, config, self.producers, headers
+            batches, first_offset, leader_epoch, now_ms, config, self.producers, headers, from_zero
         )
         stamps = config.timestamp_type == LOG_APPEND_TIME
         if isinstance(placed, Appended):
@@ -203,6 +216,33 @@ class PartitionLog:
             self.log_start_offset,
         )
 
+    def append_marker(self, marker: Marker, leader_epoch: int, now_ms: int) -> AppendInfo:
+        """Append the end of a producer's transaction, if one is open here or not.
+
+        Raises AppendRefused, log untouched, and LogPoisoned.
+        """
+        if self.poisoned is not None:
+            raise LogPoisoned(self.poisoned, final=self.failed_for_good)
+        producer_id, epoch, coordinator_epoch, committed, rules = marker
+        self.producers.check_marker(producer_id, epoch, coordinator_epoch, rules)
+        offset = self.log_end_offset
+        batch = encode_end_transaction(
+            COMMIT if committed else ABORT,
+            base_offset=offset,
+            timestamp=now_ms,
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            coordinator_epoch=coordinator_epoch,
+            leader_epoch=leader_epoch,
+        )
+        if leader_epoch > self.epochs.latest:
+            self._assign_epoch(leader_epoch, offset)
+        ended = Ended(marker, offset, now_ms)
+        aborted = self.producers.aborted_by((ended,))
+        self._write(batch, offset, now_ms, now_ms, aborted)
+        self.producers.end(ended)
+        return AppendInfo(offset, offset, -1, self.log_start_offset)
+
     def append_encoded(
         self,
         buffer: Buffer,
@@ -213,8 +253,8 @@ class PartitionLog:
     ) -> None:
         """Append batches that have their offsets, ``first_offset`` to ``last_offset``; one write.
 
-        ``headers`` are those of batches with a producer among them, which is noted. Raises
-        LogPoisoned; ValueError when the offsets are not the next ones.
+        ``headers`` are those of batches in ``buffer`` that have producers: of transactions, and
+        their markers. Raises LogPoisoned; ValueError when the offsets are not the next ones.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
@@ -223,11 +263,33 @@ class PartitionLog:
                 f"{self.directory} ends at offset {self.log_end_offset}, and the batches to append"
                 f" begin with {first_offset}."
             )
-        self._write(buffer, last_offset, max_timestamp_ms, max_timestamp_ms)
-        for header in headers:
-            self.producers.note(header)
+        if not headers:
+            self._write(buffer, last_offset, max_timestamp_ms, max_timestamp_ms)
+            return
+        producers = self.producers
+        batches = with_markers(buffer, headers)
+        aborted = producers.aborted_by(batches)
+        self._write(buffer, last_offset, max_timestamp_ms, max_timestamp_ms, aborted)
+        for batch in batches:
+            if isinstance(batch, Ended):
+                producers.end(batch)
+            else:
+                producers.note(batch)
 
-    def _write(self, buffer: Buffer, last_offset: int, max_timestamp_ms: int, now_ms: int) -> None:
+    def _write(
+        self,
+        buffer: Buffer,
+        last_offset: int,
+        max_timestamp_ms: int,
+        now_ms: int,
+        aborted: Sequence[Aborted] = (),
+    ) -> None:
+        """Append bytes to the active segment, or to the next where that one is full.
+
+        What they abort enters the segment's index before them: a marker that is not in the index
+        would show its transaction to everybody, and an entry without its marker is cut off when the
+        log is opened.
+        """
         segment = self.segments.active
         config = self.config
         try:
@@ -236,10 +298,19 @@ class PartitionLog:
                     segment = self.roll()
             elif segment.created_ms < 0:
                 segment.created_ms = now_ms
+            if aborted:
+                self._note_aborted(segment, aborted)
             segment.append(buffer, self.log_end_offset, config.index_interval_bytes)
         except OSError as error:
+            if aborted:
+                segment.transactions.truncate_to(self.log_end_offset)
             raise self._poison(error) from error
         self.log_end_offset = last_offset + 1
+
+    def _note_aborted(self, segment: Segment, aborted: Sequence[Aborted]) -> None:
+        if not segment.transactions:
+            self.segments.unsynced_directories[self.directory] = None
+        segment.transactions.append(aborted)
 
     def _assign_epoch(self, epoch: int, start_offset: int) -> None:
         try:
@@ -434,13 +505,21 @@ class PartitionLog:
             now_ms=now_ms,
         )
 
-    def aborted_from(self, offset: int) -> Sequence[tuple[int, int]]:
-        """What a reader at ``offset`` must know, who reads one segment at a time.
+    def aborted_between(self, offset: int, end: int) -> list[tuple[int, int]]:
+        """What a reader of the records from ``offset`` to below ``end`` must know.
 
-        Producer ids and first offsets of the aborted transactions that reach ``offset`` and begin
-        before that segment's end. Raises CorruptLog.
+        Producer ids and first offsets of the aborted transactions that end at or above ``offset``
+        and begin below ``end``, by first offset.
         """
-        return transactions.seen_from(self.segments, self.aborted, offset, self.log_end_offset)
+        found: list[tuple[int, int]] = []
+        for segment in self.segments.from_offset(offset):
+            if segment.transactions:
+                found += [
+                    (entry.first_offset, entry.producer_id)
+                    for entry in segment.transactions.overlapping(offset, end)
+                ]
+        found.sort()
+        return [(producer_id, first_offset) for first_offset, producer_id in found]
 
     # -- what leaves
 
@@ -528,8 +607,13 @@ class PartitionLog:
 
     @property
     def first_unstable_offset(self) -> int:
-        """Where the first open transaction begins, the log's end without one."""
-        return min([self.log_end_offset, *self.producers.open_transactions.values()])
+        """Where the first open transaction begins, but never before the log's start.
+
+        The log's end without one.
+        """
+        for first_offset in self.producers.open_transactions.values():
+            return max(first_offset, self.log_start_offset)
+        return self.log_end_offset
 
     @property
     def size_bytes(self) -> int:

@@ -37,11 +37,12 @@ def place(
     config: LogConfig,
     producers: ProducerStates,
     headers: list[BatchHeader] | None = None,
+    from_zero: bool = False,
 ) -> Placed | Appended:
     """Give batches the offsets from ``offset`` on; of a duplicate, the batch that it repeats.
 
-    A ``bytearray`` is changed in its place. ``headers`` are read here unless given. Raises
-    AppendRefused.
+    A ``bytearray`` is changed in its place. ``headers`` are read here unless given; ``from_zero``
+    is for `ProducerStates.check`. Raises AppendRefused.
     """
     if batches and batches[MAGIC_POSITION] < 2:
         return _place_set(batches, offset, now_ms, config)
@@ -50,12 +51,9 @@ def place(
         headers = [header for header, _ in iter_batches(buffer)]
     _check_sizes(config, headers, len(buffer))
     stamps = config.timestamp_type == LOG_APPEND_TIME
-    for header in headers:
-        if header.producer_id >= 0:
-            known = producers.duplicate_of(header)
-            if known is not None:
-                return known
-            producers.check(header)
+    known = _check_producers(headers, producers, from_zero)
+    if known is not None:
+        return known
     max_timestamp_ms = -1
     for header in headers:
         patch_offset_and_epoch(buffer, header.position, offset, leader_epoch)
@@ -66,6 +64,32 @@ def place(
         max_timestamp_ms = max(max_timestamp_ms, header.max_timestamp)
         offset = header.last_offset + 1
     return Placed(buffer, headers, offset - 1, max_timestamp_ms)
+
+
+def _check_producers(
+    headers: list[BatchHeader], producers: ProducerStates, from_zero: bool
+) -> Appended | None:
+    """Each batch in turn, the second as if the first had been appended; a duplicate is returned.
+
+    Raises AppendRefused.
+    """
+    if len(headers) == 1:
+        header = headers[0]
+        if header.producer_id >= 0:
+            known = producers.duplicate_of(header)
+            if known is not None:
+                return known
+            producers.check(header, from_zero)
+        return None
+    trial = producers.trial(headers)
+    for header in headers:
+        if header.producer_id >= 0:
+            known = producers.duplicate_of(header)
+            if known is not None:
+                return known
+            trial.check(header, from_zero)
+            trial.note(header)
+    return None
 
 
 def _place_set(messages: Buffer, offset: int, now_ms: int, config: LogConfig) -> Placed:

@@ -18,6 +18,7 @@ from log.filesystem import FileSystem
 from log.leftovers import base_offsets, remove_orphans, settle_swaps
 from log.missed import Expected, check_beginning, check_indexes, gap
 from log.segment import CUT, INDEX, LOG, TIME_INDEX, Segment
+from log.transaction_index import TXN_INDEX
 
 CHECK_BYTES = 256 * 1024
 """Read at once to be checked: what fits a core's own cache is through a tenth sooner than 1 MiB."""
@@ -49,9 +50,17 @@ class RecoveryReport:
     """Files of interrupted deletions and cleanings."""
     checked_bytes: int = 0
     """Bytes whose checksums were compared."""
+    first_reread: int | None = None
+    """Base offset of the first segment whose batches were read to check them or to make its indexes
+    again, and in which producers have ids: its index of aborted transactions is made again too."""
     epochs_without_producers: dict[int, int] = field(default_factory=dict)
     """By base offset, of each segment that was checked and in which no producer has an id: the
     highest leader epoch of its batches. `log/fold.py` need not read those headers again."""
+
+    def reread(self, base_offset: int) -> None:
+        """Note a segment of `first_reread`."""
+        known = self.first_reread
+        self.first_reread = base_offset if known is None else min(known, base_offset)
 
     @property
     def bytes_cut(self) -> int:
@@ -194,6 +203,7 @@ def _take_over(opening: _Opening, segment: Segment, last: bool) -> int:
     useless = segment.load_indexes()
     if useless is not None:
         opening.report.rebuilt.append(useless)
+        opening.report.reread(segment.base_offset)
         return segment.rebuild_indexes(opening.config.index_interval_bytes)
     return segment.load_tail() if last else segment.end_offset()
 
@@ -231,7 +241,9 @@ def _check(opening: _Opening, segment: Segment) -> tuple[int, bool, bool]:
         _refuse_or_cut(opening, segment, end_offset, damage)
         whole = False
     opening.report.checked_bytes += position
-    if not producers:
+    if producers:
+        opening.report.reread(segment.base_offset)
+    else:
         opening.report.epochs_without_producers[segment.base_offset] = epoch
     return end_offset, whole, joined
 
@@ -267,7 +279,7 @@ def _drop(opening: _Opening, segments: list[Segment], because: str) -> None:
                 Cut(path, 0, segment.size, f"behind the end that {because} has now", path + CUT)
             )
             opening.fs.rename(path, path + CUT)
-        for suffix in (LOG, INDEX, TIME_INDEX):
+        for suffix in (LOG, INDEX, TIME_INDEX, TXN_INDEX):
             opening.fs.remove(segment.path(suffix))
 
 

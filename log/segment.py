@@ -18,6 +18,7 @@ from log.errors import CorruptLog
 from log.filesystem import FileSystem
 from log.offset_index import OffsetIndex
 from log.time_index import TimeIndex
+from log.transaction_index import TXN_INDEX, TransactionIndex
 from protocol.buffer import Buffer
 from protocol.records.batch import HEADER_BYTES
 from protocol.records.stored import MAGIC_POSITION, iter_stored
@@ -72,6 +73,7 @@ class Segment:
         "reserved",
         "size",
         "time_index",
+        "transactions",
         "unsynced",
     )
 
@@ -86,6 +88,7 @@ class Segment:
         """Bytes of whole batches; invariant: the end of the file but while a write has failed."""
         self.index = OffsetIndex(fs, self.path(INDEX), base_offset, index_bytes)
         self.time_index = TimeIndex(fs, self.path(TIME_INDEX), base_offset, index_bytes)
+        self.transactions = TransactionIndex(fs, self.path(TXN_INDEX))
         self.unsynced = True
         """The file may have bytes that an fsync has not seen."""
         self.max_timestamp_ms = -1
@@ -205,6 +208,7 @@ class Segment:
             except BaseException:
                 self.unsynced = True
                 raise
+        self.transactions.fsync()
         if indexes:
             self.index.fsync()
             self.time_index.fsync()
@@ -224,7 +228,7 @@ class Segment:
                 self.fs.rename(path, path + suffix, self.file)
         except OSError as error:
             failed = error
-        for index in (self.index, self.time_index):
+        for index in (self.index, self.time_index, self.transactions):
             try:
                 if self.fs.exists(index.path):
                     index.rename(suffix)
@@ -235,8 +239,8 @@ class Segment:
 
     def paths(self) -> list[str]:
         """Where its files are, as they are called now."""
-        named = (self.file.path, self.index.path, self.time_index.path)
-        return [path for path in named if self.fs.exists(path)]
+        files = (self.file, self.index, self.time_index, self.transactions)
+        return [file.path for file in files if self.fs.exists(file.path)]
 
     def release_indexes(self) -> None:
         """Leave the memory of the indexes of a segment that is not appended to."""
@@ -271,8 +275,8 @@ class Segment:
             size = length + 12
             if magic != 2 or size < HEADER_BYTES or size > limit - position:
                 break
-            if base_offset + last_offset_delta >= offset:
-                last_offset = base_offset + last_offset_delta
+            last_offset = base_offset + last_offset_delta
+            if last_offset >= offset:
                 return Place(position, position + size, base_offset, last_offset)
             position += size
             at += size
@@ -386,8 +390,8 @@ class Segment:
             return offset
         begin = first_offset(self.file, next(headers(self.file, place.position, place.end)))
         self.resume()
-        self.index.truncate_to(offset)
-        self.time_index.truncate_to(offset)
+        for index in (self.index, self.time_index, self.transactions):
+            index.truncate_to(offset)
         self._tail = _NO_TAIL
         self.file.truncate(place.position)
         self.unsynced = True

@@ -1,4 +1,4 @@
-"""The results of appending to a log and reading from it."""
+"""What goes into a log besides batches, and the results of appending and reading."""
 
 from __future__ import annotations
 
@@ -19,6 +19,39 @@ class AppendInfo(NamedTuple):
     log_append_time_ms: int
     log_start_offset: int
     duplicate: bool = False
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction, as its coordinator sends it to a partition.
+
+    ``rules`` are those of the transaction: 1, or 2 with KIP-890's epoch for each transaction.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    committed: bool
+    rules: int = 1
+
+
+class Ended(NamedTuple):
+    """A marker's place in the log, and its time (wall milliseconds)."""
+
+    marker: Marker
+    offset: int
+    timestamp_ms: int
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction: its first offset and that of its marker.
+
+    All below ``stable_offset`` had ended when it did.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    stable_offset: int
 
 
 class Slice(NamedTuple):

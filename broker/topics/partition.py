@@ -27,7 +27,7 @@ from broker.topics.long_poll import LongPolls
 from broker.topics.ticket import Ticket, deliver
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
-from log.values import AppendInfo
+from log.values import AppendInfo, Marker
 from protocol.buffer import Buffer
 from protocol.records.batch import BatchHeader
 
@@ -110,13 +110,24 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where the first open transaction begins, the high watermark without one."""
-        return min(self.high_watermark, self.log.first_unstable_offset)
+        """Where the first transaction begins that is open, or whose marker is not stable yet.
+
+        The high watermark without one.
+        """
+        log = self.log
+        stable = min(self.high_watermark, log.first_unstable_offset)
+        if log.producers.ended:
+            stable = max(min(stable, log.producers.ended[0][1]), log.log_start_offset)
+        return stable
 
     # -- appending
 
     def append(
-        self, batches: Buffer, now_ms: int, headers: list[BatchHeader] | None = None
+        self,
+        batches: Buffer,
+        now_ms: int,
+        headers: list[BatchHeader] | None = None,
+        from_zero: bool = False,
     ) -> AppendInfo:
         """Appends a producer's batches, as `PartitionLog.append` does, and raises what it raises.
 
@@ -125,7 +136,7 @@ class Partition:
         writes, ticks_ns = self.writes, self._services.time.ticks_ns
         began_ns = ticks_ns()
         try:
-            info = self.log.append(batches, self.leader_epoch, now_ms, headers)
+            info = self.log.append(batches, self.leader_epoch, now_ms, headers, from_zero)
         except LogPoisoned as error:
             self.poisoned(error)
             raise
@@ -135,12 +146,28 @@ class Partition:
             self.appended(len(batches))
         return info
 
+    def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
+        """Appends the end of a transaction; as `PartitionLog.append_marker`, and raises the same.
+
+        It is stable at once where the high watermark is above it.
+        """
+        before = self.log.size_bytes
+        try:
+            info = self.log.append_marker(marker, self.leader_epoch, now_ms)
+        except LogPoisoned as error:
+            self.poisoned(error)
+            raise
+        self.appended(self.log.size_bytes - before)
+        return info
+
     def appended(self, size_bytes: int) -> None:
         """The log has grown by so much: it is stable now, or a flush begins."""
         log = self.log
         end_offset = log.log_end_offset
         if end_offset - log.recovery_point < log.config.flush_messages:
             self.high_watermark = end_offset
+            if log.producers.ended:
+                log.producers.settle(end_offset)
             if self._waiting and not self._promised:
                 self._release()
             self._services.long_polls.appended(self.topic, self.index, size_bytes)
@@ -263,6 +290,7 @@ class Partition:
         stable = log.recovery_point if log.flush_due else log.log_end_offset
         if stable > self.high_watermark:
             self.high_watermark = stable
+            log.producers.settle(stable)
             self._services.long_polls.wake_partition(self.topic, self.index)
 
     def _promise_flush(self) -> None:

@@ -220,10 +220,7 @@ def _transaction(partition: Partition, header: BatchHeader, offset: int) -> str 
     begun = log.producers.open_transactions.get(producer_id)
     if begun is not None and offset >= begun:
         return "open"
-    aborted = any(
-        each.producer_id == producer_id and each.first_offset <= offset <= each.last_offset
-        for each in list(log.aborted)
-    )
+    aborted = any(aborts[0] == producer_id for aborts in log.aborted_between(offset, offset + 1))
     return "aborted" if aborted else "committed"
 
 

@@ -198,5 +198,6 @@ class RandomLog:
     def _write(self, batch: bytes) -> None:
         header = read_header(batch)
         for log in (self.log, self.shadow):
-            log.append_encoded(batch, header.base_offset, header.last_offset, header.max_timestamp)
-        self.log.producers.note(header)
+            log.append_encoded(
+                batch, header.base_offset, header.last_offset, header.max_timestamp, [header]
+            )

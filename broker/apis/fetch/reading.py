@@ -214,8 +214,10 @@ class Reader:
         if self.version < _FIRST_WITH_ZSTD:
             return self._for_old_client(topic, partition, info, wanted.fetch_offset, limit)
         fetched = self._fetched(partition, 0)
-        if self.read_committed and log.aborted:
-            fetched.aborted_transactions = log.aborted_from(wanted.fetch_offset)
+        if self.read_committed:
+            fetched.aborted_transactions = log.aborted_between(
+                wanted.fetch_offset, partition.last_stable_offset
+            )
         fetched.records = list(info.slices)
         fetched.size_bytes = info.size_bytes
         return fetched

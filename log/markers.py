@@ -1,0 +1,50 @@
+"""Reading control batches: which transaction a marker ends, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from log.batch_scan import Header
+from log.errors import CorruptLog
+from log.filesystem import File
+from log.values import Ended, Marker
+from protocol.buffer import Buffer
+from protocol.records.batch import BatchHeader, iter_batches, read_header
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.markers import transaction_end
+
+
+def marker_in(data: Buffer, header: BatchHeader) -> Ended | None:
+    """The marker of a control batch; None in one that ends nothing. Raises CorruptRecords."""
+    end = transaction_end(data, header)
+    if end is None:
+        return None
+    committed, coordinator_epoch = end
+    marker = Marker(header.producer_id, header.producer_epoch, coordinator_epoch, committed)
+    return Ended(marker, header.base_offset, header.max_timestamp)
+
+
+def marker_at(file: File, batch: Header) -> Ended | None:
+    """The same for a control batch of a segment's file. Raises CorruptLog."""
+    data = file.read(batch.position, batch.end - batch.position)
+    try:
+        return marker_in(data, read_header(data))
+    except CorruptRecords as error:
+        raise CorruptLog(file.path, batch.position, error.message) from None
+
+
+def with_markers(buffer: Buffer, headers: Iterable[BatchHeader]) -> Sequence[BatchHeader | Ended]:
+    """Headers of batches in ``buffer``, which may be elsewhere there; in their order, and what its
+    marker says in place of that of a control batch."""
+    found: list[BatchHeader | Ended] = []
+    placed: dict[int, BatchHeader] | None = None
+    for header in headers:
+        if not header.is_control:
+            found.append(header)
+            continue
+        if placed is None:
+            placed = {each.base_offset: each for each, _ in iter_batches(buffer)}
+        ended = marker_in(buffer, placed[header.base_offset])
+        if ended is not None:
+            found.append(ended)
+    return found
