@@ -50,6 +50,8 @@ class Segments:
         self._all = segments
         """Replaced whole, so that other threads see one state of it."""
         self._chance = chance
+        self._capped: tuple[Segment | None, int, int] = (None, -1, -1)
+        """A segment, a limit of reads in it, and the position that they end at."""
 
     def __len__(self) -> int:
         return len(self._all)
@@ -129,10 +131,7 @@ class Segments:
         if found is None:
             return None, False
         segment, place = found
-        end = segment.size
-        if limit < end_offset:
-            beyond = segment.locate(limit, wait=wait)
-            end = end if beyond is None else beyond.position
+        end = segment.size if limit >= end_offset else self._cap(segment, limit, wait)
         first = place.end - place.position
         length = min(max_bytes, end - place.position)
         if length < first and min_one_batch:
@@ -140,6 +139,23 @@ class Segments:
         if length <= 0:
             return None, False
         return Slice(segment.file.opened(), place.position, length), length < first
+
+    def _cap(self, segment: Segment, limit: int, wait: bool) -> int:
+        """Where in ``segment`` the first batch begins that reaches ``limit``; its end without one.
+
+        While a transaction is open its readers all end at its first batch, so the last answer is
+        kept.
+        """
+        of, kept, position = self._capped
+        if of is segment and kept == limit:
+            return position
+        if segment is not self.active and self.end_of(segment, limit) <= limit:
+            return segment.size
+        beyond = segment.locate(limit, wait=wait)
+        if beyond is None:
+            return segment.size
+        self._capped = segment, limit, beyond.position
+        return beyond.position
 
     def scan(
         self, from_offset: int, chunk_bytes: int = CHUNK_BYTES
@@ -191,6 +207,7 @@ class Segments:
             end_offset = offset
         self._all = kept
         self.active = kept[-1]
+        self._capped = (None, -1, -1)  # the batch there may be another soon
         return end_offset, gone
 
     # -- what leaves

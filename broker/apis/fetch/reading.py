@@ -169,9 +169,11 @@ class Reader:
             return Fetched(wanted.partition, error_code)
         if (
             self.only_news
-            and wanted.fetch_offset == wanted.high_watermark == partition.high_watermark
+            and wanted.high_watermark == partition.high_watermark
             and wanted.log_start_offset == partition.log.log_start_offset
             and wanted.last_fetched_epoch < 0
+            and wanted.fetch_offset
+            == (partition.last_stable_offset if self.read_committed else wanted.high_watermark)
         ):
             return NO_NEWS
         if done is not None and done.partition is not partition:

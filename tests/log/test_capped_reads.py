@@ -1,0 +1,87 @@
+"""Reads that end at a limit, as those of a read_committed consumer do: right, and no dearer."""
+
+from __future__ import annotations
+
+import pytest
+
+from log.partition_log import PartitionLog
+from tests.log.log_tools import NOW_MS, append_values, batch, open_log
+from tests.simulated_files import SimulatedFile, SimulatedFiles
+
+EVERYTHING = 1 << 20
+
+
+def values(count: int, first: int = 0) -> list[bytes]:
+    return [b"value %03d" % (first + number) for number in range(count)]
+
+
+def filled_log(**settings: int) -> PartitionLog:
+    log = open_log(SimulatedFiles(), **settings)
+    append_values(log, *values(40))
+    return log
+
+
+def reads_of(log: PartitionLog, monkeypatch: pytest.MonkeyPatch, *args: int) -> int:
+    """How often files are read to find something once more, a reader before having found it."""
+    log.read(args[0], EVERYTHING, max_offset=args[1])
+    reads = 0
+    real = SimulatedFile.read
+
+    def read(self: SimulatedFile, position: int, length: int) -> bytes:
+        nonlocal reads
+        reads += 1
+        return real(self, position, length)
+
+    monkeypatch.setattr(SimulatedFile, "read", read)
+    log.read(args[0], EVERYTHING, max_offset=args[1])
+    return reads
+
+
+@pytest.mark.parametrize("offset", [0, 20, 29])
+def test_where_a_limit_stays_a_read_up_to_it_costs_what_any_other_does(
+    offset: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = filled_log()
+
+    assert reads_of(log, monkeypatch, offset, 30) == reads_of(log, monkeypatch, offset, 40)
+
+
+def test_a_limit_in_a_later_segment_is_not_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = filled_log(segment_bytes=500)
+    assert len(log.segments) > 3
+    last = log.active.base_offset
+
+    assert reads_of(log, monkeypatch, 0, last + 1) == reads_of(log, monkeypatch, 0, 40)
+
+
+def test_at_the_limit_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert reads_of(filled_log(), monkeypatch, 30, 30) == 0
+
+
+@pytest.mark.parametrize("segment_bytes", [500, EVERYTHING])
+def test_a_read_ends_at_any_limit(segment_bytes: int) -> None:
+    log = filled_log(segment_bytes=segment_bytes)
+    for _ in range(2):
+        for limit in range(1, 41):
+            found = b""
+            offset = 0
+            while True:
+                read = log.read(offset, EVERYTHING, max_offset=limit)
+                if not read.slices:
+                    break
+                found += read.data
+                offset = log.segments.end_of(log.segments.at(offset), limit)
+            assert found.count(b"value") == limit
+
+
+def test_what_was_known_of_a_limit_is_forgotten_with_a_truncation() -> None:
+    log = filled_log()
+    log.read(0, EVERYTHING, max_offset=30)
+    log.truncate_to(20, NOW_MS)
+    log.append(batch(0, *[b"a longer batch, of ten records"] * 10), 0, NOW_MS)
+    append_values(log, *values(10, first=30))
+
+    read = log.read(0, EVERYTHING, max_offset=30)
+
+    assert read.data.count(b"a longer batch") == 10
+    assert b"value 030" not in read.data
