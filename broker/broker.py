@@ -26,6 +26,10 @@ from broker.cores.groups.log_lines import observe as write_line
 from broker.cores.groups.runtime import group_runtime
 from broker.cores.groups.settings import runtime_settings
 from broker.cores.hooks import Hooks
+from broker.cores.transactions.local_markers import LocalMarkers
+from broker.cores.transactions.markers import MarkerSender
+from broker.cores.transactions.runtime import transaction_runtime
+from broker.cores.transactions.settings import runtime_settings as transaction_settings
 from broker.loop.background import Background
 from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
@@ -56,16 +60,18 @@ from broker.topics.embedded_registry import EmbeddedRegistry
 from broker.topics.logs import LogManager, TopicLogs
 from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
-from broker.topics.offsets_topic import offsets_topic_configs, warn_about_partitions
 from broker.topics.old_commits import OldCommits
+from broker.topics.owned_topics import OWNED
 from broker.topics.partition import PartitionServices
-from broker.topics.registry import OFFSETS_TOPIC, BadDirectory
+from broker.topics.producer_ids import ProducerIdPool
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BadDirectory
 from broker.topics.topic_admin import TopicAdmin
 from broker.web.health import health
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 
 if TYPE_CHECKING:
+    from broker.cores.runtime_settings import RuntimeSettings
     from broker.web.site import Site
     from coordinator.events import Event
 
@@ -141,7 +147,7 @@ class Broker:
             config.configured_id,
             DEFAULT_BROKER_ID,
             self.time.fresh_id,
-            {OFFSETS_TOPIC: offsets_topic_configs(config["offsets.topic.segment.bytes"])},
+            {owned.name: owned.created_with(config) for owned in OWNED.values()},
             config["log.recovery.missing"],
         )
         restore(config, self.registry, self.directory)
@@ -195,6 +201,8 @@ class Broker:
             ),
             on_dropped=lambda name: self.deletions.dropped(name),  # noqa: PLW0108 - made below
         )
+        self.disk_changes = DiskChanges(self.time, self.fail)
+        self._make_transactions()
         self.cleaning = Cleaning(
             config, self.logs, cleaned, self.groups.life, self.time, self.background
         )
@@ -204,15 +212,42 @@ class Broker:
         self._make_server()
         self._make_sources()
 
+    def _make_transactions(self) -> None:
+        """Makes the coordinator of transactions.
+
+        Its cores and the sender of markers call each other: the sender is made first.
+        """
+        self.producer_ids = ProducerIdPool(
+            self.registry, self.disk_changes, self.time, self.background.spawn
+        )
+        self.local_markers = LocalMarkers(self.logs, self.groups, self.time, self.internal_errors)
+        self.markers = MarkerSender(
+            lambda: self.transactions,
+            lambda *_: self.local_markers,
+            self.slicer,
+            self.time,
+            self.background.spawn,
+        )
+        self.transactions = transaction_runtime(
+            self._transaction_settings(),
+            self.time,
+            self.slicer,
+            self.internal_errors,
+            Hooks(
+                observers=[lambda _: self.producer_ids.refill()],
+                before_replies=self.writes.hold,
+                after_replies=self.writes.flush,
+            ),
+        )
+
     def _make_topics(self) -> None:
         """Makes what changes topics and files beside them."""
         config = self.config
-        disk_changes = DiskChanges(self.time, self.fail)
         self.deletions = Deletions(
             self.registry,
             self.logs,
             self.groups.duties,
-            disk_changes,
+            self.disk_changes,
             self.time,
             self.slicer,
             self.background,
@@ -222,9 +257,12 @@ class Broker:
             self.registry,
             self.logs,
             self.time,
-            disk_changes,
+            self.disk_changes,
             self.deletions,
-            serve_offsets=self._serve_offsets,
+            serve={
+                OFFSETS_TOPIC: self._serve_offsets,
+                TRANSACTION_TOPIC: self._serve_transactions,
+            },
             on_deleted=[
                 lambda topic: self.long_polls.wake_topic(topic.name),
                 self.cleaning.topic_deleted,
@@ -236,7 +274,7 @@ class Broker:
             self.registry.consumer_paths,
             lambda work: self.spawn(work, "old offsets"),
             self._offsets_flush_messages,
-            lambda: disk_changes.run(self.registry.note_files),
+            lambda: self.disk_changes.run(self.registry.note_files),
         )
 
     def _make_server(self) -> None:
@@ -256,6 +294,10 @@ class Broker:
             served=SERVED,
             advertised=self.advertised,
             groups=self.groups,
+            transactions=self.transactions,
+            markers=self.markers,
+            local_markers=self.local_markers,
+            producer_ids=self.producer_ids,
             registry=self.registry,
             logs=self.logs,
             topics=self.topics,
@@ -314,6 +356,8 @@ class Broker:
             registry=self.registry,
             advertised=self.advertised,
             groups=self.groups,
+            transactions=self.transactions,
+            markers=self.markers,
             logs=self.logs,
             server=self.server,
             totals=self.metrics,
@@ -334,11 +378,18 @@ class Broker:
     async def start(self) -> None:
         """Listens, HTTP too, where connections wait until `start_http`. Raises CannotListen."""
         self.pulse.start()
+        for owned in OWNED.values():
+            if owned.name in self.logs.topics:
+                there = len(self.logs.topics[owned.name].partitions)
+                owned.warn_about_partitions(self.config, there)
         offsets = self.logs.topics.get(OFFSETS_TOPIC)
         if offsets is not None:
-            warn_about_partitions(self.config, len(offsets.partitions))
             deleted = {name: each.offsets_below for name, each in self.registry.dying.items()}
             self.groups.start(offsets.partitions, offsets.topic.topic_id, deleted)
+        transactions = self.logs.topics.get(TRANSACTION_TOPIC)
+        if transactions is not None:
+            self.transactions.start(transactions.partitions)
+            self.producer_ids.refill()
         self.deletions.resume()
         self.advertised.listening([port for _, port in self.sockets.addresses()])
         self.sockets.listen()
@@ -371,6 +422,9 @@ class Broker:
             self.lags.times.stop,
             self.groups.life.save,
             self.keeper.stop,
+            self.producer_ids.stop,
+            self.markers.stop,
+            self.transactions.stop,
             self.groups.stop,
             self.server.close,
         ]
@@ -417,11 +471,22 @@ class Broker:
             self._settings_changed()
             self.groups.start(offsets.partitions, offsets.topic.topic_id)
 
+    def _serve_transactions(self, topic: TopicLogs) -> None:
+        """``__transaction_state`` has been made."""
+        if not self.transactions.hosted_shards:
+            self._settings_changed()
+            self.transactions.start(topic.partitions)
+
+    def _transaction_settings(self) -> RuntimeSettings:
+        topic = self.logs.settings(TRANSACTION_TOPIC)
+        return transaction_settings(self.config, self.markers, self.producer_ids.ids, topic)
+
     def _settings_changed(self) -> None:
         """Gives those who keep copies of settings the ones that hold now."""
         self.server.configure(limits_of(self.config))
         offsets = self.logs.settings(OFFSETS_TOPIC)
         self.groups.configure(runtime_settings(self.config, offsets))
+        self.transactions.configure(self._transaction_settings())
 
     def _has_member(self, group_id: str, client_id: str, host: str) -> bool:
         view = self.groups.view_of(group_id)

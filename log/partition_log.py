@@ -318,6 +318,15 @@ class PartitionLog:
         except OSError as error:
             raise self._poison(error) from error
 
+    def begin_epoch(self) -> None:
+        """Begin another leader epoch at the log's end. Raises LogPoisoned.
+
+        A log without any gets epoch 0 first, where it has records.
+        """
+        if self.epochs.latest < 0 and self.log_end_offset > self.log_start_offset:
+            self._assign_epoch(0, self.log_start_offset)
+        self._assign_epoch(self.epochs.latest + 1, self.log_end_offset)
+
     def roll(self) -> Segment:
         """Seal the active segment and begin another at the log's end; an empty one stays.
 

@@ -12,7 +12,7 @@ import structlog
 
 from broker.apis.create_topics import Refused, check_replicas
 from broker.net.request import Request, ServedApi
-from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.owned_topics import OWNED
 from broker.topics.topic_admin import PARTITIONS_MAX, NoSuchTopic
 from protocol.errors import (
     INVALID_PARTITIONS,
@@ -66,10 +66,11 @@ def check(services: Services, wanted: dict[str, Any]) -> None:
     topic = services.registry.topic(name)
     if topic is None:
         raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-    if name == OFFSETS_TOPIC:
+    if name in OWNED:
+        keys = OWNED[name].keys
         raise Refused(
             INVALID_TOPIC_EXCEPTION,
-            f"The number of partitions of {OFFSETS_TOPIC} is fixed: it decides where groups are.",
+            f"The number of partitions of {name} is fixed: it decides where {keys} are.",
         )
     if count == topic.partitions:
         raise Refused(INVALID_PARTITIONS, f"Topic already has {count} partition(s).")

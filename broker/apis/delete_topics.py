@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.net.request import Request, ServedApi
-from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.owned_topics import OWNED
 from broker.topics.topic_admin import NoSuchTopic
 from protocol.errors import (
     INVALID_REQUEST,
@@ -94,8 +94,8 @@ def _resolved(services: Services, target: Target) -> Target:
 
 
 async def _delete(services: Services, name: str, topic_id: bytes) -> dict[str, Any]:
-    if name == OFFSETS_TOPIC:
-        message = f"{OFFSETS_TOPIC} belongs to the group coordinator and is not deleted."
+    if name in OWNED:
+        message = f"{name} belongs to {OWNED[name].owner} and is not deleted."
         return _answer((name, topic_id), INVALID_TOPIC_EXCEPTION, message)
     try:
         await services.topics.delete(name)

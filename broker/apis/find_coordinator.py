@@ -1,10 +1,9 @@
-"""FindCoordinator (10): the coordinator of a group, which is always this broker.
+"""FindCoordinator (10): the coordinator of a group or of a transactional id, which is this broker.
 
 v0; v1 key type, error message, throttle time; v3 flexible; v4 many keys (KIP-699); v5 a new error
-code that we do not send; v6 share-group keys (KIP-932). Transactions and share groups are not
-served yet: share-group keys get INVALID_REQUEST, and keys of transactions
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, the one error that is final to librdkafka too (2.16 repeats
-the request for ever after any other).
+code that we do not send; v6 share-group keys (KIP-932), which get INVALID_REQUEST: they are not
+served. A coordinator's topic is made by the first who asks, and waits for it. Kafka answers such a
+one COORDINATOR_NOT_AVAILABLE, which has clients wait and ask again.
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ import structlog
 
 from broker.config.config_value import BadValue
 from broker.net.request import Request, ServedApi, Steps
+from broker.topics.owned_topics import OWNED, OwnedTopic
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_REQUEST,
     NONE,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
 from protocol.messages.find_coordinator import API
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 _GROUP = 0
-_KEY_TYPES = {1: "transaction", 2: "share group"}
-_ADVICE = {
-    1: "transactions are not served: leave transactional.id out",
-    2: "share groups are not served: use a consumer",
-}
+_TRANSACTION = 1
+_TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC}
+"""Whose partitions say who the coordinator is, by the type of the key."""
+_NOT_SERVED = {2: "share group"}
+_ADVICE = {2: "share groups are not served: use a consumer"}
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -43,10 +43,13 @@ def _handle(services: Services, request: Request) -> Steps:
     batched = request.api_version >= 4
     keys = value["coordinator_keys"]
     made = True
-    if value["key_type"] == _GROUP and not services.groups.hosted_shards:
-        making = asyncio.ensure_future(_offsets_topic_is_made(services))
+    topic = _TOPICS.get(value["key_type"])
+    if topic is not None and services.registry.topic(topic) is None:
+        making = asyncio.ensure_future(_is_made(services, OWNED[topic]))
         yield making
         made = making.result()
+    if topic == TRANSACTION_TOPIC:
+        services.producer_ids.refill()  # most go on with InitProducerId
     if batched:
         answers = request.array("coordinators")
         worst = NONE
@@ -64,11 +67,11 @@ def _handle(services: Services, request: Request) -> Steps:
         request.respond({"throttle_time_ms": 0, **answer})
 
 
-async def _offsets_topic_is_made(services: Services) -> bool:
+async def _is_made(services: Services, owned: OwnedTopic) -> bool:
     try:
-        await services.topics.ensure_offsets_topic()
+        await services.topics.ensure_owned(owned)
     except (BadValue, OSError) as error:
-        logger.error("__consumer_offsets can't be created", error=str(error))
+        logger.error(f"{owned.name} can't be created", error=str(error))
         return False
     return True
 
@@ -76,16 +79,16 @@ async def _offsets_topic_is_made(services: Services) -> bool:
 def _find(
     services: Services, request: Request, key_type: int, key: str, made: bool
 ) -> dict[str, Any]:
-    if key_type != _GROUP:
-        kind = _KEY_TYPES.get(key_type, f"type {key_type}")
-        code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED if key_type == 1 else INVALID_REQUEST
+    if key_type not in _TOPICS:
+        kind = _NOT_SERVED.get(key_type, f"type {key_type}")
         advice = _ADVICE.get(key_type, f"there is no coordinator for keys of {kind}")
         services.unsupported.asked(request.connection, API.name, advice)
-        return _error(key, code, f"This broker has no coordinator for {kind} keys.")
+        return _error(key, INVALID_REQUEST, f"This broker has no coordinator for {kind} keys.")
     if not made:
-        message = "The offsets topic could not be created; see the broker's log."
+        message = f"{_TOPICS[key_type]} could not be created; see the broker's log."
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
-    services.seekers.asked(request.connection, key)
+    if key_type == _GROUP:
+        services.seekers.asked(request.connection, key)
     node = services.advertised.node(request)
     return {
         "key": key,
@@ -113,6 +116,5 @@ SERVED = ServedApi(
     0,
     6,
     _handle,
-    "keys of transactions get TRANSACTIONAL_ID_AUTHORIZATION_FAILED, keys of share groups"
-    " INVALID_REQUEST; both are final errors",
+    "keys of share groups get INVALID_REQUEST, a final error",
 )

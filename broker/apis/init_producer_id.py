@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import structlog
-
 from broker.net.request import Request, ServedApi
-from protocol.errors import NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, UNKNOWN_SERVER_ERROR
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    NONE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 from protocol.messages.init_producer_id import API
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
-
-logger = structlog.get_logger(__name__)
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -33,13 +33,10 @@ def _handle(services: Services, request: Request) -> None:
 
 
 async def _answer(services: Services, request: Request) -> None:
-    try:
-        producer_id = await services.topics.new_producer_id()
-    except OSError as error:
-        logger.error("producer ids can't be reserved", error=str(error))
-        request.respond(
-            {"error_code": UNKNOWN_SERVER_ERROR, "producer_id": -1, "producer_epoch": -1}
-        )
+    producer_id = await services.producer_ids.take()
+    if producer_id is None:
+        code = COORDINATOR_LOAD_IN_PROGRESS
+        request.respond({"error_code": code, "producer_id": -1, "producer_epoch": -1})
         return
     request.respond({"error_code": NONE, "producer_id": producer_id, "producer_epoch": 0})
 

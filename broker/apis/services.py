@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from broker.apis.fetch.sessions import FetchSessions
 from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
+from broker.cores.transactions.local_markers import LocalMarkers
+from broker.cores.transactions.markers import MarkerSender
+from broker.cores.transactions.runtime import TransactionRuntime
 from broker.loop.disk_reads import DiskReads
 from broker.loop.slices import Slicer
 from broker.loop.worker import Worker
@@ -26,6 +29,7 @@ from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
 from broker.topics.old_commits import OldCommits
+from broker.topics.producer_ids import ProducerIdPool
 from broker.topics.registry import Registry
 from broker.topics.topic_admin import TopicAdmin
 
@@ -42,6 +46,13 @@ class Services:
     """Where clients reach this broker."""
     groups: GroupRuntime
     """The coordinator of groups."""
+    transactions: TransactionRuntime
+    """The coordinator of transactions."""
+    markers: MarkerSender
+    """Sends the markers of transactions that end."""
+    local_markers: LocalMarkers
+    """Writes markers in the partitions of this broker."""
+    producer_ids: ProducerIdPool
     registry: Registry
     """Which topics there are."""
     logs: LogManager

@@ -38,6 +38,7 @@ from broker.apis.offset_fetch import SERVED as OFFSET_FETCH
 from broker.apis.offset_for_leader_epoch import SERVED as OFFSET_FOR_LEADER_EPOCH
 from broker.apis.produce.handler import SERVED as PRODUCE
 from broker.apis.sync_group import SERVED as SYNC_GROUP
+from broker.apis.write_txn_markers import SERVED as WRITE_TXN_MARKERS
 from broker.net.request import ServedApi
 
 _ROWS = (
@@ -73,6 +74,7 @@ _ROWS = (
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
     SYNC_GROUP,
+    WRITE_TXN_MARKERS,
 )
 
 SERVED: dict[int, ServedApi] = {row.api.key: row for row in sorted(_ROWS, key=lambda r: r.api.key)}

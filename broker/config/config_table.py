@@ -24,6 +24,7 @@ PASSWORD: Final = "PASSWORD"
 Value = bool | int | float | str | None
 
 OFFSETS_RECORDS: Final = "__consumer_offsets-PARTITION:OFFSET,..."
+TRANSACTION_RECORDS: Final = "__transaction_state-PARTITION:OFFSET,..."
 THROTTLED: Final = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
 """What a list of throttled replicas takes, besides ``*``."""
 
@@ -882,7 +883,13 @@ _KAFKA: Final = (
     S("replica.socket.timeout.ms", INT, 30000, ""),
     S("replication.quota.window.num", INT, 11, "[1,...]"),
     S("replication.quota.window.size.seconds", INT, 1, "[1,...]"),
-    S("request.timeout.ms", INT, 30000, ""),
+    S(
+        "request.timeout.ms",
+        INT,
+        30000,
+        "",
+        "How long requests of transactions wait until their records are stable.",
+    ),
     S("reserved.broker.max.id", INT, 1000, "[0,...]"),
     S("sasl.client.callback.handler.class", CLASS, None, ""),
     S("sasl.enabled.mechanisms", LIST, "GSSAPI", ""),
@@ -966,16 +973,78 @@ _KAFKA: Final = (
     S("ssl.truststore.password", PASSWORD, None, ""),
     S("ssl.truststore.type", STRING, "JKS", ""),
     S("telemetry.max.bytes", INT, 1048576, "[1,...]"),
-    S("transaction.abort.timed.out.transaction.cleanup.interval.ms", INT, 10000, "[1,...]"),
-    S("transaction.max.timeout.ms", INT, 900000, "[1,...]"),
+    S(
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        INT,
+        10000,
+        "[1,...]",
+        "How often transactions are looked for that have been open for longer than their timeout.",
+    ),
+    S(
+        "transaction.max.timeout.ms",
+        INT,
+        900000,
+        "[1,...]",
+        "The longest transaction.timeout.ms that a producer may ask for.",
+    ),
     S("transaction.partition.verification.enable", BOOLEAN, True, ""),
-    S("transaction.remove.expired.transaction.cleanup.interval.ms", INT, 3600000, "[1,...]"),
-    S("transaction.state.log.load.buffer.size", INT, 5242880, "[1,...]"),
-    S("transaction.state.log.min.isr", INT, 2, "[1,...]"),
-    S("transaction.state.log.num.partitions", INT, 50, "[1,...]"),
-    S("transaction.state.log.replication.factor", SHORT, 3, "[1,...]"),
-    S("transaction.state.log.segment.bytes", INT, 104857600, "[1,...]"),
-    S("transactional.id.expiration.ms", INT, 604800000, "[1,...]"),
+    S(
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        INT,
+        3600000,
+        "[1,...]",
+        "How often expired transactional ids are looked for.",
+    ),
+    S(
+        "transaction.state.log.load.buffer.size",
+        INT,
+        5242880,
+        "[1,...]",
+        "Bytes read at a time while transactional ids are loaded.",
+    ),
+    S(
+        "transaction.state.log.load.skip.records",
+        LIST,
+        "",
+        TRANSACTION_RECORDS,
+        "Records that a load of transactional ids skips because they can't be read; the log names"
+        " each. Muster's own.",
+    ),
+    S(
+        "transaction.state.log.min.isr",
+        INT,
+        2,
+        "[1,...]",
+        "min.insync.replicas of __transaction_state; lowered to the number of its replicas.",
+    ),
+    S(
+        "transaction.state.log.num.partitions",
+        INT,
+        50,
+        "[1,...]",
+        "Partitions of __transaction_state when it is created; fixed from then on.",
+    ),
+    S(
+        "transaction.state.log.replication.factor",
+        SHORT,
+        3,
+        "[1,...]",
+        "Replicas of __transaction_state; above 1 it is lowered, with a log line.",
+    ),
+    S(
+        "transaction.state.log.segment.bytes",
+        INT,
+        104857600,
+        "[1,...]",
+        "segment.bytes of __transaction_state.",
+    ),
+    S(
+        "transactional.id.expiration.ms",
+        INT,
+        604800000,
+        "[1,...]",
+        "How long a transactional id is kept that nobody uses.",
+    ),
     S("unclean.leader.election.enable", BOOLEAN, False, ""),
     S("zookeeper.clientCnxnSocket", STRING, None, ""),
     S("zookeeper.connect", STRING, None, ""),

@@ -15,13 +15,18 @@ from broker.config.config_table import (
     PASSWORD,
     SHORT,
     THROTTLED,
+    TRANSACTION_RECORDS,
     Setting,
     Value,
 )
 
 _BOUNDS = re.compile(r"\[(-?\d+),\.\.\.(?:,(-?\d+))?\](?: or (-?\d+))?")
 _REPLICA = re.compile(r"[0-9]+:[0-9]+")
-_RECORD = re.compile(r"__consumer_offsets-[0-9]{1,9}:[0-9]{1,18}")
+_RECORDS = {
+    valid: re.compile(valid.split("-")[0] + r"-[0-9]{1,9}:[0-9]{1,18}")
+    for valid in (OFFSETS_RECORDS, TRANSACTION_RECORDS)
+}
+"""Records of an internal topic."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _BITS = {INT: 31, SHORT: 15, LONG: 63}
 
@@ -59,8 +64,9 @@ def parse_value(setting: Setting, text: str) -> Value:
             _check_choice(setting, part)
         if setting.valid == THROTTLED and parts != ["*"]:
             _check_replicas(setting, text, parts)
-        if setting.valid == OFFSETS_RECORDS and not all(map(_RECORD.fullmatch, parts)):
-            raise BadValue(f"{setting.name}={text}: it must be {OFFSETS_RECORDS} with numbers")
+        record = _RECORDS.get(setting.valid)
+        if record is not None and not all(map(record.fullmatch, parts)):
+            raise BadValue(f"{setting.name}={text}: it must be {setting.valid} with numbers")
         return ",".join(parts)
     _check_choice(setting, text)
     return text

@@ -1,8 +1,8 @@
 """What the runtime hosts: a `Core`, which is pure, and the `Kind` that it is of.
 
 The runtime gives any core its turns, its log and its timer, and knows no more of it than this page.
-Groups are one kind (broker/cores/groups/kind.py). A kind is an internal topic of Kafka: a core for
-each of its partitions, whose records are the core's only memory.
+Groups are one kind (broker/cores/groups/kind.py), transactional ids another. A kind is an internal
+topic of Kafka: a core for each of its partitions, whose records are the core's only memory.
 """
 
 from __future__ import annotations
@@ -112,10 +112,18 @@ class Reader(Protocol):
     """How many records of kinds were met that are not known, by their number."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Any]]:
-        """The (base offset, run) to replay now that this batch was read. Raises CorruptRecord."""
+        """The (base offset, run) to replay now that this batch was read. Raises `Kind.corrupt`."""
 
     def replay(self, run: Any, base_offset: int) -> None:
-        """Takes one of them into the core. Raises CorruptRecord, whatever is wrong with it."""
+        """Takes one of them into the core. Raises `Kind.corrupt`, whatever is wrong with it."""
+
+
+class CorruptStoredRecord(Protocol):
+    """An error of a reader: a record that can't be what it claims."""
+
+    @property
+    def log_offset(self) -> int:
+        """Where it is in its log; below 0: nowhere."""
 
 
 CoreT = TypeVar("CoreT", bound=Core)
@@ -142,13 +150,17 @@ class Kind(Generic[CoreT]):
     topic: str
     """The internal topic."""
     things: str
-    """What a core keeps, for log lines and messages: "groups"."""
+    """What a core keeps, for log lines and messages: "groups", "transactional ids"."""
     new_core: Callable[[Any], CoreT]
     """A core with nothing in it, from its settings."""
     partition_of: Callable[[str, int], int]
     """Which of so many partitions keeps a key."""
     reader: Callable[[CoreT, int, int, PassOver | None], Reader]
     """What loads a core: that of a partition, of so many, without records that are passed over."""
+    corrupt: type[Exception]
+    """What a reader raises for a record that it can't read, a `CorruptStoredRecord`."""
+    skip_setting: str
+    """The broker's property that names records which a load is to skip."""
     encode: Callable[[Any, int], bytes]
     """The records section of a run, whose offset deltas begin there."""
     long_run: type
@@ -182,3 +194,8 @@ class Kind(Generic[CoreT]):
     encode_own: Callable[[Any, BatchForm, int, int, int], tuple[bytes, BatchHeader]] | None = None
     """The batch of such a run and its header: the form of the log's batches, the first offset, the
     leader epoch, and the time of the append (wall)."""
+
+    @property
+    def field(self) -> str:
+        """`things` as the name of a field."""
+        return self.things.replace(" ", "_")

@@ -118,16 +118,16 @@ class HostedShard(Generic[CoreT]):
     def write_as(self, compression: int, level: int | None, timestamp_type: int) -> None:
         """In which form batches are written from now on. Each has the time of its append, whatever
         type of timestamp it says; ``level`` is None for the codec's default."""
-        self._batch = assemble_batch
         attributes = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
         self._form = BatchForm(compression, level, attributes)
-        if self._form != PLAIN_FORM:
-            self._batch = partial(
-                assemble_batch,
-                compression=compression,
-                compression_level=level,
-                attributes=attributes,
-            )
+        self.write_in_epoch()
+
+    def write_in_epoch(self) -> None:
+        """Batches have the partition's leader epoch from now on."""
+        form, leader_epoch = self._form, self.partition.leader_epoch
+        self._batch = assemble_batch
+        if leader_epoch or form != PLAIN_FORM:
+            self._batch = partial(assemble_batch, leader_epoch=leader_epoch, **form._asdict())
 
     def accept(self, records: Sequence[Run]) -> None:
         """Replays ``records`` and keeps them for the end of the turn."""
@@ -263,6 +263,7 @@ class HostedShard(Generic[CoreT]):
         """A fresh core for another load; `drop_unwritten` has emptied the rest."""
         self.core = core
         self.phase = Phase.LOADING
+        self.write_in_epoch()
         self.accepted = self.appended = self.log.log_end_offset
 
     def _sections(

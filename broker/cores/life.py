@@ -89,7 +89,7 @@ class Life(Generic[CoreT, DutiesT]):
         for partition in partitions:
             hosted = HostedShard(kind, self._new_core(), partition, len(partitions), self._errors)
             self._settings.write_as(hosted)
-            hosted.pass_over = self._settings.pass_over(hosted.index)
+            hosted.pass_over = self._settings.pass_over(kind.topic, hosted.index)
             self.hosted_shards.append(hosted)
             partition.when_failed(partial(self._stop_for_good, hosted))
         if topic_id is not None and kind.snapshot is not None:
@@ -199,7 +199,7 @@ class Life(Generic[CoreT, DutiesT]):
         self._unload(hosted, Phase.LOADING)
         self._load_again(hosted, writable=False)
         logger.error(
-            "an append failed; the shard loads again and refuses commits until a write succeeds",
+            "an append failed; the shard loads again and refuses to write until a write succeeds",
             topic=self._kind.topic,
             partition=hosted.index,
             error=str(error),

@@ -6,17 +6,16 @@ The newest snapshot comes first, and then the log from where it begins (broker/c
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, cast
 
 import structlog
 
-from broker.cores.core import CoreT, Reader
+from broker.cores.core import CoreT, CorruptStoredRecord, Reader
 from broker.cores.hosted_shard import LOADED, HostedShard, Phase
 from broker.cores.snapshots import Snapshots
 from broker.loop.slices import Slicer, Slices
 from log.errors import CorruptLog
 from offsets.columns_image import BadImage
-from offsets.record_errors import CorruptRecord
 from protocol.records.batch import HEADER_BYTES, BatchHeader
 
 logger = structlog.get_logger(__name__)
@@ -24,7 +23,7 @@ logger = structlog.get_logger(__name__)
 SLICE_NS = 8_000_000
 """How long one slice may hold the loop: everybody waits for a load."""
 AT_ONCE = 200
-"""Groups that come to be, or whose sessions start, between two looks at the clock: about 1 ms."""
+"""Things that come to be, or whose time begins, between two looks at the clock: about 1 ms."""
 
 
 async def load(
@@ -39,7 +38,7 @@ async def load(
 
     The newest snapshot, if it is to be believed, spares what is below its beginning; ``fresh``
     makes another core when it turns out on the way that it is not. ``before_serving`` is awaited
-    when all is replayed and no session has begun. Raises CorruptLog or CorruptRecord: `give_up`.
+    when all is replayed and no time has begun. Raises CorruptLog or `Kind.corrupt`: `give_up`.
     """
     slices, time = slicer.work("load", SLICE_NS), slicer.time
     began_ms = time.now().mono_ms
@@ -72,9 +71,15 @@ async def load(
             await slices.pause()
     slices.end()
     hosted.load_ms = time.now().mono_ms - began_ms
+    _tell(hosted, reader)
+
+
+def _tell(hosted: HostedShard[Any], reader: Reader) -> None:
+    """Logs what was loaded."""
     if reader.skipped:
         logger.warning(
             "records of unknown kinds were skipped",
+            topic=hosted.kind.topic,
             partition=hosted.index,
             kinds=dict(reader.skipped),
         )
@@ -83,7 +88,7 @@ async def load(
         partition=hosted.index,
         records=hosted.loaded_records,
         bytes=hosted.loaded_bytes,
-        groups=hosted.core.view.known(),
+        **{hosted.kind.field: hosted.core.view.known()},
         snapshot_offset=hosted.loaded_from,
         ms=hosted.load_ms,
     )
@@ -132,39 +137,41 @@ def _next_due(due: int, header: BatchHeader) -> int:
 
 def give_up(hosted: HostedShard[Any], error: Exception) -> None:
     """Records and logs why the log of ``hosted`` can't be loaded, and what an operator can do."""
-    name = f"{hosted.log.topic}-{hosted.index}"
+    name, kind = f"{hosted.log.topic}-{hosted.index}", hosted.kind
     if isinstance(error, CorruptLog):
         reason = str(error.with_advice(name))
-    elif isinstance(error, CorruptRecord) and error.log_offset >= 0:
+    elif isinstance(error, kind.corrupt) and cast("CorruptStoredRecord", error).log_offset >= 0:
+        place = f"{name}:{cast('CorruptStoredRecord', error).log_offset}"
         reason = (
-            f"{error}; bring back the files as they were, or start with offsets.load.skip.records="
-            f"{name}:{error.log_offset} to do without that record"
+            f"{error}; bring back the files as they were, or start with {kind.skip_setting}="
+            f"{place} to do without that record"
         )
     else:
         reason = str(error) or repr(error)
     hosted.log.unreadable = reason
     logger.error(
-        f"the {hosted.kind.things} of a partition can't be read; their requests are refused",
+        f"the {kind.things} of a partition can't be read; their requests are refused",
         partition=hosted.index,
         reason=reason,
-        exc_info=None if isinstance(error, CorruptLog | CorruptRecord | OSError) else error,
+        exc_info=None if isinstance(error, CorruptLog | kind.corrupt | OSError) else error,
     )
 
 
 def progress(hosted_shards: Sequence[HostedShard[Any]]) -> dict[str, Any]:
-    """How far the loading is: all shards together, and those under way each for itself."""
+    """How far the loading is: all shards of a kind together, those under way each for itself."""
+    field = hosted_shards[0].kind.field if hosted_shards else "groups"
     under_way = [hosted for hosted in hosted_shards if hosted.phase is Phase.LOADING]
     return {
         "partitions": len(hosted_shards),
         "partitions_loaded": sum(hosted.phase in LOADED for hosted in hosted_shards),
         "records_loaded": sum(hosted.loaded_records for hosted in hosted_shards),
         "bytes_loaded": sum(hosted.loaded_bytes for hosted in hosted_shards),
-        "groups_loaded": sum(hosted.core.view.known() for hosted in hosted_shards),
+        f"{field}_loaded": sum(hosted.core.view.known() for hosted in hosted_shards),
         "loading": {
             str(hosted.index): {
                 "records": hosted.loaded_records,
                 "bytes": hosted.loaded_bytes,
-                "groups": hosted.core.view.known(),
+                field: hosted.core.view.known(),
                 "offset": hosted.loaded_to,
                 "log_end_offset": hosted.log.log_end_offset,
             }

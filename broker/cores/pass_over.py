@@ -1,7 +1,7 @@
-"""Records that a load skips: `offsets.load.skip.records`.
+"""Records that a load skips: `offsets.load.skip.records`, and its like for transactional ids.
 
-This is for an operator who would rather lose a record that can't be read than the groups of its
-partition. Each skipped record has a line in the log.
+This is for an operator who would rather lose a record that can't be read than all that its
+partition keeps. Each skipped record has a line in the log.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ _SHOWN_BYTES = 200
 class PassOver:
     """The records of one partition that are passed over, by their offsets in its log."""
 
-    def __init__(self, partition: int, offsets: Collection[int]) -> None:
+    def __init__(self, topic: str, partition: int, offsets: Collection[int]) -> None:
+        self.topic = topic
         self.partition = partition
         self.offsets = frozenset(offsets)
         self.met = False
@@ -42,6 +43,7 @@ class PassOver:
         self.met = True
         logger.warning(
             "a batch was skipped, as configured",
+            topic=self.topic,
             partition=self.partition,
             offset=header.base_offset,
             records=header.record_count,
@@ -65,6 +67,7 @@ class PassOver:
             self.met = True
             logger.warning(
                 "a record was skipped, as configured",
+                topic=self.topic,
                 partition=self.partition,
                 offset=record.offset,
                 key=_shown(record.key),

@@ -59,7 +59,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self.errors = errors or InternalErrors()
         self.watchdog = slicer.watchdog
         self.counted = 0
-        """Calls of the kind's counted type: of groups, OffsetCommits."""
+        """Calls of the kind's counted type: OffsetCommits of groups, EndTxns of transactions."""
         self.turns = Histogram()
         """Nanoseconds of each turn's end: its appends and replies."""
         self.life = Life(
@@ -146,7 +146,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         kind = type(call)
         if kind is self._counted:
             self.counted += 1
-            if records and not self.settings.commit_required_acks:
+            if records and self.settings.answers_early:
                 for ticket, reply in replies:
                     deliver(ticket, reply, self.errors)
                 replies = ()
@@ -154,7 +154,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         partition = hosted.partition
         if accepted > partition.high_watermark:
             if replies:
-                deadline_ms = now.mono_ms + self.settings.commit_timeout_ms
+                deadline_ms = now.mono_ms + self.settings.stable_timeout_ms
                 partition.when_stable(accepted, replies, self._not_stable, deadline_ms)
         else:
             for ticket, reply in replies:
@@ -223,7 +223,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         if records:
             hosted.accept(records)
         if replies:
-            deadline_ms = self.time.now().mono_ms + self.settings.commit_timeout_ms
+            deadline_ms = self.time.now().mono_ms + self.settings.stable_timeout_ms
             hosted.partition.when_stable(hosted.accepted, replies, self._not_stable, deadline_ms)
         self._touch(hosted)
         if events:

@@ -16,30 +16,39 @@ class RuntimeSettings:
 
     core: Any
     """What the cores read, a `CoreConfig` of their own."""
-    commit_timeout_ms: int = 5000
-    """offsets.commit.timeout.ms"""
-    commit_required_acks: int = -1
-    """offsets.commit.required.acks; 0 answers commits before they are written"""
+    stable_timeout_ms: int = 5000
+    """How long replies wait until their records are stable"""
+    answers_early: bool = False
+    """Whether calls of the kind's counted type are answered before their records are written"""
     load_buffer_bytes: int = 5242880
-    """offsets.load.buffer.size"""
+    """How much is read at a time by a load"""
     load_skips: Mapping[int, Collection[int]] = field(default_factory=dict)
-    """offsets.load.skip.records: by partition, the offsets of records that a load passes over"""
+    """By partition, the offsets of records that a load passes over"""
     compression: int = 0
-    """offsets.topic.compression.codec"""
+    """The codec of the batches"""
     compression_level: int | None = None
     """That of the topic's own compression.type; None for the codec's default"""
     timestamp_type: int = 0
-    """The offsets topic's message.timestamp.type, as the bit of a batch"""
+    """The topic's message.timestamp.type, as the bit of a batch"""
     append_linger_ms: int = 0
-    """group.coordinator.append.linger.ms"""
+    """How long a turn waits for more records"""
     loads_at_once: int = 1
-    """group.coordinator.threads"""
+    """How many shards are loaded side by side"""
 
     def write_as(self, hosted: HostedShard[Any]) -> None:
         """Has the shard write batches in the form that these settings say."""
         hosted.write_as(self.compression, self.compression_level, self.timestamp_type)
 
-    def pass_over(self, partition: int) -> PassOver | None:
+    def pass_over(self, topic: str, partition: int) -> PassOver | None:
         """What a load of this partition is to pass over."""
         offsets = self.load_skips.get(partition)
-        return None if offsets is None else PassOver(partition, offsets)
+        return None if offsets is None else PassOver(topic, partition, offsets)
+
+
+def load_skips(words: str) -> dict[int, set[int]]:
+    """Offsets by partition, of what a property like `offsets.load.skip.records` names."""
+    skips: dict[int, set[int]] = {}
+    for word in filter(None, words.split(",")):
+        place, offset = word.rsplit(":", 1)
+        skips.setdefault(int(place.rsplit("-", 1)[1]), set()).add(int(offset))
+    return skips

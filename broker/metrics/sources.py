@@ -10,6 +10,8 @@ from dataclasses import dataclass
 
 from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
+from broker.cores.transactions.markers import MarkerSender
+from broker.cores.transactions.runtime import TransactionRuntime
 from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.pulse import Pulse
@@ -40,6 +42,10 @@ class Sources:
     """Where clients reach this broker."""
     groups: GroupRuntime
     """The coordinator of groups."""
+    transactions: TransactionRuntime
+    """The coordinator of transactions."""
+    markers: MarkerSender
+    """The markers that are on their way."""
     logs: LogManager
     server: Server
     totals: Metrics

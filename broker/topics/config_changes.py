@@ -19,7 +19,7 @@ from broker.config.dynamic_settings import DYNAMIC, broker_setting, check_dynami
 from broker.config.protection import Unprotected, protection_fault
 from broker.topics.logs import LogManager
 from broker.topics.missing import CONFIGS_FILE
-from broker.topics.offsets_topic import keep_compact, mend_policy
+from broker.topics.owned_topics import keep_compact, mend_policies
 from broker.topics.registry import BadTopicName, Registry, check_topic_name
 from broker.topics.topic_admin import TopicAdmin
 from protocol.errors import (
@@ -194,7 +194,7 @@ def restore(config: Config, registry: Registry, directory: str) -> None:
     be put right only by changing it again. Raises BadConfig for what protects, which only another
     version of Muster can have stored.
     """
-    mend_policy(registry)
+    mend_policies(registry)
     stored = registry.broker_configs
     for kept in stored.values():
         protecting = protection_fault(kept)

@@ -14,7 +14,8 @@ from typing import NamedTuple, Protocol
 
 OFFSETS_TOPIC = "__consumer_offsets"
 NAME_LENGTH_MAX = 249
-INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state", "__share_group_state"})
+TRANSACTION_TOPIC = "__transaction_state"
+INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 

@@ -18,15 +18,20 @@ from broker.time import Time
 from broker.topics.deletions import Deletions
 from broker.topics.disk_changes import DiskChanges
 from broker.topics.logs import LeftBehind, LogManager, TopicLogs
-from broker.topics.offsets_topic import offsets_topic_configs
-from broker.topics.registry import OFFSETS_TOPIC, Registry, Topic, check_topic_name, colliding
+from broker.topics.owned_topics import OWNED, OwnedTopic
+from broker.topics.registry import (
+    OFFSETS_TOPIC,
+    TRANSACTION_TOPIC,
+    Registry,
+    Topic,
+    check_topic_name,
+    colliding,
+)
 
 logger = structlog.get_logger(__name__)
 
 PARTITIONS_MAX = 10_000
 """Partitions of one topic, and of all topics of one request, as in Kafka; each is a directory."""
-PRODUCER_ID_BLOCK = 1000
-"""Producer ids written down at once, as Kafka's controller does."""
 
 
 class TopicExists(Exception):
@@ -49,11 +54,11 @@ class TopicAdmin:
         disk_changes: DiskChanges,
         deletions: Deletions,
         *,
-        serve_offsets: Callable[[TopicLogs], None],
+        serve: Mapping[str, Callable[[TopicLogs], None]],
         on_deleted: Iterable[Callable[[Topic], None]],
         internal_errors: InternalErrors,
     ) -> None:
-        """``serve_offsets`` begins the shards of ``__consumer_offsets`` when it has been made;
+        """``serve`` has for each coordinator's topic who begins its shards when it has been made;
         ``on_deleted`` are all who remember a topic and forget it when it is deleted."""
         self._config = config
         self._registry = registry
@@ -61,15 +66,13 @@ class TopicAdmin:
         self._time = time
         self._disk_changes = disk_changes
         self._deletions = deletions
-        self._serve_offsets = serve_offsets
+        self._serve = serve
         self.on_deleted = list(on_deleted)
         self._internal_errors = internal_errors
         self._pending: dict[str, asyncio.Future[Topic]] = {}
         """Topics that are being made, for those who want the same one."""
         self.changing = asyncio.Lock()
         """Held by whoever changes or deletes what is there: what they read is what they replace."""
-        self._producer_ids = iter(range(0))
-        self._producer_ids_lock = asyncio.Lock()
 
     # -- creating
 
@@ -112,34 +115,36 @@ class TopicAdmin:
         topic = self._registry.topic(name)
         if topic is not None:
             return topic
-        if name == OFFSETS_TOPIC:
-            return await self.ensure_offsets_topic()
+        if name in OWNED:
+            return await self.ensure_owned(OWNED[name])
         if name in self._pending:
             return await asyncio.shield(self._pending[name])
         return await self.create(name, self._config["num.partitions"], {})
 
     async def ensure_offsets_topic(self) -> Topic:
-        """``__consumer_offsets``, made if it is not there; its shards serve when this returns.
+        """``__consumer_offsets``, made if it is not there; see `ensure_owned`."""
+        return await self.ensure_owned(OWNED[OFFSETS_TOPIC])
+
+    async def ensure_transaction_topic(self) -> Topic:
+        """``__transaction_state``, made if it is not there; see `ensure_owned`."""
+        return await self.ensure_owned(OWNED[TRANSACTION_TOPIC])
+
+    async def ensure_owned(self, owned: OwnedTopic) -> Topic:
+        """A coordinator's topic, made if it is not there; its shards serve when this returns.
 
         Raises BadValue, OSError.
         """
-        topic = self._registry.topic(OFFSETS_TOPIC)
+        name = owned.name
+        topic = self._registry.topic(name)
         if topic is not None:
             return topic
-        if OFFSETS_TOPIC in self._pending:
-            return await asyncio.shield(self._pending[OFFSETS_TOPIC])
-        if OFFSETS_TOPIC in self._deletions:
+        if name in self._pending:
+            return await asyncio.shield(self._pending[name])
+        if name in self._deletions:
             raise FileExistsError(errno.EEXIST, "what is left of it is being removed")
-        config = self._config
-        if config["offsets.topic.replication.factor"] > 1:
-            logger.info(
-                "offsets.topic.replication.factor is lowered to 1, the number of brokers",
-                wanted=config["offsets.topic.replication.factor"],
-            )
+        owned.tell_replication(self._config)
         return await self.create(
-            OFFSETS_TOPIC,
-            config["offsets.topic.num.partitions"],
-            offsets_topic_configs(config["offsets.topic.segment.bytes"]),
+            name, owned.partitions(self._config), owned.created_with(self._config)
         )
 
     async def add_partitions(self, name: str, total: int) -> Topic:
@@ -205,8 +210,8 @@ class TopicAdmin:
     def _show(self, topic: Topic, entry: TopicLogs) -> None:
         self._logs.show(entry)
         self._registry.show(topic)
-        if topic.name == OFFSETS_TOPIC:
-            self._serve_offsets(entry)
+        if topic.name in self._serve:
+            self._serve[topic.name](entry)
 
     # -- deleting
 
@@ -235,15 +240,3 @@ class TopicAdmin:
         await self._deletions.finish(deleted)
         logger.info("topic deleted", topic=name, files_go_in_ms=delay_ms)
         return topic
-
-    # -- producer ids
-
-    async def new_producer_id(self) -> int:
-        """A producer id that nobody had before, restarts included."""
-        async with self._producer_ids_lock:
-            fresh = next(self._producer_ids, None)
-            if fresh is None:
-                reserve = self._registry.reserve_producer_ids
-                self._producer_ids = iter(await self._disk_changes.run(reserve, PRODUCER_ID_BLOCK))
-                fresh = next(self._producer_ids)
-        return fresh

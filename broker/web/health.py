@@ -17,7 +17,8 @@ def health(sources: Sources) -> dict[str, Any]:
     beside: dict[str, Any] = {}
     if uncleanable := sources.cleaning.uncleanable():
         beside["uncleanable"] = uncleanable
-    if unreadable := sources.groups.life.unreadable():
+    lives = (sources.groups.life, sources.transactions.life)
+    if unreadable := {name: why for life in lives for name, why in life.unreadable().items()}:
         beside["unreadable"] = unreadable
     reason = sources.fatal()
     poisoned = {
@@ -32,6 +33,18 @@ def health(sources: Sources) -> dict[str, Any]:
             "reason": reason or "; ".join(f"{log}: {why}" for log, why in poisoned.items()),
             "logs": list(poisoned),
         }
-    if not sources.groups.life.loading:
+    if not is_loading(sources):
         return {"state": "ready", **beside}
-    return {**beside, "state": "loading", **progress(sources.groups.hosted_shards)}
+    return {**beside, "state": "loading", **load_progress(sources)}
+
+
+def is_loading(sources: Sources) -> bool:
+    """Whether a coordinator is still loading any of its partitions."""
+    return sources.groups.life.loading or sources.transactions.life.loading
+
+
+def load_progress(sources: Sources) -> dict[str, Any]:
+    """How far the loading of groups is; ``transactions`` says it of transactional ids."""
+    hosted_shards = sources.transactions.hosted_shards
+    transactions = {"transactions": progress(hosted_shards)} if hosted_shards else {}
+    return {**progress(sources.groups.hosted_shards), **transactions}

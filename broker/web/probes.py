@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from broker.metrics.sources import Sources
-from broker.web.health import health
+from broker.web.health import health, is_loading
 
 
 def probes(sources: Sources) -> list[Route]:
@@ -26,7 +26,7 @@ def probes(sources: Sources) -> list[Route]:
         return JSONResponse({"live": False, "reason": reason}, 503)
 
     async def readyz(_request: Request) -> Response:
-        ready = sources.fatal() is None and not sources.groups.life.loading
+        ready = sources.fatal() is None and not is_loading(sources)
         return JSONResponse({"ready": ready, **health(sources)}, 200 if ready else 503)
 
     async def healthz(_request: Request) -> Response:

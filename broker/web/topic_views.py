@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from broker.cores.loading import progress
 from broker.metrics.lag import readable
 from broker.metrics.sources import Sources
 from broker.metrics.trends import memory_bytes
@@ -15,7 +14,7 @@ from broker.topics.logs import TopicLogs
 from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC
 from broker.web.group_views import View
-from broker.web.health import health
+from broker.web.health import health, is_loading, load_progress
 from protocol.errors import NAMES
 from protocol.messages import BY_KEY
 
@@ -88,7 +87,7 @@ def broker_view(sources: Sources) -> View:
         "state": state["state"],
         "reason": state.get("reason"),
         "unreadable": state.get("unreadable", {}),
-        "load": progress(hosted_shards) if sources.groups.life.loading else None,
+        "load": load_progress(sources) if is_loading(sources) else None,
         "load_ms": sum(max(0, each.load_ms) for each in hosted_shards),
         "shards": dict(Counter(each.phase.value for each in hosted_shards)),
         "connections": len(server.connections),

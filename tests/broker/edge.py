@@ -32,8 +32,9 @@ from broker.net.sockets import bind
 from broker.net.turn_writes import TurnWrites
 from broker.net.unsupported import Unsupported
 from broker.time import Time
+from broker.topics.owned_topics import OwnedTopic
 from broker.topics.partition import Partition
-from broker.topics.registry import Features, Topic
+from broker.topics.registry import OFFSETS_TOPIC, Features, Topic
 from coordinator.config import GroupConfig
 from log.config import LogConfig
 from log.filesystem import FileSystem, OsFileSystem
@@ -167,6 +168,10 @@ class EdgeBroker:
             time=self.time,
             advertised=self.advertised,
             groups=self.groups,
+            transactions=not_here,
+            markers=not_here,
+            local_markers=not_here,
+            producer_ids=not_here,
             registry=registry,
             logs=not_here,
             topics=topics,
@@ -182,6 +187,10 @@ class EdgeBroker:
             unsupported=self.unsupported,
             seekers=self.seekers,
         )
+
+    async def ensure_owned(self, owned: OwnedTopic) -> bool:
+        assert owned.name == OFFSETS_TOPIC
+        return await self.ensure_offsets_topic()
 
     async def ensure_offsets_topic(self) -> bool:
         if not self.groups.hosted_shards:

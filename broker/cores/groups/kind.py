@@ -16,6 +16,7 @@ from offsets.columns_image import encode_columns
 from offsets.own_batches import own_batch
 from offsets.partitioner import partition_for
 from offsets.record_codec import run_records
+from offsets.record_errors import CorruptRecord
 from offsets.runs import MarkerRun, OffsetTombstones, TransactionalRun
 from offsets.snapshot_image import Image, ImageHead, ImageWriter, encode_group
 
@@ -95,6 +96,8 @@ GROUPS = Kind(
     new_core=GroupShard,
     partition_of=partition_for,
     reader=GroupReader,
+    corrupt=CorruptRecord,
+    skip_setting="offsets.load.skip.records",
     encode=run_records,
     long_run=OffsetTombstones,
     pieces=pieces,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from broker.config.config import Config
-from broker.cores.runtime_settings import RuntimeSettings
+from broker.cores.runtime_settings import RuntimeSettings, load_skips
 from broker.topics.produce_rules import codec_of, level_of, timestamp_type_of
 from coordinator.config import GroupConfig
 from protocol.records.batch import CREATE_TIME
@@ -48,22 +48,13 @@ def runtime_settings(
         codec = config["offsets.topic.compression.codec"]
     return RuntimeSettings(
         core=groups,
-        commit_timeout_ms=config["offsets.commit.timeout.ms"],
-        commit_required_acks=config["offsets.commit.required.acks"],
+        stable_timeout_ms=config["offsets.commit.timeout.ms"],
+        answers_early=config["offsets.commit.required.acks"] == 0,
         load_buffer_bytes=config["offsets.load.buffer.size"],
-        load_skips=_load_skips(config["offsets.load.skip.records"]),
+        load_skips=load_skips(config["offsets.load.skip.records"]),
         compression=codec,
         compression_level=level,
         timestamp_type=timestamp_type,
         append_linger_ms=config["group.coordinator.append.linger.ms"],
         loads_at_once=config["group.coordinator.threads"],
     )
-
-
-def _load_skips(words: str) -> dict[int, set[int]]:
-    """Offsets by partition, of what `offsets.load.skip.records` names."""
-    skips: dict[int, set[int]] = {}
-    for word in filter(None, words.split(",")):
-        place, offset = word.rsplit(":", 1)
-        skips.setdefault(int(place.rsplit("-", 1)[1]), set()).add(int(offset))
-    return skips

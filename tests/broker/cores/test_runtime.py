@@ -227,7 +227,7 @@ async def test_while_one_partition_flushes_its_own_wait_and_others_do_not(tmp_pa
 async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path: Path) -> None:
     """offsets.commit.timeout.ms: 15 for a commit, 27 for a SyncGroup; the rest is untouched."""
     time = HandTime()
-    settings = RuntimeSettings(GROUPS, commit_timeout_ms=2000)
+    settings = RuntimeSettings(GROUPS, stable_timeout_ms=2000)
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, settings=settings, time=time, log_config=config) as broker:
         await broker.ensure_offsets_topic()
@@ -286,7 +286,7 @@ async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path
 async def test_required_acks_of_0_answer_a_commit_before_it_is_written(tmp_path: Path) -> None:
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     for acks, waits in ((0, False), (-1, True)):
-        settings = RuntimeSettings(GROUPS, commit_required_acks=acks)
+        settings = RuntimeSettings(GROUPS, answers_early=not acks)
         directory = tmp_path / str(acks)
         directory.mkdir()
         async with EdgeBroker(directory, settings=settings, log_config=config) as broker:

@@ -1,0 +1,69 @@
+"""Transactional ids as a kind of core: the topic, its records, and the coordinator's replies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from broker.cores.core import Kind
+from broker.cores.transactions.records import TransactionReader
+from broker.topics.partition import NotYetStable
+from broker.topics.registry import TRANSACTION_TOPIC
+from offsets.partitioner import partition_for
+from transactions.calls import (
+    DescribeTransaction,
+    EndTransaction,
+    ListTransactions,
+    VerifyPartitions,
+)
+from transactions.outcome import SendMarkers
+from transactions.record_codec import CorruptTransactionRecord, run_records
+from transactions.refusal import loading_error, not_served, refusal, timed_out, write_failed
+from transactions.shard import TransactionShard
+from transactions.values import TransactionRun
+
+_READS = (VerifyPartitions, DescribeTransaction, ListTransactions)
+
+
+@dataclass(slots=True, frozen=True)
+class StableLater:
+    """In place of `SendMarkers`: its Prepare record is in the log, and the disk is slow."""
+
+    markers: SendMarkers
+
+
+def not_stable(reply: Any, error: Exception) -> Any:
+    """The reply in place of one whose record did not become stable."""
+    if not isinstance(error, NotYetStable):
+        return write_failed(reply)
+    return StableLater(reply) if isinstance(reply, SendMarkers) else timed_out(reply)
+
+
+def pieces(run: TransactionRun) -> Sequence[TransactionRun]:
+    """A run is one record."""
+    return (run,)
+
+
+TRANSACTIONS = Kind(
+    topic=TRANSACTION_TOPIC,
+    things="transactional ids",
+    new_core=TransactionShard,
+    partition_of=partition_for,
+    reader=TransactionReader,
+    corrupt=CorruptTransactionRecord,
+    skip_setting="transaction.state.log.load.skip.records",
+    encode=run_records,
+    long_run=TransactionRun,
+    pieces=pieces,
+    run_records_max=1,
+    refusal=refusal,
+    not_served=not_served,
+    loading_error=loading_error,
+    write_failed=write_failed,
+    not_stable=not_stable,
+    reads=_READS,
+    needs_no_record=_READS,
+    sets_no_deadline=_READS,
+    counted=EndTransaction,
+)

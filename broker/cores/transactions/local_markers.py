@@ -1,0 +1,110 @@
+"""Markers in the partitions of this broker: where a transaction's records end.
+
+A partition of the offsets topic gets its marker from the shard that writes it, so that pending
+offsets become visible with it; the others take it at once. Each marker is answered with an error
+code once it is stable.
+"""
+
+from __future__ import annotations
+
+from broker.cores.groups.runtime import GroupRuntime, HostedGroups
+from broker.cores.hosted_shard import Phase
+from broker.loop.internal_errors import InternalErrors
+from broker.time import Time
+from broker.topics.logs import LogManager
+from broker.topics.partition import NotYetStable, Partition
+from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.ticket import Ticket
+from coordinator.calls import EndOffsets
+from log.errors import AppendRefused, LogPoisoned
+from log.values import Marker
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+
+_NOT_SERVED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
+
+
+class LocalMarkers:
+    """Writes markers; use from the event loop's thread alone."""
+
+    def __init__(
+        self, logs: LogManager, groups: GroupRuntime, time: Time, errors: InternalErrors
+    ) -> None:
+        self._logs = logs
+        self._groups = groups
+        self._time = time
+        self._errors = errors
+
+    def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
+        """Writes a marker; ``ticket`` takes an error code when it is stable, or never will be.
+
+        UNKNOWN_TOPIC_OR_PARTITION where there is no such partition (any more); what the log's
+        producer states refuse it with (47, 52); anything else may pass.
+        """
+        entry = self._logs.topics.get(topic)
+        found = None if entry is None else entry.partition(partition)
+        if found is None:
+            ticket.take(UNKNOWN_TOPIC_OR_PARTITION)
+            return
+        try:
+            if topic == OFFSETS_TOPIC:
+                self._end_offsets(found, marker, ticket)
+            else:
+                self._append(found, marker, ticket)
+        except AppendRefused as refused:
+            ticket.take(refused.error_code)
+        except (LogPoisoned, OSError):
+            ticket.take(KAFKA_STORAGE_ERROR)
+        except Exception as error:  # noqa: BLE001 - a bug of ours, counted and logged
+            self._errors.caught("markers", error, partition=found.name)
+            ticket.take(UNKNOWN_SERVER_ERROR)
+
+    def _append(self, partition: Partition, marker: Marker, ticket: Ticket) -> None:
+        info = partition.append_marker(marker, self._time.now().wall_ms)
+        end_offset = info.last_offset + 1
+        if end_offset <= partition.high_watermark:
+            ticket.take(NONE)
+        else:
+            partition.when_stable(end_offset, [(ticket, NONE)], _not_stable)
+
+    def _end_offsets(self, partition: Partition, marker: Marker, ticket: Ticket) -> None:
+        """By the group shard, which writes its log alone."""
+        hosted: HostedGroups = self._groups.hosted_shards[partition.index]
+        if hosted.phase is Phase.ACTIVE:
+            hosted.log.producers.check_marker(
+                marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.rules
+            )
+        call = EndOffsets(
+            _OffsetsEnded(ticket),
+            marker.producer_id,
+            marker.producer_epoch,
+            marker.coordinator_epoch,
+            marker.committed,
+        )
+        self._groups.submit_to(hosted, call)
+
+
+class _OffsetsEnded:
+    """The ticket of a group shard's marker: its errors are those of a partition."""
+
+    __slots__ = ("_ticket",)
+
+    def __init__(self, ticket: Ticket) -> None:
+        self._ticket = ticket
+
+    def take(self, error_code: int) -> None:
+        """See `Ticket`."""
+        self._ticket.take(NOT_LEADER_OR_FOLLOWER if error_code in _NOT_SERVED else error_code)
+
+
+def _not_stable(_: int, error: Exception) -> int:
+    return REQUEST_TIMED_OUT if isinstance(error, NotYetStable) else KAFKA_STORAGE_ERROR

@@ -1,0 +1,313 @@
+"""The markers of transactions that end: each partition is asked until it has its own.
+
+`MarkerSender` is the ticket that takes a `SendMarkers` once its Prepare record is stable. Each
+partition is asked until it has the marker; when all have it the shard is told, and the transaction
+is complete. A partition whose log takes no writes holds its transaction up for as long as it is so,
+and no other. Nothing is kept on disk: after a load the shard asks for everything anew, and a
+partition that has a marker already takes another without harm.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+import structlog
+
+from broker.cores.transactions.kind import StableLater
+from broker.loop.slices import Slicer
+from broker.time import Time
+from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.ticket import Ticket
+from log.values import Marker
+from protocol.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_EPOCH,
+    NONE,
+    NOT_COORDINATOR,
+    TRANSACTION_COORDINATOR_FENCED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from transactions.calls import MarkersRefused, MarkersWritten
+from transactions.outcome import SendMarkers
+
+if TYPE_CHECKING:
+    from asyncio import Task, TimerHandle
+
+    from broker.cores.transactions.runtime import TransactionRuntime
+
+logger = structlog.get_logger(__name__)
+
+AT_ONCE = 64
+"""Markers of one transaction that are written before another's."""
+RETRY_MS_FIRST = 50
+RETRY_MS_MAX = 1000
+"""How soon a partition that did not take its marker is asked again."""
+TOLD_AFTER = 5
+"""So many rounds in vain, some seconds, and the log has a line."""
+
+_DONE = (NONE, UNKNOWN_TOPIC_OR_PARTITION)
+"""The marker is there, or its partition is not any more."""
+_REFUSED = (INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED)
+"""Somebody newer owns the transactional id."""
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+class Destination(Protocol):
+    """Who leads a partition: this broker, or another."""
+
+    def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
+        """Has a marker written; ``ticket`` takes the partition's error code, now or later."""
+
+
+class Sending:
+    """The markers of one transaction that are on their way."""
+
+    __slots__ = ("again", "marker", "markers", "refused", "rounds", "timer", "todo", "waiting")
+
+    def __init__(self, markers: SendMarkers, coordinator_epoch: int) -> None:
+        self.markers = markers
+        self.marker = Marker(
+            markers.producer_id,
+            markers.producer_epoch,
+            coordinator_epoch,
+            markers.committed,
+            markers.rules,
+        )
+        self.todo: deque[Place] = deque()
+        """Those to be asked in this round, the offsets topic's first."""
+        self.waiting = 0
+        """How many were asked and have not answered."""
+        self.again: dict[Place, int] = {}
+        """Those that did not take it in this round, and their errors."""
+        self.refused = NONE
+        self.rounds = 0
+        """How many ended in vain."""
+        self.timer: TimerHandle | None = None
+        for topic, partitions in markers.partitions:
+            places = [(topic, partition) for partition in partitions]
+            if topic == OFFSETS_TOPIC:
+                self.todo.extendleft(reversed(places))
+            else:
+                self.todo.extend(places)
+
+
+class _Asked:
+    """The ticket of one marker."""
+
+    __slots__ = ("_place", "_sender", "_sending")
+
+    def __init__(self, sender: MarkerSender, sending: Sending, place: Place) -> None:
+        self._sender = sender
+        self._sending = sending
+        self._place = place
+
+    def take(self, error_code: int) -> None:
+        """See `Ticket`."""
+        self._sender.answered(self._sending, self._place, error_code)
+
+
+class _Told:
+    """The ticket of what the shard is told."""
+
+    __slots__ = ("_sender", "_sending")
+
+    def __init__(self, sender: MarkerSender, sending: Sending) -> None:
+        self._sender = sender
+        self._sending = sending
+
+    def take(self, error_code: int) -> None:
+        """See `Ticket`."""
+        self._sender.completed(self._sending, error_code)
+
+
+class _Stable:
+    """The ticket that waits for a slow disk."""
+
+    __slots__ = ("_sender",)
+
+    def __init__(self, sender: MarkerSender) -> None:
+        self._sender = sender
+
+    def take(self, reply: SendMarkers | int) -> None:
+        """See `Ticket`."""
+        self._sender.take(reply)
+
+
+class MarkerSender:
+    """Sends markers; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        transactions: Callable[[], TransactionRuntime],
+        destination_of: Callable[[str, int], Destination],
+        slicer: Slicer,
+        time: Time,
+        spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
+    ) -> None:
+        """``transactions`` finds the shards, which are made after this."""
+        self._transactions = transactions
+        self._destination_of = destination_of
+        self._slicer = slicer
+        self._time = time
+        self._spawn = spawn
+        self._sendings: dict[str, Sending] = {}
+        self._queue: deque[Sending] = deque()
+        """Those with partitions to be asked now."""
+        self._worker: Task[None] | None = None
+        self._stopped = False
+
+    @property
+    def sendings(self) -> Mapping[str, Sending]:
+        """What is on its way, by transactional id."""
+        return self._sendings
+
+    def take(self, reply: SendMarkers | StableLater | int) -> None:
+        """A Prepare record is stable, or will be later; an error: it is not in the log."""
+        if isinstance(reply, SendMarkers):
+            self._begin(reply)
+        elif isinstance(reply, StableLater):
+            markers = reply.markers
+            hosted = self._transactions().hosted_for(markers.transactional_id)
+            if hosted is not None:
+                hosted.partition.when_stable(
+                    hosted.accepted, [(_Stable(self), markers)], lambda _, __: NOT_COORDINATOR
+                )
+
+    def stop(self) -> None:
+        """Sends nothing more: the next start does it."""
+        self._stopped = True
+        for sending in self._sendings.values():
+            if sending.timer is not None:
+                sending.timer.cancel()
+        self._sendings.clear()
+        self._queue.clear()
+
+    # -- a round: each partition is asked once
+
+    def _begin(self, markers: SendMarkers) -> None:
+        hosted = self._transactions().hosted_for(markers.transactional_id)
+        if hosted is None or self._stopped:
+            return
+        before = self._sendings.get(markers.transactional_id)
+        if before is not None and before.timer is not None:
+            before.timer.cancel()
+        sending = Sending(markers, hosted.partition.leader_epoch)
+        self._sendings[markers.transactional_id] = sending
+        self._ask(sending)
+
+    def _ask(self, sending: Sending) -> None:
+        """Begins a round, in this turn of the loop as far as its allowance goes."""
+        if not sending.todo:
+            self._round_over(sending)
+            return
+        self._queue.append(sending)
+        if self._worker is not None:
+            return
+        ticks_ns = self._time.ticks_ns
+        until_ns = self._slicer.direct_until_ns()
+        while self._queue and ticks_ns() < until_ns:
+            self._ask_some(self._queue.popleft())
+        if self._queue and self._worker is None:
+            self._worker = self._spawn(self._ask_in_slices(), "markers")
+
+    async def _ask_in_slices(self) -> None:
+        slices = self._slicer.work("markers")
+        try:
+            await slices.pause()
+            while self._queue:
+                self._ask_some(self._queue.popleft())
+                if slices.over:
+                    await slices.pause()
+        finally:
+            slices.end()
+            self._worker = None
+
+    def _ask_some(self, sending: Sending) -> None:
+        """Asks the next partitions of a transaction, which then waits for the others' turns."""
+        if self._is_outdated(sending):
+            return
+        todo = sending.todo
+        for _ in range(min(AT_ONCE, len(todo))):
+            place = todo.popleft()
+            sending.waiting += 1
+            self._destination_of(*place).write(*place, sending.marker, _Asked(self, sending, place))
+        if todo:
+            self._queue.append(sending)
+
+    def answered(self, sending: Sending, place: Place, error_code: int) -> None:
+        """A partition has its marker, or not."""
+        sending.waiting -= 1
+        if error_code in _REFUSED:
+            sending.refused = error_code
+        elif error_code not in _DONE:
+            sending.again[place] = error_code
+        if not sending.waiting and not sending.todo:
+            self._round_over(sending)
+
+    def _round_over(self, sending: Sending) -> None:
+        if self._is_outdated(sending):
+            return
+        if sending.refused or not sending.again:
+            self._tell(sending)
+            return
+        sending.rounds += 1
+        if sending.rounds == TOLD_AFTER:
+            (topic, partition), error_code = next(iter(sending.again.items()))
+            logger.warning(
+                "partitions do not take the marker of a transaction; they are asked until they do",
+                transactional_id=sending.markers.transactional_id,
+                partitions=len(sending.again),
+                partition=f"{topic}-{partition}",
+                error_code=error_code,
+            )
+        self._later(sending, self._ask_again)
+
+    def _ask_again(self, sending: Sending) -> None:
+        sending.todo.extend(sending.again)
+        sending.again.clear()
+        self._ask(sending)
+
+    def _later(self, sending: Sending, work: Callable[[Sending], None]) -> None:
+        wait_ms = min(RETRY_MS_FIRST << min(sending.rounds, 10), RETRY_MS_MAX)
+
+        def due() -> None:
+            sending.timer = None
+            if not self._is_outdated(sending):
+                work(sending)
+
+        sending.timer = self._time.call_later(wait_ms / 1000, due)
+
+    # -- the end
+
+    def _tell(self, sending: Sending) -> None:
+        """Tells the shard how it ended."""
+        markers = sending.markers
+        names = (markers.transactional_id, markers.producer_id, markers.producer_epoch)
+        told = _Told(self, sending)
+        call = (
+            MarkersRefused(told, *names, sending.refused)
+            if sending.refused
+            else MarkersWritten(told, *names)
+        )
+        self._transactions().submit(markers.transactional_id, call)
+
+    def completed(self, sending: Sending, error_code: int) -> None:
+        """The shard has taken note, or can't now.
+
+        One that is loaded again asks for markers anew; one whose log takes no writes does not.
+        """
+        if self._is_outdated(sending):
+            return
+        if error_code == COORDINATOR_NOT_AVAILABLE:
+            sending.rounds += 1
+            self._later(sending, self._tell)
+        else:
+            del self._sendings[sending.markers.transactional_id]
+
+    def _is_outdated(self, sending: Sending) -> bool:
+        """Whether the shard has asked anew since, or all of it is over."""
+        return self._sendings.get(sending.markers.transactional_id) is not sending

@@ -1,0 +1,69 @@
+"""Reading `__transaction_state`: from batches to runs, and runs into a shard.
+
+Its records stand in plain batches, and a control batch says nothing here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from broker.cores.pass_over import PassOver
+from offsets.partitioner import partition_for
+from protocol.buffer import Buffer
+from protocol.records.batch import BatchHeader
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.stored import stored_records
+from transactions.record_codec import CorruptTransactionRecord, runs_of_records
+from transactions.shard import TransactionShard
+from transactions.values import TransactionRun
+
+BasedRun = tuple[int, TransactionRun]
+"""The log offset of a run's record, and the run."""
+
+
+class TransactionReader:
+    """Takes the batches of a log into a shard; one for each load."""
+
+    def __init__(
+        self,
+        shard: TransactionShard,
+        partition: int,
+        partitions: int,
+        pass_over: PassOver | None = None,
+    ) -> None:
+        self.skipped: Counter[int] = Counter()
+        """Records with keys of unknown versions, by version."""
+        self._replay = shard.replay
+        self._partition = partition
+        self._partitions = partitions
+        self._pass_over = pass_over
+
+    def runs(self, data: Buffer, header: BatchHeader) -> Iterator[BasedRun]:
+        """A run for each record that is not passed over. Raises CorruptTransactionRecord."""
+        if header.is_control:
+            return
+        try:
+            if self._pass_over is not None and self._pass_over.concerns(header):
+                records = self._pass_over.rest(data, header)
+            else:
+                records = stored_records(data, header)
+        except CorruptRecords as error:
+            reason = f"its batch of {header.record_count} records can't be read: {error}"
+            raise CorruptTransactionRecord(header.base_offset, reason) from error
+        yield from runs_of_records(records, self.skipped)
+
+    def replay(self, run: TransactionRun, base_offset: int) -> None:
+        """Replays one run. Raises CorruptTransactionRecord, whatever is wrong with it."""
+        owner = partition_for(run.transactional_id, self._partitions)
+        if owner != self._partition:
+            raise CorruptTransactionRecord(
+                base_offset,
+                f"it is of transactional id {run.transactional_id!r}, which belongs to partition"
+                f" {owner} of {self._partitions}, not to {self._partition}",
+            )
+        try:
+            self._replay(run, base_offset)
+        except Exception as error:
+            reason = f"it can't be replayed: {error!r}"
+            raise CorruptTransactionRecord(base_offset, reason) from error

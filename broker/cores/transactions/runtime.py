@@ -1,0 +1,29 @@
+"""The runtime of transactional ids: the kind, its duties and its types, put together."""
+
+from __future__ import annotations
+
+from broker.cores.hooks import Hooks
+from broker.cores.hosted_shard import HostedShard
+from broker.cores.runtime import Runtime
+from broker.cores.runtime_settings import RuntimeSettings
+from broker.cores.transactions.duties import TransactionDuties
+from broker.cores.transactions.kind import TRANSACTIONS
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.slices import Slicer
+from broker.time import Time
+from transactions.shard import TransactionShard
+
+TransactionRuntime = Runtime[TransactionShard, TransactionDuties]
+HostedTransactions = HostedShard[TransactionShard]
+"""The transactional ids of one partition of ``__transaction_state``."""
+
+
+def transaction_runtime(
+    settings: RuntimeSettings,
+    time: Time,
+    slicer: Slicer,
+    errors: InternalErrors | None = None,
+    hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
+) -> TransactionRuntime:
+    """A runtime without shards."""
+    return Runtime(TRANSACTIONS, TransactionDuties, settings, time, slicer, errors, hooks)

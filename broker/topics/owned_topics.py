@@ -1,0 +1,148 @@
+"""The topics that coordinators own: the settings that they are created with, and those they keep.
+
+Every committed offset is a record of ``__consumer_offsets``, every transaction one of
+``__transaction_state``. Retention that deletes old segments would delete what is in them: the
+coordinator would answer from memory until the next start, and know nothing of it from then on. So
+their ``cleanup.policy`` is always ``compact``, wherever settings come from. They are not deleted,
+and the number of their partitions, which says where each key is, is fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import structlog
+
+from broker.config.config import Config
+from broker.config.config_value import BadValue
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, Registry
+
+logger = structlog.get_logger(__name__)
+
+POLICY = "cleanup.policy"
+_COMPACT = "compact"
+_REPLICAS = 1
+"""How many this broker can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnedTopic:
+    """An internal topic, and whose it is."""
+
+    name: str
+    owner: str
+    keeps: str
+    """What its records say."""
+    keys: str
+    """What the partition is chosen by."""
+    settings: str
+    """Beginning of the broker's properties about it: ``.num.partitions`` and so on follow."""
+    configs: Mapping[str, str] = field(default_factory=dict)
+    """More settings of its own, as Kafka creates it."""
+    min_isr: bool = False
+    """Whether there is a property ``.min.isr``."""
+
+    def created_with(self, config: Config) -> dict[str, str]:
+        """The settings that it is created with, as in Kafka."""
+        configs = {
+            POLICY: _COMPACT,
+            **self.configs,
+            "segment.bytes": str(config[f"{self.settings}.segment.bytes"]),
+        }
+        if self.min_isr:
+            configs["min.insync.replicas"] = str(min(config[f"{self.settings}.min.isr"], _REPLICAS))
+        return configs
+
+    def partitions(self, config: Config) -> int:
+        """How many it is created with."""
+        count: int = config[f"{self.settings}.num.partitions"]
+        return count
+
+    def tell_replication(self, config: Config) -> None:
+        """Logs that it has fewer replicas than wanted."""
+        name = f"{self.settings}.replication.factor"
+        if config[name] > _REPLICAS:
+            logger.info(
+                f"{name} is lowered to {_REPLICAS}, the number of brokers", wanted=config[name]
+            )
+
+    def warn_about_partitions(self, config: Config, there: int) -> None:
+        """Logs that a setting is ignored: the topic is there, and has its partitions."""
+        name = f"{self.settings}.num.partitions"
+        if config.is_given(name) and config[name] != there:
+            logger.warning(
+                f"{name} is ignored: {self.name} has its partitions",
+                wanted=config[name],
+                there=there,
+            )
+
+
+OWNED: Mapping[str, OwnedTopic] = {
+    topic.name: topic
+    for topic in (
+        OwnedTopic(
+            OFFSETS_TOPIC,
+            "the group coordinator",
+            "committed offsets",
+            "groups",
+            "offsets.topic",
+            {"compression.type": "producer"},
+        ),
+        OwnedTopic(
+            TRANSACTION_TOPIC,
+            "the transaction coordinator",
+            "transactions",
+            "transactional ids",
+            "transaction.state.log",
+            {"compression.type": "uncompressed", "unclean.leader.election.enable": "false"},
+            min_isr=True,
+        ),
+    )
+}
+"""By name."""
+
+
+def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
+    """The own settings that topic ``name`` is to get; those of an owned topic name its policy.
+
+    Left out, or put back to its default, it is ``compact``: such a topic has no other default.
+    Raises BadValue for a policy with which records would be lost.
+    """
+    own = dict(configs)
+    owned = OWNED.get(name)
+    if owned is None:
+        return own
+    text = own.setdefault(POLICY, _COMPACT)
+    if not _is_compact(text):
+        raise BadValue(
+            f"{POLICY}={text}: {name} is always {_COMPACT} and nothing else, since retention would"
+            f" delete {owned.keeps}, and without compaction it grows for ever"
+        )
+    return own
+
+
+def mend_policies(registry: Registry) -> None:
+    """Restores the policy of an owned topic if an older Muster let it be changed.
+
+    Called before the logs are opened. The policy holds even if it can't be stored.
+    """
+    for owned in OWNED.values():
+        topic = registry.topic(owned.name)
+        if topic is None or _is_compact(topic.configs.get(POLICY, "")):
+            continue
+        mended = topic.with_configs({**topic.configs, POLICY: _COMPACT})
+        logger.warning(
+            f"{owned.name} is compacted again: with the settings that it had, retention would"
+            f" have deleted {owned.keeps}",
+            cleanup_policy=topic.configs.get(POLICY, "the broker's log.cleanup.policy"),
+        )
+        try:
+            registry.store(mended)
+        except OSError as error:
+            logger.warning("that can't be stored, and is done at each start", error=str(error))
+        registry.show(mended)
+
+
+def _is_compact(policy: str) -> bool:
+    return {part.strip() for part in policy.split(",") if part.strip()} == {_COMPACT}

@@ -1,0 +1,96 @@
+"""Producer ids: reserved in blocks on the disk, before they are given out.
+
+A request takes an id from memory. When nine tenths of a block are used the next is reserved in the
+background, so that nobody waits for the disk but the first. A block that can't be reserved is tried
+again soon, for as long as it takes; who finds no id meanwhile is told to come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+
+import structlog
+
+from broker.time import Time
+from broker.topics.disk_changes import DiskChanges
+from broker.topics.registry import Registry
+from transactions.producer_ids import ProducerIds
+
+logger = structlog.get_logger(__name__)
+
+BLOCK = 1000
+"""Producer ids reserved at once, as Kafka's controller does."""
+RETRY_S = 0.05
+"""How soon a block that could not be reserved is tried again, as in Kafka."""
+
+
+class ProducerIdPool:
+    """The ids at hand and who sees to it that there are some; of the event loop's thread alone."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        disk_changes: DiskChanges,
+        time: Time,
+        spawn: Callable[[Coroutine[None, None, None], str], asyncio.Task[None]],
+    ) -> None:
+        self.ids = ProducerIds()
+        """Those at hand; whoever takes some calls `refill` afterwards."""
+        self._registry = registry
+        self._disk_changes = disk_changes
+        self._time = time
+        self._spawn = spawn
+        self._refilling: asyncio.Task[None] | None = None
+        self._tried: asyncio.Future[None] | None = None
+        """Done when the first try of this refill is over."""
+
+    def refill(self) -> None:
+        """Begins to reserve a block if one is wanted; returns at once."""
+        if self.ids.wanted and self._refilling is None:
+            self._tried = asyncio.get_running_loop().create_future()
+            self._refilling = self._spawn(self._refill(self._tried), "producer ids")
+
+    async def ready(self) -> bool:
+        """Whether an id is at hand; where none is the disk is tried once and waited for."""
+        if not self.ids.left:
+            self.refill()
+            if self._tried is not None:
+                await asyncio.shield(self._tried)
+        return self.ids.left > 0
+
+    async def take(self) -> int | None:
+        """An id that nobody had before, restarts included; None when none can be reserved now."""
+        fresh = self.ids.take()
+        if fresh is None:
+            await self.ready()
+            fresh = self.ids.take()
+        self.refill()
+        return fresh
+
+    def stop(self) -> None:
+        """Reserves nothing more."""
+        if self._refilling is not None:
+            self._refilling.cancel()
+
+    async def _refill(self, tried: asyncio.Future[None]) -> None:
+        try:
+            failures = 0
+            while True:
+                try:
+                    reserve = self._registry.reserve_producer_ids
+                    self.ids.add(await self._disk_changes.run(reserve, BLOCK))
+                    return
+                except OSError as error:
+                    failures += 1
+                    if failures & (failures - 1) == 0:
+                        logger.error(
+                            "producer ids can't be reserved", error=str(error), times=failures
+                        )
+                if not tried.done():
+                    tried.set_result(None)
+                await self._time.sleep(RETRY_S)
+        finally:
+            self._refilling = None
+            if not tried.done():
+                tried.set_result(None)
