@@ -115,6 +115,8 @@ class OffsetFetch:
     ticket: Ticket
     group_id: str
     topics: Sequence[tuple[str, Sequence[int]]] | None
+    require_stable: bool = False
+    """v7 and up: partitions in which a transaction may yet move the offset say so (KIP-447)."""
 
 
 @dataclass(slots=True)

@@ -15,6 +15,7 @@ from coordinator.identity import check_member
 from coordinator.outcome import CommitReply, FetchReply, Outcome, answered
 from coordinator.states import State
 from coordinator.step import ShardState, fits
+from offsets.cache import FetchedColumns
 from offsets.runs import OffsetRun, Run
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
@@ -207,18 +208,19 @@ def runs_one_by_one(
 
 def fetch(state: ShardState, call: OffsetFetch, now: Now) -> Outcome:
     """What is committed; -1 where nothing is. Needs no membership."""
+    found: Sequence[FetchedColumns]
     group = state.groups.get(call.group_id)
     cache = state.cache
     if state.config.fetch_counts_as_activity and group is not None and not group.protocol_type:
         group.offsets_read_ms = now.wall_ms
     if call.topics is None:
         known = group is not None and group.state is not State.DEAD
-        reply = FetchReply(NONE, cache.fetch_all(call.group_id) if known else ())
+        found = cache.fetch_all(call.group_id) if known else ()
     elif group is None or group.state is State.DEAD:
-        nothing = [cache.fetch("", topic, partitions) for topic, partitions in call.topics]
-        reply = FetchReply(NONE, nothing)
+        found = [cache.fetch("", topic, partitions) for topic, partitions in call.topics]
     else:
         group_id = call.group_id
         found = [cache.fetch(group_id, topic, partitions) for topic, partitions in call.topics]
-        reply = FetchReply(NONE, found)
-    return answered(call.ticket, reply)
+    if call.require_stable and cache.pending:
+        found = [cache.stable_only(call.group_id, topic) for topic in found]
+    return answered(call.ticket, FetchReply(NONE, found))

@@ -80,7 +80,12 @@ def _delete(
             code = NONE
             keys += [(topic, partition) for partition in partitions]
         answers.append((topic, [(partition, code) for partition in partitions]))
-    existing = set(step.state.cache.keys_of_topics(group.group_id, {topic for topic, _ in keys}))
+    cache = step.state.cache
+    existing = {
+        (topic, partition)
+        for topic in {topic for topic, _ in keys}
+        for partition in cache.to_delete(group.group_id, topic)
+    }
     found = [key for key in dict.fromkeys(keys) if key in existing]
     drop_offsets(step, group, found, Cause.DELETED)
     step.reply(call.ticket, OffsetDeleteReply(NONE, answers))

@@ -41,7 +41,7 @@ from protocol.errors import (
     REBALANCE_IN_PROGRESS,
 )
 
-MUST_NAME_GROUP = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete)
+MUST_NAME_GROUP = (JoinGroup, SyncGroup, Heartbeat, LeaveGroup, OffsetDelete, TxnOffsetCommit)
 """Calls that get INVALID_GROUP_ID for an empty group id, before anything else of them is looked at,
 as in Kafka; the others may have one."""
 

@@ -70,7 +70,10 @@ def _cost(looked_at: int, tombstones: int) -> int:
 
 
 class _Dropping:
-    """The offsets of one group in some topics, written below a log offset: all are dropped."""
+    """The offsets of one group in some topics, written below a log offset: all are dropped.
+
+    Those of transactions that have not ended too: their markers find nothing.
+    """
 
     def __init__(self, group_id: str, topics: Iterable[tuple[str, int]]) -> None:
         self.group_id = group_id
@@ -87,11 +90,11 @@ class _Dropping:
             if not self._topics:
                 return 0
             self._topic, self._below = self._topics.pop()
-            self._partitions = step.state.cache.partitions(self.group_id, self._topic)
+            self._partitions = step.state.cache.to_delete(self.group_id, self._topic)
             self._next = 0
         looked_at = self._partitions[self._next : self._next + OFFSETS_PER_PIECE]
         self._next += OFFSETS_PER_PIECE
-        found = step.state.cache.written_below(self.group_id, self._topic, looked_at, self._below)
+        found = step.state.cache.deletable(self.group_id, self._topic, looked_at, self._below)
         if found:
             write_tombstones(step, self.group_id, [(self._topic, each) for each in found])
             self.dropped += len(found)
@@ -111,7 +114,7 @@ class TopicsDeleted(Sweep):
     ) -> None:
         self.ticket = ticket
         self._topics = topics
-        self._groups = list(cache.groups())
+        self._groups = cache.groups_to_delete_from()
         self._groups.reverse()
         self._group: _Dropping | None = None
 
@@ -132,7 +135,7 @@ class TopicsDeleted(Sweep):
             return 0
         for _ in range(min(len(self._groups), _LOOKS_PER_ITEM)):
             group_id = self._groups.pop()
-            there = step.state.cache.topics(group_id)
+            there = step.state.cache.topics_to_delete(group_id)
             found = [(topic, below) for topic, below in self._topics.items() if topic in there]
             if found:
                 self._group = _Dropping(group_id, found)
@@ -146,7 +149,7 @@ class GroupDeleted(Sweep):
     def __init__(self, step: Step, group: Group, ticket: Ticket) -> None:
         self.ticket = ticket
         self._group = group
-        topics = step.state.cache.topics(group.group_id)
+        topics = step.state.cache.topics_to_delete(group.group_id)
         self._offsets = _Dropping(group.group_id, [(each, EVERY_LOG_OFFSET) for each in topics])
 
     def piece(self, step: Step) -> int:
@@ -285,8 +288,10 @@ class _GroupRetention:
         warn_of_expiry(step, group, self._soon, self._soonest_ms)
         match group.state:
             case State.EMPTY:
-                left = step.state.cache.has_more_than(group.group_id, self._unreplayed)
-                if not left and not group.pending:
+                cache = step.state.cache
+                left = cache.has_more_than(group.group_id, self._unreplayed)
+                in_transactions = group.group_id in cache.pending.groups()
+                if not left and not in_transactions and not group.pending:
                     forget(step, group, Cause.EXPIRED, "empty, and no offset is left")
             case State.PREPARING_REBALANCE | State.AWAITING_SYNC | State.STABLE | State.DEAD:
                 pass

@@ -22,6 +22,7 @@ from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     ILLEGAL_GENERATION,
     INVALID_COMMIT_OFFSET_SIZE,
+    INVALID_GROUP_ID,
     NONE,
 )
 from protocol.now import Now
@@ -59,6 +60,8 @@ def _check(group: Group | None, call: TxnOffsetCommit) -> int:
     Who names no membership at all may commit in any group: clients below v3 can't name one. Who
     names any part of it is fenced by all of it (KIP-447).
     """
+    if not call.group_id:
+        return INVALID_GROUP_ID
     if group is None:
         return NONE if call.generation_id < 0 else ILLEGAL_GENERATION
     match group.state:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from coordinator.calls import DescribeGroup, ListGroups, Ticket
 from coordinator.expiring import ExpiringOffset, expiring
@@ -18,6 +18,7 @@ from coordinator.outcome import (
 from coordinator.read_only import GroupView, OffsetsView
 from coordinator.states import State, state_filter
 from coordinator.step import ShardState
+from offsets.pending import PendingOfProducer
 from offsets.runs import GroupValue
 from protocol.errors import NONE
 from protocol.now import Now
@@ -97,12 +98,18 @@ class ShardView:
 
     def known(self) -> int:
         """How many groups the log has named, those of offsets alone included; during a load too."""
-        alone = self.offsets.groups()
-        return len(alone) + sum(group not in alone for group in self.recorded)
+        offsets, pending = self.offsets.groups(), self._state.cache.pending.groups()
+        alone = sum(group not in offsets for group in pending)
+        recorded = sum(group not in offsets and group not in pending for group in self.recorded)
+        return len(offsets) + alone + recorded
 
     def live_records(self) -> int:
         """About how many records of the log are not superseded: one an offset, one a group."""
-        return self.offsets.count() + len(self.groups)
+        return self.offsets.count() + self._state.cache.pending.count() + len(self.groups)
+
+    def pending(self, group_id: str) -> Sequence[PendingOfProducer]:
+        """The open transactions in which offsets of the group were committed, by producer id."""
+        return self._state.cache.pending.of_group(group_id)
 
     def counts(self) -> tuple[dict[str, int], int]:
         """Groups by the wire name of their state (every state named), and members in all."""

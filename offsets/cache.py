@@ -26,6 +26,7 @@ from offsets.runs import (
     Run,
     TransactionalRun,
 )
+from protocol.errors import NONE, UNSTABLE_OFFSET_COMMIT
 
 
 class FetchedColumns(NamedTuple):
@@ -37,6 +38,8 @@ class FetchedColumns(NamedTuple):
     leader_epochs: Sequence[int]
     metadata: Sequence[str] | None
     """None when every entry's is empty."""
+    codes: int | Sequence[int] = NONE
+    """An error for all, or a column."""
 
 
 class CachedOffset(NamedTuple):
@@ -136,6 +139,25 @@ class OffsetCache:
             return FetchedColumns(topic, partitions, nothing, nothing, None)
         return FetchedColumns(topic, partitions, *columns.fetch(partitions))
 
+    def stable_only(self, group_id: str, fetched: FetchedColumns) -> FetchedColumns:
+        """What was fetched, with an error in place of each offset that a transaction may yet move.
+
+        UNSTABLE_OFFSET_COMMIT: its readers come again until the transaction has ended (KIP-447).
+        """
+        pending = self.pending.producers(group_id, fetched.topic)
+        open_slots = [slot for slot, each in enumerate(fetched.partitions) if each in pending]
+        if not pending or not open_slots:
+            return fetched
+        offsets, epochs = list(fetched.offsets), list(fetched.leader_epochs)
+        metadata = None if fetched.metadata is None else list(fetched.metadata)
+        codes = [NONE] * len(offsets)
+        for slot in open_slots:
+            offsets[slot] = epochs[slot] = -1
+            codes[slot] = UNSTABLE_OFFSET_COMMIT
+            if metadata is not None:
+                metadata[slot] = ""
+        return FetchedColumns(fetched.topic, fetched.partitions, offsets, epochs, metadata, codes)
+
     def moved_back(self, group_id: str, runs: Iterable[Run]) -> Sequence[tuple[str, int, int, int]]:
         """(topic, partition, offset now, offset after) of offsets that these runs would lower."""
         topics = self._groups.get(group_id)
@@ -172,8 +194,8 @@ class OffsetCache:
         return None if entry is None else CachedOffset(*entry)
 
     def has_offsets(self, group_id: str) -> bool:
-        """Whether anything is committed in the group."""
-        return group_id in self._groups
+        """Whether anything is committed in the group, or pending."""
+        return group_id in self._groups or group_id in self.pending.groups()
 
     def groups(self) -> Collection[str]:
         """The groups with offsets: a live view, not to be kept over a ``replay``."""
@@ -213,13 +235,6 @@ class OffsetCache:
         columns = self._groups.get(group_id, {}).get(topic)
         return [] if columns is None else columns.partitions()
 
-    def written_below(
-        self, group_id: str, topic: str, partitions: Sequence[int], log_offset: int
-    ) -> list[int]:
-        """Those of ``partitions`` that have an offset whose record is below ``log_offset``."""
-        columns = self._groups.get(group_id, {}).get(topic)
-        return [] if columns is None else columns.written_below(partitions, log_offset)
-
     def has_more_than(self, group_id: str, count: int) -> bool:
         """Whether the group has more than so many offsets."""
         for columns in self._groups.get(group_id, {}).values():
@@ -228,15 +243,36 @@ class OffsetCache:
                 return True
         return False
 
-    def keys_of_topics(self, group_id: str, topics: Collection[str]) -> list[tuple[str, int]]:
-        """The (topic, partition) of the group's offsets in any of ``topics``."""
-        of_group = self._groups.get(group_id, {})
-        return [
-            (topic, partition)
-            for topic in topics
-            if topic in of_group
-            for partition in of_group[topic].partitions()
-        ]
+    # What deletes offsets takes the pending ones along: no marker may bring them back.
+
+    def groups_to_delete_from(self) -> list[str]:
+        """The groups with offsets, committed or pending."""
+        return list(dict.fromkeys((*self._groups, *self.pending.groups())))
+
+    def topics_to_delete(self, group_id: str) -> list[str]:
+        """The topics in which the group has offsets, committed or pending."""
+        committed = self._groups.get(group_id, {})
+        return list(dict.fromkeys((*committed, *self.pending.topics(group_id))))
+
+    def to_delete(self, group_id: str, topic: str) -> list[int]:
+        """The partitions of a topic in which the group has them, ascending."""
+        committed = self.partitions(group_id, topic)
+        pending = self.pending.producers(group_id, topic)
+        return sorted({*committed, *pending}) if pending else committed
+
+    def deletable(
+        self, group_id: str, topic: str, partitions: Sequence[int], log_offset: int
+    ) -> list[int]:
+        """Those of ``partitions`` of which all that is committed or pending is below a log offset.
+
+        A partition with an older offset and a younger pending one is left out: its tombstone would
+        drop both.
+        """
+        columns = self._groups.get(group_id, {}).get(topic)
+        found = [] if columns is None else columns.written_below(partitions, log_offset)
+        if group_id not in self.pending.groups():
+            return found
+        return self.pending.deletable(group_id, topic, partitions, found, log_offset)
 
     def entries(self, group_id: str) -> Iterator[tuple[str, int, CachedOffset]]:
         """(topic, partition, entry) of every offset of the group."""
@@ -264,14 +300,16 @@ class OffsetCache:
     ) -> Iterator[tuple[int, int]]:
         """(partition, time) of those of ``partitions`` whose offset may expire until then.
 
+        One that a transaction may yet move is not among them, as in Kafka.
         ``partitions`` ascend without repeats; the time is the one that `expiring` gives.
         """
         columns = self._groups.get(group_id, {}).get(topic)
         if columns is None or topic in rule.kept_topics:
             return
+        pending = self.pending.producers(group_id, topic)
         for partition, _, commit_ms, expire_ms in columns.commits(partitions):
             at_ms = expires_at(rule, commit_ms, expire_ms, retention_ms=retention_ms)
-            if at_ms <= until_ms:
+            if at_ms <= until_ms and partition not in pending:
                 yield partition, at_ms
 
     def expiring(
@@ -279,15 +317,17 @@ class OffsetCache:
     ) -> Iterator[tuple[str, int, int, int, int]]:
         """(topic, partition, time, commit time, expire time) of offsets that may expire until then.
 
+        One that a transaction may yet move is not among them.
         The time is when the offset may expire if nothing happens, in wall milliseconds.
         """
         rule = rule_for(condition)
         if rule is None:
             return
         for topic, columns in self._candidates(group_id, rule, retention_ms, until_ms):
+            pending = self.pending.producers(group_id, topic)
             for partition, commit_ms, expire_ms in columns.stamps():
                 at_ms = expires_at(rule, commit_ms, expire_ms, retention_ms=retention_ms)
-                if at_ms <= until_ms:
+                if at_ms <= until_ms and partition not in pending:
                     yield topic, partition, at_ms, commit_ms, expire_ms
 
     def _candidates(

@@ -26,10 +26,21 @@ class PendingTopic(NamedTuple):
     """By partition, the producers that have an offset pending there: one, nearly always."""
 
 
+_NO_TOPIC = PendingTopic({}, {})
+
+
+class PendingOfProducer(NamedTuple):
+    """What one transaction has pending in a group."""
+
+    producer_id: int
+    producer_epoch: int
+    offsets: int
+
+
 class PendingOffsets:
     """The pending offsets of the groups of one ``__consumer_offsets`` partition."""
 
-    __slots__ = ("_epochs", "_groups", "_producers")
+    __slots__ = ("_count", "_epochs", "_groups", "_producers")
 
     def __init__(self) -> None:
         self._groups: dict[str, dict[str, PendingTopic]] = {}
@@ -38,6 +49,7 @@ class PendingOffsets:
         """The same columns by producer, then (group, topic)."""
         self._epochs: dict[int, int] = {}
         """The epoch with which each of these producers wrote last."""
+        self._count = 0
 
     # ------------------------------------------------------------------------------ the writers
 
@@ -46,7 +58,7 @@ class PendingOffsets:
         for each in run.runs:
             if each.partitions:
                 columns = self._columns_for(run.producer_id, each.group_id, each.topic)
-                columns.store(each, base_offset)
+                self._count += columns.store(each, base_offset)
                 self._note(run.producer_id, each.group_id, each.topic, each.partitions)
                 self._epochs[run.producer_id] = run.producer_epoch
             base_offset += len(each)
@@ -63,6 +75,7 @@ class PendingOffsets:
         if (group_id, topic) in self._producers.get(producer_id, {}):
             raise KeyError(topic)
         self._insert(producer_id, group_id, topic, columns)
+        self._count += columns.count
         self._note(producer_id, group_id, topic, columns.partitions())
         self._epochs[producer_id] = producer_epoch
 
@@ -74,6 +87,7 @@ class PendingOffsets:
             return ()
         for (group_id, topic), columns in ended.items():
             of_topic = self._groups[group_id][topic]
+            self._count -= columns.count
             del of_topic.columns[producer_id]
             for partition in columns.partitions():
                 _leave(of_topic.producers, partition, producer_id)
@@ -94,6 +108,7 @@ class PendingOffsets:
             for producer_id in producers:
                 columns = of_topic.columns[producer_id]
                 columns.remove(partition)
+                self._count -= 1
                 if not columns.count:
                     del of_topic.columns[producer_id]
                     self._forget(producer_id, group_id, topic)
@@ -156,11 +171,16 @@ class PendingOffsets:
         """(group, topic) and columns of a producer's pending offsets: a live view."""
         return self._producers.get(producer_id, {}).items()
 
-    def of_group(self, group_id: str) -> Iterator[tuple[str, int, TopicColumns]]:
-        """(topic, producer, columns) of the group's pending offsets."""
-        for topic, of_topic in self._groups.get(group_id, {}).items():
+    def of_group(self, group_id: str) -> list[PendingOfProducer]:
+        """Whose transactions may yet move offsets of the group, and how many."""
+        counts: dict[int, int] = {}
+        for of_topic in self._groups.get(group_id, {}).values():
             for producer_id, columns in of_topic.columns.items():
-                yield topic, producer_id, columns
+                counts[producer_id] = counts.get(producer_id, 0) + columns.count
+        return [
+            PendingOfProducer(producer_id, self._epochs[producer_id], count)
+            for producer_id, count in sorted(counts.items())
+        ]
 
     def columns(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
         """(producer, its epoch, group, topic, columns) of all that is pending; for snapshots.
@@ -172,30 +192,33 @@ class PendingOffsets:
             for (group_id, topic), columns in list(self.of_producer(producer_id)):
                 yield producer_id, epoch, group_id, topic, columns
 
-    def written_below(
-        self, group_id: str, topic: str, partitions: Sequence[int], log_offset: int
+    def deletable(
+        self,
+        group_id: str,
+        topic: str,
+        partitions: Sequence[int],
+        committed: Collection[int],
+        log_offset: int,
     ) -> list[int]:
-        """Those of ``partitions`` with a pending offset whose record is below ``log_offset``."""
-        topics = self._groups.get(group_id)
-        of_topic = None if topics is None else topics.get(topic)
-        if of_topic is None:
-            return []
-        return [
-            partition
-            for partition in partitions
-            for producer_id in of_topic.producers.get(partition, ())[:1]
-            if of_topic.columns[producer_id].written_below((partition,), log_offset)
-        ]
+        """Those of ``partitions`` that are ``committed`` or pending, and not pending above it."""
+        of_topic = self._groups.get(group_id, {}).get(topic, _NO_TOPIC)
+        there = set(committed)
+        found = []
+        for partition in partitions:
+            producers = of_topic.producers.get(partition, ())
+            if all(
+                of_topic.columns[each].written_below((partition,), log_offset) for each in producers
+            ) and (producers or partition in there):
+                found.append(partition)
+        return found
 
     def __bool__(self) -> bool:
         """Whether anything is pending."""
         return bool(self._producers)
 
     def count(self) -> int:
-        """How many records of the log hold pending offsets."""
-        return sum(
-            columns.count for topics in self._producers.values() for columns in topics.values()
-        )
+        """How many offsets are pending, each by the producers that have it pending."""
+        return self._count
 
 
 def _leave(producers: dict[int, tuple[int, ...]], partition: int, producer_id: int) -> None:

@@ -4,7 +4,7 @@ v0 reads ZooKeeper's consumer paths (`broker/apis/old_offsets.py`); v1 the log's
 topics for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
 require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch, which a classic group
 ignores; v10 topic ids. With require_stable or without, an answer waits for every commit before it
-(law 2), so that no offset is unstable while there are no transactions.
+(law 2).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _handle(services: Services, request: Request) -> Steps | None:
     version = request.api_version
     if version == 0:
         return old_offsets.fetch(services, request)
-    groups, _require_stable = request.context or DECODE_REQUEST[version](
+    groups, require_stable = request.context or DECODE_REQUEST[version](
         request.buffer, request.position
     )
     if version < 10 and len(groups) == 1:
@@ -47,9 +47,10 @@ def _handle(services: Services, request: Request) -> Steps | None:
         if len(topics) <= TOPICS_AT_ONCE:
             request.context = group
             request.encode = _answer
-            services.groups.submit(group[0], OffsetFetch(request, group[0], group[3]))
+            call = OffsetFetch(request, group[0], group[3], require_stable)
+            services.groups.submit(group[0], call)
             return None
-    return _in_pieces(services, request, groups)
+    return _in_pieces(services, request, groups, require_stable)
 
 
 def _kept(services: Services, group_id: str) -> Collection[str]:
@@ -61,18 +62,19 @@ def _kept(services: Services, group_id: str) -> Collection[str]:
 def _answer(request: Request, reply: FetchReply) -> None:
     group = request.context
     error_code = reply.error_code
+    topics: Sequence[Any] = reply.topics
     if error_code and request.api_version < 2:
         # No place for a group's error: every partition says it.
         topics = [_no_offsets(topic, partitions, error_code) for topic, partitions in group[3]]
-    else:
-        topics = [(*topic, 0) for topic in reply.topics]
     frame = ENCODE_RESPONSE[request.api_version](
         request.correlation_id, 0, [(group[0], error_code, topics)]
     )
     request.complete(frame, error_code)
 
 
-def _in_pieces(services: Services, request: Request, groups: list[Any]) -> Steps:
+def _in_pieces(
+    services: Services, request: Request, groups: list[Any], require_stable: bool
+) -> Steps:
     """Many groups, or many topics, by calls of so many topics each."""
     gather: Gather[FetchReply] = Gather()
     calls: list[tuple[str, range, list[Any]]] = []
@@ -91,7 +93,7 @@ def _in_pieces(services: Services, request: Request, groups: list[Any]) -> Steps
             topics, unknown = yield from _named(services, asked)
         first = len(gather.replies)
         for piece in _pieces(services, group_id, topics):
-            call = OffsetFetch(gather.ticket(), group_id, piece)
+            call = OffsetFetch(gather.ticket(), group_id, piece, require_stable)
             services.groups.submit(group_id, call)
             yield from gather.sent()
         calls.append((group_id, range(first, len(gather.replies)), unknown))
@@ -144,15 +146,15 @@ def _named(services: Services, topics: Topics) -> Generator[None, None, tuple[To
     return named, unknown
 
 
-def _with_ids(services: Services, request: Request, topics: Sequence[Any]) -> list[tuple[Any, ...]]:
+def _with_ids(services: Services, request: Request, topics: Sequence[Any]) -> Sequence[Any]:
     """What was found as the encoder takes it; with ids from v10 on, where a topic without an id any
     more, whose offsets are still kept, is left out of "all topics", as in Kafka.
     """
     if request.api_version < 10:
-        return [(*topic, 0) for topic in topics]
+        return topics
     registry = services.registry
     return [
-        (known.topic_id, *topic[1:], 0)
+        (known.topic_id, *topic[1:])
         for topic in topics
         if (known := registry.topic(topic[0])) is not None
     ]

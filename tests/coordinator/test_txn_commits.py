@@ -1,0 +1,360 @@
+"""TxnOffsetCommit and markers: who may commit, what is pending, and what becomes of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from coordinator.calls import DeleteGroup, DescribeGroup, OffsetDelete, OffsetFetch, TopicOffsets
+from coordinator.events import OffsetsExpired, TransactionalOffsets
+from coordinator.outcome import CommitReply, DescribeReply, FetchReply, OffsetDeleteReply
+from coordinator.refusal import not_served
+from coordinator.states import State
+from protocol.consumer_protocol import encode_subscription
+from protocol.errors import (
+    FENCED_INSTANCE_ID,
+    GROUP_ID_NOT_FOUND,
+    ILLEGAL_GENERATION,
+    INVALID_COMMIT_OFFSET_SIZE,
+    INVALID_GROUP_ID,
+    NAMES,
+    NONE,
+    OFFSET_METADATA_TOO_LARGE,
+    UNKNOWN_MEMBER_ID,
+    UNSTABLE_OFFSET_COMMIT,
+)
+from protocol.now import Now
+from tests.coordinator.calls_for_tests import Driver, commit, end, heartbeat, join, sync, txn_commit
+from tests.coordinator.invariants import check_against_log, check_shard
+from tests.coordinator.test_precedence import FOLLOWER, LEADER, full, rows
+
+__all__ = ["full"]
+
+OTHER = [("range", encode_subscription(["other"]))]
+"""What a member says whose topics change, so that its group rebalances."""
+
+
+def topic(offsets: dict[int, int], name: str = "t", text: str | None = None) -> TopicOffsets:
+    texts = None if text is None else [text] * len(offsets)
+    return TopicOffsets(name, [*offsets], [*offsets.values()], [-1] * len(offsets), texts, None)
+
+
+def fetched(driver: Driver, *, stable: bool = False, group: str = "g", **topics: Any) -> Any:
+    """(offset, error) by partition of topic t, or of all that is listed."""
+    asked = [("t", topics["t"])] if topics else None
+    reply = driver.answer(OffsetFetch("fetch", group, asked, stable))
+    assert isinstance(reply, FetchReply)
+    found = {}
+    for each in reply.topics:
+        codes = [each.codes] * len(each.partitions) if isinstance(each.codes, int) else each.codes
+        for partition, offset, epoch, code in zip(
+            each.partitions, each.offsets, each.leader_epochs, codes, strict=True
+        ):
+            found[partition] = (offset, code)
+            assert not code or epoch == -1
+    return found
+
+
+# ------------------------------------------------------------------------------ who may commit
+
+COMMIT = """
+group | generation | member | instance | metadata | error
+-     | 7          | x-9    | i9       | long     | INVALID_GROUP_ID
+none  | 7          | x-9    | i9       | long     | ILLEGAL_GENERATION
+g     | 7          | x-9    | i9       | long     | UNKNOWN_MEMBER_ID
+g     | 7          | x-9    | i1       | long     | FENCED_INSTANCE_ID
+g     | 7          | x-9    | -        | long     | UNKNOWN_MEMBER_ID
+g     | -1         | x-9    | -        | long     | UNKNOWN_MEMBER_ID
+g     | -1         | -      | i1       | long     | FENCED_INSTANCE_ID
+g     | 2          | -      | -        | long     | UNKNOWN_MEMBER_ID
+g     | 7          | i1-1   | -        | long     | ILLEGAL_GENERATION
+g     | 1          | i1-1   | i1       | long     | ILLEGAL_GENERATION
+g     | -1         | i1-1   | i1       | long     | ILLEGAL_GENERATION
+g     | 2          | i1-1   | i1       | long     | OFFSET_METADATA_TOO_LARGE
+g     | 2          | i1-1   | i1       | ok       | NONE
+g     | -1         | -      | -        | ok       | NONE
+none  | -1         | x-9    | i9       | ok       | NONE
+"""
+
+
+@pytest.mark.parametrize(
+    ("group", "generation", "member", "instance", "metadata", "error"), rows(COMMIT)
+)
+def test_who_may_commit_in_a_transaction(
+    full: Driver, group: str, generation: str, member: str, instance: str, metadata: str, error: str
+) -> None:
+    call = txn_commit(
+        "t",
+        member,
+        int(generation),
+        group_id=group,
+        group_instance_id=instance or None,
+        topics=[topic({0: 5}, text=metadata * (2 if metadata == "long" else 1))],
+    )
+    reply = full.answer(call)
+    assert isinstance(reply, CommitReply)
+    codes = reply.errors
+    assert NAMES[codes if isinstance(codes, int) else codes[0][0]] == error
+
+
+@pytest.mark.parametrize("known", [LEADER, FOLLOWER])
+def test_a_commit_is_taken_in_every_phase_of_a_rebalance(full: Driver, known: str) -> None:
+    """OffsetCommit says 27 while the assignment is awaited; a transaction can't wait."""
+    instance = known[:2]
+    full.handle(join("again", LEADER, group_instance_id="i1", protocols=OTHER))
+    states = []
+    for generation in (2, 3):
+        group = full.shard.view.groups["g"]
+        states.append(group.state)
+        call = txn_commit("c", known, generation, group_instance_id=instance)
+        assert full.answer(call) == CommitReply(NONE)
+        if group.state is State.PREPARING_REBALANCE:
+            full.handle(join("last", FOLLOWER, group_instance_id="i2"))
+    assert states == [State.PREPARING_REBALANCE, State.AWAITING_SYNC]
+
+
+def test_a_commit_without_membership_goes_into_a_group_with_members() -> None:
+    """Versions 0 to 2 have no field for it."""
+    driver = Driver()
+    driver.form("a")
+    assert driver.answer(txn_commit("c")) == CommitReply(NONE)
+    assert driver.answer(commit("plain")) == CommitReply(UNKNOWN_MEMBER_ID)
+
+
+def test_an_empty_group_takes_any_name_without_a_generation() -> None:
+    driver = Driver()
+    driver.handle(commit("make"))
+    call = txn_commit("c", "nobody", group_instance_id="nothing")
+    assert driver.answer(call) == CommitReply(NONE)
+    assert driver.answer(txn_commit("c", "nobody", 1)) == CommitReply(UNKNOWN_MEMBER_ID)
+
+
+def test_a_member_that_was_put_out_and_one_of_an_old_generation_are_fenced() -> None:
+    driver = Driver()
+    kicked, staying = driver.form("a", "b")
+    generation = driver.shard.view.groups["g"].generation_id
+    driver.mono_ms += 9_000
+    driver.handle(heartbeat("h", staying, generation))
+    driver.mono_ms += 5_000  # the session of one is over
+    driver.take(driver.shard.expire(driver.now, 100))
+    driver.handle(join("again", staying))
+    driver.handle(sync("s", staying, generation + 1, assignments=[(staying, b"")]))
+    refused = {
+        (kicked, generation): UNKNOWN_MEMBER_ID,
+        (staying, generation): ILLEGAL_GENERATION,
+        (staying, generation + 1): NONE,
+    }
+    for (member_id, of), error in refused.items():
+        assert driver.answer(txn_commit("c", member_id, of)) == CommitReply(error)
+
+
+def test_a_displaced_instance_is_fenced(full: Driver) -> None:
+    full.handle(join("new", "", group_instance_id="i1", fresh_id="9"))
+    call = txn_commit("c", LEADER, 2, group_instance_id="i1")
+    assert full.answer(call) == CommitReply(FENCED_INSTANCE_ID)
+
+
+def test_an_unknown_group_is_made_as_a_simple_one() -> None:
+    driver = Driver()
+    assert driver.answer(txn_commit("c", "", 3)) == CommitReply(ILLEGAL_GENERATION)
+    assert not driver.shard.view.groups
+    assert driver.answer(txn_commit("c")) == CommitReply(NONE)
+    assert driver.shard.view.groups["g"].state is State.EMPTY
+    described = driver.answer(DescribeGroup("d", "g"))
+    assert isinstance(described, DescribeReply)
+    assert (described.state, described.protocol_type) == ("Empty", "")
+
+
+def test_an_empty_group_id_is_refused_while_loading_too() -> None:
+    assert not_served(txn_commit("c", group_id=""), 14) == CommitReply(INVALID_GROUP_ID)
+
+
+def test_it_keeps_nobodys_session() -> None:
+    driver = Driver()
+    [member] = driver.form("a")
+    generation = driver.shard.view.groups["g"].generation_id
+    driver.mono_ms += 9_000
+    assert driver.answer(txn_commit("c", member, generation)) == CommitReply(NONE)
+    driver.mono_ms += 2_000
+    driver.take(driver.shard.expire(driver.now, 100))
+    assert not driver.shard.view.groups["g"].members
+
+
+def test_metadata_that_is_too_long_is_refused_for_its_partition_alone() -> None:
+    driver = Driver(offset_metadata_max_bytes=3)
+    mixed = TopicOffsets("t", [0, 1], [5, 6], [-1, -1], ["long", "ok"], None)
+    reply = driver.answer(txn_commit("c", topics=[mixed, topic({0: 7}, "u")]))
+    assert reply == CommitReply([[OFFSET_METADATA_TOO_LARGE, NONE], NONE])
+    driver.handle(end("e", committed=True))
+    assert driver.shard.view.offsets.keys("g") == [("t", 1), ("u", 0)]
+
+
+def test_what_no_batch_holds_is_refused_and_writes_nothing() -> None:
+    driver = Driver(max_record_bytes=700)
+    call = txn_commit("c", topics=[topic(dict.fromkeys(range(20), 1))])
+    assert driver.answer(call) == CommitReply(INVALID_COMMIT_OFFSET_SIZE)
+    assert not driver.log
+
+
+# ------------------------------------------------------------------------- pending, then not
+
+
+def test_pending_offsets_are_told_as_unstable_to_those_who_ask_and_shown_to_nobody() -> None:
+    driver = Driver()
+    driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))
+    driver.handle(txn_commit("t", topics=[topic({0: 9, 2: 9})]))
+    unstable = (-1, UNSTABLE_OFFSET_COMMIT)
+    old = {0: (1, 0), 1: (1, 0), 2: (-1, 0)}
+    assert fetched(driver, t=[0, 1, 2]) == old
+    assert fetched(driver, t=[0, 1, 2], stable=True) == {0: unstable, 1: (1, 0), 2: unstable}
+    # all topics: only what is committed is listed
+    assert fetched(driver) == {0: (1, 0), 1: (1, 0)}
+    assert fetched(driver, stable=True) == {0: unstable, 1: (1, 0)}
+    assert fetched(driver, t=[1], stable=True) == {1: (1, 0)}
+
+    driver.handle(end("e", committed=True))
+    new = {0: (9, 0), 1: (1, 0), 2: (9, 0)}
+    assert fetched(driver, stable=True) == fetched(driver) == new
+
+
+def test_an_aborted_transaction_leaves_the_old_offsets() -> None:
+    driver = Driver()
+    driver.handle(commit("c", topics=[topic({0: 1})]))
+    driver.handle(txn_commit("t", topics=[topic({0: 9, 2: 9})]))
+    driver.handle(end("e", committed=False))
+    assert fetched(driver, stable=True) == {0: (1, 0)}
+
+
+def test_metadata_of_an_unstable_offset_is_not_shown() -> None:
+    driver = Driver()
+    driver.handle(commit("c", topics=[topic({0: 1, 1: 1}, text="mine")]))
+    driver.handle(txn_commit("t", topics=[topic({0: 9})]))
+    reply = driver.answer(OffsetFetch("f", "g", [("t", [0, 1])], True))
+    assert isinstance(reply, FetchReply)
+    assert reply.topics[0].metadata == ["", "mine"]
+
+
+@pytest.mark.parametrize("plain_last", [True, False])
+def test_of_a_plain_and_a_transactional_commit_the_later_record_counts(plain_last: bool) -> None:
+    """Wherever the marker is, and after a load too."""
+    driver = Driver()
+    calls = [txn_commit("t", topics=[topic({0: 8})]), commit("p", topics=[topic({0: 10})])]
+    for call in calls if plain_last else reversed(calls):
+        driver.handle(call)
+    driver.handle(end("e", committed=True))
+    assert fetched(driver) == {0: (10 if plain_last else 8, 0)}
+    check_against_log(driver.shard, driver.config, driver.log, driver.now)
+
+
+def test_a_marker_ends_the_transaction_while_the_group_rebalances(full: Driver) -> None:
+    full.handle(txn_commit("t", LEADER, 2, group_instance_id="i1"))
+    full.handle(join("again", LEADER, group_instance_id="i1", protocols=OTHER))
+    assert full.shard.view.groups["g"].state is State.PREPARING_REBALANCE
+    assert full.answer(end("e", committed=True)) == NONE
+    assert fetched(full, stable=True) == {0: (5, 0)}
+
+
+def test_a_marker_of_a_producer_without_offsets_is_written() -> None:
+    driver = Driver()
+    outcome = driver.handle(end("e", committed=True, producer_id=99))
+    assert len(outcome.records) == 1
+    assert not outcome.events
+
+
+def test_a_marker_says_of_each_group_what_it_moved_or_dropped() -> None:
+    driver = Driver()
+    for committed in (True, False):
+        driver.handle(txn_commit("1", topics=[topic({0: 8, 1: 8}), topic({0: 8}, "u")]))
+        driver.handle(txn_commit("2", group_id="h"))
+        assert driver.shard.view.pending("g") == [(7, 0, 3)]
+        outcome = driver.handle(end("e", committed=committed))
+        assert outcome.events == [
+            TransactionalOffsets("g", 7, 0, committed, 3),
+            TransactionalOffsets("h", 7, 0, committed, 1),
+        ]
+        assert driver.shard.view.pending("g") == []
+
+
+# ---------------------------------------------------------------------------------- deletions
+
+
+def left_behind(driver: Driver) -> dict[str, Any]:
+    """What a COMMIT brings after all that was pending has been deleted."""
+    check_against_log(driver.shard, driver.config, driver.log, driver.now)
+    driver.handle(end("e", committed=True))
+    check_shard(driver.shard)
+    check_against_log(driver.shard, driver.config, driver.log, driver.now)
+    return {group: driver.shard.view.offsets.keys(group) for group in driver.shard.view.groups}
+
+
+def test_a_deleted_group_leaves_nothing_that_a_later_commit_brings_back() -> None:
+    driver = Driver()
+    driver.handle(txn_commit("t", topics=[topic({0: 8, 1: 8})]))
+    outcome = driver.handle(DeleteGroup("d", "g"))
+    assert outcome.replies == [("d", NONE)]
+    assert OffsetsExpired("g", 2, "deleted") in outcome.events
+    assert left_behind(driver) == {}
+    assert driver.answer(DeleteGroup("d", "g")) == GROUP_ID_NOT_FOUND
+
+
+def test_a_deleted_offset_goes_though_it_was_only_pending() -> None:
+    driver = Driver()
+    driver.handle(txn_commit("t", topics=[topic({0: 8, 1: 8}), topic({0: 8}, "u")]))
+    reply = driver.answer(OffsetDelete("d", "g", [("t", [0, 5])]))
+    assert reply == OffsetDeleteReply(NONE, [("t", [(0, NONE), (5, NONE)])])
+    assert left_behind(driver) == {"g": [("t", 1), ("u", 0)]}
+
+
+def test_a_deleted_topic_takes_what_is_pending_along() -> None:
+    driver = Driver()
+    driver.handle(txn_commit("t", topics=[topic({0: 8}), topic({0: 8}, "u")]))
+    driver.take(driver.shard.topics_deleted({"t": 99}, driver.now))
+    assert left_behind(driver) == {"g": [("u", 0)]}
+
+
+def test_offsets_of_a_topic_made_anew_are_not_those_of_the_one_deleted() -> None:
+    """The old one's tombstones come late: what is pending in the new one stays."""
+    driver = Driver()
+    driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))  # log offsets 0 and 1
+    driver.handle(txn_commit("t", topics=[topic({0: 8})]))  # 2: of the new topic
+    driver.take(driver.shard.topics_deleted({"t": 2}, driver.now))
+    assert left_behind(driver) == {"g": [("t", 0)]}
+    assert fetched(driver) == {0: (8, 0)}
+
+
+def later(driver: Driver, ms: int) -> None:
+    driver.mono_ms += ms
+    driver.take(driver.shard.expire(driver.now, 1000))
+
+
+def test_an_offset_with_one_pending_does_not_expire_and_nor_does_its_group() -> None:
+    hour_ms = 3_600_000
+    driver = Driver(offsets_retention_ms=hour_ms, offsets_retention_check_interval_ms=hour_ms)
+    driver.handle(commit("c", topics=[topic({0: 1, 1: 1})]))
+    driver.handle(txn_commit("t", topics=[topic({0: 8})]))
+    assert not list(driver.shard.view.expiring("g", 1 << 62))[1:], "0 does not expire"
+    later(driver, 2 * hour_ms)
+    assert driver.shard.view.offsets.keys("g") == [("t", 0)]
+    driver.handle(OffsetDelete("d", "g", [("t", [0])]))
+    driver.handle(txn_commit("t", topics=[topic({0: 8})]))
+    later(driver, 2 * hour_ms)
+    assert "g" in driver.shard.view.groups, "only something pending"
+    driver.handle(end("e", committed=False))
+    later(driver, 2 * hour_ms)
+    assert "g" not in driver.shard.view.groups
+
+
+def test_a_load_brings_back_what_is_pending_and_makes_its_group() -> None:
+    driver = Driver()
+    driver.handle(txn_commit("t", topics=[topic({0: 8})]))
+    again = Driver()
+    fresh = type(again.shard)(again.config)
+    for base_offset, run in driver.log:
+        fresh.replay(run, base_offset)
+    fresh.loaded(Now(0, 0))
+    again.shard, again.log = fresh, driver.log
+    assert list(fresh.view.groups) == ["g"]
+    assert fetched(again, t=[0], stable=True) == {0: (-1, UNSTABLE_OFFSET_COMMIT)}
+    again.handle(end("e", committed=True))
+    assert fetched(again) == {0: (8, 0)}
