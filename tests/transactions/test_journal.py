@@ -1,0 +1,316 @@
+"""What the journal tells of transactions, how much it keeps, and what the next run knows of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from protocol.checked_lines import NotALine, fields_of
+from protocol.checked_lines import line_of as checked_line
+from protocol.kept_text import Source
+from protocol.now import Now
+from protocol.unsaved import Unsaved
+from transactions.calls import BROKER, Client
+from transactions.events import (
+    Cause,
+    Event,
+    PartitionsAdded,
+    TransactionRefused,
+    Transition,
+)
+from transactions.journal import BYTES_KEPT, RECENT_KEPT, SAVED_OPEN_MS, TOLD_KEPT, Journal
+from transactions.journal_entries import LONG_MS, Entry, Outcome, Reader, Story, copied
+from transactions.journal_lines import entry_of, line_of, name_of
+from transactions.states import State
+
+NOON = 1_700_000_000_000
+APP, OTHER = Client("billing", "10.0.0.7"), Client("billing", "10.0.0.8")
+INVOICES = Reader("invoices", "orders", 0, "invoices-app", "10.0.0.9", NOON)
+
+
+class Told:
+    """A journal with its clock, and the lines that it has written down."""
+
+    def __init__(self, bytes_kept: int = BYTES_KEPT) -> None:
+        self.unsaved: Unsaved[Entry] = Unsaved(copied)
+        self.journal = Journal(bytes_kept, self.unsaved)
+        self.ms = 0
+        self.lines: list[bytes] = []
+
+    @property
+    def now(self) -> Now:
+        return Now(1000 + self.ms, NOON + self.ms)
+
+    def see(self, *events: Event) -> None:
+        for event in events:
+            self.journal.observe(event, self.now)
+
+    def move(
+        self,
+        old: State | None,
+        new: State,
+        cause: Cause = Cause.CLIENT,
+        name: str = "id",
+        **more: Any,
+    ) -> None:
+        event = Transition(name, old, new, 7, 3, cause, f"{new.wire_name} it is")
+        self.see(replace(event, **{"client": APP, **more}))
+
+    def begin(self, name: str = "id", topic: str = "orders", group: str = "") -> None:
+        self.move(State.EMPTY, State.ONGOING, name=name)
+        self.see(PartitionsAdded(name, 7, 3, [(topic, [0, 1])], APP, group))
+
+    def finish(
+        self, committed: bool, cause: Cause = Cause.CLIENT, name: str = "id", **more: Any
+    ) -> None:
+        prepare = State.PREPARE_COMMIT if committed else State.PREPARE_ABORT
+        complete = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT
+        self.move(State.ONGOING, prepare, cause, name, **more)
+        self.ms += 5
+        self.move(prepare, complete, Cause.MARKERS, name)
+
+    def write(self) -> int:
+        """What is to be written down is; how many lines it was."""
+        taken = self.unsaved.take(10_000)
+        self.lines += [line_of(name, entry) for name, entry in taken]
+        return len(taken)
+
+    def next_run(self) -> Told:
+        again = Told()
+        for line in self.lines:
+            again.journal.restore(*entry_of(line[:-1]))
+        again.ms = self.ms + 60_000
+        return again
+
+    def stories(self, name: str = "id") -> list[Story]:
+        journal = self.journal.of(name)
+        return [] if journal is None else journal.stories()
+
+
+def test_a_story_says_who_opened_it_what_it_touched_and_how_it_ended() -> None:
+    told = Told()
+    told.begin(group="shop")
+    [story] = told.stories()
+    assert story.outcome is Outcome.OPEN
+    told.ms += 42_000
+    told.finish(False, Cause.FENCED, client=OTHER, detail="a newer producer took the id over")
+    [story] = told.stories()
+    assert (story.client, story.ended_by) == (APP, OTHER)
+    assert story.partitions == [("orders", 0), ("orders", 1)]
+    assert (story.touched, story.groups) == (2, ["shop"])
+    assert (story.outcome, story.cause) == (Outcome.ABORTED, Cause.FENCED)
+    assert story.detail == "a newer producer took the id over"
+    assert (story.began_ms, story.prepared_ms, story.ended_ms) == (
+        NOON,
+        NOON + 42_000,
+        NOON + 42_005,
+    )
+
+
+def test_readers_wait_from_when_they_are_held_back_to_the_last_marker() -> None:
+    told = Told()
+    told.begin()
+    for _ in range(3):
+        told.ms += 5_000
+        told.journal.wait("id", told.stories()[0], INVOICES, told.now)
+    told.finish(True)
+    [wait] = told.stories()[0].waits.values()
+    assert (wait.reader, wait.seen_ms, wait.over) == (INVOICES, NOON + 15_005, True)
+
+
+def test_a_reader_that_went_away_long_before_the_end_has_waited_until_then() -> None:
+    told = Told()
+    told.begin()
+    told.ms += 5_000
+    told.journal.wait("id", told.stories()[0], INVOICES, told.now)
+    told.ms += 300_000
+    told.finish(True)
+    [wait] = told.stories()[0].waits.values()
+    assert wait.seen_ms == NOON + 5_000
+
+
+def test_short_commits_are_soon_forgotten_and_what_went_wrong_is_not() -> None:
+    told = Told()
+    told.begin()
+    told.finish(False, Cause.TIMEOUT)
+    for _ in range(50):
+        told.begin()
+        told.finish(True)
+    stories = told.stories()
+    assert [each.number for each in stories] == [1, 48, 49, 50, 51]
+    assert stories[0].cause is Cause.TIMEOUT
+    assert len(stories) == RECENT_KEPT + 1
+    for _ in range(2 * TOLD_KEPT):
+        told.begin()
+        told.finish(False, Cause.ADMIN)
+    assert len(told.stories()) == RECENT_KEPT + TOLD_KEPT
+    journal = told.journal.of("id")
+    assert journal is not None
+    assert journal.ended[Outcome.COMMITTED, Cause.CLIENT] == 50
+
+
+def test_what_is_long_is_worth_telling_though_it_was_committed() -> None:
+    told = Told()
+    told.begin()
+    told.ms += LONG_MS
+    told.finish(True)
+    for _ in range(9):
+        told.begin()
+        told.finish(True)
+    assert told.stories()[0].number == 1
+
+
+def test_a_healthy_load_writes_nothing_down() -> None:
+    told = Told()
+    for _ in range(100):
+        told.begin()
+        told.ms += 100
+        told.journal.ripen(told.now)
+        told.finish(True)
+    assert told.write() == 0
+    assert not told.journal.ripens
+
+
+def test_an_open_one_is_written_down_when_it_is_old_and_the_next_run_knows_it() -> None:
+    told = Told()
+    told.begin(group="shop")
+    assert told.journal.ripens
+    told.ms += SAVED_OPEN_MS
+    told.journal.ripen(told.now)
+    assert not told.journal.ripens
+    assert told.write() == 1
+    told.see(PartitionsAdded("id", 7, 3, [("more", [4])], APP, ""))
+    told.journal.wait("id", told.stories()[0], INVOICES, told.now)
+    assert told.write() == 1
+
+    again = told.next_run()
+    [story] = again.stories()
+    assert (story.source, story.outcome, story.client) == (Source.KEPT, Outcome.OPEN, APP)
+    assert story.partitions[-1] == ("more", 4)
+    assert [each.reader for each in story.waits.values()] == [INVOICES]
+    again.finish(False, Cause.TIMEOUT)
+    [story] = again.stories()
+    assert (story.outcome, story.cause, story.began_ms) == (Outcome.ABORTED, Cause.TIMEOUT, NOON)
+    assert again.write() == 1
+
+
+def test_a_stop_writes_what_is_open_down_however_young() -> None:
+    told = Told()
+    told.begin()
+    told.journal.save_counts()
+    told.write()
+    assert [each.outcome for each in told.next_run().stories()] == [Outcome.OPEN]
+
+
+def test_one_that_ended_unseen_does_not_stay_open() -> None:
+    """The process died before the line of its end was written."""
+    told = Told()
+    told.begin()
+    told.journal.save_counts()
+    told.write()
+    again = told.next_run()
+    again.begin()
+    assert [each.outcome for each in again.stories()] == [Outcome.UNKNOWN, Outcome.OPEN]
+    assert [each.number for each in again.stories()] == [1, 2]
+
+
+def test_one_that_no_line_tells_of_is_told_of_as_far_as_the_log_knows() -> None:
+    told = Told()
+    told.finish(False, Cause.TIMEOUT, open_ms=70_000, partitions=3)
+    [story] = told.stories()
+    assert (story.source, story.client, story.touched) == (Source.LOG, BROKER, 3)
+    assert story.began_ms == NOON - 70_000
+
+
+def test_an_abort_of_nothing_is_no_story() -> None:
+    told = Told()
+    told.move(State.EMPTY, State.PREPARE_ABORT)
+    told.move(State.PREPARE_ABORT, State.COMPLETE_ABORT)
+    assert told.stories() == []
+
+
+def test_refusals_are_counted_by_error_and_written_down_ever_more_rarely() -> None:
+    told = Told()
+    for number in range(100):
+        told.see(TransactionRefused("id", 90, f"number {number}", 7, 2, OTHER))
+    told.see(TransactionRefused("id", 48, "another", 7, 2, OTHER))
+    journal = told.journal.of("id")
+    assert journal is not None
+    assert {code: each.count for code, each in journal.refused.items()} == {90: 100, 48: 1}
+    assert journal.refused[90].detail == "number 99"
+    told.write()
+    told.journal.save_counts()
+    told.write()
+    assert 2 <= len(told.lines) <= 4
+    again = told.next_run().journal.of("id")
+    assert again is not None
+    assert again.refused[90].count == 100
+
+
+def test_an_id_that_expired_is_forgotten_here_and_by_the_next_run() -> None:
+    told = Told()
+    told.begin()
+    told.finish(False, Cause.TIMEOUT)
+    told.write()
+    told.move(State.COMPLETE_ABORT, State.DEAD, Cause.EXPIRED)
+    told.write()
+    assert told.stories() == told.next_run().stories() == []
+    assert name_of(told.lines[-1][:-1]) == ("id", True)
+
+
+def test_a_million_ids_take_what_they_may_and_the_quiet_ones_go_first() -> None:
+    told = Told(bytes_kept=200_000)
+    for number in range(2_000):
+        told.begin(f"id-{number}", topic="t" * 5_000)
+        told.finish(False, Cause.TIMEOUT, name=f"id-{number}")
+    assert told.journal.bytes <= 200_000
+    ids = told.journal.ids()
+    assert ids[-1] == "id-1999"
+    assert 10 < len(ids) < 200
+
+
+def test_one_transaction_with_ten_thousand_partitions_and_readers_is_bounded() -> None:
+    told = Told()
+    told.begin()
+    told.see(PartitionsAdded("id", 7, 3, [("wide", range(10_000))], APP, ""))
+    for number in range(10_000):
+        reader = INVOICES._replace(group_id=f"g{number}", client_id="c" * 9_000)
+        told.journal.wait("id", told.stories()[0], reader, told.now)
+    [story] = told.stories()
+    assert story.touched == 10_002
+    assert len(story.partitions) == len(story.waits) == 64
+    assert story.more_waits == 10_000 - 64
+    assert len(line_of("id", story)) < 100_000
+
+
+def test_what_is_taken_does_not_change_any_more() -> None:
+    told = Told()
+    told.begin()
+    told.journal.save_counts()
+    [(_, taken)] = told.unsaved.take(1)
+    told.see(PartitionsAdded("id", 7, 3, [("more", [4])], APP, ""))
+    told.journal.wait("id", told.stories()[0], INVOICES, told.now)
+    assert isinstance(taken, Story)
+    assert (len(taken.partitions), taken.waits) == (2, {})
+
+
+@pytest.mark.parametrize("kind", ["transaction", "refused", "gone"])
+def test_a_line_that_says_something_else_is_no_entry(kind: str) -> None:
+    told = Told()
+    told.begin()
+    told.see(TransactionRefused("id", 90, "x", 7, 2, OTHER))
+    told.finish(False, Cause.TIMEOUT)
+    told.write()
+    told.move(State.COMPLETE_ABORT, State.DEAD, Cause.EXPIRED)
+    told.write()
+    [line] = [each for each in told.lines if fields_of(each[:-1])["kind"] == kind]
+    fields = fields_of(line[:-1])
+    entry_of(line[:-1])
+    for name in fields:
+        rest = {key: value for key, value in fields.items() if key != name}
+        with pytest.raises(NotALine):
+            entry_of(checked_line(rest)[:-1])
+        with pytest.raises(NotALine):
+            entry_of(checked_line({**fields, name: {"no": "such"}})[:-1])

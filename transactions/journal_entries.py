@@ -1,0 +1,226 @@
+"""What the journal keeps of a transactional id: its transactions, and what was refused to it.
+
+Sizes are estimates of an entry's own objects and of its texts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+from protocol.kept_text import Source, kept_id, kept_sentence, long_bytes, sentence_bytes
+from protocol.now import Now
+from transactions.calls import BROKER, Client, Partitions
+from transactions.events import Cause, TransactionRefused
+
+PARTITIONS_KEPT = 64
+"""Of one transaction, by name; more are counted."""
+GROUPS_KEPT = 16
+WAITS_KEPT = 64
+LONG_MS = 10_000
+"""A transaction that was open for so long is worth telling of, however it ended."""
+_SEEN_WITHIN_MS = 30_000
+"""A reader that was seen waiting so shortly before the end has waited until the end."""
+_STORY_BYTES = 900
+_PARTITION_BYTES = 120
+_WAIT_BYTES = 600
+_REFUSED_BYTES = 500
+
+
+class Outcome(StrEnum):
+    """How far a transaction has come."""
+
+    OPEN = "open"
+    COMMITTING = "committing"
+    """Decided; its markers are being written."""
+    ABORTING = "aborting"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    UNKNOWN = "unknown"
+    """It ended while nobody wrote that down."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it holds nobody back any more."""
+        return self not in (Outcome.OPEN, Outcome.COMMITTING, Outcome.ABORTING)
+
+
+class Reader(NamedTuple):
+    """A group that waits at a partition for a transaction to end, and who reads there for it."""
+
+    group_id: str
+    topic: str
+    partition: int
+    client_id: str
+    """"" where nobody owns the partition."""
+    host: str
+    since_ms: int
+
+
+@dataclass(slots=True)
+class Wait:
+    """A reader that a transaction held back."""
+
+    reader: Reader
+    seen_ms: int
+    """When it was last seen waiting; when it could go on, once it could."""
+    over: bool = False
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        return _WAIT_BYTES + long_bytes(*self.reader[:2], *self.reader[3:5])
+
+
+@dataclass(slots=True)
+class Story:
+    """One transaction: who opened it, what it touched, how it ended and who waited for that."""
+
+    number: int
+    """Counted by transactional id, from 1."""
+    producer_id: int
+    producer_epoch: int
+    client: Client
+    """Who opened it."""
+    began_ms: int
+    began_mono_ms: int = 0
+    """0: not in this run."""
+    partitions: list[tuple[str, int]] = field(default_factory=list)
+    touched: int = 0
+    """How many partitions."""
+    groups: list[str] = field(default_factory=list)
+    """Whose offsets it commits."""
+    outcome: Outcome = Outcome.OPEN
+    cause: Cause | None = None
+    """Why it ended."""
+    detail: str = ""
+    """The same in words."""
+    ended_by: Client = BROKER
+    """Who ended it; the broker itself is nobody."""
+    prepared_ms: int = 0
+    """When its end was decided; 0 before."""
+    ended_ms: int = 0
+    """When its last marker was written; 0 before."""
+    waits: dict[tuple[str, str, int], Wait] = field(default_factory=dict)
+    more_waits: int = 0
+    source: Source = Source.SEEN
+    is_saved: bool = False
+
+    def touch(self, partitions: Partitions, group_id: str) -> None:
+        """It has further partitions."""
+        for topic, ids in partitions:
+            self.touched += len(ids)
+            for partition in ids[: PARTITIONS_KEPT - len(self.partitions)]:
+                self.partitions.append((kept_id(topic), partition))
+        if group_id and group_id not in self.groups and len(self.groups) < GROUPS_KEPT:
+            self.groups.append(kept_id(group_id))
+
+    def wait(self, reader: Reader, now: Now) -> None:
+        """A reader is seen waiting."""
+        key = reader.group_id, reader.topic, reader.partition
+        known = self.waits.get(key)
+        if known is not None:
+            known.seen_ms = now.wall_ms
+        elif len(self.waits) < WAITS_KEPT:
+            kept = reader._replace(
+                group_id=kept_id(reader.group_id),
+                topic=kept_id(reader.topic),
+                client_id=kept_id(reader.client_id),
+                since_ms=max(reader.since_ms, self.began_ms),
+            )
+            self.waits[key] = Wait(kept, now.wall_ms)
+        else:
+            self.more_waits += 1
+
+    def prepare(self, committed: bool, cause: Cause, detail: str, client: Client, now: Now) -> None:
+        """Its end is decided."""
+        self.outcome = Outcome.COMMITTING if committed else Outcome.ABORTING
+        self.cause = cause
+        self.detail = kept_sentence(detail)
+        self.ended_by = client_kept(client)
+        self.prepared_ms = now.wall_ms
+
+    def end(self, outcome: Outcome, now: Now) -> None:
+        """Its last marker is written: readers go on."""
+        self.outcome = outcome
+        self.ended_ms = now.wall_ms
+        for each in self.waits.values():
+            if now.wall_ms - each.seen_ms <= _SEEN_WITHIN_MS:
+                each.seen_ms = now.wall_ms
+            each.over = True
+
+    @property
+    def is_worth_telling(self) -> bool:
+        """Whether somebody may ask for it later: it was no short commit that held up nobody."""
+        if self.cause is not None and self.cause is not Cause.CLIENT:
+            return True
+        return bool(self.waits) or self.ended_ms - self.began_ms >= LONG_MS
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        size = _STORY_BYTES + _PARTITION_BYTES * (len(self.partitions) + len(self.groups))
+        size += long_bytes(*self.client, *self.ended_by, *self.groups)
+        size += sentence_bytes(self.detail)
+        return size + sum([each.size() for each in self.waits.values()])
+
+
+@dataclass(slots=True)
+class Refusals:
+    """Calls that were refused with one error code."""
+
+    error_code: int
+    count: int = 0
+    last_ms: int = 0
+    producer_id: int = -1
+    producer_epoch: int = -1
+    client: Client = BROKER
+    detail: str = ""
+    """Of the last one."""
+    source: Source = Source.SEEN
+    """SEEN as soon as one of them was."""
+    saved_ms: int = 0
+    saved_count: int = 0
+
+    def take(self, event: TransactionRefused, now: Now) -> None:
+        """One more."""
+        self.count += 1
+        self.last_ms = now.wall_ms
+        self.producer_id, self.producer_epoch = event.producer_id, event.producer_epoch
+        self.client = client_kept(event.client)
+        self.detail = kept_sentence(event.detail)
+        self.source = Source.SEEN
+
+    def is_due(self, now: Now, again_ms: int) -> bool:
+        """Whether they are to be written down: the 1st, 2nd, 4th ... and now and then."""
+        return self.count & (self.count - 1) == 0 or now.wall_ms - self.saved_ms >= again_ms
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        return _REFUSED_BYTES + long_bytes(*self.client) + sentence_bytes(self.detail)
+
+
+class Gone(NamedTuple):
+    """The transactional id is forgotten."""
+
+    at_ms: int
+
+
+Entry = Story | Refusals | Gone
+"""What is written down for the next run."""
+
+
+def client_kept(client: Client) -> Client:
+    """A client as the journal keeps it."""
+    return client if client is BROKER else Client(kept_id(client.client_id), client.host)
+
+
+def copied(entry: Entry) -> Entry:
+    """The entry for another thread, while the original goes on changing."""
+    if isinstance(entry, Gone):
+        return entry
+    if isinstance(entry, Story):
+        waits = {key: replace(each) for key, each in entry.waits.items()}
+        return replace(
+            entry, partitions=list(entry.partitions), groups=list(entry.groups), waits=waits
+        )
+    return replace(entry)
