@@ -2,44 +2,7 @@
 
 from __future__ import annotations
 
-from operator import mul
-
-_POWERS: tuple[int, ...] = tuple(pow(31, exponent, 1 << 32) for exponent in range(256))
-
-_LANES = 64
-"""Characters hashed side by side in one large number, 64 bits each: a product of two 32-bit numbers
-and a third fit. 32,767 characters, the longest group id, take 0.8 ms so and 6 ms one by one."""
-_LANES_POWER = pow(31, _LANES, 1 << 32)
-_LOW_HALVES = int.from_bytes(b"\xff\xff\xff\xff\0\0\0\0" * _LANES, "little")
-
-
-def java_hash(text: str) -> int:
-    """Java's ``String.hashCode``: over UTF-16 code units, a signed 32-bit number."""
-    if text.isascii() and len(text) <= len(_POWERS):
-        value: int = sum(map(mul, text.encode()[::-1], _POWERS)) & 0xFFFFFFFF
-    else:
-        value = _hash_in_lanes(text.encode("utf-16-le", "surrogatepass"))
-    return value - (1 << 32) if value & 0x80000000 else value
-
-
-def _hash_in_lanes(units: bytes) -> int:
-    """The same of UTF-16 code units, as a number from 0: every 64th unit is in the same lane.
-
-    Units before the first, of 0, change nothing.
-    """
-    before = -(len(units) // 2) % _LANES
-    lanes = bytearray(8 * (before + len(units) // 2))
-    lanes[8 * before :: 8] = units[::2]
-    lanes[8 * before + 1 :: 8] = units[1::2]
-    row_bytes = 8 * _LANES
-    hashes = 0
-    for position in range(0, len(lanes), row_bytes):
-        row = int.from_bytes(lanes[position : position + row_bytes], "little")
-        hashes = (hashes * _LANES_POWER + row) & _LOW_HALVES
-    value = 0
-    for position in range(0, row_bytes, 8):
-        value = (31 * value + (hashes >> 8 * position)) & 0xFFFFFFFF
-    return value
+from protocol.java_hash import java_hash
 
 
 def partition_for(group_id: str, partitions: int) -> int:

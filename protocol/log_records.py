@@ -775,7 +775,7 @@ BY_NAME: Final[dict[str, LogRecord]] = {
                 Field("previous_producer_id", INT64, "1+", tag=0, default=-1),
                 Field("next_producer_id", INT64, "1+", tag=1, default=-1),
                 Field("client_transaction_version", INT16, "1+", tag=2),
-                Field("next_producer_epoch", INT16, "1+", tag=3),
+                Field("next_producer_epoch", INT16, "1+", tag=3, default=-1),
             ),
         ),
         LogRecord(

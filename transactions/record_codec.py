@@ -19,7 +19,7 @@ from protocol.records.varint import encode_varint
 from protocol.wire import MAX_STRING_BYTES, varint
 from transactions.calls import Partitions
 from transactions.states import BY_NUMBER, State
-from transactions.values import NO_PRODUCER_ID, TransactionRun, TransactionValue
+from transactions.values import NO_EPOCH, NO_PRODUCER_ID, TransactionRun, TransactionValue
 
 KEY_VERSION = 0
 VALUE_VERSIONS = (0, 1)
@@ -133,7 +133,7 @@ def _tags(value: TransactionValue) -> bytes:
         tags.append(b"\x01\x08" + value.next_producer_id.to_bytes(8, "big", signed=True))
     if value.client_rules:
         tags.append(b"\x02\x02" + value.client_rules.to_bytes(2, "big", signed=True))
-    if value.next_producer_epoch:
+    if value.next_producer_epoch != NO_EPOCH:
         tags.append(b"\x03\x02" + value.next_producer_epoch.to_bytes(2, "big", signed=True))
     return varint(len(tags)) + b"".join(tags)
 
@@ -182,24 +182,22 @@ def decode_value(data: bytes) -> tuple[TransactionValue, int]:
     fields = log_records.decode("TransactionLogValue", version, data, 2)
     status = fields["transaction_status"]
     state = BY_NUMBER.get(status)
-    if state is None:
-        raise ProtocolError(f"its status is {status}; 0 to 6 are known")
+    if state is None or state is State.DEAD:
+        raise ProtocolError(f"its status is {status}; 0 to 5 are known")
+    partitions = fields["transaction_partitions"] or ()
     return (
         TransactionValue(
             fields["producer_id"],
             fields["producer_epoch"],
             fields["transaction_timeout_ms"],
             state,
-            tuple(
-                (each["topic"], tuple(each["partition_ids"]))
-                for each in fields["transaction_partitions"] or ()
-            ),
+            tuple((each["topic"], tuple(each["partition_ids"])) for each in partitions),
             fields["transaction_last_update_timestamp_ms"],
             fields["transaction_start_timestamp_ms"],
             fields.get("previous_producer_id", NO_PRODUCER_ID),
             fields.get("next_producer_id", NO_PRODUCER_ID),
             fields.get("client_transaction_version", 0),
-            fields.get("next_producer_epoch", 0),
+            fields.get("next_producer_epoch", NO_EPOCH),
         ),
         version,
     )

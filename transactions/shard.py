@@ -11,12 +11,14 @@ No call is parked: each is answered in its own outcome.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Any
 
 from protocol.now import Now
 from transactions.beginning import init_producer_id
 from transactions.calls import (
+    BROKER,
     AddPartitions,
     Call,
     DescribeTransaction,
@@ -31,15 +33,18 @@ from transactions.calls import (
 from transactions.config import TransactionConfig
 from transactions.ending import end_transaction, markers_refused, markers_written
 from transactions.events import ShardLoaded
-from transactions.outcome import Outcome
-from transactions.states import OPEN, PREPARED
-from transactions.step import ShardState, Step
+from transactions.outcome import Outcome, SendMarkers
+from transactions.states import PREPARED
+from transactions.step import ShardState, Step, markers_of
+from transactions.sweeps import Sweeps
 from transactions.touching import add_partitions, verify_partitions
 from transactions.transaction import Transaction
 from transactions.values import TransactionRun
 from transactions.view import TransactionView, describe_transaction, list_transactions
 
 NOTHING = Outcome()
+_WOKEN_AT_ONCE = 1 << 30
+_HAS_CLIENT = (InitProducerId, AddPartitions, EndTransaction)
 
 _HANDLERS: dict[type, Callable[[Step, Any], None]] = {
     InitProducerId: init_producer_id,
@@ -56,11 +61,17 @@ _HANDLERS: dict[type, Callable[[Step, Any], None]] = {
 class TransactionShard:
     """The transactional ids of one partition of ``__transaction_state``."""
 
-    __slots__ = ("_live", "_state", "view")
+    __slots__ = ("_live", "_state", "_sweeps", "_waking", "_woken", "view")
 
     def __init__(self, config: TransactionConfig) -> None:
         self._state = ShardState(config)
         self._live = False
+        """Whether ``loaded`` was called: then ids are held to the legal moves."""
+        self._waking: Iterator[Transaction] | None = None
+        """The open transactions that ``wake`` has still to look at; None before its first call."""
+        self._woken: list[SendMarkers] = []
+        """What ``wake`` found between Prepare and Complete."""
+        self._sweeps = Sweeps(self._state, Now(0, 0))
         self.view = TransactionView(self._state)
         """What others read of this shard; see `TransactionView`."""
 
@@ -68,7 +79,8 @@ class TransactionShard:
 
     def handle(self, call: Call, now: Now) -> Outcome:
         """Handles one decoded request; its ticket is answered in this outcome."""
-        step = Step(self._state, now)
+        client = call.client if isinstance(call, _HAS_CLIENT) else BROKER
+        step = Step(self._state, now, client)
         _HANDLERS[type(call)](step, call)
         return step.outcome()
 
@@ -80,13 +92,18 @@ class TransactionShard:
         """Uses other settings from the next call on."""
         self._state.config = config
 
-    def expire(self, now: Now, budget: int) -> Outcome:  # noqa: ARG002
-        """Does what is due, about ``budget`` ids (at least one)."""
-        return NOTHING
+    def expire(self, now: Now, budget: int) -> Outcome:
+        """Does what is due, for about ``budget`` ids: timeouts first, then ids nobody uses.
+
+        While more is due ``next_deadline`` is not later than now.
+        """
+        step = Step(self._state, now)
+        self._sweeps.work(step, max(budget, 1))
+        return step.outcome()
 
     def next_deadline(self) -> int | None:
-        """When ``expire`` has something to do next, in monotonic milliseconds; None: never."""
-        return None
+        """When ``expire`` has something to look at next, in monotonic milliseconds; None: never."""
+        return self._sweeps.next_ms(self._state)
 
     def unload(self, error_code: int) -> Outcome:  # noqa: ARG002
         """Gives the partition up; no call is parked."""
@@ -95,44 +112,37 @@ class TransactionShard:
     # --------------------------------------------------------------------------------------- log
 
     def replay(self, run: TransactionRun, base_offset: int) -> None:  # noqa: ARG002
-        """Folds in a record that is in the log at ``base_offset``, live and at load."""
-        state = self._state
-        transactional_id = run.transactional_id
-        transaction = state.transactions.get(transactional_id)
-        if transaction is not None:
-            transaction.transition_to(run, self._live)
-            if run.value is None:
-                del state.transactions[transactional_id]
-                state.open.pop(transactional_id, None)
-                return
-        elif run.value is None:
-            return
-        else:
-            transaction = Transaction(transactional_id, run.value)
-            transaction.last_epoch = run.last_epoch
-            transaction.client = run.client
-            state.transactions[transactional_id] = transaction
-        if run.value.state in OPEN:
-            state.open[transactional_id] = transaction
-        else:
-            state.open.pop(transactional_id, None)
+        """Folds in a record that is in the log at ``base_offset``, live and at load.
+
+        Nothing else changes an id, so that a shard that was loaded is as it was.
+        """
+        self._state.replay(run, live=self._live)
 
     def restore(self, *part: object) -> None:  # noqa: ARG002
         """There is no snapshot of transactional ids: their topic is loaded whole."""
         raise AssertionError("transactional ids have no snapshot")
 
     def wake(self, now: Now, budget: int) -> int:  # noqa: ARG002
-        """A part of ``loaded``, for at most so many ids; how many, 0 when all are awake."""
-        return 0
+        """A part of ``loaded``, for at most so many transactions; how many, 0 when that was all."""
+        if self._waking is None:
+            self._waking = iter(list(self._state.open.values()))
+        awake = 0
+        for transaction in islice(self._waking, budget):
+            awake += 1
+            if transaction.state in PREPARED:
+                self._woken.append(markers_of(transaction.transactional_id, transaction.value))
+        return awake
 
     def loaded(self, now: Now) -> Outcome:
         """The log is replayed: calls may follow. Markers of each PREPARE_* are sent again."""
+        while self.wake(now, _WOKEN_AT_ONCE):
+            pass
         self._live = True
+        self._sweeps = Sweeps(self._state, now)
+        markers, self._woken = self._woken, []
         step = Step(self._state, now)
-        for transactional_id, transaction in self._state.open.items():
-            if transaction.state in PREPARED:
-                step.send_markers(transactional_id, transaction.value)
+        for each in markers:
+            step.reply(self._state.config.marker_sender, each)
         if self._state.transactions:
-            known = len(self._state.transactions)
-            step.events.append(ShardLoaded(known, len(step.replies)))
+            step.events.append(ShardLoaded(len(self._state.transactions), len(markers)))
         return step.outcome()

@@ -2,32 +2,78 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from protocol.deadlines import Deadlines
+from protocol.kept_text import cut
 from protocol.now import Now
 from transactions.calls import BROKER, TV1, TV2, Client, Partitions, Ticket
 from transactions.config import TransactionConfig
-from transactions.events import Cause, Event, Transition
+from transactions.events import Cause, Event, TransactionRefused, Transition
 from transactions.outcome import Outcome, Reply, SendMarkers
+from transactions.partitions import count_of
 from transactions.record_codec import run_bytes_at_most
 from transactions.states import PREPARED, State
-from transactions.transaction import Transaction
-from transactions.values import NO_EPOCH, TransactionRun, TransactionValue
+from transactions.transaction import Timeout, Transaction
+from transactions.values import NO_EPOCH, NO_TIMEOUT_MS, TransactionRun, TransactionValue
 
-BATCH_HEADER_BYTES = 61
+CLIENT_CHARACTERS = 128
+"""What is kept of a client's name and host, which are as long as it likes."""
+
+_BATCH_HEADER_BYTES = 61
 
 
 class ShardState:
-    """What a shard remembers."""
+    """What a shard remembers; `replay` alone writes it."""
 
-    __slots__ = ("config", "open", "transactions")
+    __slots__ = ("config", "expiries", "open", "timeouts", "transactions")
 
     def __init__(self, config: TransactionConfig) -> None:
         self.config = config
         self.transactions: dict[str, Transaction] = {}
-        """Written by ``replay`` alone."""
         self.open: dict[str, Transaction] = {}
         """Those in ONGOING and PREPARE_*, in the order in which they began."""
+        self.timeouts: Deadlines[Timeout] = Deadlines()
+        """When each ONGOING transaction is to be aborted, by the wall clock."""
+        self.expiries: Deadlines[Transaction] = Deadlines()
+        """When each id without an open transaction was used last, by the wall clock."""
+
+    def replay(self, run: TransactionRun, *, live: bool) -> None:
+        """Folds in a record."""
+        transactional_id = run.transactional_id
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            if run.value is None:
+                return
+            transaction = Transaction(transactional_id, run.value)
+            self.transactions[transactional_id] = transaction
+            live = False  # from nothing
+        transaction.transition_to(run, live=live)
+        if run.value is None:
+            del self.transactions[transactional_id]
+            transaction.disarm()
+        self._watch(transaction)
+
+    def _watch(self, transaction: Transaction) -> None:
+        """Sets its deadlines by its state."""
+        match transaction.state:
+            case State.ONGOING:
+                self.open[transaction.transactional_id] = transaction
+                transaction.disarm()
+                if transaction.timeout_ms != NO_TIMEOUT_MS:
+                    if transaction.timeout is None:
+                        transaction.timeout = Timeout(transaction)
+                    due_ms = transaction.start_ms + transaction.timeout_ms + 1
+                    self.timeouts.arm(transaction.timeout, due_ms)
+                return
+            case State.PREPARE_COMMIT | State.PREPARE_ABORT:
+                self.open[transaction.transactional_id] = transaction
+                transaction.disarm()
+            case State.EMPTY | State.COMPLETE_COMMIT | State.COMPLETE_ABORT:
+                self.open.pop(transaction.transactional_id, None)
+                self.expiries.arm(transaction, transaction.last_update_ms)
+            case State.DEAD:
+                self.open.pop(transaction.transactional_id, None)
+        if transaction.timeout is not None:
+            transaction.timeout.disarm()
 
     @property
     def server_rules(self) -> int:
@@ -38,11 +84,13 @@ class ShardState:
 class Step:
     """The work on one call: handlers read ``state`` and ``now`` and say what follows."""
 
-    __slots__ = ("events", "now", "records", "replies", "state")
+    __slots__ = ("client", "events", "now", "records", "replies", "state")
 
-    def __init__(self, state: ShardState, now: Now) -> None:
+    def __init__(self, state: ShardState, now: Now, client: Client = BROKER) -> None:
         self.state = state
         self.now = now
+        self.client = kept(client)
+        """Who sent the call; the broker itself where nobody did."""
         self.records: list[TransactionRun] = []
         self.replies: list[tuple[Ticket, Reply]] = []
         self.events: list[Event] = []
@@ -55,38 +103,35 @@ class Step:
         """Answers a call."""
         self.replies.append((ticket, reply))
 
+    @property
+    def room(self) -> int:
+        """How many bytes the records of one batch may have."""
+        return self.state.config.max_record_bytes - _BATCH_HEADER_BYTES
+
     def fits(self, transactional_id: str, partitions: Partitions) -> bool:
-        """Whether all records of a transaction with these partitions can be written."""
-        room = self.state.config.max_record_bytes - BATCH_HEADER_BYTES
-        return run_bytes_at_most(transactional_id, partitions) <= room
+        """Whether all records of a transaction with these partitions can be written (law 6)."""
+        return run_bytes_at_most(transactional_id, partitions) <= self.room
 
     def write(
-        self,
-        transactional_id: str,
-        value: TransactionValue | None,
-        last_epoch: int = NO_EPOCH,
-        client: Client = BROKER,
+        self, transactional_id: str, value: TransactionValue | None, last_epoch: int = NO_EPOCH
     ) -> None:
         """Lets a transactional id have another value, or be gone."""
         version = 1 if self.state.config.transaction_version else 0
-        run = TransactionRun(transactional_id, value, version, last_epoch, client)
+        run = TransactionRun(transactional_id, value, version, last_epoch, self.client)
         self.records.append(run)
 
-    def tell(
+    def moved(
         self,
         transactional_id: str,
         old: TransactionValue | None,
         new: TransactionValue,
         cause: Cause,
         detail: str,
-        client: Client = BROKER,
-        since_prepare_ms: int = -1,
     ) -> None:
-        """Emits the transition."""
-        touched: Sequence[tuple[str, Sequence[int]]] = new.partitions or (
-            old.partitions if old is not None else ()
-        )
-        in_transaction = new.state is not State.EMPTY and new.start_ms >= 0
+        """Emits a transition; the markers of a Prepare record go behind all replies so far."""
+        touched = new.partitions or (() if old is None else old.partitions)
+        completes = old is not None and old.state in PREPARED
+        begun = new.state is not State.EMPTY and new.start_ms >= 0
         self.events.append(
             Transition(
                 transactional_id,
@@ -96,21 +141,49 @@ class Step:
                 new.producer_epoch,
                 cause,
                 detail,
-                client,
-                sum(len(ids) for _, ids in touched),
-                self.now.wall_ms - new.start_ms if in_transaction else -1,
-                since_prepare_ms,
+                self.client,
+                count_of(touched),
+                self.now.wall_ms - new.start_ms if begun and new.state is not State.DEAD else -1,
+                self.now.wall_ms - old.last_update_ms if completes and old is not None else -1,
             )
         )
+        if new.state in PREPARED:
+            self.reply(self.state.config.marker_sender, markers_of(transactional_id, new))
 
-    def send_markers(self, transactional_id: str, value: TransactionValue) -> None:
-        """Gives the markers of a Prepare record to the sender, behind all replies so far."""
-        self.reply(self.state.config.marker_sender, markers_of(transactional_id, value))
+    def refused(
+        self,
+        transactional_id: str,
+        error_code: int,
+        detail: str,
+        producer_id: int,
+        producer_epoch: int,
+    ) -> int:
+        """Emits that a call ends its producer or its transaction; the error."""
+        self.events.append(
+            TransactionRefused(
+                transactional_id, error_code, detail, producer_id, producer_epoch, self.client
+            )
+        )
+        return error_code
+
+
+def kept(client: Client) -> Client:
+    """What is kept of a client."""
+    if len(client.client_id) <= CLIENT_CHARACTERS and len(client.host) <= CLIENT_CHARACTERS:
+        return client
+    return Client(cut(client.client_id, CLIENT_CHARACTERS), cut(client.host, CLIENT_CHARACTERS))
+
+
+def owner(value: TransactionValue) -> str:
+    """Whose the id is, as details of refusals say it."""
+    return (
+        f"the id belongs to producer {value.producer_id} at epoch {value.producer_epoch}"
+        f" ({value.state.wire_name})"
+    )
 
 
 def markers_of(transactional_id: str, value: TransactionValue) -> SendMarkers:
     """The markers of a Prepare record."""
-    assert value.state in PREPARED
     return SendMarkers(
         transactional_id,
         value.producer_id,

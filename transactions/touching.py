@@ -1,24 +1,29 @@
-"""AddPartitionsToTxn: what a transaction touches, and whether it does."""
+"""AddPartitionsToTxn and its like: what a transaction touches, and whether it does."""
 
 from __future__ import annotations
 
 from protocol.errors import (
-    CONCURRENT_TRANSACTIONS,
     INVALID_PRODUCER_ID_MAPPING,
     NONE,
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
     UNKNOWN_SERVER_ERROR,
 )
-from transactions.calls import TV2, AddPartitions, Partitions, VerifyPartitions
-from transactions.events import Cause, PartitionsAdded, TransactionRefused
+from transactions.calls import TV2, AddPartitions, VerifyPartitions
+from transactions.events import Cause, PartitionsAdded
+from transactions.partitions import joined, missing
 from transactions.states import State
-from transactions.step import Step
+from transactions.step import Step, owner
+from transactions.tables import ADD_PARTITIONS, VERIFY_PARTITIONS, Act
 from transactions.transaction import Transaction
 
 
 def add_partitions(step: Step, call: AddPartitions) -> None:
-    """Answers AddPartitionsToTxn and its like: int."""
+    """Answers AddPartitionsToTxn and its like: int, for all of its partitions.
+
+    Checks: an unknown id (49), PREPARE_* (51), the producer id (49), its epoch (90), the size of
+    the record (-1).
+    """
     step.reply(call.ticket, _add(step, call))
 
 
@@ -28,46 +33,38 @@ def _add(step: Step, call: AddPartitions) -> int:
         why = "the transactional id is unknown, or has expired"
         return _refused(step, call, INVALID_PRODUCER_ID_MAPPING, why)
     old = transaction.value
-    match old.state:
-        case State.PREPARE_COMMIT | State.PREPARE_ABORT:
-            return CONCURRENT_TRANSACTIONS
-        case State.ONGOING:
-            begins = False
-        case State.EMPTY | State.COMPLETE_COMMIT | State.COMPLETE_ABORT:
-            begins = True
-        case State.DEAD:
-            raise AssertionError("a dead id is not kept")
-    error = owner_error(transaction, call.producer_id, call.producer_epoch)
+    cell = ADD_PARTITIONS[old.state]
+    if isinstance(cell, int):
+        return cell
+    error = _owner_error(transaction, call.producer_id, call.producer_epoch)
     if error != NONE:
-        why = f"the id belongs to producer {old.producer_id} at epoch {old.producer_epoch}"
-        return _refused(step, call, error, why)
+        return _refused(step, call, error, owner(old))
     added = missing(old.partitions, call.partitions)
-    if not begins and not added:
+    if cell is Act.EXTEND and not added:
         return NONE
     partitions = joined(old.partitions, added)
     if not step.fits(call.transactional_id, partitions):
-        why = "the transaction has more partitions than a record may name"
+        why = "the transaction would have more partitions than its record may name"
         return _refused(step, call, UNKNOWN_SERVER_ERROR, why)
     now_ms = step.now.wall_ms
-    value = old._replace(
-        state=State.ONGOING,
+    value = old.next(
+        State.ONGOING,
+        now_ms,
         partitions=partitions,
-        last_update_ms=now_ms,
-        start_ms=now_ms if begins else old.start_ms,
+        start_ms=now_ms if cell is Act.BEGIN else old.start_ms,
         client_rules=TV2 if call.rules >= TV2 else 0,
     )
-    step.write(call.transactional_id, value, transaction.last_epoch, call.client)
-    if begins:
-        topic, ids = call.partitions[0]
-        detail = f"it begins with {topic}-{ids[0]}"
-        step.tell(call.transactional_id, old, value, Cause.CLIENT, detail, call.client)
+    step.write(call.transactional_id, value, transaction.last_epoch)
+    if cell is Act.BEGIN:
+        detail = "its first partition"
+        step.moved(call.transactional_id, old, value, Cause.CLIENT, detail)
     step.events.append(
         PartitionsAdded(
             call.transactional_id,
             call.producer_id,
             call.producer_epoch,
-            added,
-            call.client,
+            list(added.items()),
+            step.client,
             call.group_id,
         )
     )
@@ -77,14 +74,12 @@ def _add(step: Step, call: AddPartitions) -> int:
 def verify_partitions(step: Step, call: VerifyPartitions) -> None:
     """Answers whether partitions are in the transaction: a code for each."""
     transaction = step.state.transactions.get(call.transactional_id)
-    step.reply(
-        call.ticket,
-        [
-            verify(transaction, call.producer_id, call.producer_epoch, topic, partition)
-            for topic, ids in call.partitions
-            for partition in ids
-        ],
-    )
+    codes = [
+        verify(transaction, call.producer_id, call.producer_epoch, topic, partition)
+        for topic, ids in call.partitions
+        for partition in ids
+    ]
+    step.reply(call.ticket, codes)
 
 
 def verify(
@@ -94,62 +89,35 @@ def verify(
     topic: str,
     partition: int,
 ) -> int:
-    """NONE, or why a batch of that producer must not be appended to that partition."""
+    """NONE, or why a batch of that producer must not be appended to that partition.
+
+    Checks: an unknown id (49), the producer id (49), its epoch (90), PREPARE_* (51), the partition
+    (120).
+    """
     if transaction is None:
         return INVALID_PRODUCER_ID_MAPPING
-    error = owner_error(transaction, producer_id, producer_epoch)
+    error = _owner_error(transaction, producer_id, producer_epoch)
     if error != NONE:
         return error
+    cell = VERIFY_PARTITIONS[transaction.value.state]
+    if isinstance(cell, int):
+        return cell
+    for name, ids in transaction.value.partitions:
+        if name == topic:
+            return NONE if partition in ids else TRANSACTION_ABORTABLE
+    return TRANSACTION_ABORTABLE
+
+
+def _owner_error(transaction: Transaction, producer_id: int, producer_epoch: int) -> int:
+    """NONE where the id belongs to that producer at that epoch."""
     value = transaction.value
-    match value.state:
-        case State.PREPARE_COMMIT | State.PREPARE_ABORT:
-            return CONCURRENT_TRANSACTIONS
-        case State.EMPTY | State.ONGOING | State.COMPLETE_COMMIT | State.COMPLETE_ABORT:
-            for name, ids in value.partitions:
-                if name == topic:
-                    return NONE if partition in ids else TRANSACTION_ABORTABLE
-            return TRANSACTION_ABORTABLE
-        case State.DEAD:
-            return INVALID_PRODUCER_ID_MAPPING
-
-
-def owner_error(transaction: Transaction, producer_id: int, producer_epoch: int) -> int:
-    """NONE where the id belongs to that producer in that epoch."""
-    if producer_id != transaction.producer_id:
+    if producer_id != value.producer_id:
         return INVALID_PRODUCER_ID_MAPPING
-    return NONE if producer_epoch == transaction.producer_epoch else PRODUCER_FENCED
-
-
-def missing(there: Partitions, wanted: Partitions) -> list[tuple[str, list[int]]]:
-    """Those of ``wanted`` that are not there, each once."""
-    known = {topic: set(ids) for topic, ids in there}
-    added: dict[str, list[int]] = {}
-    for topic, ids in wanted:
-        seen = known.setdefault(topic, set())
-        for partition in ids:
-            if partition not in seen:
-                seen.add(partition)
-                added.setdefault(topic, []).append(partition)
-    return list(added.items())
-
-
-def joined(there: Partitions, added: Partitions) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Both together."""
-    all_of = {topic: tuple(ids) for topic, ids in there}
-    for topic, ids in added:
-        all_of[topic] = (*all_of.get(topic, ()), *ids)
-    return tuple(all_of.items())
+    return NONE if producer_epoch == value.producer_epoch else PRODUCER_FENCED
 
 
 def _refused(step: Step, call: AddPartitions, error_code: int, why: str) -> int:
-    step.events.append(
-        TransactionRefused(
-            call.transactional_id,
-            error_code,
-            f"partitions of producer {call.producer_id} at epoch {call.producer_epoch}: {why}",
-            call.producer_id,
-            call.producer_epoch,
-            call.client,
-        )
+    detail = f"a partition of producer {call.producer_id} at epoch {call.producer_epoch}: {why}"
+    return step.refused(
+        call.transactional_id, error_code, detail, call.producer_id, call.producer_epoch
     )
-    return error_code

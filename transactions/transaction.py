@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from protocol.deadlines import Timer
 from transactions.calls import BROKER, Client, Partitions
 from transactions.states import LEGAL_PREVIOUS, OPEN, State
 from transactions.values import NO_EPOCH, TransactionRun, TransactionValue
 
 
-class Transaction:
-    """One transactional id. It changes in `transition_to` and nowhere else."""
+class Timeout(Timer):
+    """Ends a transaction that is open for too long; on the wall clock, as the log knows it."""
 
-    __slots__ = (
-        "client",
-        "last_epoch",
-        "prepared_ms",
-        "transactional_id",
-        "value",
-    )
+    __slots__ = ("transaction",)
+
+    def __init__(self, transaction: Transaction) -> None:
+        super().__init__()
+        self.transaction = transaction
+
+
+class Transaction(Timer):
+    """One transactional id. It changes in `transition_to` and nowhere else.
+
+    As a timer it is due for expiry: ``due_ms`` is when it was used last (wall), while nothing is
+    open.
+    """
+
+    __slots__ = ("client", "last_epoch", "prepared_ms", "timeout", "transactional_id", "value")
 
     def __init__(self, transactional_id: str, value: TransactionValue) -> None:
+        super().__init__()
         self.transactional_id = transactional_id
         self.value = value
         """Its last record."""
@@ -29,8 +39,10 @@ class Transaction:
         """Who sent the last call that moved it; the broker's own moves leave that as it is."""
         self.prepared_ms = -1
         """Wall time of the PREPARE_* that is to be completed or was; -1: none since the load."""
+        self.timeout: Timeout | None = None
+        """Made for its first transaction."""
 
-    def transition_to(self, run: TransactionRun, live: bool = True) -> None:
+    def transition_to(self, run: TransactionRun, *, live: bool = True) -> None:
         """Takes a record: another state, or the same with more in it.
 
         ``live`` holds it to the legal moves. The records of a log may have gaps, since it is
@@ -49,7 +61,7 @@ class Transaction:
             self.prepared_ms = -1
         self.value = value
         self.last_epoch = run.last_epoch
-        if run.client is not BROKER:
+        if run.client != BROKER:
             self.client = run.client
 
     @property

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from transactions.calls import BROKER, Client, Partitions
 from transactions.states import State
 
 NO_PRODUCER_ID = -1
+NO_TIMEOUT_MS = (1 << 31) - 1
+"""Of a transaction in two phases (KIP-939), which is never aborted by its timeout."""
 NO_EPOCH = -1
 EXHAUSTED_EPOCH = 32766
 """The last epoch that a client is given."""
@@ -24,19 +26,27 @@ class TransactionValue(NamedTuple):
     timeout_ms: int
     state: State
     partitions: Partitions
-    """None while EMPTY and when complete; the log says null while EMPTY."""
+    """() while EMPTY and when complete; the log says null while EMPTY."""
     last_update_ms: int
     """Wall time of the last record."""
     start_ms: int
     """Wall time of the first partition; -1 outside of a transaction."""
     previous_producer_id: int = NO_PRODUCER_ID
-    """v1, tag 0: that before the epochs ran out (KIP-890)."""
+    """v1, tag 0: that of the record before; by it a producer whose epochs have run out is known
+    when it comes again (KIP-890)."""
     next_producer_id: int = NO_PRODUCER_ID
     """v1, tag 1: that with which the producer goes on behind this end."""
     client_rules: int = 0
     """v1, tag 2: ClientTransactionVersion, 0 below TV2 or unknown, and 2."""
-    next_producer_epoch: int = 0
-    """v1, tag 3: of KIP-939's prepared transactions; Kafka 4.3.1 leaves it out, which is 0."""
+    next_producer_epoch: int = NO_EPOCH
+    """v1, tag 3: of KIP-939's prepared transactions; Kafka 4.3.1 leaves it out."""
+
+    def next(self, state: State, now_ms: int, **changes: Any) -> TransactionValue:
+        """The value of the next record, which names the producer id of this one as the previous
+        one, be it the same; so does Kafka's."""
+        return self._replace(
+            state=state, last_update_ms=now_ms, previous_producer_id=self.producer_id, **changes
+        )
 
 
 @dataclass(slots=True)

@@ -9,6 +9,7 @@ from protocol.errors import NONE, TRANSACTIONAL_ID_NOT_FOUND
 from transactions.calls import DescribeTransaction, ListTransactions
 from transactions.outcome import DescribeReply, ListedTransaction, ListReply
 from transactions.step import ShardState, Step
+from transactions.tables import DESCRIBE
 from transactions.touching import verify
 from transactions.transaction import Transaction
 
@@ -52,11 +53,14 @@ class TransactionView:
 def describe_transaction(step: Step, call: DescribeTransaction) -> None:
     """Answers one id of a DescribeTransactions: `DescribeReply`."""
     transaction = step.state.transactions.get(call.transactional_id)
-    if transaction is None:
-        reply = DescribeReply(TRANSACTIONAL_ID_NOT_FOUND, call.transactional_id)
-    else:
-        value = transaction.value
-        reply = DescribeReply(
+    error = TRANSACTIONAL_ID_NOT_FOUND if transaction is None else DESCRIBE[transaction.state]
+    if transaction is None or error != NONE:
+        step.reply(call.ticket, DescribeReply(error, call.transactional_id))
+        return
+    value = transaction.value
+    step.reply(
+        call.ticket,
+        DescribeReply(
             NONE,
             call.transactional_id,
             value.state.wire_name,
@@ -65,18 +69,22 @@ def describe_transaction(step: Step, call: DescribeTransaction) -> None:
             value.producer_id,
             value.producer_epoch,
             value.partitions,
-        )
-    step.reply(call.ticket, reply)
+        ),
+    )
 
 
 def list_transactions(step: Step, call: ListTransactions) -> None:
-    """Answers ListTransactions for one shard: `ListReply`."""
-    now_ms = step.now.wall_ms
+    """Answers ListTransactions for one shard: `ListReply`.
+
+    An id without a transaction has begun at -1, and so is older than any duration, as in Kafka.
+    """
+    began_before_ms = step.now.wall_ms - call.duration_ms
     listed = [
         ListedTransaction(each.transactional_id, each.producer_id, each.state.wire_name)
         for each in step.state.transactions.values()
-        if (not call.states or each.state.wire_name in call.states)
+        if DESCRIBE[each.state] == NONE
+        and (not call.states or each.state.wire_name in call.states)
         and (not call.producer_ids or each.producer_id in call.producer_ids)
-        and (call.duration_ms < 0 or now_ms - each.start_ms > call.duration_ms)
+        and (call.duration_ms < 0 or each.start_ms < began_before_ms)
     ]
     step.reply(call.ticket, ListReply(NONE, listed))

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsets.partitioner import java_hash, partition_for
+from offsets.partitioner import partition_for
+from protocol.java_hash import java_hash
 
 VECTORS = [
     # group id            Java's hash    of 50 partitions

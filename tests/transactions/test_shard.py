@@ -58,7 +58,7 @@ def test_a_transaction_of_tv2_from_its_beginning_to_its_end() -> None:
     assert outcome.replies == [("a", NONE)]
     assert list(driver.shard.view.open()) == ["x"]
     outcome = driver.handle(EndTransaction("e", "x", 1000, 0, True, TV2))
-    markers = SendMarkers("x", 1000, 1, True, TV2, (("t", (0, 1)),))
+    markers = SendMarkers("x", 1000, 1, True, TV2, (("t", (1, 0)),))
     assert outcome.replies == [("e", EndReply(NONE, 1000, 1)), ("markers", markers)]
     again = driver.handle(InitProducerId("i", "x", 60_000, -1, -1))
     assert again.replies == [("i", InitReply(CONCURRENT_TRANSACTIONS))]

@@ -1,0 +1,88 @@
+"""The partitions of a transaction, in the order in which Kafka's records name them.
+
+Kafka keeps them in Java's ``HashSet`` and groups them by topic in a ``HashMap``: the order is that
+of their slots, and of coming where two share a slot. How many slots there are follows from how many
+partitions, or topics, there are. Source: Kafka 4.3.1 ``TransactionLog``; OpenJDK ``HashMap``.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+
+from protocol.java_hash import java_hash
+from transactions.calls import Partitions
+
+Ordered = tuple[tuple[str, tuple[int, ...]], ...]
+"""Partitions as a value has them."""
+
+_SLOTS_AT_LEAST = 16
+_FEW = 8
+"""So many are put into their places; more are sorted with those that are there."""
+
+
+def missing(there: Partitions, wanted: Partitions) -> dict[str, list[int]]:
+    """Those of ``wanted`` that are not there, each once, in the order of their coming."""
+    known = {topic: set(ids) for topic, ids in there}
+    added: dict[str, list[int]] = {}
+    for topic, ids in wanted:
+        seen = known.setdefault(topic, set())
+        for partition in ids:
+            if partition not in seen:
+                seen.add(partition)
+                added.setdefault(topic, []).append(partition)
+    return added
+
+
+def joined(there: Partitions, added: dict[str, list[int]]) -> Ordered:
+    """Both together; ``there`` is in order, and none of ``added`` is among them."""
+    count_before = sum(len(ids) for _, ids in there)
+    count = count_before + sum(map(len, added.values()))
+    slots = _slots(count)
+    regrown = slots != _slots(count_before)
+    topics: dict[str, list[int]] = {topic: list(ids) for topic, ids in there}
+    for topic in topics.keys() | added.keys() if regrown else added.keys():
+        ids, new = topics.setdefault(topic, []), added.get(topic, [])
+        slot_of = _partition_slot(topic, slots)
+        if regrown or len(new) > _FEW:
+            ids += new
+            ids.sort(key=slot_of)
+        else:
+            for partition in new:
+                ids.insert(bisect_right(ids, slot_of(partition), key=slot_of), partition)
+    if len(topics) == 1:
+        return tuple((topic, tuple(ids)) for topic, ids in topics.items())
+    mask = _slots(len(topics)) - 1
+
+    def place(topic: str) -> tuple[int, int]:
+        return _spread(java_hash(topic)) & mask, _partition_slot(topic, slots)(topics[topic][0])
+
+    return tuple((topic, tuple(topics[topic])) for topic in sorted(topics, key=place))
+
+
+def count_of(partitions: Partitions) -> int:
+    """How many there are."""
+    return sum(len(ids) for _, ids in partitions)
+
+
+def _slots(entries: int) -> int:
+    """How many slots a table has that grew entry by entry: a power of two, at most 3/4 full."""
+    slots = _SLOTS_AT_LEAST
+    while 4 * entries > 3 * slots:
+        slots *= 2
+    return slots
+
+
+def _partition_slot(topic: str, slots: int) -> Callable[[int], int]:
+    """In which slot a partition of that topic is; Java's ``TopicPartition.hashCode``."""
+    topic_hash = java_hash(topic)
+
+    def slot_of(partition: int) -> int:
+        return _spread(31 * (31 + partition) + topic_hash) & (slots - 1)
+
+    return slot_of
+
+
+def _spread(hashed: int) -> int:
+    hashed &= 0xFFFFFFFF
+    return hashed ^ (hashed >> 16)

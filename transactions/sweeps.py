@@ -1,0 +1,92 @@
+"""What is done without a client: transactions are aborted when they are open for too long, and ids
+that nobody uses any more are dropped.
+
+Both are looked at now and then by the monotonic clock, and judged by the wall clock, which the
+records have: the time that the broker was down counts.
+"""
+
+from __future__ import annotations
+
+from protocol.now import Now
+from transactions.ending import abort_fenced
+from transactions.events import Cause
+from transactions.record_codec import run_bytes_at_most
+from transactions.states import State
+from transactions.step import ShardState, Step
+
+
+class Sweeps:
+    """When a shard looks next, in monotonic milliseconds."""
+
+    __slots__ = ("abort_at_ms", "expire_at_ms")
+
+    def __init__(self, state: ShardState, now: Now) -> None:
+        self.abort_at_ms = now.mono_ms + state.config.abort_interval_ms
+        self.expire_at_ms = now.mono_ms + state.config.expire_interval_ms
+
+    def next_ms(self, state: ShardState) -> int | None:
+        """The earlier of the two, where there is anything to look at."""
+        due = []
+        if len(state.timeouts):
+            due.append(self.abort_at_ms)
+        if len(state.expiries):
+            due.append(self.expire_at_ms)
+        return min(due, default=None)
+
+    def work(self, step: Step, budget: int) -> None:
+        """Does what is due, for at most so many ids. What is left is due still."""
+        config = step.state.config
+        if self.abort_at_ms <= step.now.mono_ms:
+            budget -= _abort(step, budget)
+            if budget <= 0:
+                return
+            self.abort_at_ms = step.now.mono_ms + config.abort_interval_ms
+        if self.expire_at_ms <= step.now.mono_ms and _expire(step, budget):
+            self.expire_at_ms = step.now.mono_ms + config.expire_interval_ms
+
+
+def _abort(step: Step, budget: int) -> int:
+    """Aborts the transactions whose time is over, as many as the budget allows; how many it was."""
+    timeouts, now_ms = step.state.timeouts, step.now.wall_ms
+    looked_at = 0
+    while looked_at < budget:
+        due_ms = timeouts.next_ms()
+        if due_ms is None or due_ms > now_ms:
+            break
+        looked_at += 1
+        timeout = timeouts.pop(now_ms)
+        if timeout is None:
+            continue
+        transaction = timeout.transaction
+        detail = (
+            f"open for {now_ms - transaction.start_ms} ms, its timeout is"
+            f" {transaction.timeout_ms} ms"
+        )
+        _, value = abort_fenced(step, transaction, Cause.TIMEOUT, detail)
+        if value is None:  # no producer id is at hand: the next sweep tries again
+            timeouts.arm(timeout, now_ms + step.state.config.abort_interval_ms)
+    return looked_at
+
+
+def _expire(step: Step, budget: int) -> bool:
+    """Drops ids that nobody has used for too long, as many as budget and batch allow; whether that
+    was all."""
+    state = step.state
+    cutoff_ms = step.now.wall_ms - state.config.expiration_ms
+    room = step.room
+    for _ in range(budget):
+        used_ms = state.expiries.next_ms()
+        if used_ms is None or used_ms > cutoff_ms:
+            return True
+        transaction = state.expiries.pop(cutoff_ms)
+        if transaction is None:
+            continue
+        value = transaction.value
+        room -= run_bytes_at_most(transaction.transactional_id, ())
+        step.write(transaction.transactional_id, None)
+        detail = f"unused for {step.now.wall_ms - value.last_update_ms} ms"
+        dead = value._replace(state=State.DEAD)
+        step.moved(transaction.transactional_id, value, dead, Cause.EXPIRED, detail)
+        if room < run_bytes_at_most("", ()) + 0x7FFF:
+            return False  # the next may not fit into the batch
+    return False
