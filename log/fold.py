@@ -13,7 +13,7 @@ from log.markers import marker_at
 from log.producer_state import ProducerStates
 from log.segment import SNAPSHOT, file_name
 from log.segments import Segments
-from log.values import Aborted
+from log.transaction_index import Aborted
 from protocol.records.batch import CONTROL_BIT
 
 EPOCH_MAX = 2**31

@@ -47,6 +47,20 @@ class OffsetIndex(IndexFile):
                 high = middle
         return self.entry(low - 1, wait)[1] if low else 0
 
+    def position_before(self, position: int, wait: bool = True) -> int:
+        """The position of the last entry at or below ``position``, 0 when there is none.
+
+        Raises NotInMemory, see `entry_at`.
+        """
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self.entry(middle, wait)[1] <= position:
+                low = middle + 1
+            else:
+                high = middle
+        return self.entry(low - 1, wait)[1] if low else 0
+
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above ``offset``."""
         count = self.count

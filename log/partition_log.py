@@ -22,11 +22,12 @@ from log.leftovers import base_offsets, deleted
 from log.markers import with_markers
 from log.missed import Expected
 from log.producer_state import Appended, ProducerStates
+from log.read_committed import end_of_bytes, overlapping
 from log.recovery import RecoveryReport, open_segments
 from log.segment import Segment
 from log.segments import Chance, Segments
-from log.transaction_index import TXN_INDEX
-from log.values import Aborted, AppendInfo, Ended, Marker, ReadInfo, TimestampOffset
+from log.transaction_index import TXN_INDEX, Aborted
+from log.values import AppendInfo, Ended, Marker, ReadInfo, TimestampOffset
 from protocol.buffer import Buffer
 from protocol.records.batch import (
     ABORT,
@@ -458,11 +459,11 @@ class PartitionLog:
         if not start_offset <= offset <= end_offset:
             raise OffsetOutOfRange(offset, start_offset, end_offset)
         limit = end_offset if max_offset is None else max_offset
-        found, incomplete = self.segments.read(
+        found, incomplete, segment = self.segments.read(
             offset, max_bytes, limit, end_offset, min_one_batch, wait
         )
         slices = () if found is None else (found,)
-        return ReadInfo(slices, start_offset, end_offset, incomplete)
+        return ReadInfo(slices, start_offset, end_offset, incomplete, segment)
 
     def scan(
         self, from_offset: int | None = None, chunk_bytes: int = CHUNK_BYTES
@@ -520,15 +521,20 @@ class PartitionLog:
         Producer ids and first offsets of the aborted transactions that end at or above ``offset``
         and begin below ``end``, by first offset.
         """
-        found: list[tuple[int, int]] = []
-        for segment in self.segments.from_offset(offset):
-            if segment.transactions:
-                found += [
-                    (entry.first_offset, entry.producer_id)
-                    for entry in segment.transactions.overlapping(offset, end)
-                ]
-        found.sort()
-        return [(producer_id, first_offset) for first_offset, producer_id in found]
+        return overlapping(self.segments.from_offset(offset), offset, end)
+
+    def aborted_in(self, info: ReadInfo, offset: int, limit: int) -> list[tuple[int, int]]:
+        """The same for who reads what ``info`` found at ``offset``, below ``limit``.
+
+        Nothing is waited for: where the end of the bytes is not in memory, there may be more in the
+        list than is needed. A cleaner may have replaced the segment meanwhile.
+        """
+        segments = self.segments.from_offset(offset)
+        if info.segment is not None and info.segment is not segments[0]:
+            segments = [info.segment, *segments]
+        if not any(segment.transactions for segment in segments):
+            return []
+        return overlapping(segments, offset, min(limit, end_of_bytes(info, limit)))
 
     # -- what leaves
 

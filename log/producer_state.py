@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 from log.batch_scan import Header
 from log.errors import AppendRefused
-from log.values import Aborted, Ended
+from log.transaction_index import Aborted
+from log.values import Ended
 from protocol.errors import (
     INVALID_PRODUCER_EPOCH,
     INVALID_TXN_STATE,

@@ -122,14 +122,15 @@ class Segments:
         end_offset: int,
         min_one_batch: bool,
         wait: bool,
-    ) -> tuple[Slice | None, bool]:
-        """The bytes that PartitionLog.read gives, and whether not even the first batch is whole.
+    ) -> tuple[Slice | None, bool, Segment | None]:
+        """The bytes that PartitionLog.read gives, whether not even the first batch is whole, and
+        the segment that has them.
 
         Nothing at or above ``limit`` is read, which is at most the log's ``end_offset``.
         """
         found = self.find(offset, wait) if offset < limit else None
         if found is None:
-            return None, False
+            return None, False, None
         segment, place = found
         end = segment.size if limit >= end_offset else self._cap(segment, limit, wait)
         first = place.end - place.position
@@ -137,8 +138,8 @@ class Segments:
         if length < first and min_one_batch:
             length = min(first, end - place.position)
         if length <= 0:
-            return None, False
-        return Slice(segment.file.opened(), place.position, length), length < first
+            return None, False, None
+        return Slice(segment.file.opened(), place.position, length), length < first, segment
 
     def _cap(self, segment: Segment, limit: int, wait: bool) -> int:
         """Where in ``segment`` the first batch begins that reaches ``limit``; its end without one.

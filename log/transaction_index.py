@@ -12,9 +12,9 @@ import struct
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from log.filesystem import File, FileSystem, read_whole, write_whole
-from log.values import Aborted
 
 TXN_INDEX = ".txnindex"
 _VERSION = 0
@@ -23,6 +23,18 @@ _FIRST = struct.Struct(">q")
 _FIRST_AT = 10
 _LAST_AT = 18
 _FAN_BITS = 6
+
+
+class Aborted(NamedTuple):
+    """An aborted transaction: its first offset and that of its marker.
+
+    All below ``stable_offset`` had ended when it did.
+    """
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    stable_offset: int
 
 
 class TransactionIndex:

@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from log.filesystem import File
+from log.segment import Segment
+
+MARKER_BYTES = 78
+"""A marker is a batch of so many bytes."""
 
 
 class AppendInfo(NamedTuple):
@@ -42,18 +46,6 @@ class Ended(NamedTuple):
     timestamp_ms: int
 
 
-class Aborted(NamedTuple):
-    """An aborted transaction: its first offset and that of its marker.
-
-    All below ``stable_offset`` had ended when it did.
-    """
-
-    producer_id: int
-    first_offset: int
-    last_offset: int
-    stable_offset: int
-
-
 class Slice(NamedTuple):
     """Bytes of a segment: ``length`` bytes of ``file`` from ``position``; they never change.
 
@@ -76,6 +68,8 @@ class ReadInfo(NamedTuple):
     log_start_offset: int
     log_end_offset: int
     first_entry_incomplete: bool = False
+    segment: Segment | None = None
+    """Whose bytes these are; it may have left the log meanwhile."""
 
     @property
     def size_bytes(self) -> int:

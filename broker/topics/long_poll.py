@@ -1,8 +1,9 @@
 """Fetches that wait for data: for which partitions, and until when.
 
 A waiting Fetch is woken by an append to one of its partitions, by the flush that such an append
-waits for, by the deletion of a partition, or by its deadline. Appends of one turn wake it once, at
-the turn's end. One timer serves all deadlines.
+waits for, by the deletion of a partition, or by its deadline. One that reads committed records is
+woken when the last stable offset moves, and not by what open transactions append. Appends of one
+turn wake it once, at the turn's end. One timer serves all deadlines.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Partition = tuple[str, int]
 class Waiter:
     """One parked Fetch. ``wake(due)`` is asked again when there may be enough, or it is due."""
 
-    __slots__ = ("deadline_ms", "done", "missing_bytes", "partitions", "wake")
+    __slots__ = ("committed", "deadline_ms", "done", "missing_bytes", "partitions", "wake")
 
     def __init__(
         self,
@@ -31,6 +32,7 @@ class Waiter:
         deadline_ms: int,
         missing_bytes: int,
         wake: Callable[[bool], None],
+        committed: bool = False,
     ) -> None:
         self.partitions = frozenset(partitions)
         self.deadline_ms = deadline_ms
@@ -39,6 +41,8 @@ class Waiter:
         """Bytes still to arrive before it is worth looking."""
         self.wake = wake
         """Called with True when the deadline has come; answers the request or lets it wait on."""
+        self.committed = committed
+        """It reads below the last stable offset alone."""
         self.done = False
         """It waits no longer."""
 
@@ -98,20 +102,35 @@ class LongPolls:
             heapify(self._heap)
             self._stale = 0
 
-    def appended(self, topic: str, partition: int, size_bytes: int) -> None:
-        """``size_bytes`` were appended to a partition, and may be read."""
+    def appended(self, topic: str, partition: int, size_bytes: int, committed: bool = True) -> None:
+        """``size_bytes`` were appended to a partition, and may be read.
+
+        Unless ``committed`` is set they are part of open transactions, or behind the first.
+        """
         waiters = self._by_partition.get((topic, partition))
         if not waiters:
             return
         for waiter in waiters:
+            if waiter.committed and not committed:
+                continue
             waiter.missing_bytes -= size_bytes
             if waiter.missing_bytes <= 0:
                 self._wake_soon(waiter)
 
-    def wake_partition(self, topic: str, partition: int) -> None:
-        """What was appended to a partition may be read now, however much that is."""
+    def wake_partition(self, topic: str, partition: int, committed: bool = True) -> None:
+        """What was appended to a partition may be read now, however much that is.
+
+        Unless ``committed`` is set it is part of open transactions, or behind the first.
+        """
         for waiter in self._by_partition.get((topic, partition), ()):
-            self._wake_soon(waiter)
+            if committed or not waiter.committed:
+                self._wake_soon(waiter)
+
+    def wake_committed(self, topic: str, partition: int) -> None:
+        """The same for who reads below the last stable offset alone."""
+        for waiter in self._by_partition.get((topic, partition), ()):
+            if waiter.committed:
+                self._wake_soon(waiter)
 
     def wake_topic(self, topic: str) -> None:
         """Something happened to a topic's partitions that its waiters must see."""

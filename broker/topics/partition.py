@@ -23,11 +23,12 @@ import structlog
 from broker.loop.histogram import Writes
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
+from broker.topics.last_stable import LastStable
 from broker.topics.long_poll import LongPolls
 from broker.topics.ticket import Ticket, deliver
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
-from log.values import AppendInfo, Marker
+from log.values import MARKER_BYTES, AppendInfo, Marker
 from protocol.buffer import Buffer
 from protocol.records.batch import BatchHeader
 
@@ -86,6 +87,7 @@ class Partition:
         self.high_watermark = log.log_end_offset
         """End of what is stable, and of what readers see. It never goes back but by a truncation,
         and only the event loop's thread moves it."""
+        self._stable = LastStable(log)
         self.writes = writes
         self._services = services
         self._is_served = is_served
@@ -110,15 +112,8 @@ class Partition:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where the first transaction begins that is open, or whose marker is not stable yet.
-
-        The high watermark without one.
-        """
-        log = self.log
-        stable = min(self.high_watermark, log.first_unstable_offset)
-        if log.producers.ended:
-            stable = max(min(stable, log.producers.ended[0][1]), log.log_start_offset)
-        return stable
+        """Where readers of committed records end."""
+        return self._stable.offset(self.high_watermark)
 
     # -- appending
 
@@ -151,13 +146,12 @@ class Partition:
 
         It is stable at once where the high watermark is above it.
         """
-        before = self.log.size_bytes
         try:
             info = self.log.append_marker(marker, self.leader_epoch, now_ms)
         except LogPoisoned as error:
             self.poisoned(error)
             raise
-        self.appended(self.log.size_bytes - before)
+        self.appended(MARKER_BYTES)
         return info
 
     def appended(self, size_bytes: int) -> None:
@@ -165,12 +159,16 @@ class Partition:
         log = self.log
         end_offset = log.log_end_offset
         if end_offset - log.recovery_point < log.config.flush_messages:
-            self.high_watermark = end_offset
-            if log.producers.ended:
-                log.producers.settle(end_offset)
+            before, self.high_watermark = self.high_watermark, end_offset
             if self._waiting and not self._promised:
                 self._release()
-            self._services.long_polls.appended(self.topic, self.index, size_bytes)
+            polls = self._services.long_polls
+            if self._stable.held or log.producers.open_transactions:
+                if self._stable.moved(before, end_offset):
+                    polls.wake_committed(self.topic, self.index)
+                polls.appended(self.topic, self.index, size_bytes, committed=False)
+            else:
+                polls.appended(self.topic, self.index, size_bytes)
         else:
             self._promise_flush()
             if self._waiting:
@@ -190,6 +188,7 @@ class Partition:
         """Drops all batches that reach ``offset`` or lie above; the new end. Raises LogPoisoned."""
         end_offset = self.log.truncate_to(offset, now_ms)
         self.high_watermark = min(self.high_watermark, end_offset)
+        self._stable.moved(end_offset, self.high_watermark)
         return end_offset
 
     def close(self, clean: bool = True) -> None:
@@ -289,9 +288,9 @@ class Partition:
         log = self.log
         stable = log.recovery_point if log.flush_due else log.log_end_offset
         if stable > self.high_watermark:
-            self.high_watermark = stable
-            log.producers.settle(stable)
-            self._services.long_polls.wake_partition(self.topic, self.index)
+            before, self.high_watermark = self.high_watermark, stable
+            moved = self._stable.moved(before, stable)
+            self._services.long_polls.wake_partition(self.topic, self.index, moved)
 
     def _promise_flush(self) -> None:
         self._promised = True

@@ -26,6 +26,7 @@ def batch(
     timestamp_ms: int = NOW_MS,
     producer: tuple[int, int, int] = (-1, -1, -1),
     leader_epoch: int = 0,
+    transactional: bool = False,
 ) -> bytes:
     """A batch with a record per value (one record ``b"v"`` unless given), all of one time.
 
@@ -42,6 +43,7 @@ def batch(
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         base_sequence=base_sequence,
+        is_transactional=transactional,
     )
 
 

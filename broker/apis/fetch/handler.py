@@ -243,7 +243,8 @@ class _Fetch:
             )
         ]
         deadline_ms = self.services.time.now().mono_ms + self.max_wait_ms
-        self.waiter = Waiter(partitions, deadline_ms, 1, self._woken)
+        committed = self.reader.read_committed
+        self.waiter = Waiter(partitions, deadline_ms, 1, self._woken, committed)
         self.services.long_polls.wait(self.waiter)
 
     def _wait_for(self, missing_bytes: int) -> None:

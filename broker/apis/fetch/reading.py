@@ -217,8 +217,8 @@ class Reader:
             return self._for_old_client(topic, partition, info, wanted.fetch_offset, limit)
         fetched = self._fetched(partition, 0)
         if self.read_committed:
-            fetched.aborted_transactions = log.aborted_between(
-                wanted.fetch_offset, partition.last_stable_offset
+            fetched.aborted_transactions = log.aborted_in(
+                info, wanted.fetch_offset, fetched.last_stable_offset
             )
         fetched.records = list(info.slices)
         fetched.size_bytes = info.size_bytes

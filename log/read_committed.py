@@ -1,0 +1,45 @@
+"""What a consumer of committed records must know: which transactions were aborted in its bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from log.batch_scan import headers
+from log.cached_file import CachedFile
+from log.errors import CorruptLog, NotInMemory
+from log.segment import Segment
+from log.values import ReadInfo
+
+
+def overlapping(segments: Sequence[Segment], offset: int, end: int) -> list[tuple[int, int]]:
+    """See PartitionLog.aborted_between: those whose markers lie in ``segments``.
+
+    A marker may lie in two of them, one of which has been replaced by the other.
+    """
+    found = {
+        (entry.first_offset, entry.producer_id)
+        for segment in segments
+        if segment.transactions
+        for entry in segment.transactions.overlapping(offset, end)
+    }
+    return [(producer_id, first_offset) for first_offset, producer_id in sorted(found)]
+
+
+def end_of_bytes(info: ReadInfo, unknown: int) -> int:
+    """The offset behind the last batch that begins in what was read.
+
+    It is ``unknown`` where the disk would be waited for, and behind the last batch of the segment.
+    """
+    segment = info.segment
+    if segment is None or not info.slices:
+        return unknown
+    [piece] = info.slices
+    end = piece.position + piece.length
+    try:
+        known = segment.index.position_before(end, wait=False)
+        for batch in headers(CachedFile(segment.file), known, segment.size):
+            if batch.position >= end:
+                return batch.base_offset
+    except (NotInMemory, CorruptLog):
+        pass
+    return unknown

@@ -1,0 +1,154 @@
+"""Transactions in a partition: where readers of committed records end, and what wakes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.topics.long_poll import Waiter
+from log.errors import LogPoisoned
+from log.values import Marker
+from tests.broker.topics.test_partition_queue import House, settled
+from tests.log.log_tools import NOW_MS, batch
+
+
+class Transactions(House):
+    """A partition with producers of transactions, and a consumer of each isolation level."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.sequences: dict[int, int] = {}
+        self.woken: dict[str, int] = {"committed": 0, "uncommitted": 0}
+        """How often each consumer was woken."""
+        self._waiters = [self._waiter("committed", True), self._waiter("uncommitted", False)]
+        for waiter in self._waiters:
+            self.long_polls.wait(waiter)
+
+    def _waiter(self, name: str, committed: bool) -> Waiter:
+        def wake(_: bool) -> None:
+            self.woken[name] += 1
+
+        return Waiter([("t", 0)], self.time.mono_ms + 30_000, 1, wake, committed)
+
+    def send(self, producer_id: int) -> None:
+        sequence = self.sequences.get(producer_id, 0)
+        self.sequences[producer_id] = sequence + 1
+        data = batch(0, producer=(producer_id, 0, sequence), transactional=True)
+        self.partition.append(data, NOW_MS)
+
+    def end(self, producer_id: int, committed: bool = True) -> None:
+        self.partition.append_marker(Marker(producer_id, 0, 0, committed), NOW_MS)
+
+    async def wakes(self) -> tuple[int, int]:
+        """How often the consumers of committed and of all records were woken since the last time;
+        each waits for one byte more."""
+        await settled()
+        counts = self.woken["committed"], self.woken["uncommitted"]
+        self.woken = {"committed": 0, "uncommitted": 0}
+        for waiter in self._waiters:
+            waiter.missing_bytes = 1
+        return counts
+
+    @property
+    def ends(self) -> tuple[int, int]:
+        """Last stable offset and high watermark."""
+        return self.partition.last_stable_offset, self.partition.high_watermark
+
+
+async def test_a_consumer_of_committed_records_is_woken_by_the_end_of_a_transaction() -> None:
+    house = Transactions()
+    house.append()
+    assert await house.wakes() == (1, 1)
+    house.send(7)
+    house.send(7)
+    assert (house.ends, await house.wakes()) == ((1, 3), (0, 1))
+    house.append()
+    assert (house.ends, await house.wakes()) == ((1, 4), (0, 1)), "it is behind the open one"
+    house.end(7)
+    assert (house.ends, await house.wakes()) == ((5, 5), (1, 1))
+    house.append()
+    assert (house.ends, await house.wakes()) == ((6, 6), (1, 1))
+
+
+async def test_it_is_woken_as_the_oldest_transaction_ends_and_by_no_other() -> None:
+    house = Transactions()
+    for producer_id in (7, 8, 9):
+        house.send(producer_id)
+    assert (house.ends, await house.wakes()) == ((0, 3), (0, 1))
+    house.end(8)
+    assert (house.ends, await house.wakes()) == ((0, 4), (0, 1))
+    house.end(7, committed=False)
+    assert (house.ends, await house.wakes()) == ((2, 5), (1, 1))
+    house.end(9)
+    assert (house.ends, await house.wakes()) == ((6, 6), (1, 1))
+
+
+async def test_a_marker_that_ends_nothing_is_a_record_like_others() -> None:
+    house = Transactions()
+    house.end(7, committed=False)
+    assert (house.ends, await house.wakes()) == ((1, 1), (1, 1))
+
+
+async def test_a_transaction_is_stable_when_its_marker_is() -> None:
+    """With flush settings the records of one that ended could be lost yet, and its marker too."""
+    house = Transactions(flush_messages=4)
+    house.time.disk.clear()
+    house.append()
+    house.send(7)
+    assert house.ends == (1, 2)
+    house.send(8)
+    house.end(7)
+    await settled()
+    assert house.ends == (1, 3), "the marker waits for a flush"
+    await house.wakes()
+    house.time.disk.set()
+    await settled()
+    assert (house.ends, await house.wakes()) == ((2, 4), (1, 1))
+    house.end(8)
+    assert house.ends == (5, 5)
+
+
+async def test_what_began_last_may_hold_back_longest() -> None:
+    house = Transactions(flush_messages=2)
+    house.time.disk.clear()
+    house.send(7)
+    house.send(8)
+    house.end(8)
+    house.end(7)
+    assert house.ends == (0, 1)
+    assert list(house.partition.log.producers.ended) == [(3, 0)]
+    house.time.disk.set()
+    await settled()
+    assert house.ends == (4, 4)
+    assert not house.partition.log.producers.ended
+
+
+async def test_deleted_records_hold_nobody_back_and_their_transaction_is_open_still() -> None:
+    house = Transactions()
+    house.send(7)
+    house.append(3)
+    house.partition.log.delete_records(2, house.partition.high_watermark)
+    assert house.ends == (2, 4)
+    assert house.partition.log.producers.in_transaction(7, 0)
+    house.end(7)
+    assert house.ends == (5, 5)
+
+
+@pytest.mark.parametrize("suffix", [".log", ".txnindex"])
+async def test_a_marker_that_can_t_be_written_ends_nothing(suffix: str) -> None:
+    house = Transactions()
+    house.send(7)
+    house.fs.fail("write", suffix)
+    with pytest.raises(LogPoisoned):
+        house.end(7, committed=False)
+    assert house.ends == (0, 1)
+    assert house.partition.log.producers.in_transaction(7, 0)
+    assert house.partition.log.aborted_between(0, 10) == []
+    assert house.partition.is_probing
+    house.fs.heal()
+    await settled()
+    await house.time.wake()
+    house.end(7, committed=False)
+    assert house.ends == (2, 2)
+    assert house.partition.log.aborted_between(0, 10) == [(7, 0)]
