@@ -36,32 +36,33 @@ class OwnedTopic:
     """What its records say."""
     keys: str
     """What the partition is chosen by."""
-    settings: str
-    """Beginning of the broker's properties about it: ``.num.partitions`` and so on follow."""
+    partitions_setting: str
+    replication_setting: str
+    segment_setting: str
+    """The broker's properties for it."""
+    min_isr_setting: str | None = None
     configs: Mapping[str, str] = field(default_factory=dict)
     """More settings of its own, as Kafka creates it."""
-    min_isr: bool = False
-    """Whether there is a property ``.min.isr``."""
 
     def created_with(self, config: Config) -> dict[str, str]:
         """The settings that it is created with, as in Kafka."""
         configs = {
             POLICY: _COMPACT,
             **self.configs,
-            "segment.bytes": str(config[f"{self.settings}.segment.bytes"]),
+            "segment.bytes": str(config[self.segment_setting]),
         }
-        if self.min_isr:
-            configs["min.insync.replicas"] = str(min(config[f"{self.settings}.min.isr"], _REPLICAS))
+        if self.min_isr_setting is not None:
+            configs["min.insync.replicas"] = str(min(config[self.min_isr_setting], _REPLICAS))
         return configs
 
     def partitions(self, config: Config) -> int:
         """How many it is created with."""
-        count: int = config[f"{self.settings}.num.partitions"]
+        count: int = config[self.partitions_setting]
         return count
 
     def tell_replication(self, config: Config) -> None:
         """Logs that it has fewer replicas than wanted."""
-        name = f"{self.settings}.replication.factor"
+        name = self.replication_setting
         if config[name] > _REPLICAS:
             logger.info(
                 f"{name} is lowered to {_REPLICAS}, the number of brokers", wanted=config[name]
@@ -69,7 +70,7 @@ class OwnedTopic:
 
     def warn_about_partitions(self, config: Config, there: int) -> None:
         """Logs that a setting is ignored: the topic is there, and has its partitions."""
-        name = f"{self.settings}.num.partitions"
+        name = self.partitions_setting
         if config.is_given(name) and config[name] != there:
             logger.warning(
                 f"{name} is ignored: {self.name} has its partitions",
@@ -82,21 +83,28 @@ OWNED: Mapping[str, OwnedTopic] = {
     topic.name: topic
     for topic in (
         OwnedTopic(
-            OFFSETS_TOPIC,
-            "the group coordinator",
-            "committed offsets",
-            "groups",
-            "offsets.topic",
-            {"compression.type": "producer"},
+            name=OFFSETS_TOPIC,
+            owner="the group coordinator",
+            keeps="committed offsets",
+            keys="groups",
+            partitions_setting="offsets.topic.num.partitions",
+            replication_setting="offsets.topic.replication.factor",
+            segment_setting="offsets.topic.segment.bytes",
+            configs={"compression.type": "producer"},
         ),
         OwnedTopic(
-            TRANSACTION_TOPIC,
-            "the transaction coordinator",
-            "transactions",
-            "transactional ids",
-            "transaction.state.log",
-            {"compression.type": "uncompressed", "unclean.leader.election.enable": "false"},
-            min_isr=True,
+            name=TRANSACTION_TOPIC,
+            owner="the transaction coordinator",
+            keeps="transactions",
+            keys="transactional ids",
+            partitions_setting="transaction.state.log.num.partitions",
+            replication_setting="transaction.state.log.replication.factor",
+            segment_setting="transaction.state.log.segment.bytes",
+            min_isr_setting="transaction.state.log.min.isr",
+            configs={
+                "compression.type": "uncompressed",
+                "unclean.leader.election.enable": "false",
+            },
         ),
     )
 }

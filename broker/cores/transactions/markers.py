@@ -11,21 +11,21 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import structlog
 
-from broker.cores.transactions.kind import StableLater
+from broker.cores.hosted_shard import Phase
+from broker.cores.transactions.kind import StableLater, not_stable
 from broker.loop.slices import Slicer
 from broker.time import Time
 from broker.topics.registry import OFFSETS_TOPIC
 from broker.topics.ticket import Ticket
 from log.values import Marker
 from protocol.errors import (
-    COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,
     NONE,
-    NOT_COORDINATOR,
     TRANSACTION_COORDINATOR_FENCED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -35,7 +35,8 @@ from transactions.outcome import SendMarkers
 if TYPE_CHECKING:
     from asyncio import Task, TimerHandle
 
-    from broker.cores.transactions.runtime import TransactionRuntime
+    from broker.cores.transactions.runtime import HostedTransactions, TransactionRuntime
+    from transactions.shard import TransactionShard
 
 logger = structlog.get_logger(__name__)
 
@@ -124,19 +125,6 @@ class _Told:
         self._sender.completed(self._sending, error_code)
 
 
-class _Stable:
-    """The ticket that waits for a slow disk."""
-
-    __slots__ = ("_sender",)
-
-    def __init__(self, sender: MarkerSender) -> None:
-        self._sender = sender
-
-    def take(self, reply: SendMarkers | int) -> None:
-        """See `Ticket`."""
-        self._sender.take(reply)
-
-
 class MarkerSender:
     """Sends markers; use from the event loop's thread alone."""
 
@@ -170,12 +158,23 @@ class MarkerSender:
         if isinstance(reply, SendMarkers):
             self._begin(reply)
         elif isinstance(reply, StableLater):
-            markers = reply.markers
-            hosted = self._transactions().hosted_for(markers.transactional_id)
+            hosted = self._shard_of(reply.markers)
             if hosted is not None:
-                hosted.partition.when_stable(
-                    hosted.accepted, [(_Stable(self), markers)], lambda _, __: NOT_COORDINATOR
-                )
+                wait = partial(self._await_stable, reply.markers, hosted, hosted.core)
+                self._time.call_later(RETRY_MS_MAX / 1000, wait)
+
+    def _await_stable(
+        self, markers: SendMarkers, hosted: HostedTransactions, core: TransactionShard
+    ) -> None:
+        """Waits for a slow disk, for as long as it takes.
+
+        A shard that was loaded meanwhile has asked anew, if the record was in its log.
+        """
+        if hosted.core is core and not self._stopped:
+            hosted.partition.when_stable(hosted.accepted, [(self, markers)], not_stable)
+
+    def _shard_of(self, markers: SendMarkers) -> HostedTransactions | None:
+        return self._transactions().hosted_for(markers.transactional_id)
 
     def stop(self) -> None:
         """Sends nothing more: the next start does it."""
@@ -189,7 +188,7 @@ class MarkerSender:
     # -- a round: each partition is asked once
 
     def _begin(self, markers: SendMarkers) -> None:
-        hosted = self._transactions().hosted_for(markers.transactional_id)
+        hosted = self._shard_of(markers)
         if hosted is None or self._stopped:
             return
         before = self._sendings.get(markers.transactional_id)
@@ -298,11 +297,14 @@ class MarkerSender:
     def completed(self, sending: Sending, error_code: int) -> None:
         """The shard has taken note, or can't now.
 
-        One that is loaded again asks for markers anew; one whose log takes no writes does not.
+        A shard that is loaded again asks for markers anew. One whose log takes no writes does not,
+        and is told again. An answer that it gives when its record is slow to be stable is no reason
+        to: the record is in the log, and the next transaction may have begun.
         """
         if self._is_outdated(sending):
             return
-        if error_code == COORDINATOR_NOT_AVAILABLE:
+        hosted = self._shard_of(sending.markers)
+        if error_code and hosted is not None and hosted.phase is Phase.UNWRITABLE:
             sending.rounds += 1
             self._later(sending, self._tell)
         else:

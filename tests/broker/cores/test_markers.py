@@ -1,0 +1,264 @@
+"""The markers of transactions: when they are written, by what, and what happens when they can't."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from broker.broker import Broker
+from broker.cores.hosted_shard import Phase
+from broker.cores.transactions import markers as sending
+from broker.topics import partition as partitions_of_broker
+from broker.topics.registry import OFFSETS_TOPIC
+from tests.broker.edge import Taker
+from tests.broker.partitions import log_of, partition_of
+from tests.broker.serving import eventually, serving
+from tests.broker.transactions import (
+    PLACES,
+    TOPIC,
+    added,
+    append,
+    ended,
+    initialised,
+    markers,
+    served,
+    state_now,
+    state_partition,
+)
+from tests.simulated_files import SimulatedFiles
+from transactions.calls import TV1, TV2, EndTransaction
+
+DATA = "/data"
+SETTINGS = {
+    "transaction.state.log.num.partitions": "1",
+    "offsets.topic.num.partitions": "2",
+    "log.cleaner.enable": "false",
+}
+
+
+@asynccontextmanager
+async def coordinator(
+    fs: SimulatedFiles, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Broker]:
+    """A broker whose transactions are served, with a topic of three partitions."""
+    async with serving(DATA, {**SETTINGS, **(settings or {})}, fs=fs) as broker:
+        await served(broker)
+        if broker.registry.topic(TOPIC) is None:
+            await broker.topics.create(TOPIC, 3, {})
+        yield broker
+
+
+def end_of(place: int, broker: Broker) -> tuple[int, bool, int]:
+    """The only marker of a partition: its epoch, whether it commits, its coordinator epoch."""
+    (marker,) = markers(broker, place)
+    return marker.epoch, marker.committed, marker.coordinator_epoch
+
+
+@pytest.mark.parametrize(("rules", "epoch"), [(TV1, 0), (TV2, 1)])
+@pytest.mark.parametrize("committed", [True, False])
+async def test_each_partition_gets_its_marker_and_then_the_transaction_is_complete(
+    rules: int, epoch: int, committed: bool
+) -> None:
+    async with coordinator(SimulatedFiles()) as broker:
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer, rules=rules) == 0
+        append(broker, producer, 1)
+        assert partition_of(broker, TOPIC, 1).last_stable_offset == 0
+
+        await ended(broker, producer, committed, rules)
+
+        complete = "CompleteCommit" if committed else "CompleteAbort"
+        await eventually("it is complete", lambda: state_now(broker, "t") == complete)
+        assert [end_of(place, broker) for place in range(3)] == [(epoch, committed, 0)] * 3
+        assert partition_of(broker, TOPIC, 1).last_stable_offset == 2
+        assert not broker.markers.sendings
+
+
+async def test_a_deleted_topic_has_its_marker() -> None:
+    async with coordinator(SimulatedFiles()) as broker:
+        await broker.topics.create("gone", 1, {})
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer, [("gone", [0]), (TOPIC, [0, 7])]) == 0
+        append(broker, producer, 0, "gone")
+        await broker.topics.delete("gone")
+        await broker.topics.create("gone", 1, {})
+
+        await ended(broker, producer, committed=True)
+
+        await eventually("it is complete", lambda: state_now(broker, "t") == "CompleteCommit")
+        made_anew = partition_of(broker, "gone")
+        assert made_anew.last_stable_offset == made_anew.high_watermark
+        assert len(markers(broker, 0)) == 1
+
+
+async def test_no_marker_is_written_before_its_prepare_record_is_on_the_disk() -> None:
+    """With flush settings, the state log is flushed first; without power nothing is torn."""
+    fs = SimulatedFiles()
+    async with coordinator(fs, {"log.flush.interval.messages": "1"}) as broker:
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer) == 0
+        for place in range(3):
+            append(broker, producer, place)
+        fs.calls.clear()
+
+        await ended(broker, producer, committed=True)
+        await eventually("it is complete", lambda: state_now(broker, "t") == "CompleteCommit")
+
+        data = f"{TOPIC}-0/00000000000000000000.log"
+        state = f"{state_partition(broker, 't').name}/00000000000000000000.log"
+        first = fs.calls.index(("write", f"{DATA}/{data}"))
+        assert ("fsync", f"{DATA}/{state}") in fs.calls[:first]
+
+
+async def test_a_log_that_takes_no_writes_gets_its_marker_when_it_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
+    monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
+    fs = SimulatedFiles()
+    async with coordinator(fs) as broker:
+        ill, well = await initialised(broker, "ill"), await initialised(broker, "well")
+        assert await added(broker, ill) == 0
+        assert await added(broker, well, [(TOPIC, [0])]) == 0
+        fs.fail("write", ".log", count=1 << 30)
+        fs._faults[-1].suffix = f"{TOPIC}-1/00000000000000000000.log"
+
+        await ended(broker, ill, committed=True)
+        await ended(broker, well, committed=True)
+        await eventually("the other", lambda: state_now(broker, "well") == "CompleteCommit")
+        await eventually("some rounds", lambda: broker.markers.sendings["ill"].rounds > 3)
+        assert state_now(broker, "ill") == "PrepareCommit"
+        assert list(broker.markers.sendings["ill"].again or [(TOPIC, 1)]) == [(TOPIC, 1)]
+
+        fs.heal()
+        await eventually("all is", lambda: state_now(broker, "ill") == "CompleteCommit")
+        assert [len(markers(broker, place)) for place in range(3)] == [2, 1, 1]
+
+
+async def test_a_prepare_record_that_is_not_written_sends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
+    fs = SimulatedFiles()
+    async with coordinator(fs) as broker:
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer) == 0
+        fs.fail("write", ".log")
+
+        replies: list[Any] = []
+        call = EndTransaction(Taker(replies.append), *producer, True, TV2)
+        broker.transactions.submit("t", call)
+        await eventually("an answer", lambda: replies)
+
+        assert replies[0].error_code == 16, "NOT_COORDINATOR: the client looks for it again"
+        hosted = broker.transactions.hosted_for("t")
+        await eventually("it is loaded", lambda: hosted and hosted.phase is Phase.ACTIVE)
+        assert state_now(broker, "t") == "Ongoing"
+        assert not markers(broker, 0)
+        await ended(broker, producer, committed=True)
+        await eventually("it is complete", lambda: state_now(broker, "t") == "CompleteCommit")
+
+
+async def test_a_wide_transaction_takes_nobody_elses_time() -> None:
+    fs = SimulatedFiles()
+    async with coordinator(fs) as broker:
+        await broker.topics.create("wide", 300, {})
+        wide = await initialised(broker, "wide")
+        assert await added(broker, wide, [("wide", range(300))]) == 0
+        small = await initialised(broker, "small")
+        assert await added(broker, small, [(TOPIC, [0])]) == 0
+        broker.slicer.slice_ns = 0
+
+        await ended(broker, wide, committed=True)
+        await ended(broker, small, committed=True)
+
+        await eventually("the small", lambda: state_now(broker, "small") == "CompleteCommit")
+        assert state_now(broker, "wide") == "PrepareCommit"
+        await eventually("the wide", lambda: state_now(broker, "wide") == "CompleteCommit")
+        assert all(len(markers(broker, place, "wide")) == 1 for place in range(300))
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_crash_at_any_write_of_an_end_has_the_same_end(committed: bool) -> None:
+    """Killed behind each write from EndTxn on: what was prepared is completed, with all markers."""
+    fs = SimulatedFiles()
+    found: list[SimulatedFiles] = []
+    async with coordinator(fs) as broker:
+        producer = await initialised(broker, "t")
+        places = [*PLACES, (OFFSETS_TOPIC, [1])]
+        await broker.topics.ensure_offsets_topic()
+        assert await added(broker, producer, places) == 0
+        for place in range(3):
+            append(broker, producer, place)
+        plain = fs.fault
+
+        def killed(operation: str, path: str) -> Any:
+            if operation != "read":
+                found.append(fs.as_killed())
+            return plain(operation, path)
+
+        fs.fault = killed  # type: ignore[method-assign]
+        await ended(broker, producer, committed)
+        complete = "CompleteCommit" if committed else "CompleteAbort"
+        await eventually("it is complete", lambda: state_now(broker, "t") == complete)
+        fs.fault = plain  # type: ignore[method-assign]
+        found.append(fs.as_killed())
+    assert len(found) >= 6, "Prepare, four markers, Complete"
+
+    states = []
+    for disk in found:
+        async with coordinator(disk) as again:
+            await eventually(
+                "what was prepared is complete",
+                lambda: state_now(again, "t") in (complete, "Ongoing"),
+            )
+            states.append(state_now(again, "t"))
+            counts = [len(markers(again, place)) for place in range(3)]
+            assert counts == [0, 0, 0] if states[-1] == "Ongoing" else all(counts)
+            assert len({end_of(p, again)[:2] for p in range(3) if len(markers(again, p)) == 1}) < 2
+            offsets = len(markers(again, 1, OFFSETS_TOPIC))
+            assert offsets > 0 or states[-1] == "Ongoing"
+            for place in range(3):
+                stable = partition_of(again, TOPIC, place).last_stable_offset
+                end = log_of(again, TOPIC, place).log_end_offset
+                assert stable == (0 if states[-1] == "Ongoing" else end)
+    assert states == ["Ongoing"] * states.count("Ongoing") + [complete] * states.count(complete)
+    assert 0 < states.count("Ongoing") < len(states)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_a_loss_of_power_tears_no_transaction(seed: int) -> None:
+    """Sentence 18 and the two last lines of the table of crashes, with flush settings."""
+    chance = random.Random(seed)
+    fs = SimulatedFiles()
+    settings = {"log.flush.interval.messages": "1"}
+    found: list[SimulatedFiles] = []
+    async with coordinator(fs, settings) as broker:
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer) == 0
+        for place in range(3):
+            append(broker, producer, place)
+        await eventually(
+            "records are stable",
+            lambda: all(partition_of(broker, TOPIC, place).high_watermark for place in range(3)),
+        )
+        replies: list[Any] = []
+        broker.transactions.submit("t", EndTransaction(Taker(replies.append), *producer, True, TV2))
+        await eventually("a moment", lambda: chance.random() < 0.2)
+        answered = bool(replies)
+        fs.lose_power(chance)
+        found.append(fs.as_killed())
+        await eventually("the old one ends", lambda: state_now(broker, "t") == "CompleteCommit")
+
+    async with coordinator(found[0], settings) as again:
+        await eventually(
+            "it is one or the other", lambda: state_now(again, "t") in ("CompleteCommit", "Ongoing")
+        )
+        if answered:
+            assert state_now(again, "t") == "CompleteCommit", "EndTxn was answered"
+        if state_now(again, "t") == "Ongoing":
+            assert [markers(again, place) for place in range(3)] == [[], [], []]

@@ -1,0 +1,158 @@
+"""Transactions of a broker in the test's own loop, by calls to its coordinator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from broker.broker import Broker
+from broker.topics.registry import TRANSACTION_TOPIC
+from log.partition_log import PartitionLog
+from protocol.errors import CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, NONE
+from protocol.records.batch import records_of
+from tests.broker.edge import Taker
+from tests.broker.serving import eventually
+from tests.wire import batch
+from transactions.calls import (
+    TV2,
+    AddPartitions,
+    DescribeTransaction,
+    EndTransaction,
+    InitProducerId,
+    Partitions,
+)
+
+TOPIC = "orders"
+PLACES: Partitions = [(TOPIC, [0, 1, 2])]
+
+
+class Producer(NamedTuple):
+    """What a client with a transactional id has."""
+
+    transactional_id: str
+    producer_id: int
+    epoch: int
+
+
+class Ended(NamedTuple):
+    """A marker in a log."""
+
+    offset: int
+    producer_id: int
+    epoch: int
+    committed: bool
+    coordinator_epoch: int
+
+
+async def told(broker: Broker, call: Callable[[Taker], Any]) -> Any:
+    """The reply to a call."""
+    done = asyncio.get_running_loop().create_future()
+    made = call(Taker(done.set_result))
+    broker.transactions.submit(made.transactional_id, made)
+    return await asyncio.wait_for(done, 15)
+
+
+async def served(broker: Broker) -> None:
+    """The coordinator's topic is there and loaded."""
+    await broker.topics.ensure_transaction_topic()
+    assert await broker.producer_ids.ready()
+    await eventually("the load", lambda: not broker.transactions.life.loading)
+
+
+async def initialised(broker: Broker, transactional_id: str, timeout_ms: int = 60_000) -> Producer:
+    """InitProducerId, again while a transaction before is being completed."""
+    while True:
+        reply = await told(
+            broker, lambda ticket: InitProducerId(ticket, transactional_id, timeout_ms, -1, -1)
+        )
+        if reply.error_code not in (CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS):
+            break
+        await asyncio.sleep(0)
+    assert reply.error_code == NONE, reply
+    return Producer(transactional_id, reply.producer_id, reply.producer_epoch)
+
+
+async def added(
+    broker: Broker, producer: Producer, partitions: Partitions = PLACES, rules: int = TV2
+) -> int:
+    """AddPartitions; its error."""
+    code: int = await told(
+        broker, lambda ticket: AddPartitions(ticket, *producer, partitions, rules)
+    )
+    return code
+
+
+async def ended(broker: Broker, producer: Producer, committed: bool, rules: int = TV2) -> Producer:
+    """EndTxn, and what the producer goes on with."""
+    reply = await told(broker, lambda ticket: EndTransaction(ticket, *producer, committed, rules))
+    assert reply.error_code == NONE, reply
+    if rules < TV2:
+        return producer
+    return Producer(producer.transactional_id, reply.producer_id, reply.producer_epoch)
+
+
+async def state_of(broker: Broker, transactional_id: str) -> str:
+    """The state of an id, as DescribeTransactions says it."""
+    reply = await told(broker, lambda ticket: DescribeTransaction(ticket, transactional_id))
+    state: str = reply.state
+    return state
+
+
+def state_now(broker: Broker, transactional_id: str) -> str:
+    """The same of a shard that serves, without a call; "" for an unknown id."""
+    view = broker.transactions.view_of(transactional_id)
+    found = None if view is None else view.get(transactional_id)
+    return "" if found is None else str(found.value.state.wire_name)
+
+
+def append(broker: Broker, producer: Producer, partition: int, topic: str = TOPIC) -> None:
+    """Records of a transaction, as a partition takes them that has checked all."""
+    now_ms = broker.time.now().wall_ms
+    data = batch(
+        b"value",
+        timestamp=now_ms,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=0,
+        is_transactional=True,
+    )
+    found = broker.logs.get(topic, partition)
+    assert found is not None
+    found.append(data, now_ms)
+
+
+def markers(broker: Broker, partition: int, topic: str = TOPIC) -> list[Ended]:
+    """The markers of a partition, in order."""
+    found = broker.logs.get(topic, partition)
+    assert found is not None
+    return markers_of(found.log)
+
+
+def markers_of(log: PartitionLog) -> list[Ended]:
+    """The markers of a log, in order."""
+    result = []
+    for data, header in log.scan():
+        if not header.is_control:
+            continue
+        (record,) = records_of(data, header)
+        assert record.key is not None
+        assert record.value is not None
+        result.append(
+            Ended(
+                header.base_offset,
+                header.producer_id,
+                header.producer_epoch,
+                record.key[3] == 1,
+                int.from_bytes(record.value[2:6], "big", signed=True),
+            )
+        )
+    return result
+
+
+def state_partition(broker: Broker, transactional_id: str) -> Any:
+    """The partition of ``__transaction_state`` that keeps an id."""
+    hosted = broker.transactions.hosted_for(transactional_id)
+    assert hosted is not None
+    assert hosted.log.topic == TRANSACTION_TOPIC
+    return hosted.partition
