@@ -1,44 +1,84 @@
-"""InitProducerId (22): a new id for an idempotent producer.
+"""InitProducerId (22): the producer id and epoch with which a producer begins.
 
-v2 flexible; v3 the producer's present id and epoch; v6 two-phase commit. Without a transactional id
-every call gets a new id with epoch 0, whatever it had, as in Kafka. There are no transactions yet:
-a transactional id gets TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which is final to every client,
-librdkafka too.
+v2 flexible; v3 the producer's present id and epoch (KIP-360); v4 PRODUCER_FENCED in place of
+INVALID_PRODUCER_EPOCH; v5 TRANSACTION_ABORTABLE is known; v6 two-phase commit (KIP-939), which is
+off in Kafka too unless `transaction.two.phase.commit.enable` is set. Without a transactional id
+every call gets a new id with epoch 0, whatever it had, as in Kafka.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.transactional import client_of, told
 from broker.net.request import Request, ServedApi
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
+    INVALID_REQUEST,
+    INVALID_TRANSACTION_TIMEOUT,
     NONE,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    UNSUPPORTED_VERSION,
 )
 from protocol.messages.init_producer_id import API
+from transactions.calls import InitProducerId
+from transactions.outcome import InitReply
+from transactions.values import NO_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_KNOWS_FENCED = 4
+"""The first version with PRODUCER_FENCED."""
+
 
 def _handle(services: Services, request: Request) -> None:
-    if request.value["transactional_id"] is not None:
-        advice = "transactions are not served: leave transactional.id out"
-        services.unsupported.asked(request.connection, API.name, advice)
-        code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        request.respond({"error_code": code, "producer_id": -1, "producer_epoch": -1})
-        return
-    request.answer_later(_answer(services, request))
+    value = request.value
+    transactional_id = value["transactional_id"]
+    producer_id, producer_epoch = value["producer_id"], value["producer_epoch"]
+    if (producer_id == NO_PRODUCER_ID) != (producer_epoch == NO_EPOCH):
+        _answer(request, InitReply(INVALID_REQUEST))
+    elif transactional_id is None:
+        request.answer_later(_answer_fresh(services, request))
+    elif not transactional_id:
+        _answer(request, InitReply(INVALID_REQUEST))
+    elif value["enable2_pc"]:
+        _answer(request, InitReply(TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+    elif value["keep_prepared_txn"]:
+        _answer(request, InitReply(UNSUPPORTED_VERSION))
+    elif not 0 < value["transaction_timeout_ms"] <= services.config["transaction.max.timeout.ms"]:
+        _answer(request, InitReply(INVALID_TRANSACTION_TIMEOUT))
+    else:
+        request.encode = _answer
+        services.transactions.submit(
+            transactional_id,
+            InitProducerId(
+                request,
+                transactional_id,
+                value["transaction_timeout_ms"],
+                producer_id,
+                producer_epoch,
+                client_of(request),
+            ),
+        )
 
 
-async def _answer(services: Services, request: Request) -> None:
+def _answer(request: Request, reply: InitReply) -> None:
+    request.respond(
+        {
+            "error_code": told(reply.error_code, request.api_version >= _KNOWS_FENCED),
+            "producer_id": reply.producer_id,
+            "producer_epoch": reply.producer_epoch,
+        }
+    )
+
+
+async def _answer_fresh(services: Services, request: Request) -> None:
     producer_id = await services.producer_ids.take()
-    if producer_id is None:
-        code = COORDINATOR_LOAD_IN_PROGRESS
-        request.respond({"error_code": code, "producer_id": -1, "producer_epoch": -1})
-        return
-    request.respond({"error_code": NONE, "producer_id": producer_id, "producer_epoch": 0})
+    if producer_id is None:  # REQUEST_TIMED_OUT would be the end of older clients
+        _answer(request, InitReply(COORDINATOR_LOAD_IN_PROGRESS))
+    else:
+        _answer(request, InitReply(NONE, producer_id, 0))
 
 
 SERVED = ServedApi(API, 0, 6, _handle)

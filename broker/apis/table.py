@@ -6,6 +6,8 @@ module is not named here is not served.
 
 from __future__ import annotations
 
+from broker.apis.add_offsets_to_txn import SERVED as ADD_OFFSETS_TO_TXN
+from broker.apis.add_partitions_to_txn import SERVED as ADD_PARTITIONS_TO_TXN
 from broker.apis.alter_configs import SERVED as ALTER_CONFIGS
 from broker.apis.api_versions import SERVED as API_VERSIONS
 from broker.apis.create_partitions import SERVED as CREATE_PARTITIONS
@@ -19,7 +21,9 @@ from broker.apis.describe_groups import SERVED as DESCRIBE_GROUPS
 from broker.apis.describe_log_dirs import SERVED as DESCRIBE_LOG_DIRS
 from broker.apis.describe_producers import SERVED as DESCRIBE_PRODUCERS
 from broker.apis.describe_topic_partitions import SERVED as DESCRIBE_TOPIC_PARTITIONS
+from broker.apis.describe_transactions import SERVED as DESCRIBE_TRANSACTIONS
 from broker.apis.elect_leaders import SERVED as ELECT_LEADERS
+from broker.apis.end_txn import SERVED as END_TXN
 from broker.apis.fetch.handler import SERVED as FETCH
 from broker.apis.find_coordinator import SERVED as FIND_COORDINATOR
 from broker.apis.heartbeat import SERVED as HEARTBEAT
@@ -31,6 +35,7 @@ from broker.apis.list_config_resources import SERVED as LIST_CONFIG_RESOURCES
 from broker.apis.list_groups import SERVED as LIST_GROUPS
 from broker.apis.list_offsets import SERVED as LIST_OFFSETS
 from broker.apis.list_partition_reassignments import SERVED as LIST_PARTITION_REASSIGNMENTS
+from broker.apis.list_transactions import SERVED as LIST_TRANSACTIONS
 from broker.apis.metadata import SERVED as METADATA
 from broker.apis.offset_commit import SERVED as OFFSET_COMMIT
 from broker.apis.offset_delete import SERVED as OFFSET_DELETE
@@ -42,6 +47,8 @@ from broker.apis.write_txn_markers import SERVED as WRITE_TXN_MARKERS
 from broker.net.request import ServedApi
 
 _ROWS = (
+    ADD_OFFSETS_TO_TXN,
+    ADD_PARTITIONS_TO_TXN,
     ALTER_CONFIGS,
     API_VERSIONS,
     CREATE_PARTITIONS,
@@ -55,7 +62,9 @@ _ROWS = (
     DESCRIBE_LOG_DIRS,
     DESCRIBE_PRODUCERS,
     DESCRIBE_TOPIC_PARTITIONS,
+    DESCRIBE_TRANSACTIONS,
     ELECT_LEADERS,
+    END_TXN,
     FETCH,
     FIND_COORDINATOR,
     HEARTBEAT,
@@ -67,6 +76,7 @@ _ROWS = (
     LIST_GROUPS,
     LIST_OFFSETS,
     LIST_PARTITION_REASSIGNMENTS,
+    LIST_TRANSACTIONS,
     METADATA,
     OFFSET_COMMIT,
     OFFSET_DELETE,

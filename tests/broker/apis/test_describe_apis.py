@@ -1,4 +1,4 @@
-"""DescribeConfigs, DescribeCluster and InitProducerId: every version."""
+"""DescribeConfigs and DescribeCluster: every version."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from protocol.errors import (
     INVALID_TOPIC_EXCEPTION,
     MISMATCHED_ENDPOINT_TYPE,
     NONE,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
     UNSUPPORTED_ENDPOINT_TYPE,
 )
@@ -166,40 +165,3 @@ def test_controllers_are_not_told_of_here(wire: Wire, kind: int, error_code: int
     answer = wire.call("DescribeCluster", 1, {"endpoint_type": kind})
 
     assert (answer["error_code"], answer["brokers"]) == (error_code, [])
-
-
-# -- InitProducerId
-
-
-@pytest.mark.parametrize("version", range(7))
-def test_every_version_gets_a_fresh_id(wire: Wire, version: int) -> None:
-    request = {"transactional_id": None, "transaction_timeout_ms": 0}
-
-    answers = [wire.call("InitProducerId", version, request) for _ in range(3)]
-
-    assert [(a["error_code"], a["producer_epoch"]) for a in answers] == [(NONE, 0)] * 3
-    assert len({a["producer_id"] for a in answers}) == 3
-
-
-@pytest.mark.parametrize("version", range(7))
-@pytest.mark.parametrize("transactional_id", ["t", ""])
-def test_transactions_get_a_final_error(wire: Wire, version: int, transactional_id: str) -> None:
-    request = {"transactional_id": transactional_id, "transaction_timeout_ms": 1000}
-
-    answer = wire.call("InitProducerId", version, request)
-
-    final = TRANSACTIONAL_ID_AUTHORIZATION_FAILED  # librdkafka asks again after most others
-    assert (answer["error_code"], answer["producer_id"]) == (final, -1)
-
-
-def test_ids_are_never_given_again(brokers: Callable[..., Broker]) -> None:
-    broker = brokers()
-    request = {"transactional_id": None, "transaction_timeout_ms": 0}
-    given = []
-    for end in (broker.kill, broker.stop, broker.kill):
-        with Wire(broker.port) as wire:
-            given += [wire.call("InitProducerId", 4, request)["producer_id"] for _ in range(2)]
-        end()
-        broker.start()
-
-    assert len(set(given)) == len(given)

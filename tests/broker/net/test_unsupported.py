@@ -16,14 +16,13 @@ from structlog.testing import capture_logs
 
 from broker.net import seekers
 from broker.net.unsupported import CLIENTS_MAX, SAID_EVERY_MS, Unsupported
-from protocol.errors import INVALID_REQUEST, NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+from protocol.errors import INVALID_REQUEST, NONE
 from protocol.headers import encode_request_header
 from protocol.messages.api_versions import API as API_VERSIONS
 from protocol.messages.consumer_group_heartbeat import API as CONSUMER_GROUP_HEARTBEAT
 from protocol.messages.describe_groups import API as DESCRIBE_GROUPS
 from protocol.messages.fetch import API as FETCH
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
-from protocol.messages.init_producer_id import API as INIT_PRODUCER_ID
 from tests.broker.edge import Client, eventually
 from tests.broker.hand_time import HandTime
 from tests.broker.seen import Seen, seeing
@@ -120,28 +119,24 @@ async def test_the_first_request_of_a_connection_names_its_client_too(
         assert line["advice"] == "version 99 came, and this broker serves 0 to 18"
 
 
-async def test_transactions_and_share_groups_are_named(tmp_path: Path, lines: list[Any]) -> None:
+async def test_share_groups_are_named(tmp_path: Path, lines: list[Any]) -> None:
     async with seeing(tmp_path) as seen:
         client = await client_of(seen, "payer")
 
-        assert await find(client, "tx", 1) == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        assert await find(client, "share", 2) == INVALID_REQUEST
-        wanted = {"transactional_id": "tx", "transaction_timeout_ms": 1000}
-        reply = await client.call(INIT_PRODUCER_ID.key, 4, **wanted)
-        assert reply["error_code"] == TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        for _ in range(2):
+            assert await find(client, "share", 2) == INVALID_REQUEST
 
+        advice = "share groups are not served: use a consumer"
         assert [(line["api"], line["advice"]) for line in said(lines)] == [
-            ("FindCoordinator", "transactions are not served: leave transactional.id out"),
-            ("InitProducerId", "transactions are not served: leave transactional.id out"),
+            ("FindCoordinator", advice)
         ]
-        (first, second) = (await seen.get("/api/broker")).json()["unsupported"]
-        assert (first["api"], second["api"]) == ("InitProducerId", "FindCoordinator")
-        assert second == {
+        (told,) = (await seen.get("/api/broker")).json()["unsupported"]
+        assert told == {
             "api": "FindCoordinator",
             "client_id": "payer",
             "host": "/127.0.0.1",
             "software": "librdkafka 2.16.0",
-            "advice": "share groups are not served: use a consumer",
+            "advice": advice,
             "count": 2,
             "last_ms": seen.time.now().wall_ms,
         }

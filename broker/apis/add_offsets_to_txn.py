@@ -1,0 +1,75 @@
+"""AddOffsetsToTxn (25): the offsets of a group become part of a transaction.
+
+What is added is the group's partition of ``__consumer_offsets``. v2 PRODUCER_FENCED in place of
+INVALID_PRODUCER_EPOCH; v3 flexible; v4 TRANSACTION_ABORTABLE is known. Producers of KIP-890's rules
+leave it out: their TxnOffsetCommit adds the partition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.apis.transactional import client_of, told
+from broker.config.config_value import BadValue
+from broker.net.request import Request, ServedApi
+from broker.topics.registry import OFFSETS_TOPIC
+from protocol.errors import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST
+from protocol.messages.add_offsets_to_txn import API
+from transactions.calls import TV1, AddPartitions
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+logger = structlog.get_logger(__name__)
+
+_KNOWS_FENCED = 2
+"""The first version with PRODUCER_FENCED."""
+
+
+def _handle(services: Services, request: Request) -> None:
+    if not request.value["transactional_id"]:
+        _answer(request, INVALID_REQUEST)
+    elif services.groups.hosted_shards:
+        _submit(services, request)
+    else:  # a producer asks this before it looks for the group's coordinator
+        request.answer_later(_submit_with_topic(services, request))
+
+
+async def _submit_with_topic(services: Services, request: Request) -> None:
+    try:
+        await services.topics.ensure_offsets_topic()
+    except (BadValue, OSError) as error:
+        logger.error("__consumer_offsets can't be created", error=str(error))
+        _answer(request, COORDINATOR_NOT_AVAILABLE)
+    else:
+        _submit(services, request)
+
+
+def _submit(services: Services, request: Request) -> None:
+    value = request.value
+    group_id = value["group_id"]
+    shard = services.groups.hosted_for(group_id)
+    assert shard is not None, "the offsets topic has partitions"
+    request.encode = _answer
+    services.transactions.submit(
+        value["transactional_id"],
+        AddPartitions(
+            request,
+            value["transactional_id"],
+            value["producer_id"],
+            value["producer_epoch"],
+            [(OFFSETS_TOPIC, [shard.index])],
+            TV1,
+            client_of(request),
+            group_id,
+        ),
+    )
+
+
+def _answer(request: Request, error_code: int) -> None:
+    request.respond({"error_code": told(error_code, request.api_version >= _KNOWS_FENCED)})
+
+
+SERVED = ServedApi(API, 0, 4, _handle)

@@ -1,0 +1,68 @@
+"""DescribeTransactions (65): state, producer and partitions of transactional ids (KIP-664)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from broker.apis.gather import Gather
+from broker.net.request import Request, ServedApi, Steps
+from protocol.encoded_array import EncodedArray
+from protocol.errors import INVALID_REQUEST, NONE
+from protocol.messages.describe_transactions import API
+from transactions.calls import DescribeTransaction
+from transactions.outcome import DescribeReply
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+def _handle(services: Services, request: Request) -> Steps:
+    # One description of an id that is named twice is enough: a transaction may be large.
+    ids = list(dict.fromkeys(request.value["transactional_ids"]))
+    gather: Gather[DescribeReply] = Gather()
+    for transactional_id in ids:
+        ticket = gather.ticket()
+        if transactional_id:
+            services.transactions.submit(
+                transactional_id, DescribeTransaction(ticket, transactional_id)
+            )
+        else:
+            ticket.take(DescribeReply(INVALID_REQUEST, transactional_id))
+        yield from gather.sent()
+    yield from gather.rest()
+    described = request.array("transaction_states")
+    worst = NONE
+    for reply in gather.replies:
+        worst = worst or reply.error_code
+        if reply.error_code:
+            described.append(
+                {"error_code": reply.error_code, "transactional_id": reply.transactional_id}
+            )
+            continue
+        topics = yield from _topics(request, reply)
+        described.append(
+            {
+                "error_code": NONE,
+                "transactional_id": reply.transactional_id,
+                "transaction_state": reply.state,
+                "transaction_timeout_ms": reply.timeout_ms,
+                "transaction_start_time_ms": reply.start_ms,
+                "producer_id": reply.producer_id,
+                "producer_epoch": reply.producer_epoch,
+                "topics": topics,
+            }
+        )
+    request.respond({"transaction_states": described}, worst)
+
+
+def _topics(request: Request, reply: DescribeReply) -> Generator[None, None, EncodedArray]:
+    topics = request.array("transaction_states", "topics")
+    yield None
+    for name, partitions in reply.partitions:
+        topics.append({"topic": name, "partitions": partitions})
+        yield None
+    return topics
+
+
+SERVED = ServedApi(API, 0, 0, _handle)

@@ -1,0 +1,59 @@
+"""EndTxn (26): commits or aborts the open transaction of a transactional id.
+
+v2 PRODUCER_FENCED in place of INVALID_PRODUCER_EPOCH; v3 flexible; v4 TRANSACTION_ABORTABLE is
+known; v5 (KIP-890) raises the producer's epoch with every end and answers with what the producer
+goes on with, whatever level transaction.version has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.apis.transactional import client_of, told
+from broker.net.request import Request, ServedApi
+from protocol.errors import INVALID_REQUEST
+from protocol.messages.end_txn import API
+from transactions.calls import TV1, TV2, EndTransaction
+from transactions.outcome import EndReply
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+_KNOWS_FENCED = 2
+"""The first version with PRODUCER_FENCED."""
+_RAISES_EPOCH = 5
+"""The first version of KIP-890's rules."""
+
+
+def _handle(services: Services, request: Request) -> None:
+    value = request.value
+    transactional_id = value["transactional_id"]
+    if not transactional_id:
+        _answer(request, EndReply(INVALID_REQUEST))
+        return
+    request.encode = _answer
+    services.transactions.submit(
+        transactional_id,
+        EndTransaction(
+            request,
+            transactional_id,
+            value["producer_id"],
+            value["producer_epoch"],
+            value["committed"],
+            TV2 if request.api_version >= _RAISES_EPOCH else TV1,
+            client_of(request),
+        ),
+    )
+
+
+def _answer(request: Request, reply: EndReply) -> None:
+    request.respond(
+        {
+            "error_code": told(reply.error_code, request.api_version >= _KNOWS_FENCED),
+            "producer_id": reply.producer_id,
+            "producer_epoch": reply.producer_epoch,
+        }
+    )
+
+
+SERVED = ServedApi(API, 0, 5, _handle)

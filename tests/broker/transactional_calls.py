@@ -1,0 +1,235 @@
+"""Requests of transactional producers as tests write them: what matters, defaults for the rest."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from protocol.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+)
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
+from tests.broker.topic_calls import create_topic, list_offset, produce
+from tests.waiting import until
+from tests.wire import Wire
+
+PASSING = (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NOT_COORDINATOR,
+)
+"""Errors after which clients ask again."""
+TRANSACTION = 1
+"""The key type of FindCoordinator."""
+
+Topics = Sequence[tuple[str, Sequence[int]]]
+Codes = dict[tuple[str, int], int]
+"""Error codes by topic and partition."""
+Pair = tuple[int, int]
+"""A producer id and its epoch."""
+
+
+def find(wire: Wire, transactional_id: str) -> None:
+    """Look for the coordinator until there is one."""
+    request = {"key_type": TRANSACTION, "coordinator_keys": [transactional_id]}
+    until(
+        "a coordinator of transactions",
+        lambda: wire.call("FindCoordinator", 4, request)["coordinators"][0]["error_code"] == NONE,
+    )
+
+
+def init_once(
+    wire: Wire,
+    transactional_id: str | None,
+    version: int = 4,
+    producer: Pair = (-1, -1),
+    timeout_ms: int = 60_000,
+    **fields: Any,
+) -> dict[str, Any]:
+    """One InitProducerId; its answer."""
+    request = {
+        "transactional_id": transactional_id,
+        "transaction_timeout_ms": timeout_ms,
+        "producer_id": producer[0],
+        "producer_epoch": producer[1],
+        **fields,
+    }
+    return wire.call("InitProducerId", version, request)
+
+
+def init(wire: Wire, transactional_id: str, version: int = 4, **fields: Any) -> Pair:
+    """A producer id and its epoch, asked for until an answer is final, and that is no error."""
+
+    def answered() -> dict[str, Any] | None:
+        answer = init_once(wire, transactional_id, version, **fields)
+        return None if answer["error_code"] in PASSING else answer
+
+    found = until("InitProducerId is answered", answered)
+    assert found["error_code"] == NONE, found
+    return found["producer_id"], found["producer_epoch"]
+
+
+def begin(wire: Wire, transactional_id: str, **fields: Any) -> Pair:
+    """`init` of an id whose coordinator has not been looked for yet."""
+    find(wire, transactional_id)
+    return init(wire, transactional_id, **fields)
+
+
+def add(
+    wire: Wire, transactional_id: str, producer: Pair, topics: Topics, version: int = 3
+) -> Codes:
+    """AddPartitionsToTxn as clients send it."""
+    request = {
+        "v3_and_below_transactional_id": transactional_id,
+        "v3_and_below_producer_id": producer[0],
+        "v3_and_below_producer_epoch": producer[1],
+        "v3_and_below_topics": [{"name": name, "partitions": ids} for name, ids in topics],
+    }
+    answer = wire.call("AddPartitionsToTxn", version, request)
+    return codes_of(answer["results_by_topic_v3_and_below"])
+
+
+def added(wire: Wire, transactional_id: str, producer: Pair, topics: Topics) -> None:
+    """AddPartitionsToTxn until an answer is final, and that is no error."""
+
+    def answered() -> Codes | None:
+        codes = add(wire, transactional_id, producer, topics)
+        return None if set(codes.values()) & set(PASSING) else codes
+
+    assert set(until("AddPartitionsToTxn is answered", answered).values()) == {NONE}
+
+
+def transaction(
+    transactional_id: str, producer: Pair, topics: Topics, *, verify_only: bool
+) -> dict[str, Any]:
+    """One entry of an AddPartitionsToTxn as brokers send it."""
+    return {
+        "transactional_id": transactional_id,
+        "producer_id": producer[0],
+        "producer_epoch": producer[1],
+        "verify_only": verify_only,
+        "topics": [{"name": name, "partitions": ids} for name, ids in topics],
+    }
+
+
+def add_as_broker(
+    wire: Wire, *transactions: dict[str, Any], version: int = 5
+) -> list[tuple[str, Codes]]:
+    """AddPartitionsToTxn as brokers send it: for each transaction its id and errors."""
+    answer = wire.call("AddPartitionsToTxn", version, {"transactions": list(transactions)})
+    assert answer["error_code"] == NONE
+    return [
+        (each["transactional_id"], codes_of(each["topic_results"]))
+        for each in answer["results_by_transaction"]
+    ]
+
+
+def codes_of(results: list[dict[str, Any]]) -> Codes:
+    """The errors of an AddPartitionsToTxn."""
+    return {
+        (result["name"], partition["partition_index"]): partition["partition_error_code"]
+        for result in results
+        for partition in result["results_by_partition"]
+    }
+
+
+def add_offsets(
+    wire: Wire, transactional_id: str, producer: Pair, group_id: str, version: int = 3
+) -> int:
+    """AddOffsetsToTxn; its error."""
+    request = {
+        "transactional_id": transactional_id,
+        "producer_id": producer[0],
+        "producer_epoch": producer[1],
+        "group_id": group_id,
+    }
+    code: int = wire.call("AddOffsetsToTxn", version, request)["error_code"]
+    return code
+
+
+def end_once(
+    wire: Wire, transactional_id: str, producer: Pair, committed: bool, version: int
+) -> tuple[int, Pair]:
+    """One EndTxn: its error, and the producer id and epoch of its answer."""
+    request = {
+        "transactional_id": transactional_id,
+        "producer_id": producer[0],
+        "producer_epoch": producer[1],
+        "committed": committed,
+    }
+    answer = wire.call("EndTxn", version, request)
+    return answer["error_code"], (answer["producer_id"], answer["producer_epoch"])
+
+
+def end(
+    wire: Wire, transactional_id: str, producer: Pair, committed: bool = True, version: int = 5
+) -> tuple[int, Pair]:
+    """EndTxn until an answer is final."""
+
+    def answered() -> tuple[int, Pair] | None:
+        answer = end_once(wire, transactional_id, producer, committed, version)
+        return None if answer[0] in PASSING else answer
+
+    return until("EndTxn is answered", answered)
+
+
+def send(
+    wire: Wire,
+    transactional_id: str | None,
+    producer: Pair,
+    topic: str,
+    partition: int = 0,
+    sequence: int = 0,
+    version: int = 11,
+    *values: bytes,
+) -> dict[str, Any]:
+    """Produce records in a transaction; the partition's answer."""
+    now_ms = int(time.time() * 1000)
+    records = [Record(i, now_ms, None, value) for i, value in enumerate(values or (b"v",))]
+    data = encode_batch(
+        records,
+        base_offset=0,
+        producer_id=producer[0],
+        producer_epoch=producer[1],
+        base_sequence=sequence,
+        is_transactional=True,
+    )
+    return produce(wire, topic, data, partition, version, transactional_id=transactional_id)
+
+
+def describe(wire: Wire, *transactional_ids: str) -> list[dict[str, Any]]:
+    """DescribeTransactions."""
+    request = {"transactional_ids": list(transactional_ids)}
+    found: list[dict[str, Any]] = wire.call("DescribeTransactions", 0, request)[
+        "transaction_states"
+    ]
+    return found
+
+
+def state_of(wire: Wire, transactional_id: str) -> str:
+    """The state of one id."""
+    (found,) = describe(wire, transactional_id)
+    state: str = found["transaction_state"]
+    return state
+
+
+def listed(wire: Wire, version: int = 2, **filters: Any) -> dict[str, Any]:
+    """ListTransactions; the whole answer."""
+    request: Mapping[str, Any] = {"state_filters": [], "producer_id_filters": [], **filters}
+    return wire.call("ListTransactions", version, dict(request))
+
+
+def create_led(wire: Wire, topic: str, partitions: int = 1) -> None:
+    """Create a topic and wait until its last partition is served."""
+    assert create_topic(wire, topic, partitions)["error_code"] == NONE
+    until(
+        "it is served",
+        lambda: list_offset(wire, topic, -1, partition=partitions - 1)["error_code"] == NONE,
+    )
