@@ -284,6 +284,19 @@ class GroupShard:
         assert not self._live
         self._state.cache.restore(group_id, topic, columns)
 
+    def restore_pending(
+        self,
+        producer_id: int,
+        producer_epoch: int,
+        group_id: str,
+        topic: str,
+        columns: TopicColumns,
+    ) -> None:
+        """Take over what a transaction has pending from a snapshot, like ``restore``."""
+        assert not self._live
+        pending = self._state.cache.pending
+        pending.restore(producer_id, producer_epoch, group_id, topic, columns)
+
     def wake(self, now: Now, budget: int) -> int:
         """Do a part of ``loaded`` for at most ``budget`` groups; how many, 0 when all are awake.
 

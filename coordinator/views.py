@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from coordinator.calls import DescribeGroup, ListGroups, Ticket
 from coordinator.expiring import ExpiringOffset, expiring
@@ -18,6 +18,7 @@ from coordinator.outcome import (
 from coordinator.read_only import GroupView, OffsetsView
 from coordinator.states import State, state_filter
 from coordinator.step import ShardState
+from offsets.columns import TopicColumns
 from offsets.pending import PendingOfProducer
 from offsets.runs import GroupValue
 from protocol.errors import NONE
@@ -106,6 +107,10 @@ class ShardView:
     def live_records(self) -> int:
         """About how many records of the log are not superseded: one an offset, one a group."""
         return self.offsets.count() + self._state.cache.pending.count() + len(self.groups)
+
+    def all_pending(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
+        """(producer, its epoch, group, topic, columns) of all that is pending; for snapshots."""
+        return self._state.cache.pending.columns()
 
     def pending(self, group_id: str) -> Sequence[PendingOfProducer]:
         """The open transactions in which offsets of the group were committed, by producer id."""

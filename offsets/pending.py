@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from offsets.columns import TopicColumns
-from offsets.runs import OffsetTombstones, TransactionalRun
+from offsets.runs import OffsetRun, OffsetTombstones, TransactionalRun
 
 _NOBODY: Mapping[int, tuple[int, ...]] = {}
 
@@ -219,6 +219,23 @@ class PendingOffsets:
     def count(self) -> int:
         """How many offsets are pending, each by the producers that have it pending."""
         return self._count
+
+
+def below(columns: TopicColumns, log_offset: int) -> TopicColumns:
+    """Those of the entries whose records are below a log offset; the same columns if all are."""
+    partitions = columns.partitions()
+    found = columns.written_below(partitions, log_offset)
+    if len(found) == len(partitions):
+        return columns
+    older = TopicColumns()
+    for partition in found:
+        entry = columns.get(partition)
+        assert entry is not None
+        offset, epoch, text, commit_ms, expire_ms, at = entry
+        texts = [text] if text else None
+        one = OffsetRun("", "", [partition], [offset], [epoch], texts, commit_ms, expire_ms)
+        older.store(one, at)
+    return older
 
 
 def _leave(producers: dict[int, tuple[int, ...]], partition: int, producer_id: int) -> None:

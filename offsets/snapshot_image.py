@@ -6,6 +6,10 @@ loader replays all records from *begin* on, in order. Each of them overwrites or
 of its key, so that it does not matter which of them the snapshot contained. All records below
 *begin* are in the snapshot.
 
+What transactions have pending comes first, and of it only what lies below *begin*: a marker behind
+it must not end what its producer wrote later, and whoever is no more pending when it is looked at
+has been committed when the offsets are.
+
 That holds only for the log that it was made from, with nothing missing from *begin* on. The two
 marks name the last batches below *begin* and below *end*, and the loader checks both.
 """
@@ -17,20 +21,22 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from offsets.columns import TopicColumns
-from offsets.columns_image import BadImage, decode_columns
+from offsets.columns_image import BadImage, decode_columns, encode_columns
 from offsets.record_values import Malformed, group_value, read_group_value
 from offsets.runs import GroupRun, GroupValue
 from protocol.records.crc import crc32c
 
-VERSION = 1
+VERSION = 2
+"""1 had nothing pending."""
 _MAGIC = b"MUSTERGI"
 _BLOCK = struct.Struct("<BI")
 _CRC = struct.Struct("<I")
 _HEAD = struct.Struct("<8sH16siqqqI")
-_END = struct.Struct("<qqIQQ")
+_END = struct.Struct("<qqIQQQ")
+_PRODUCER = struct.Struct("<qh")
 _GROUP = struct.Struct("<HqI")
 
-HEAD, OFFSETS, GROUPS, END = 1, 2, 3, 4
+HEAD, OFFSETS, GROUPS, END, PENDING = 1, 2, 3, 4, 5
 """Kinds of blocks: HEAD first, END last, each once."""
 
 
@@ -63,6 +69,8 @@ class ImageEnd(NamedTuple):
     offsets: int
     groups: int
     """Group records; groups of offsets alone have none."""
+    pending: int
+    """Offsets of transactions that had not ended."""
 
 
 class ImageWriter:
@@ -72,6 +80,7 @@ class ImageWriter:
         self._crc = 0
         self.offsets = 0
         self.groups = 0
+        self.pending = 0
 
     def head(self, head: ImageHead) -> bytes:
         """The first piece."""
@@ -91,6 +100,11 @@ class ImageWriter:
         self.offsets += offsets
         return self._sealed(OFFSETS, encoded)
 
+    def pending_block(self, encoded: list[bytes], offsets: int) -> bytes:
+        """A piece of what is pending, from ``encode_pending``."""
+        self.pending += offsets
+        return self._sealed(PENDING, encoded)
+
     def groups_block(self, encoded: list[bytes]) -> bytes:
         """A piece of group records, from ``encode_group``."""
         self.groups += len(encoded)
@@ -98,7 +112,7 @@ class ImageWriter:
 
     def end(self, end_offset: int, end_mark: BatchMark) -> bytes:
         """The last piece; without it there is no snapshot."""
-        payload = _END.pack(end_offset, *end_mark, self.offsets, self.groups)
+        payload = _END.pack(end_offset, *end_mark, self.offsets, self.groups, self.pending)
         return self._sealed(END, [payload])
 
     def _sealed(self, kind: int, parts: list[bytes]) -> bytes:
@@ -113,6 +127,13 @@ def encode_group(group_id: str, record_offset: int, value: GroupValue) -> bytes:
     """A group's last record: its log offset and its value. UnwritableRun for what fits none."""
     name, raw = group_id.encode(), group_value(value)
     return _GROUP.pack(len(name), record_offset, len(raw)) + name + raw
+
+
+def encode_pending(
+    producer_id: int, producer_epoch: int, group_id: str, topic: str, columns: TopicColumns
+) -> bytes:
+    """What a producer has pending in a (group, topic)."""
+    return _PRODUCER.pack(producer_id, producer_epoch) + encode_columns(group_id, topic, columns)
 
 
 class Image:
@@ -137,6 +158,19 @@ class Image:
             while kind == OFFSETS and position < end:
                 group_id, topic, columns, position = decode_columns(view, position)
                 yield group_id, topic, columns
+
+    def pending(self) -> Iterator[tuple[int, int, str, str, TopicColumns]]:
+        """Producer, epoch, group id, topic and columns of what was pending. Raises BadImage."""
+        for kind, start, end in self._blocks:
+            view = self._view[:end]
+            position = start
+            while kind == PENDING and position < end:
+                if end - position < _PRODUCER.size:
+                    raise BadImage(f"an entry ends in the middle, at byte {position}")
+                producer_id, epoch = _PRODUCER.unpack_from(view, position)
+                position += _PRODUCER.size
+                group_id, topic, columns, position = decode_columns(view, position)
+                yield producer_id, epoch, group_id, topic, columns
 
     def groups(self) -> Iterator[tuple[int, GroupRun]]:
         """The log offset and the run of every group's last record. Raises BadImage."""
@@ -170,14 +204,18 @@ def read_image(data: bytes) -> Image:
         blocks.append((kind, start, end))
         position = end + _CRC.size
     kinds = [kind for kind, _, _ in blocks]
-    if kinds[:1] != [HEAD] or kinds[-1:] != [END] or not {*kinds[1:-1]} <= {OFFSETS, GROUPS}:
+    if (
+        kinds[:1] != [HEAD]
+        or kinds[-1:] != [END]
+        or not {*kinds[1:-1]} <= {OFFSETS, GROUPS, PENDING}
+    ):
         raise BadImage("it is not whole: its blocks are not a head, contents and an end")
     head = _read_head(view[blocks[0][1] : blocks[0][2]])
     end_payload = view[blocks[-1][1] : blocks[-1][2]]
     if len(end_payload) != _END.size:
         raise BadImage(f"its end has {len(end_payload)} bytes")
-    end_offset, base_offset, mark_crc, offsets, groups = _END.unpack(end_payload)
-    image_end = ImageEnd(end_offset, BatchMark(base_offset, mark_crc), offsets, groups)
+    end_offset, base_offset, mark_crc, *counts = _END.unpack(end_payload)
+    image_end = ImageEnd(end_offset, BatchMark(base_offset, mark_crc), *counts)
     return Image(view, head, image_end, blocks)
 
 

@@ -104,8 +104,7 @@ async def _replay(
     """Replays the committed runs of the log in order.
 
     With ``begin`` those from there on, which must follow each other without a gap: a gap is a
-    cleaner's work, and what it took the snapshot may still have. Transactions might have begun
-    before it, and are BadImage too.
+    cleaner's work, and what it took the snapshot may still have.
     """
     log = hosted.log
     replay = reader.replay
@@ -130,8 +129,6 @@ def _next_due(due: int, header: BatchHeader) -> int:
     """The offset behind a batch that begins at ``due`` and has all its records, else BadImage."""
     if header.base_offset != due or header.record_count != header.last_offset_delta + 1:
         raise BadImage(f"records are missing from offset {due} on: a cleaner was there")
-    if header.is_transactional:
-        raise BadImage(f"a transaction at offset {due} may have begun before it")
     return header.last_offset + 1
 
 

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, OffsetTombstones, Run
+from offsets.runs import (
+    GroupMember,
+    GroupRun,
+    GroupValue,
+    MarkerRun,
+    OffsetRun,
+    OffsetTombstones,
+    OwnBatch,
+    Run,
+    TransactionalRun,
+)
 from tests.model.log_reader import ModelGroup, ModelMember
 
 int32 = st.integers(-(2**31), 2**31 - 1)
@@ -41,6 +51,15 @@ def offset_runs(draw: st.DrawFn, groups=names, partitions=int32) -> OffsetRun:
 def tombstones(draw: st.DrawFn, groups=names, partitions=int32) -> OffsetTombstones:
     keys = draw(st.lists(st.tuples(groups, partitions), min_size=1, max_size=10))
     return OffsetTombstones(draw(groups), keys)
+
+
+def own_batches(groups=names, partitions=int32) -> st.SearchStrategy[OwnBatch]:
+    """Commits in the transactions of three producers, and their ends."""
+    producers = st.integers(1, 3)
+    runs_of_one = st.lists(offset_runs(groups, partitions), min_size=1, max_size=2)
+    return st.builds(TransactionalRun, producers, st.integers(0, 2), runs_of_one) | st.builds(
+        MarkerRun, producers, st.just(0), st.just(0), st.booleans()
+    )
 
 
 members = st.builds(

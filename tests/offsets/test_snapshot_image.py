@@ -12,12 +12,23 @@ from hypothesis import strategies as st
 
 from offsets.cache import OffsetCache
 from offsets.columns_image import BadImage, decode_columns, encode_columns
-from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, OffsetTombstones, Run
+from offsets.runs import (
+    GroupMember,
+    GroupRun,
+    GroupValue,
+    MarkerRun,
+    OffsetRun,
+    OffsetTombstones,
+    OwnBatch,
+    Run,
+    TransactionalRun,
+)
 from offsets.snapshot_image import (
     BatchMark,
     ImageHead,
     ImageWriter,
     encode_group,
+    encode_pending,
     read_image,
 )
 from protocol.records.crc import crc32c
@@ -26,6 +37,7 @@ from tests.offsets.strategies import (
     few_partitions,
     group_values,
     offset_runs,
+    own_batches,
     tombstones,
 )
 
@@ -35,11 +47,14 @@ HEAD = ImageHead(bytes([7]) * 16, 3, 0, 40, BatchMark(38, 0xDEADBEEF))
 END_MARK = BatchMark(40, 0x01020304)
 
 histories = st.lists(
-    offset_runs(few_names, few_partitions) | tombstones(few_names, few_partitions), max_size=12
+    offset_runs(few_names, few_partitions)
+    | tombstones(few_names, few_partitions)
+    | own_batches(few_names, few_partitions),
+    max_size=12,
 )
 
 
-def cache_of(runs: list[Run]) -> OffsetCache:
+def cache_of(runs: list[Run | OwnBatch]) -> OffsetCache:
     cache = OffsetCache()
     for number, run in enumerate(runs):
         cache.replay(run, 1000 * number)
@@ -49,6 +64,9 @@ def cache_of(runs: list[Run]) -> OffsetCache:
 def image_of(cache: OffsetCache, groups: dict[str, tuple[int, GroupValue]]) -> bytes:
     writer = ImageWriter()
     blocks = [writer.head(HEAD)]
+    for producer_id, epoch, group_id, topic, columns in cache.pending.columns():
+        encoded = [encode_pending(producer_id, epoch, group_id, topic, columns)]
+        blocks.append(writer.pending_block(encoded, columns.count))
     for group_id in list(cache.groups()):
         encoded = [encode_columns(group_id, topic, c) for topic, c in cache.columns(group_id)]
         blocks.append(writer.offsets_block(encoded, len(cache.keys(group_id))))
@@ -60,21 +78,30 @@ def image_of(cache: OffsetCache, groups: dict[str, tuple[int, GroupValue]]) -> b
 
 def restored(data: bytes) -> OffsetCache:
     cache = OffsetCache()
-    for group_id, topic, columns in read_image(data).offsets():
+    image = read_image(data)
+    for producer_id, epoch, group_id, topic, columns in image.pending():
+        cache.pending.restore(producer_id, epoch, group_id, topic, columns)
+    for group_id, topic, columns in image.offsets():
         cache.restore(group_id, topic, columns)
+    assert (image.end.offsets, image.end.pending) == (cache.count(), cache.pending.count())
     return cache
 
 
-def content(cache: OffsetCache) -> dict[str, list[object]]:
-    return {
+def content(cache: OffsetCache) -> dict[object, list[object]]:
+    found: dict[object, list[object]] = {
         group_id: sorted(cache.entries(group_id), key=lambda entry: entry[:2])
         for group_id in cache.groups()
     }
+    for *whose, columns in cache.pending.columns():
+        found[tuple(whose)] = [(each, columns.get(each)) for each in columns.partitions()]
+    return found
 
 
 def example() -> bytes:
     cache = cache_of([])
     cache.replay(OffsetRun("shop", "orders", [0, 1], [5, 6], [-1, -1], None, AT_MS), 30)
+    pending = OffsetRun("shop", "orders", [1], [8], [-1], None, AT_MS)
+    cache.replay(TransactionalRun(4001, 2, [pending]), 39)
     return image_of(cache, {"shop": (33, GroupValue("consumer", 2, None, None, AT_MS, []))})
 
 
@@ -85,7 +112,7 @@ def test_the_pages_example_is_what_we_write_and_read() -> None:
     assert example() == written
     image = read_image(written)
     assert image.head == HEAD
-    assert image.end == (42, END_MARK, 2, 1)
+    assert image.end == (42, END_MARK, 2, 1, 1)
     assert [(o, r.group_id, r.value and r.value.generation_id) for o, r in image.groups()] == [
         (33, "shop", 2)
     ]
@@ -93,11 +120,14 @@ def test_the_pages_example_is_what_we_write_and_read() -> None:
     assert cache.fetch("shop", "orders", [0, 1, 2]).offsets == [5, 6, -1]
     entry = cache.get("shop", "orders", 1)
     assert entry == (6, -1, "", AT_MS, -1, 31)
+    assert cache.pending.of_group("shop") == [(4001, 2, 1)]
+    cache.replay(MarkerRun(4001, 2, 0, True), 43)
+    assert cache.get("shop", "orders", 1) == (8, -1, "", AT_MS, -1, 39)
 
 
 @given(histories, histories)
 def test_what_is_read_equals_what_was_written_and_goes_on_alike(
-    before: list[Run], after: list[Run]
+    before: list[Run | OwnBatch], after: list[Run | OwnBatch]
 ) -> None:
     cache = cache_of(before)
     again = restored(image_of(cache, {}))
@@ -129,6 +159,11 @@ RICH = image_of(
             OffsetRun("a", "t", [7], [70], [4], ["mine"], AT_MS + 1, AT_MS + 9),
             OffsetRun("b", "far", [-1, 2**31 - 1], [1, 2], [0, 1], ["", "x"], AT_MS),
             OffsetTombstones("a", [("t", 3)]),
+            TransactionalRun(
+                4001,
+                2,
+                [OffsetRun("a", "t", [7, 9], [71, 91], [4, 4], ["mine", ""], AT_MS)],
+            ),
         ]
     ),
     {"a": (9, GroupValue("consumer", 1, "range", "m-1", AT_MS, [MEMBER]))},
@@ -159,7 +194,7 @@ def test_a_block_that_is_missing_or_of_another_file_is_refused() -> None:
         size = 9 + int.from_bytes(RICH[position + 1 : position + 5], "little")
         sizes.append((position, position + size))
         position += size
-    assert len(sizes) == 5
+    assert len(sizes) == 6
     for start, end in sizes:
         with pytest.raises(BadImage):
             read_image(RICH[:start] + RICH[end:])
@@ -169,13 +204,14 @@ def test_a_block_that_is_missing_or_of_another_file_is_refused() -> None:
         read_image(other[:67] + RICH[start:end] + other[67:])
 
 
-def test_a_version_of_the_future_is_refused_in_so_many_words() -> None:
+@pytest.mark.parametrize("version", [1, 3])
+def test_another_version_is_refused_in_so_many_words(version: int) -> None:
     head = bytearray(RICH[:67])
-    head[13] = 2
+    head[13] = version
     head[63:67] = crc32c(bytes(4) + bytes(head[:63])).to_bytes(4, "little")
     rest = ImageWriter()
     rest._crc = crc32c(bytes(4) + bytes(head[:63]))
-    with pytest.raises(BadImage, match="version 2"):
+    with pytest.raises(BadImage, match=f"version {version}"):
         read_image(bytes(head) + rest.end(1, END_MARK))
 
 
@@ -222,10 +258,10 @@ def test_a_snapshot_that_says_a_thing_twice_is_no_snapshot() -> None:
 
 @given(st.lists(histories, min_size=2, max_size=4))
 def test_an_entry_that_was_kept_since_the_last_snapshot_is_as_one_made_now(
-    rounds: list[list[Run]],
+    rounds: list[list[Run | OwnBatch]],
 ) -> None:
     kept = OffsetCache()
-    so_far: list[Run] = []
+    so_far: list[Run | OwnBatch] = []
     for more in rounds:
         for number, run in enumerate(more, len(so_far)):
             kept.replay(run, 1000 * number)

@@ -15,10 +15,11 @@ from coordinator.shard import GroupShard
 from offsets.columns_image import encode_columns
 from offsets.own_batches import own_batch
 from offsets.partitioner import partition_for
+from offsets.pending import below
 from offsets.record_codec import run_records
 from offsets.record_errors import CorruptRecord
 from offsets.runs import MarkerRun, OffsetTombstones, TransactionalRun
-from offsets.snapshot_image import Image, ImageHead, ImageWriter, encode_group
+from offsets.snapshot_image import Image, ImageHead, ImageWriter, encode_group, encode_pending
 
 IMAGE = "groups.image"
 """docs/groups-image.md"""
@@ -49,6 +50,7 @@ def blocks_of(
     A piece ends where ``over`` says that the slice of work is.
     """
     yield writer.head(head)
+    yield from _pending_blocks(shard, writer, head.begin_offset, over)
     encoded: list[bytes] = []
     offsets = 0
     cached = shard.view.offsets
@@ -73,8 +75,30 @@ def blocks_of(
         yield writer.groups_block(encoded)
 
 
+def _pending_blocks(
+    shard: GroupShard, writer: ImageWriter, begin_offset: int, over: Callable[[], bool]
+) -> Iterator[bytes]:
+    """What transactions have pending below ``begin_offset``, before all that they may change."""
+    encoded: list[bytes] = []
+    offsets = 0
+    for producer_id, epoch, group_id, topic, columns in shard.view.all_pending():
+        older = below(columns, begin_offset)
+        if older.count:
+            encoded.append(encode_pending(producer_id, epoch, group_id, topic, older))
+            offsets += older.count
+        if encoded and over():
+            yield writer.pending_block(encoded, offsets)
+            encoded, offsets = [], 0
+    if encoded:
+        yield writer.pending_block(encoded, offsets)
+
+
 def restore(shard: GroupShard, image: Image, partition: int, partitions: int) -> Iterator[None]:
     """Takes a snapshot over, a (group, topic) or a group a step."""
+    for producer_id, epoch, group_id, topic, columns in image.pending():
+        check_owner(group_id, image.head.begin_offset, partition, partitions)
+        shard.restore_pending(producer_id, epoch, group_id, topic, columns)
+        yield
     at_home = ""
     for group_id, topic, columns in image.offsets():
         if group_id != at_home:

@@ -15,18 +15,34 @@ from hypothesis import strategies as st
 from broker.cores.groups.kind import blocks_of
 from coordinator.config import GroupConfig
 from coordinator.shard import GroupShard
-from offsets.runs import GroupRun, OffsetRun, OffsetTombstones, Run
+from offsets.runs import (
+    GroupRun,
+    MarkerRun,
+    OffsetRun,
+    OffsetTombstones,
+    OwnBatch,
+    Run,
+    TransactionalRun,
+)
 from offsets.snapshot_image import BatchMark, ImageHead, ImageWriter, read_image
 from protocol.now import Now
-from tests.offsets.strategies import few_names, few_partitions, group_runs, offset_runs, tombstones
+from tests.offsets.strategies import (
+    few_names,
+    few_partitions,
+    group_runs,
+    offset_runs,
+    own_batches,
+    tombstones,
+)
 
 NO_MARK = BatchMark(0, 0)
-Based = list[tuple[int, Run]]
+Based = list[tuple[int, Run | OwnBatch]]
 
 histories = st.lists(
     offset_runs(few_names, few_partitions)
     | tombstones(few_names, few_partitions)
-    | group_runs(few_names),
+    | group_runs(few_names)
+    | own_batches(few_names, few_partitions),
     min_size=1,
     max_size=14,
 )
@@ -35,7 +51,7 @@ histories = st.lists(
 class Case(NamedTuple):
     """When the snapshot is begun and how it goes on."""
 
-    runs: list[Run]
+    runs: list[Run | OwnBatch]
     begin: int
     gaps: list[int]
     """Runs that come between two slices, slice by slice; none when the list has ended."""
@@ -48,7 +64,7 @@ def cases(draw: st.DrawFn) -> Case:
     return Case(runs, begin, draw(st.lists(st.integers(0, 3), max_size=20)))
 
 
-def based(runs: list[Run]) -> Based:
+def based(runs: list[Run | OwnBatch]) -> Based:
     offset, found = 0, []
     for run in runs:
         found.append((offset, run))
@@ -65,7 +81,11 @@ def live_shard() -> GroupShard:
 def content(shard: GroupShard) -> object:
     cache = shard.view.offsets
     entries = {g: sorted(cache.entries(g), key=lambda e: e[:2]) for g in cache.groups()}
-    return entries, cache.count(), shard.view.recorded
+    pending = {
+        tuple(whose): [(each, columns.get(each)) for each in columns.partitions()]
+        for *whose, columns in shard.view.all_pending()
+    }
+    return entries, cache.count(), shard.view.recorded, pending
 
 
 def take(case: Case, log: Based) -> tuple[bytes, int]:
@@ -98,6 +118,8 @@ def load(image: bytes | None, log: Based) -> GroupShard:
     if image is not None:
         read = read_image(image)
         begin = read.head.begin_offset
+        for entry in read.pending():
+            shard.restore_pending(*entry)
         for group_id, topic, columns in read.offsets():
             shard.restore(group_id, topic, columns)
         for offset, run in read.groups():
@@ -120,12 +142,20 @@ def test_snapshot_and_tail_equal_full_replay_at_every_later_end(case: Case) -> N
 @settings(max_examples=100, deadline=None)
 @given(cases(), st.data())
 def test_a_cleaning_below_its_beginning_changes_nothing(case: Case, data: st.DataObject) -> None:
-    """What is dead at some point at or before the beginning goes, of tombstones any."""
+    """What is dead at some point at or before the beginning goes, of tombstones any.
+
+    No cleaner goes past the beginning of a transaction that has not ended.
+    """
     log = based(case.runs)
     image, _ = take(case, log)
-    cleaned_to = data.draw(st.integers(0, case.begin), "runs cleaned")
+    ends = ends_of(log)
+    unstable = [at for at, each in enumerate(ends) if each is None]
+    cleaned_to = data.draw(st.integers(0, min([case.begin, *unstable])), "runs cleaned")
     with_tombstones = data.draw(st.booleans(), "tombstones go too")
-    cleaned = clean(log[:cleaned_to], with_tombstones) + log[cleaned_to:]
+    committed = [
+        entry for entry, end in zip(log[:cleaned_to], ends, strict=False) if end is not False
+    ]
+    cleaned = clean(committed, with_tombstones) + log[cleaned_to:]
 
     assert content(load(None, cleaned)) == content(load(None, log)), "the cleaner of this test"
     assert content(load(image, cleaned)) == content(load(None, cleaned))
@@ -146,18 +176,43 @@ def test_a_loaded_shard_makes_the_same_snapshot_again(case: Case) -> None:
     assert content(load(b"".join(blocks), log)) == content(load(take(again, log)[0], log))
 
 
+def ends_of(log: Based) -> list[bool | None]:
+    """Of each run whether its transaction was committed, None before its end; others were."""
+    ends: list[bool | None] = []
+    for at, (_, run) in enumerate(log):
+        end: bool | None = True
+        if isinstance(run, TransactionalRun):
+            later = (
+                each.committed
+                for _, each in log[at:]
+                if isinstance(each, MarkerRun) and each.producer_id == run.producer_id
+            )
+            end = next(later, None)
+        ends.append(end)
+    return ends
+
+
 def clean(log: Based, with_tombstones: bool) -> Based:
-    """The last record of each key, as single runs; tombstones only if they stay."""
-    last: dict[tuple[object, ...], tuple[int, Run]] = {}
+    """The last record of each key, as single runs, and the markers; tombstones if they stay."""
+    last: dict[tuple[object, ...], tuple[int, Run | OwnBatch]] = {}
     for base, run in log:
-        if isinstance(run, GroupRun):
-            last[run.group_id,] = base, run
-        elif isinstance(run, OffsetTombstones):
-            for index, key in enumerate(run.keys):
-                last[run.group_id, *key] = base + index, OffsetTombstones(run.group_id, [key])
-        else:
-            for index, partition in enumerate(run.partitions):
-                last[run.group_id, run.topic, partition] = base + index, single(run, index)
+        match run:
+            case GroupRun():
+                last[run.group_id,] = base, run
+            case OffsetTombstones():
+                for index, key in enumerate(run.keys):
+                    last[run.group_id, *key] = base + index, OffsetTombstones(run.group_id, [key])
+            case MarkerRun():
+                last[base, ""] = base, run
+            case OffsetRun():
+                last |= singles(run, base)
+            case TransactionalRun():
+                at = base
+                for each in run.runs:
+                    for key, (offset, one) in singles(each, at).items():
+                        alone = TransactionalRun(run.producer_id, run.producer_epoch, [one])
+                        last[key] = offset, alone
+                    at += len(each)
     kept = [
         (offset, run)
         for offset, run in last.values()
@@ -165,6 +220,14 @@ def clean(log: Based, with_tombstones: bool) -> Based:
         or not (isinstance(run, OffsetTombstones) or (isinstance(run, GroupRun) and not run.value))
     ]
     return sorted(kept, key=lambda entry: entry[0])
+
+
+def singles(run: OffsetRun, base: int) -> dict[tuple[object, ...], tuple[int, OffsetRun]]:
+    """The records of a run one by one, by key, with their log offsets."""
+    return {
+        (run.group_id, run.topic, partition): (base + index, single(run, index))
+        for index, partition in enumerate(run.partitions)
+    }
 
 
 def single(run: OffsetRun, index: int) -> OffsetRun:

@@ -11,6 +11,7 @@ from log.partition_log import PartitionLog
 from protocol.records.batch import BatchHeader
 from protocol.records.markers import transaction_end
 from protocol.records.stored import stored_records
+from tests.broker.cores.test_snapshots import Broker
 from tests.broker.edge import EdgeBroker, Taker, eventually
 
 TRANSACTIONAL, CONTROL = 16, 32
@@ -138,3 +139,32 @@ async def test_pending_offsets_are_the_same_after_a_load(tmp_path: Path) -> None
         assert await client.fetch("g") == 10
         view = broker.groups.hosted_shards[0].core.view
         assert view.offsets.partitions("g", "orders") == [0]
+
+
+async def test_a_log_with_transactions_is_loaded_from_its_snapshot(tmp_path: Path) -> None:
+    async with Broker(tmp_path, partitions=1) as broker:
+        await broker.ensure_offsets_topic()
+        calls = Calls(broker)
+        calls.plain(1)
+        calls.transactional(10)
+        calls.transactional(11, partition=1)
+        calls.transactional(20, producer_id=8, partition=2)
+        await calls.answered(4)
+        assert await broker.write()
+        calls.end(committed=True)
+        calls.transactional(12, partition=3)  # in the producer's next transaction
+        calls.transactional(21, producer_id=9, partition=4)
+        await calls.answered(7)
+    async with Broker(tmp_path, partitions=1) as broker:
+        await eventually(lambda: not broker.groups.life.loading)
+        [hosted] = broker.groups.hosted_shards
+        assert hosted.loaded_from == 4
+        view = hosted.core.view
+        offsets = {p: entry.offset for _, p, entry in view.offsets.entries("g")}
+        assert offsets == {0: 10, 1: 11}
+        assert view.pending("g") == [(7, 3, 1), (8, 3, 1), (9, 3, 1)]
+        calls = Calls(broker)
+        for producer_id in (7, 8, 9):
+            calls.end(committed=producer_id != 9, producer_id=producer_id)
+        await calls.answered(3)
+        assert view.offsets.partitions("g", "orders") == [0, 1, 2, 3]

@@ -73,12 +73,9 @@ def rewrite(directory: Path, kept: list[bytes]) -> None:
     (folder / f"{0:020}.log").write_bytes(b"".join(kept))
 
 
-def commit_batch(group_id: str, offset: int, base_offset: int, attributes: int = 0) -> bytes:
+def commit_batch(group_id: str, offset: int, base_offset: int) -> bytes:
     run = OffsetRun(group_id, "orders", [0], [offset], [-1], None, 1_700_000_000_000)
-    return assemble_batch(
-        run_records(run, 0), 1, base_offset, 0, 0, attributes=attributes,
-        producer_id=5 if attributes else -1, producer_epoch=0 if attributes else -1,
-    )  # fmt: skip
+    return assemble_batch(run_records(run, 0), 1, base_offset, 0, 0)
 
 
 async def make_history(directory: Path) -> None:
@@ -181,11 +178,6 @@ def it_is_zeros(directory: Path) -> None:
     image_file(directory).write_bytes(bytes(len(image_file(directory).read_bytes())))
 
 
-def a_transaction_may_have_begun_before_it(directory: Path) -> None:
-    pending = commit_batch("b", 99, 5, attributes=0x10)
-    rewrite(directory, [*batches(directory), pending])
-
-
 WHOLE = {"a": GONE, "b": 2, "c": 3, "d": 4}
 LIES: list[tuple[Callable[[Path], None], dict[str, int], str]] = [
     (a_tombstone_was_cleaned_away, WHOLE, "a cleaner was there"),
@@ -198,7 +190,6 @@ LIES: list[tuple[Callable[[Path], None], dict[str, int], str]] = [
     (it_is_torn, WHOLE, "block"),
     (it_has_no_bytes, WHOLE, "not whole"),
     (it_is_zeros, WHOLE, "checksum"),
-    (a_transaction_may_have_begun_before_it, WHOLE, "transaction"),
 ]
 
 
