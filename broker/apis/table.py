@@ -43,6 +43,7 @@ from broker.apis.offset_fetch import SERVED as OFFSET_FETCH
 from broker.apis.offset_for_leader_epoch import SERVED as OFFSET_FOR_LEADER_EPOCH
 from broker.apis.produce.handler import SERVED as PRODUCE
 from broker.apis.sync_group import SERVED as SYNC_GROUP
+from broker.apis.txn_offset_commit import SERVED as TXN_OFFSET_COMMIT
 from broker.apis.write_txn_markers import SERVED as WRITE_TXN_MARKERS
 from broker.net.request import ServedApi
 
@@ -84,6 +85,7 @@ _ROWS = (
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
     SYNC_GROUP,
+    TXN_OFFSET_COMMIT,
     WRITE_TXN_MARKERS,
 )
 

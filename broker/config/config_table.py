@@ -987,7 +987,14 @@ _KAFKA: Final = (
         "[1,...]",
         "The longest transaction.timeout.ms that a producer may ask for.",
     ),
-    S("transaction.partition.verification.enable", BOOLEAN, True, ""),
+    S(
+        "transaction.partition.verification.enable",
+        BOOLEAN,
+        True,
+        "",
+        "Whether a producer that adds partitions to its transaction itself may write only to those"
+        " that it has added; false lets a late write open a transaction that nobody ends.",
+    ),
     S(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         INT,
@@ -1070,6 +1077,21 @@ _KAFKA: Final = (
 
 # Kafka 4.3.1's group coordinator has these besides.
 _KAFKA_4: Final = (
+    S(
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        INT,
+        100,
+        "[0,...]",
+        "How long a first write into a transaction waits for the producer's last one to be"
+        " completed, until it is answered CONCURRENT_TRANSACTIONS.",
+    ),
+    S(
+        "add.partitions.to.txn.retry.backoff.ms",
+        INT,
+        20,
+        "[1,...]",
+        "How long it waits between two tries.",
+    ),
     S("group.consumer.assignment.interval.ms", INT, 1000, "[0,...]"),
     S("group.consumer.max.assignment.interval.ms", INT, 15000, "[0,...]"),
     S(
@@ -1267,8 +1289,6 @@ TOPIC: Final[dict[str, Setting]] = {setting.name: setting for setting in _TOPIC}
 
 ONLY_IN_KAFKA_4: Final = frozenset(
     (
-        "add.partitions.to.txn.retry.backoff.max.ms",
-        "add.partitions.to.txn.retry.backoff.ms",
         "config.providers",
         "controller.quorum.auto.join.enable",
         "controller.quorum.fetch.max.bytes",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+import asyncio
+from typing import Any, Generic, Protocol, TypeVar
 
 from broker.loop.internal_errors import InternalErrors
+
+Reply = TypeVar("Reply")
 
 
 class Ticket(Protocol):
@@ -12,6 +15,20 @@ class Ticket(Protocol):
 
     def take(self, reply: Any) -> None:
         """Takes the reply; called once, in the event loop's thread."""
+
+
+class Awaited(Generic[Reply]):
+    """The ticket of a call whose reply is awaited where the call was made."""
+
+    __slots__ = ("reply",)
+
+    def __init__(self) -> None:
+        self.reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+
+    def take(self, reply: Reply) -> None:
+        """See `Ticket`."""
+        if not self.reply.done():  # who waited may have been cancelled
+            self.reply.set_result(reply)
 
 
 def deliver(ticket: Ticket, reply: Any, errors: InternalErrors) -> None:

@@ -6,7 +6,8 @@ v8 the records in error; v9 flexible; v10 the leader if it is another broker (ne
 ids in place of names. acks 0 has no answer: an error closes the connection, so that the client asks
 for metadata again, as in Kafka.
 
-There are no transactions yet: a transactional batch gets INVALID_TXN_STATE, final to every client.
+A transactional batch is appended where its partition is in the transaction, as that is looked up in
+the turn of the append (`broker/apis/produce/transaction.py`); from v12 on the broker adds it first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from broker.apis.produce.response import Appended, Done, failed, finish
+from broker.apis.produce.response import Appended, Done, Refused, finish
+from broker.apis.produce.transaction import FIRST_WITH_IDS, Transaction, has_transactional
 from broker.cores.groups import foreign_records
 from broker.cores.hosted_shard import NotActive
 from broker.loop.slices import SLICE_NS, Slices
@@ -43,7 +45,7 @@ from protocol.generated.produce import DECODE_REQUEST
 from protocol.generated.produce import Request as Decoded
 from protocol.messages.produce import API
 from protocol.records.budget import Budget, OverBudget
-from protocol.records.corrupt import CorruptRecords, RecordError
+from protocol.records.corrupt import CorruptRecords
 from protocol.records.produce import analyse, request_budget, small_budget
 from protocol.records.produce_rules import Produced
 
@@ -56,34 +58,9 @@ COUNTED_BYTES = 64 * 1024
 """A request below this is decoded in 5 ms, whatever it names."""
 DECODED_AT_ONCE = 1000
 """Topics and partitions that a larger one may name to be decoded at once."""
-_FIRST_WITH_IDS = 13
+_FIRST_WITH_ONE_BATCH = 3
 _WITHOUT_START = frozenset((CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE))
 """Errors beside which Kafka leaves out where the log starts."""
-
-
-class _Refused(Exception):
-    """Nothing was appended to a partition."""
-
-    def __init__(
-        self,
-        error_code: int,
-        message: str | None = None,
-        record_errors: tuple[RecordError, ...] = (),
-        log_start_offset: int = -1,
-    ) -> None:
-        super().__init__(message)
-        self.error_code = error_code
-        self.message = message
-        self.record_errors = record_errors
-        self.log_start_offset = log_start_offset
-
-    def done(self, partition: int) -> Done:
-        """The answer for the partition."""
-        return Done(
-            failed(
-                partition, self.error_code, self.message, self.record_errors, self.log_start_offset
-            )
-        )
 
 
 class _Place(NamedTuple):
@@ -102,7 +79,14 @@ def _handle(services: Services, request: Request) -> None:
         request.answer_later(_produce_many(services, request))
         return
     decoded = DECODE_REQUEST[request.api_version](request.buffer, request.position)
-    producing = _Producing(services, request, decoded)
+    try:
+        producing = _Producing(services, request, decoded)
+    except Refused as refused:
+        _refuse(services, request, decoded, refused)
+        return
+    if producing.transaction is not None:
+        for _ in producing.transaction.look_what_to_add():
+            pass
     if producing.done_at_once():
         finish(services, request, producing.acks, producing.responses)
     else:
@@ -129,7 +113,27 @@ async def _produce_many(services: Services, request: Request) -> None:
         return DECODE_REQUEST[version](buffer, position)
 
     decoded = await services.worker.run(request.connection, decode)
-    await _Producing(services, request, decoded).go_on()
+    try:
+        producing = _Producing(services, request, decoded)
+    except Refused as refused:
+        _refuse(services, request, decoded, refused)
+        return
+    if producing.transaction is not None:
+        slices = services.slicer.work("Produce")
+        for _ in producing.transaction.look_what_to_add():
+            if slices.over:
+                await slices.pause()
+        slices.end()
+    await producing.go_on()
+
+
+def _refuse(services: Services, request: Request, decoded: Decoded, refused: Refused) -> None:
+    """Answers for a request that is refused as a whole."""
+    _, acks, _, topics = decoded
+    responses = [
+        (key, [refused.done(index) for index, _ in partitions]) for key, partitions in topics
+    ]
+    finish(services, request, acks, responses)
 
 
 class _Producing:
@@ -145,13 +149,17 @@ class _Producing:
         self.services = services
         self.request = request
         self.version = request.api_version
-        self.transactional = transactional_id is not None
         self.may_write_internal = request.client_id == ADMIN_CLIENT_ID
+        self.transaction: Transaction | None = None
+        if has_transactional(topics):
+            self.transaction = Transaction(
+                services, request, transactional_id, topics, self.may_write_internal
+            )
         self.now_ms = services.time.now().wall_ms
         self.responses: list[tuple[Any, list[Done]]] = []
         """The answer as far as it is known: by topic, in the request's order."""
         self._unknown = (
-            UNKNOWN_TOPIC_ID if self.version >= _FIRST_WITH_IDS else UNKNOWN_TOPIC_OR_PARTITION
+            UNKNOWN_TOPIC_ID if self.version >= FIRST_WITH_IDS else UNKNOWN_TOPIC_OR_PARTITION
         )
         self._places = self._each(topics)
         self._next: _Place | None = None
@@ -159,7 +167,7 @@ class _Producing:
 
     def _each(self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]) -> Iterator[_Place]:
         registry = self.services.registry
-        by_id = self.version >= _FIRST_WITH_IDS
+        by_id = self.version >= FIRST_WITH_IDS
         for key, partitions in topics:
             name = registry.topic_name(key) if by_id else key
             entry = None if name is None else self.services.logs.topics.get(name)
@@ -172,6 +180,8 @@ class _Producing:
 
     def done_at_once(self) -> bool:
         """Appends until something takes long; whether all is done."""
+        if self.transaction is not None and self.transaction.to_add:
+            return False
         ticks_ns = self.services.time.ticks_ns
         since_ns = ticks_ns()
         budget = small_budget()
@@ -201,7 +211,7 @@ class _Producing:
             except CorruptRecords as error:
                 raise _corrupt(error, partition) from None
             place.done.append(self._append(entry, partition, produced))
-        except _Refused as refused:
+        except Refused as refused:
             place.done.append(refused.done(place.partition))
         return True
 
@@ -215,7 +225,11 @@ class _Producing:
         """
         slices = self.services.slicer.work("Produce")
         budget = request_budget(len(self.request.buffer))
-        await slices.pause()
+        if self.transaction is not None and self.transaction.to_add:
+            await slices.beside(self.transaction.add())
+            self.now_ms = self.services.time.now().wall_ms
+        else:
+            await slices.pause()
         waiting = () if self._next is None else (self._next,)
         for place in chain(waiting, self._places):
             if self.acks and self.request.connection.closed:
@@ -253,7 +267,7 @@ class _Producing:
                 done.append(await self._append_foreign(slices, entry, partition, produced))
             else:
                 done.append(self._append(entry, partition, produced))
-        except _Refused as refused:
+        except Refused as refused:
             done.append(refused.done(index))
 
     async def _append_foreign(
@@ -261,7 +275,7 @@ class _Producing:
     ) -> Done:
         """`_append` to the log of a shard, which is loaded anew: its loader tries the records."""
         groups, worker, client = self.services.groups, self.services.worker, self.request.connection
-        self._check_transactions(produced)
+        self._check_transaction(partition, produced)
         check = partial(
             foreign_records.check,
             produced.data,
@@ -277,7 +291,7 @@ class _Producing:
         except CorruptRecords as error:
             raise _corrupt(error, partition) from None
         except NotActive as error:
-            raise _Refused(KAFKA_STORAGE_ERROR, str(error)) from None
+            raise Refused(KAFKA_STORAGE_ERROR, str(error)) from None
         return self._done(entry, partition, produced, info)
 
     def _as_it_is_now(self, entry: TopicLogs | None) -> TopicLogs | None:
@@ -293,24 +307,29 @@ class _Producing:
     def _writable(self, entry: TopicLogs | None, index: int) -> Partition:
         """The partition to append to, if this request may."""
         if entry is None:
-            raise _Refused(self._unknown)
+            raise Refused(self._unknown)
         partition = entry.partition(index)
         if partition is None:
-            raise _Refused(UNKNOWN_TOPIC_OR_PARTITION)
+            raise Refused(UNKNOWN_TOPIC_OR_PARTITION)
         if self.acks not in (-1, 0, 1):
-            raise _Refused(INVALID_REQUIRED_ACKS)
+            raise Refused(INVALID_REQUIRED_ACKS)
         if entry.topic.is_internal and not self.may_write_internal:
-            raise _Refused(
+            raise Refused(
                 INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {entry.topic.name}"
             )
         return partition
 
-    def _check_transactions(self, produced: Produced) -> None:
-        if self.transactional or any(batch.is_transactional for batch in produced.batches):
-            raise _Refused(INVALID_TXN_STATE, "This broker has no transactions.")
+    def _check_transaction(self, partition: Partition, produced: Produced) -> None:
+        """In the turn of the append."""
+        if self.transaction is not None:
+            self.transaction.check(partition, produced)
+        elif self.version < _FIRST_WITH_ONE_BATCH and any(
+            batch.is_transactional for batch in produced.batches
+        ):
+            raise Refused(INVALID_TXN_STATE, "A transactional batch follows one that is not.")
 
     def _append(self, entry: TopicLogs, partition: Partition, produced: Produced) -> Done:
-        self._check_transactions(produced)
+        self._check_transaction(partition, produced)
         if not produced.batches:
             return Done(Appended(partition.index, NONE, -1, -1, partition.log.log_start_offset))
         return self._done(entry, partition, produced, self._write(partition, produced))
@@ -336,17 +355,22 @@ class _Producing:
 
     def _write(self, partition: Partition, produced: Produced) -> AppendInfo:
         try:
-            return partition.append(produced.data, self.now_ms, produced.batches)
+            return partition.append(
+                produced.data,
+                self.now_ms,
+                produced.batches,
+                from_zero=self.transaction is not None and self.transaction.adds,
+            )
         except AppendRefused as error:
             start = _shown_start(error, partition)
-            raise _Refused(error.error_code, error.message, log_start_offset=start) from None
+            raise Refused(error.error_code, error.message, log_start_offset=start) from None
         except LogPoisoned as error:
-            raise _Refused(KAFKA_STORAGE_ERROR, str(error)) from None
+            raise Refused(KAFKA_STORAGE_ERROR, str(error)) from None
 
 
-def _corrupt(error: CorruptRecords, partition: Partition) -> _Refused:
+def _corrupt(error: CorruptRecords, partition: Partition) -> Refused:
     start = _shown_start(error, partition)
-    return _Refused(error.error_code, error.message, error.record_errors, start)
+    return Refused(error.error_code, error.message, error.record_errors, start)
 
 
 def _shown_start(error: CorruptRecords | AppendRefused, partition: Partition) -> int:

@@ -118,6 +118,31 @@ def failed(
     }
 
 
+class Refused(Exception):
+    """Nothing was appended to a partition."""
+
+    def __init__(
+        self,
+        error_code: int,
+        message: str | None = None,
+        record_errors: tuple[RecordError, ...] = (),
+        log_start_offset: int = -1,
+    ) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.message = message
+        self.record_errors = record_errors
+        self.log_start_offset = log_start_offset
+
+    def done(self, partition: int) -> Done:
+        """The answer for the partition."""
+        return Done(
+            failed(
+                partition, self.error_code, self.message, self.record_errors, self.log_start_offset
+            )
+        )
+
+
 def finish(
     services: Services, request: Request, acks: int, responses: list[tuple[Any, list[Done]]]
 ) -> None:

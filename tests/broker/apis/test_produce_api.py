@@ -15,7 +15,6 @@ from protocol.errors import (
     INVALID_REQUIRED_ACKS,
     INVALID_TIMESTAMP,
     INVALID_TOPIC_EXCEPTION,
-    INVALID_TXN_STATE,
     MESSAGE_TOO_LARGE,
     NONE,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -206,17 +205,6 @@ def test_nobody_writes_internal_topics(wire: Wire) -> None:
     answer = produce(wire, "__consumer_offsets", batch(b"forged"))
 
     assert answer["error_code"] == INVALID_TOPIC_EXCEPTION
-
-
-def test_transactions_get_a_final_error(wire: Wire, name: str) -> None:
-    create_topic(wire, name)
-    transactional = batch(
-        b"v", producer_id=1, producer_epoch=0, base_sequence=0, is_transactional=True
-    )
-
-    assert produce(wire, name, transactional)["error_code"] == INVALID_TXN_STATE
-    assert produce(wire, name, transactional_id="t")["error_code"] == INVALID_TXN_STATE
-    assert list_offset(wire, name, -1)["offset"] == 0
 
 
 def sequenced(producer_id: int, sequence: int, *values: bytes) -> bytes:

@@ -21,9 +21,9 @@ from offsets.runs import GroupMember, GroupValue, OffsetRun, Run
 from protocol.errors import (
     INVALID_RECORD,
     INVALID_TOPIC_EXCEPTION,
-    INVALID_TXN_STATE,
     KAFKA_STORAGE_ERROR,
     NONE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
 from protocol.records.batch import assemble_batch, encode_batch
 from protocol.records.compression import GZIP, LZ4
@@ -159,7 +159,7 @@ async def test_a_record_that_no_load_could_read_is_refused_and_the_log_is_as_it_
                 producer_epoch=0,
                 base_sequence=0,
             ),
-            INVALID_TXN_STATE,
+            TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         ),
     ],
     ids=["tombstone", "group", "a kind to come", "control", "transactional"],

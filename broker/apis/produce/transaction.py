@@ -1,0 +1,189 @@
+"""The transaction of a Produce: what the request must be as a whole, and where it may append.
+
+A request without a transactional batch has none, whatever transactional id it names, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.enlisting import Enlisted
+from broker.apis.produce.response import Refused
+from broker.net.request import Request
+from broker.topics.partition import Partition
+from protocol.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_TXN_STATE,
+    NAMES,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    TRANSACTION_ABORTABLE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+from protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, read_header
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.produce_rules import Produced
+from transactions.calls import TV1, TV2, Client
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+Topics = Iterable[tuple[Any, Iterable[tuple[int, bytes | None]]]]
+"""Of a decoded request: partitions and their records, by name or id of the topic."""
+
+FIRST_WITH_IDS = 13
+_FIRST_WITH_ABORTABLE = 11
+_FIRST_OF_TV2 = 12
+_MAGIC_POSITION = 16
+_ATTRIBUTES_POSITION = 22
+"""Of the low byte: the high one has no bit that is used."""
+_PRODUCER = struct.Struct(">qh")
+_PRODUCER_POSITION = 43
+_ANOTHER_COORDINATOR = (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NOT_COORDINATOR,
+)
+"""Errors that a producer expects of a coordinator and not of a partition's leader."""
+
+
+def is_transactional(data: bytes | None) -> bool:
+    """Whether records begin with a batch of a transaction."""
+    return (
+        data is not None
+        and len(data) > _ATTRIBUTES_POSITION
+        and bool(data[_ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT)
+        and data[_MAGIC_POSITION] == 2
+    )
+
+
+def has_transactional(topics: Topics) -> bool:
+    """Whether a request has such records."""
+    for _, partitions in topics:
+        for _, data in partitions:
+            if is_transactional(data):
+                return True
+    return False
+
+
+class Transaction:
+    """The one transaction of a request, and by which rules its producer takes part."""
+
+    def __init__(
+        self,
+        services: Services,
+        request: Request,
+        transactional_id: str | None,
+        topics: Topics,
+        may_write_internal: bool,
+    ) -> None:
+        """Raises Refused, an error of all partitions: nothing is appended then."""
+        self.to_add: dict[str, list[int]] = {}
+        """Partitions that the broker must add to the transaction, by topic."""
+        self._topics = topics
+        self._may_write_internal = may_write_internal
+        self._services = services
+        self._version = request.api_version
+        self._not_added = NONE
+        """Why partitions could not be added."""
+        if transactional_id is None:
+            raise Refused(
+                TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+                "A transactional batch came without a transactional.id.",
+            )
+        producers = set(_producers(topics))
+        if len(producers) > 1:
+            raise Refused(
+                INVALID_PRODUCER_ID_MAPPING,
+                f"The request has transactional batches of {len(producers)} producers; all must be"
+                " of one producer id and epoch.",
+            )
+        producer_id, epoch = producers.pop() if producers else (-1, -1)
+        self._enlisted = Enlisted(
+            transactional_id,
+            producer_id,
+            epoch,
+            TV2 if self._version >= _FIRST_OF_TV2 else TV1,
+            Client(request.client_id, request.connection.client_host),
+        )
+
+    @property
+    def adds(self) -> bool:
+        """Whether the broker adds the partitions that are not in the transaction yet."""
+        return self._enlisted.rules == TV2
+
+    def look_what_to_add(self) -> Iterator[None]:
+        """Fills ``to_add``, partition by partition."""
+        registry = self._services.registry
+        for key, partitions in self._topics if self.adds else ():
+            name = key if self._version < FIRST_WITH_IDS else registry.topic_name(key)
+            entry = None if name is None else self._services.logs.topics.get(name)
+            if entry is None or (entry.topic.is_internal and not self._may_write_internal):
+                continue
+            for index, data in partitions:
+                partition = entry.partition(index)
+                if partition is not None and self._must_add(partition, data):
+                    self.to_add.setdefault(entry.topic.name, []).append(index)
+                yield
+
+    def _must_add(self, partition: Partition, data: bytes | None) -> bool:
+        enlisted = self._enlisted
+        if not is_transactional(data) or enlisted.is_open(partition):
+            return False
+        assert data is not None
+        try:
+            repeats = partition.log.producers.duplicate_of(read_header(data))
+        except CorruptRecords:
+            return False  # which is answered by whoever looks at the records
+        return repeats is None and enlisted.error(self._services, partition) != NONE
+
+    async def add(self) -> None:
+        """Adds what must be added by one call, all or none."""
+        self._not_added = await self._enlisted.add(self._services, list(self.to_add.items()))
+
+    def check(self, partition: Partition, produced: Produced) -> None:
+        """Raises Refused unless the batches may be appended in this turn, as far as that is not
+        the log's to say."""
+        enlisted = self._enlisted
+        if enlisted.is_open(partition):
+            return
+        producers = partition.log.producers
+        for batch in produced.batches:
+            if not batch.is_transactional or batch.producer_id < 0:
+                continue
+            if producers.duplicate_of(batch) is not None:
+                continue  # whatever has become of its transaction: it is answered as before
+            error = enlisted.error(self._services, partition)
+            if error:
+                raise self._refused(self._not_added or error)
+
+    def _refused(self, error: int) -> Refused:
+        """What a producer is told about a partition that is not in its transaction."""
+        if error == TRANSACTION_ABORTABLE and self._version < _FIRST_WITH_ABORTABLE:
+            error = INVALID_TXN_STATE
+        if error in _ANOTHER_COORDINATOR or (error == CONCURRENT_TRANSACTIONS and not self.adds):
+            # A producer sends again after this error, without asking for new metadata.
+            return Refused(
+                NOT_ENOUGH_REPLICAS,
+                "It can't be said now whether the partition was added to the transaction:"
+                f" {NAMES[error]}.",
+            )
+        if error in (INVALID_TXN_STATE, TRANSACTION_ABORTABLE):
+            return Refused(error, "The partition was not added to the transaction.")
+        return Refused(error)
+
+
+def _producers(topics: Topics) -> Iterator[tuple[int, int]]:
+    """Producer ids with their epochs, of the transactional batches."""
+    for _, partitions in topics:
+        for _, data in partitions:
+            if data is not None and is_transactional(data) and len(data) >= HEADER_BYTES:
+                producer: tuple[int, int] = _PRODUCER.unpack_from(data, _PRODUCER_POSITION)
+                if producer[0] >= 0:
+                    yield producer

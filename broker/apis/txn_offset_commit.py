@@ -1,0 +1,147 @@
+"""TxnOffsetCommit (28): offsets of a group that count when the producer's transaction commits.
+
+v1 the same on the wire; v2 committed leader epoch; v3 generation, member and instance
+(KIP-447), flexible; v4 TRANSACTION_ABORTABLE; v5 the offsets' partition need not have been added
+to the transaction before (KIP-890).
+
+As in Kafka the topics come first, then the coordinator of the group, then the transaction, and then
+the group itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.apis.commit_topics import CommitTopics
+from broker.apis.enlisting import Enlisted
+from broker.cores.groups.runtime import HostedGroups
+from broker.net.request import Request, ServedApi
+from broker.topics.registry import OFFSETS_TOPIC
+from coordinator.calls import TxnOffsetCommit
+from coordinator.outcome import CommitReply
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_GROUP_ID,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
+    NONE,
+    TRANSACTION_ABORTABLE,
+)
+from protocol.generated.txn_offset_commit import DECODE_REQUEST, ENCODE_RESPONSE
+from protocol.messages.txn_offset_commit import API
+from transactions.calls import TV1, TV2, Client
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+_FIRST_WITH_LOADING = 2
+_FIRST_WITH_ABORTABLE = 4
+_FIRST_OF_TV2 = 5
+_TOPICS = CommitTopics(ENCODE_RESPONSE)
+
+
+def _handle(services: Services, request: Request) -> None:
+    version = request.api_version
+    (
+        transactional_id, group_id, producer_id, epoch, generation_id, member_id, instance_id,
+        topics,
+    ) = request.context or DECODE_REQUEST[version](request.buffer, request.position)  # fmt: skip
+    offsets = _TOPICS.take(services.registry, request, topics)
+    if not offsets:
+        request.take(CommitReply(()))  # as for OffsetCommit
+        return
+    if not group_id:
+        request.take(CommitReply(INVALID_GROUP_ID))
+        return
+    client = Client(request.client_id, request.connection.client_host)
+    rules = TV2 if version >= _FIRST_OF_TV2 else TV1
+    enlisted = Enlisted(transactional_id, producer_id, epoch, rules, client, group_id)
+    call = TxnOffsetCommit(
+        _Ticket(request),
+        group_id,
+        producer_id,
+        epoch,
+        generation_id,
+        member_id,
+        instance_id,
+        offsets,
+        *client,
+    )
+    hosted = services.groups.hosted_for(group_id)
+    if rules == TV2 and hosted is not None and _must_be_added(services, enlisted, hosted):
+        request.answer_later(_add_and_commit(services, enlisted, hosted.index, call))
+    else:
+        _commit(services, enlisted, call)
+
+
+class _Ticket:
+    """The ticket of a request, in whose version an error of the coordinator may be another."""
+
+    __slots__ = ("request",)
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+
+    def take(self, reply: CommitReply) -> None:
+        """See `Ticket`."""
+        if type(reply.errors) is int:
+            reply = CommitReply(_as_known(reply.errors, self.request.api_version))
+        self.request.take(reply)
+
+
+def _as_known(error: int, version: int) -> int:
+    """What a version says for an error of the whole request (KAFKA-7296, KIP-890)."""
+    if error == COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_WITH_LOADING:
+        return COORDINATOR_NOT_AVAILABLE
+    if error == TRANSACTION_ABORTABLE and version < _FIRST_WITH_ABORTABLE:
+        return INVALID_TXN_STATE
+    return error
+
+
+def _must_be_added(services: Services, enlisted: Enlisted, hosted: HostedGroups) -> bool:
+    """Whether the group's partition is not in the transaction yet, and could be written."""
+    if services.groups.view_of(enlisted.group_id) is None:
+        return False
+    return (
+        not enlisted.is_open(hosted.partition) and enlisted.error(services, hosted.partition) != 0
+    )
+
+
+async def _add_and_commit(
+    services: Services, enlisted: Enlisted, index: int, call: TxnOffsetCommit
+) -> None:
+    error = await enlisted.add(services, ((OFFSETS_TOPIC, (index,)),))
+    if error:
+        call.ticket.take(CommitReply(error))
+    else:
+        _commit(services, enlisted, call)
+
+
+def _commit(services: Services, enlisted: Enlisted, call: TxnOffsetCommit) -> None:
+    """Hands the offsets to the group's shard, in the turn in which the transaction was looked at.
+
+    A shard that does not serve says so itself, before anything is asked.
+    """
+    hosted = services.groups.hosted_for(call.group_id)
+    if hosted is not None and services.groups.view_of(call.group_id) is not None:
+        error = _error(services, enlisted, hosted)
+        if error:
+            call.ticket.take(CommitReply(error))
+            return
+    services.groups.submit(call.group_id, call)
+
+
+def _error(services: Services, enlisted: Enlisted, hosted: HostedGroups) -> int:
+    partition = hosted.partition
+    if enlisted.is_open(partition):
+        return NONE
+    error = enlisted.error(services, partition)
+    if error:
+        return error
+    known = partition.log.producers.get(enlisted.producer_id)
+    fenced = known is not None and known.epoch > enlisted.producer_epoch
+    return INVALID_PRODUCER_EPOCH if fenced else NONE
+
+
+SERVED = ServedApi(API, 0, 5, _handle, elements_max=10_000, decoders=DECODE_REQUEST)

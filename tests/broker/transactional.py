@@ -1,0 +1,255 @@
+"""A transactional producer at the wire, request by request, in the versions of TV1 or TV2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+)
+from protocol.records.batch import records_of
+from protocol.records.stored import iter_stored
+from tests.broker.topic_calls import fetch
+from tests.waiting import until
+from tests.wire import Wire, batch
+
+PRODUCE = {1: 11, 2: 12}
+TXN_OFFSET_COMMIT = {1: 4, 2: 5}
+END_TXN = {1: 4, 2: 5}
+"""The highest version of each API by the rules that it goes by."""
+_ASK_AGAIN = (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NOT_COORDINATOR,
+)
+
+
+def initialized(
+    wire: Wire, transactional_id: str, rules: int = 2, timeout_ms: int = 60_000
+) -> TransactionalProducer:
+    """A producer that has its id and epoch, whoever had the transactional id before."""
+    producer = TransactionalProducer(wire, transactional_id, rules, timeout_ms)
+    until(f"{transactional_id} gets its producer id", lambda: producer.init() == NONE)
+    return producer
+
+
+@dataclass
+class TransactionalProducer:
+    """What it has now, and one method for each thing that it asks."""
+
+    wire: Wire
+    transactional_id: str
+    rules: int = 2
+    """1 or 2."""
+    timeout_ms: int = 60_000
+    producer_id: int = -1
+    epoch: int = -1
+    sequences: dict[tuple[str, int], int] = field(default_factory=dict)
+    """The next sequence number by topic and partition."""
+
+    def init(self, version: int = 4, **fields: Any) -> int:
+        """InitProducerId; its error. With 0 the producer has another id or epoch."""
+        value = {
+            "transactional_id": self.transactional_id,
+            "transaction_timeout_ms": self.timeout_ms,
+            **fields,
+        }
+        answer = self.wire.call("InitProducerId", version, value)
+        code: int = answer["error_code"]
+        if code in (COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR):
+            self.wire.call("FindCoordinator", 2, {"key": self.transactional_id, "key_type": 1})
+        elif code == NONE:
+            self.goes_on_with(answer["producer_id"], answer["producer_epoch"])
+        return code
+
+    def goes_on_with(self, producer_id: int, epoch: int) -> None:
+        """It has another id or epoch: its sequence numbers begin anew."""
+        if (producer_id, epoch) != (self.producer_id, self.epoch):
+            self.sequences.clear()
+        self.producer_id, self.epoch = producer_id, epoch
+
+    def add(self, topics: Mapping[str, Sequence[int]], version: int = 3) -> int:
+        """AddPartitionsToTxn of a client; the worst error. CONCURRENT_TRANSACTIONS is waited for.
+
+        That is the completion of the transaction before.
+        """
+        value = {
+            "v3_and_below_transactional_id": self.transactional_id,
+            "v3_and_below_producer_id": self.producer_id,
+            "v3_and_below_producer_epoch": self.epoch,
+            "v3_and_below_topics": [
+                {"name": name, "partitions": list(partitions)}
+                for name, partitions in topics.items()
+            ],
+        }
+        codes: list[int] = []
+
+        def added() -> bool:
+            answer = self.wire.call("AddPartitionsToTxn", version, value)
+            codes[:] = [
+                partition["partition_error_code"]
+                for topic in answer["results_by_topic_v3_and_below"]
+                for partition in topic["results_by_partition"]
+            ]
+            return CONCURRENT_TRANSACTIONS not in codes
+
+        until("the transaction before is completed", added)
+        return max(codes)
+
+    def add_offsets(self, group_id: str, version: int = 3) -> int:
+        """AddOffsetsToTxn; its error."""
+        value = {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+            "group_id": group_id,
+        }
+        code: int = self.wire.call("AddOffsetsToTxn", version, value)["error_code"]
+        return code
+
+    def records(self, name: str, partition: int, *values: bytes, **fields: Any) -> bytes:
+        """The next batch for a partition; ``fields`` are those of its header."""
+        return batch(
+            *values,
+            **{
+                "producer_id": self.producer_id,
+                "producer_epoch": self.epoch,
+                "base_sequence": self.sequences.get((name, partition), 0),
+                "is_transactional": True,
+                **fields,
+            },
+        )
+
+    def ask_produce(
+        self,
+        parts: Mapping[tuple[str, int], bytes],
+        version: int | None = None,
+        acks: int = -1,
+        topic_id: bytes = bytes(16),
+        **fields: Any,
+    ) -> dict[str, Any]:
+        """A Produce request with these batches."""
+        by_topic: dict[str, list[dict[str, Any]]] = {}
+        for (name, partition), data in parts.items():
+            by_topic.setdefault(name, []).append({"index": partition, "records": data})
+        return {
+            "transactional_id": self.transactional_id,
+            "acks": acks,
+            "timeout_ms": 30_000,
+            "topic_data": [
+                {"name": name, "topic_id": topic_id, "partition_data": data}
+                for name, data in by_topic.items()
+            ],
+            **fields,
+        }
+
+    def produce(
+        self,
+        name: str,
+        *values: bytes,
+        partition: int = 0,
+        version: int | None = None,
+        **fields: Any,
+    ) -> dict[str, Any]:
+        """Produces a batch in the transaction; the partition's answer."""
+        data = self.records(name, partition, *(values or (b"v",)), **fields)
+        [entry] = self.produce_all({(name, partition): data}, version)
+        if entry["error_code"] == NONE:
+            key = name, partition
+            self.sequences[key] = self.sequences.get(key, 0) + len(values or (b"v",))
+        return entry
+
+    def produce_all(
+        self, parts: Mapping[tuple[str, int], bytes], version: int | None = None, **fields: Any
+    ) -> list[dict[str, Any]]:
+        """One request with these batches; the answers in order."""
+        version = PRODUCE[self.rules] if version is None else version
+        answer = self.wire.call("Produce", version, self.ask_produce(parts, **fields))
+        return [entry for topic in answer["responses"] for entry in topic["partition_responses"]]
+
+    def commit_offsets(
+        self,
+        group_id: str,
+        offsets: Mapping[tuple[str, int], int],
+        version: int | None = None,
+        **fields: Any,
+    ) -> list[int]:
+        """TxnOffsetCommit; the partitions' errors in order."""
+        version = TXN_OFFSET_COMMIT[self.rules] if version is None else version
+        by_topic: dict[str, list[dict[str, Any]]] = {}
+        for (name, partition), offset in offsets.items():
+            entry = {"partition_index": partition, "committed_offset": offset}
+            by_topic.setdefault(name, []).append({**entry, "committed_metadata": ""})
+        value = {
+            "transactional_id": self.transactional_id,
+            "group_id": group_id,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+            "topics": [{"name": name, "partitions": data} for name, data in by_topic.items()],
+            **fields,
+        }
+        answer = self.wire.call("TxnOffsetCommit", version, value)
+        return [each["error_code"] for topic in answer["topics"] for each in topic["partitions"]]
+
+    def end(self, commit: bool, version: int | None = None, **fields: Any) -> int:
+        """EndTxn; its error. Under TV2 the producer goes on with what the answer says."""
+        version = END_TXN[self.rules] if version is None else version
+        value = {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.epoch,
+            "committed": commit,
+            **fields,
+        }
+        answer = self.wire.call("EndTxn", version, value)
+        code: int = answer["error_code"]
+        if code == NONE and version >= END_TXN[2]:
+            self.goes_on_with(answer["producer_id"], answer["producer_epoch"])
+        return code
+
+
+def last_stable_offset(wire: Wire, name: str, partition: int = 0) -> int:
+    """What a read_committed reader may read up to."""
+    answer = fetch(wire, name, 0, partition=partition, isolation_level=1)
+    offset: int = answer["last_stable_offset"]
+    return offset
+
+
+def ended(wire: Wire, name: str, partition: int = 0) -> None:
+    """Returns when no transaction is open in a partition."""
+
+    def settled() -> bool:
+        answer = fetch(wire, name, 0, partition=partition, isolation_level=1)
+        return bool(answer["last_stable_offset"] == answer["high_watermark"])
+
+    until(f"{name}-{partition} has no open transaction", settled)
+
+
+def committed_values(answer: Mapping[str, Any]) -> list[bytes]:
+    """What a consumer makes of a read_committed answer, as Kafka's clients do.
+
+    The producer of an aborted transaction is left out from its first offset to its ABORT marker.
+    """
+    data = answer["records"] or b""
+    begins = sorted(
+        (entry["first_offset"], entry["producer_id"]) for entry in answer["aborted_transactions"]
+    )
+    aborted: set[int] = set()
+    found: list[bytes] = []
+    for header, _ in iter_stored(data, partial=True):
+        while begins and begins[0][0] <= header.last_offset:
+            aborted.add(begins.pop(0)[1])
+        if header.is_control:
+            [marker] = records_of(data, header)
+            if marker.key is not None and marker.key[2:4] == b"\0\0":
+                aborted.discard(header.producer_id)
+        elif not (header.is_transactional and header.producer_id in aborted):
+            found += [record.value or b"" for record in records_of(data, header)]
+    return found
