@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.apis.transactional import told
 from broker.cores.hosted_shard import Phase
 from broker.topics.partition import Partition
 from broker.topics.ticket import Awaited
 from protocol.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_LOAD_IN_PROGRESS,
-    INVALID_PRODUCER_EPOCH,
     INVALID_REQUEST,
     NONE,
     NOT_COORDINATOR,
-    PRODUCER_FENCED,
 )
 from transactions.calls import TV2, AddPartitions, Client, Partitions
 
@@ -66,7 +65,7 @@ class Enlisted(NamedTuple):
             partition.topic,
             partition.index,
         )
-        return _as_partitions_say(error)
+        return told(error, knows_fenced=False)
 
     async def add(self, services: Services, partitions: Partitions) -> int:
         """Adds partitions to the transaction; the error that all of them have.
@@ -94,10 +93,5 @@ class Enlisted(NamedTuple):
             services.transactions.submit(self.transactional_id, call)
             error = await ticket.reply
             if error != CONCURRENT_TRANSACTIONS or time.now().mono_ms + backoff_ms > until_ms:
-                return _as_partitions_say(error)
+                return told(error, knows_fenced=False)
             await time.sleep(backoff_ms / 1000)
-
-
-def _as_partitions_say(error: int) -> int:
-    """Partitions know no PRODUCER_FENCED; what fences there is the epoch."""
-    return INVALID_PRODUCER_EPOCH if error == PRODUCER_FENCED else error

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from broker.apis.commit_topics import CommitTopics
 from broker.apis.enlisting import Enlisted
+from broker.apis.transactional import client_of
 from broker.cores.groups.runtime import HostedGroups
 from broker.net.request import Request, ServedApi
 from broker.topics.registry import OFFSETS_TOPIC
@@ -30,7 +31,7 @@ from protocol.errors import (
 )
 from protocol.generated.txn_offset_commit import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.txn_offset_commit import API
-from transactions.calls import TV1, TV2, Client
+from transactions.calls import TV1, TV2
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -54,7 +55,7 @@ def _handle(services: Services, request: Request) -> None:
     if not group_id:
         request.take(CommitReply(INVALID_GROUP_ID))
         return
-    client = Client(request.client_id, request.connection.client_host)
+    client = client_of(request)
     rules = TV2 if version >= _FIRST_OF_TV2 else TV1
     enlisted = Enlisted(transactional_id, producer_id, epoch, rules, client, group_id)
     call = TxnOffsetCommit(

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.enlisting import Enlisted
 from broker.apis.produce.response import Refused
+from broker.apis.transactional import client_of
 from broker.net.request import Request
 from broker.topics.partition import Partition
 from protocol.errors import (
@@ -29,7 +30,7 @@ from protocol.errors import (
 from protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, read_header
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.produce_rules import Produced
-from transactions.calls import TV1, TV2, Client
+from transactions.calls import TV1, TV2
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -110,7 +111,7 @@ class Transaction:
             producer_id,
             epoch,
             TV2 if self._version >= _FIRST_OF_TV2 else TV1,
-            Client(request.client_id, request.connection.client_host),
+            client_of(request),
         )
 
     @property
