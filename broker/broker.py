@@ -26,7 +26,9 @@ from broker.cores.groups.log_lines import observe as write_line
 from broker.cores.groups.runtime import group_runtime
 from broker.cores.groups.settings import runtime_settings
 from broker.cores.hooks import Hooks
+from broker.cores.transactions.journal_keeper import transaction_journal_keeper
 from broker.cores.transactions.local_markers import LocalMarkers
+from broker.cores.transactions.log_lines import observe as write_transaction_line
 from broker.cores.transactions.markers import MarkerSender
 from broker.cores.transactions.runtime import transaction_runtime
 from broker.cores.transactions.settings import runtime_settings as transaction_settings
@@ -37,6 +39,7 @@ from broker.loop.pulse import Pulse
 from broker.loop.slices import Slicer
 from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
+from broker.metrics.holders import Holders
 from broker.metrics.lag import Lags
 from broker.metrics.sources import Sources
 from broker.metrics.totals import Metrics
@@ -115,6 +118,14 @@ class Broker:
             config["group.journal.file.max.bytes"],
         )
         """Why groups rebalanced, and the file that says so to the next run."""
+        self.transaction_keeper = transaction_journal_keeper(
+            self.time,
+            self.spawn,
+            self.fs,
+            self.directory,
+            config["transaction.journal.file.max.bytes"],
+        )
+        """What became of transactions, and its file."""
         self.http: Site | None = None
         self.stopped = asyncio.Event()
         """Set when the broker cannot go on, or was asked to stop."""
@@ -172,6 +183,7 @@ class Broker:
             logger.info("topics found on disk were adopted", topics=len(found))
         self._make_parts()
         self.keeper.read()
+        self.transaction_keeper.read()
 
     def _make_parts(self) -> None:
         """Makes the parts that stand on the logs, each with all that it uses.
@@ -234,7 +246,12 @@ class Broker:
             self.slicer,
             self.internal_errors,
             Hooks(
-                observers=[lambda _: self.producer_ids.refill()],
+                observers=[
+                    lambda _: self.producer_ids.refill(),
+                    self.metrics.transactions.observe,
+                    self.transaction_keeper.observe,
+                    write_transaction_line,
+                ],
                 before_replies=self.writes.hold,
                 after_replies=self.writes.flush,
             ),
@@ -331,6 +348,7 @@ class Broker:
 
     def _make_sources(self) -> None:
         """Gathers what is read of all the rest."""
+        self.holders = Holders(self.transactions, self.time)
         self.trends = Trends(
             self.groups,
             self.lags,
@@ -362,6 +380,8 @@ class Broker:
             server=self.server,
             totals=self.metrics,
             journal=self.keeper.journal,
+            transaction_journal=self.transaction_keeper.journal,
+            holders=self.holders,
             lags=self.lags,
             trends=self.trends,
             verdicts=self.verdicts,
@@ -422,6 +442,7 @@ class Broker:
             self.lags.times.stop,
             self.groups.life.save,
             self.keeper.stop,
+            self.transaction_keeper.stop,
             self.producer_ids.stop,
             self.markers.stop,
             self.transactions.stop,

@@ -135,6 +135,9 @@ class OffsetsView(Protocol):
     def count(self) -> int:
         """How many offsets there are."""
 
+    def pending_count(self) -> int:
+        """How many offsets wait for the end of their transaction."""
+
     def groups(self) -> Collection[str]:
         """The groups with offsets: live, not to be kept over a ``replay``."""
 

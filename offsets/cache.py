@@ -197,6 +197,10 @@ class OffsetCache:
         """Whether anything is committed in the group, or pending."""
         return group_id in self._groups or group_id in self.pending.groups()
 
+    def pending_count(self) -> int:
+        """How many offsets wait for the end of their transaction."""
+        return self.pending.count()
+
     def groups(self) -> Collection[str]:
         """The groups with offsets: a live view, not to be kept over a ``replay``."""
         return self._groups.keys()

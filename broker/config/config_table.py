@@ -981,6 +981,15 @@ _KAFKA: Final = (
         "How often transactions are looked for that have been open for longer than their timeout.",
     ),
     S(
+        "transaction.journal.file.max.bytes",
+        INT,
+        8 * 1024 * 1024,
+        "[0,...]",
+        "How much of the journal of transactions is kept on disk, in transactions.journal and"
+        " transactions.journal.old, so that transactions why tells of what was before a restart;"
+        " at least 64 KiB, or 0: nothing. Muster's own.",
+    ),
+    S(
         "transaction.max.timeout.ms",
         INT,
         900000,

@@ -27,6 +27,7 @@ from broker.metrics.other_exporters import compat_views, wants_owners
 from broker.metrics.scan import Scan
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
+from broker.metrics.transaction_series import add_completion, transaction_families
 from coordinator.events import Cause
 from coordinator.expiring import DAY_MS, HOUR_MS
 from protocol.errors import (
@@ -71,6 +72,7 @@ class BrokerCollector(Collector):
         yield from self._groups()
         yield from self._offsets()
         yield from self._shards()
+        yield from transaction_families(self.sources, self.scan)
         yield from self._conversions()
         yield from self._cleaning()
         yield from self._brokers()
@@ -366,6 +368,7 @@ async def render(sources: Sources) -> AsyncIterator[bytes]:
     for each in others:
         each.end(scan)
     add_histograms(sources, families)
+    add_completion(sources, families)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(BrokerCollector(sources, scan, families))
     ProcessCollector(registry=registry)

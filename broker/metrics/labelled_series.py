@@ -103,6 +103,14 @@ class NativeView(View):
         self._in_sync = family(
             "kafka_topic_partition_in_sync_replica", "Number of replicas in sync."
         )
+        self._held_back = family(
+            "muster_partition_held_back_records",
+            "Offsets from the last stable one to the end, which wait for open transactions.",
+        )
+        self._held_seconds = family(
+            "muster_partition_held_back_seconds",
+            "How long the oldest open transaction of the partition has been open.",
+        )
         self._behind = family(
             "kafka_topic_partition_under_replicated_partition", "1 if a replica is behind."
         )
@@ -220,7 +228,7 @@ class NativeView(View):
         """Offsets and replicas of each partition."""
         cleaned = self.sources.cleaning.checkpoint
         topic = label("topic", entry.topic.name)
-        node_id = self.sources.registry.node_id
+        node_id, holders = self.sources.registry.node_id, self.sources.holders
         has_room = self.families.has_room(7 * len(partitions))
         for partition in partitions:
             log = partition.log
@@ -238,6 +246,11 @@ class NativeView(View):
             self._replicas.add(labels, 1)
             self._in_sync.add(labels, 1)
             self._behind.add(labels, 0)
+            holder = holders.of(partition)
+            if holder is not None and self.families.has_room(2):
+                stable = partition.last_stable_offset
+                self._held_back.add(labels, partition.high_watermark - stable)
+                self._held_seconds.add(labels, seconds_between(holder.since_ms, self.now))
 
     def topic(self, entry: TopicLogs) -> None:
         """What is one a topic."""

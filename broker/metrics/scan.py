@@ -1,4 +1,4 @@
-"""One pass over all groups, their offsets and members, and all topics, for a scrape.
+"""One pass over all groups, their offsets and members, transactions and topics, for a scrape.
 
 A broker may have hundreds of thousands of them, and serves nobody during one step. The scan goes in
 steps of bounded work and gives each thing to its views, which write its series: those of
@@ -20,6 +20,7 @@ from broker.topics.partition import Partition
 from coordinator.read_only import GroupView, MemberView
 from coordinator.states import State
 from protocol.consumer_protocol import CONSUMER
+from transactions.states import State as TransactionState
 
 STEP = BLOCK
 """Offsets, members or partitions in one step at most."""
@@ -82,6 +83,14 @@ class Scan:
         """Members whose assignment was too long to be read here."""
         self.poisoned = 0
         """Logs that take no writes."""
+        self.transactions: Counter[str] = Counter(
+            {state.wire_name: 0 for state in TransactionState if state is not TransactionState.DEAD}
+        )
+        """Transactional ids by state."""
+        self.oldest_open_ms: int | None = None
+        """When the transaction began that has been open for longest."""
+        self.producers = 0
+        """Producers that partitions remember."""
         self._late: list[Seen] = []
         """Groups that are not shown yet, since ages of records are being looked up for them."""
 
@@ -125,8 +134,26 @@ class Scan:
                 yield from self._group(Seen(hosted, group.group_id, group))
             for group_id in alone:
                 yield from self._group(Seen(hosted, group_id, None))
+        yield from self._transactions()
         for entry in list(self.sources.logs.topics.values()):
             yield from self._topic(entry)
+
+    def _transactions(self) -> Iterator[int]:
+        yield from self.sources.holders.refresh()
+        for hosted in list(self.sources.transactions.hosted_shards):
+            view = hosted.core.view
+            known = list(view.transactions.values())
+            for start in range(0, len(known), STEP):
+                some = known[start : start + STEP]
+                self.transactions.update([each.state.wire_name for each in some])
+                yield len(some)
+            first = next(view.open(), None)
+            opened = None if first is None else view.get(first)
+            if opened is not None:
+                began_ms = self.oldest_open_ms
+                if began_ms is None or opened.start_ms < began_ms:
+                    self.oldest_open_ms = opened.start_ms
+            yield 1
 
     def _group(self, seen: Seen, late: bool = False) -> Iterator[int]:
         lags = self.sources.lags
@@ -197,6 +224,7 @@ class Scan:
         for start in range(0, len(entry.partitions), STEP):
             partitions = entry.partitions[start : start + STEP]
             self.poisoned += sum([each.log.poisoned is not None for each in partitions])
+            self.producers += sum([len(each.log.producers) for each in partitions])
             for view in self.views:
                 view.partitions(entry, partitions)
             yield len(partitions)

@@ -18,6 +18,7 @@ from broker.loop.pulse import Pulse
 from broker.loop.slices import Slicer
 from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
+from broker.metrics.holders import Holders
 from broker.metrics.lag import Lags
 from broker.metrics.totals import Metrics
 from broker.metrics.trends import Trends
@@ -29,6 +30,7 @@ from broker.topics.cleaning import Cleaning
 from broker.topics.logs import LogManager
 from broker.topics.registry import Registry
 from coordinator.journal import Journal
+from transactions.journal import Journal as TransactionJournal
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,10 @@ class Sources:
     """What has been counted of groups and conversions."""
     journal: Journal
     """Why groups rebalanced."""
+    transaction_journal: TransactionJournal
+    """Who opened which transaction, how it ended and who waited for that."""
+    holders: Holders
+    """Which transaction each partition's readers wait for."""
     lags: Lags
     trends: Trends
     verdicts: Verdicts

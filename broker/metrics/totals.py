@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from broker.loop.histogram import Histogram, Writes
+from broker.metrics.transaction_totals import TransactionTotals
 from coordinator.events import (
     CommitRejected,
     Event,
@@ -28,7 +29,7 @@ STABLE = State.STABLE.value
 
 @dataclass(slots=True)
 class Metrics:
-    """What has happened to groups since the process began."""
+    """What has happened to groups and transactions since the process began."""
 
     rebalances: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Cause -> rebalances begun."""
@@ -54,6 +55,8 @@ class Metrics:
     """Records given to old clients in a form older than the log's."""
     produce_conversions: int = 0
     """Records stored in another form than they came in."""
+
+    transactions: TransactionTotals = field(default_factory=TransactionTotals)
 
     _syncing: dict[str, int] = field(default_factory=dict)
     """Groups that wait for an assignment, and since when (monotonic milliseconds)."""

@@ -22,6 +22,7 @@ from tests.broker.edge import eventually
 from tests.broker.partitions import log_of
 from tests.broker.seen import PAGE, Scrape, documented, seeing
 from tests.broker.stories import SESSION_MS, a_busy_day, one_that_is_behind, produce
+from tests.broker.transaction_stories import opened
 
 AUDITORS, ORDERS = "consumergroup=auditors", "topic=orders"
 
@@ -34,6 +35,7 @@ async def test_names_types_and_labels_are_those_of_the_page(
         await a_busy_day(seen)
         await seen.client.call(DELETE_GROUPS.key, 2, groups_names=["readers"])
         await one_that_is_behind(seen)
+        await opened(seen)
         await seen.scrape()
         await seen.broker.lags.times.settled()
         scrape = await seen.scrape()

@@ -1,0 +1,114 @@
+"""Log lines about transactions: one for each change of a transactional id, with its cause.
+
+Transactions that run as they should are many, and their lines are ``debug``. What somebody may ask
+for is ``info``: an id that is new, one that was fenced, and the end of what was open for long. What
+ends a transaction against the will of its producer is a ``warning``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+from protocol.errors import NAMES
+from transactions.events import (
+    Cause,
+    Event,
+    PartitionsAdded,
+    ProducerFenced,
+    ShardLoaded,
+    TransactionRefused,
+    Transition,
+)
+from transactions.journal_entries import LONG_MS
+from transactions.states import State
+
+logger = structlog.get_logger(__name__)
+
+_NAMED = 3
+_ABORTS = (Cause.TIMEOUT, Cause.ADMIN)
+
+
+def observe(event: Event) -> None:
+    """Write the line of one fact of the core."""
+    if isinstance(event, Transition):
+        _moved(event)
+    elif isinstance(event, PartitionsAdded):
+        places = [f"{topic}-{ids[0]}" for topic, ids in event.partitions if ids]
+        logger.debug(
+            "partitions added to a transaction",
+            id=event.transactional_id,
+            producer=event.producer_id,
+            epoch=event.producer_epoch,
+            partitions=sum([len(ids) for _, ids in event.partitions]),
+            first=", ".join(places[:_NAMED]),
+            group=event.group_id,
+        )
+    elif isinstance(event, ProducerFenced):
+        logger.info(
+            "producer fenced",
+            id=event.transactional_id,
+            producer=event.producer_id,
+            epoch=event.producer_epoch,
+            client=event.client.client_id,
+            host=event.client.host,
+            fenced_client=event.fenced.client_id,
+            fenced_host=event.fenced.host,
+        )
+    elif isinstance(event, TransactionRefused):
+        logger.debug(
+            "request of a transaction refused",
+            id=event.transactional_id,
+            error=NAMES.get(event.error_code, event.error_code),
+            detail=event.detail,
+            producer=event.producer_id,
+            epoch=event.producer_epoch,
+            client=event.client.client_id,
+            host=event.client.host,
+        )
+    else:
+        _loaded(event)
+
+
+def _moved(event: Transition) -> None:
+    _level(event)(
+        "transaction state changed",
+        id=event.transactional_id,
+        old=None if event.old is None else event.old.wire_name,
+        new=event.new.wire_name,
+        producer=event.producer_id,
+        epoch=event.producer_epoch,
+        cause=event.cause.value,
+        detail=event.detail,
+        client=event.client.client_id,
+        host=event.client.host,
+        **_lengths(event),
+    )
+
+
+def _level(event: Transition) -> Any:
+    if event.new is State.PREPARE_ABORT and event.cause in _ABORTS:
+        return logger.warning
+    is_told = event.old is None or event.cause in (Cause.FENCED, Cause.EXPIRED)
+    if is_told or (event.new is not State.ONGOING and event.open_ms >= LONG_MS):
+        return logger.info
+    return logger.debug
+
+
+def _lengths(event: Transition) -> dict[str, int]:
+    found: dict[str, int] = {}
+    if event.open_ms >= 0:
+        found |= {"partitions": event.partitions, "open_ms": event.open_ms}
+    if event.since_prepare_ms >= 0:
+        found["markers_ms"] = event.since_prepare_ms
+    return found
+
+
+def _loaded(event: ShardLoaded) -> None:
+    if event.completing:
+        logger.info(
+            "transactions are completed whose markers a stop interrupted",
+            transactions=event.completing,
+            of=event.transactional_ids,
+        )

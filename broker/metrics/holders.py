@@ -1,0 +1,98 @@
+"""Who holds readers of committed records back: the transaction at which a partition's LSO stands.
+
+A partition knows the producer of its oldest open transaction, and the coordinator which id that
+producer has. One that no id has hangs: nobody but an operator will end it.
+
+The ids of producers are gathered from the open transactions by `refresh`, in steps; `of` is quick
+and goes by the last of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from broker.cores.hosted_shard import LOADED
+from broker.cores.transactions.runtime import TransactionRuntime
+from broker.time import Time
+from broker.topics.partition import Partition
+from transactions.calls import BROKER, Client
+from transactions.states import State
+from transactions.transaction import Transaction
+
+STEP = 500
+"""Open transactions of one step."""
+
+
+class Holder(NamedTuple):
+    """The oldest transaction that is open in a partition."""
+
+    transactional_id: str | None
+    """None: no id that is known here has this producer."""
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    """Where it begins, which is the last stable offset."""
+    since_ms: int
+    """Wall time of its first partition; of its producer's last record where no id is known."""
+    ends_ms: int | None
+    """When it is aborted at the latest; None where it is decided, or nobody will."""
+    state: str | None
+    """As the coordinator has it."""
+    client: Client
+    """Who moved it last."""
+
+
+class Holders:
+    """See the module."""
+
+    def __init__(self, transactions: TransactionRuntime, time: Time) -> None:
+        self._transactions = transactions
+        self._time = time
+        self._by_producer: dict[int, Transaction] = {}
+
+    def refresh(self) -> Iterator[int]:
+        """Gathers whose each producer is; yields how many each step looked at."""
+        found: dict[int, Transaction] = {}
+        for hosted in list(self._transactions.hosted_shards):
+            view = hosted.core.view
+            names = list(view.open())
+            for start in range(0, len(names), STEP):
+                for name in names[start : start + STEP]:
+                    each = view.get(name)
+                    if each is not None:
+                        found[each.producer_id] = each
+                yield STEP
+        self._by_producer = found
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether ids may be missing, since they are being loaded."""
+        return any(each.phase not in LOADED for each in self._transactions.hosted_shards)
+
+    def of(self, partition: Partition) -> Holder | None:
+        """Who holds a partition back; None where nobody does."""
+        log = partition.log
+        stable = partition.last_stable_offset
+        if stable >= partition.high_watermark:
+            return None
+        first = next(iter(log.producers.open_transactions.items()), None)
+        if first is None:
+            return None
+        producer_id, start = first[0], max(first[1], log.log_start_offset)
+        known = self._by_producer.get(producer_id)
+        if known is not None and known.is_open:
+            return Holder(
+                known.transactional_id,
+                producer_id,
+                known.producer_epoch,
+                start,
+                known.start_ms,
+                known.start_ms + known.timeout_ms if known.state is State.ONGOING else None,
+                known.state.wire_name,
+                known.client,
+            )
+        producer = log.producers.get(producer_id)
+        epoch = -1 if producer is None else producer.epoch
+        since_ms = self._time.now().wall_ms if producer is None else producer.last_timestamp_ms
+        return Holder(None, producer_id, epoch, start, since_ms, None, None, BROKER)

@@ -1,0 +1,126 @@
+"""The series of transactions whose number does not grow with ids and topics.
+
+Nothing is counted here. docs/metrics.md has every name with its labels and meaning.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from broker.cores.hosted_shard import Phase
+from broker.metrics.scan import Scan
+from broker.metrics.sources import Sources
+from broker.metrics.text_format import Families
+from protocol.errors import (
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_TXN_STATE,
+    NAMES,
+    PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
+)
+
+REFUSING = (INVALID_PRODUCER_ID_MAPPING, INVALID_TXN_STATE, PRODUCER_FENCED)
+"""What requests of transactions are refused with most often."""
+FAILING = (
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_TXN_STATE,
+    TRANSACTION_ABORTABLE,
+)
+"""What batches are refused with that belong to no open transaction."""
+_COMPLETION_BITS = (0, 16)
+"""1 ms to 65 s."""
+
+
+def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
+    """Yields each family but the histogram."""
+    ids = GaugeMetricFamily(
+        "muster_transactional_ids", "Transactional ids by state.", labels=["state"]
+    )
+    for state, count in scan.transactions.items():
+        ids.add_metric([state], count)
+    yield ids
+    now_ms = sources.time.now().wall_ms
+    oldest_ms = now_ms if scan.oldest_open_ms is None else scan.oldest_open_ms
+    yield GaugeMetricFamily(
+        "muster_transaction_oldest_open_seconds",
+        "Age of the transaction that has been open for longest; 0 where none is.",
+        value=max(0, now_ms - oldest_ms) / 1000,
+    )
+    totals = sources.totals.transactions
+    yield CounterMetricFamily(
+        "muster_transactions_committed_total", "Transactions committed.", value=totals.committed
+    )
+    aborted = CounterMetricFamily(
+        "muster_transactions_aborted_total", "Transactions aborted.", labels=["cause"]
+    )
+    for cause, count in totals.aborted.items():
+        aborted.add_metric([cause.value], count)
+    yield aborted
+    yield _by_error(
+        "muster_transaction_requests_refused_total",
+        "Requests refused that a producer does not get over.",
+        dict.fromkeys(REFUSING, 0) | totals.refused,
+    )
+    yield _by_error(
+        "muster_transaction_verification_failures_total",
+        "Batches refused since their partition is in no transaction of their producer.",
+        dict.fromkeys(FAILING, 0) | totals.verification_failures,
+    )
+    yield GaugeMetricFamily(
+        "muster_producers", "Producers that partitions remember.", value=scan.producers
+    )
+    yield GaugeMetricFamily(
+        "muster_offsets_pending",
+        "Committed offsets that wait for the end of their transaction.",
+        value=sum(
+            hosted.core.view.offsets.pending_count() for hosted in sources.groups.hosted_shards
+        ),
+    )
+    yield from _shards(sources)
+
+
+def _by_error(name: str, meaning: str, counts: dict[int, int]) -> Metric:
+    found = CounterMetricFamily(name, meaning, labels=["error"])
+    for code, count in counts.items():
+        found.add_metric([NAMES.get(code, str(code))], count)
+    return found
+
+
+def _shards(sources: Sources) -> Iterator[Metric]:
+    hosted_shards = sources.transactions.hosted_shards
+    phases = Counter({phase.value: 0 for phase in Phase})
+    phases.update(hosted.phase.value for hosted in hosted_shards)
+    shards = GaugeMetricFamily(
+        "muster_transaction_shards",
+        "Partitions of __transaction_state by state.",
+        labels=["state"],
+    )
+    for phase, count in phases.items():
+        shards.add_metric([phase], count)
+    yield shards
+    yield GaugeMetricFamily(
+        "muster_transaction_load_seconds",
+        "How long it took to load the transactional ids.",
+        value=sum(max(0, hosted.load_ms) for hosted in hosted_shards) / 1000,
+    )
+    yield GaugeMetricFamily(
+        "muster_transaction_load_records",
+        "Records read to load the transactional ids.",
+        value=sum(hosted.loaded_records for hosted in hosted_shards),
+    )
+
+
+def add_completion(sources: Sources, families: Families) -> None:
+    """The histogram of how long markers take."""
+    completion = families.family(
+        "muster_transaction_completion_seconds",
+        "From the decision of a transaction's end to its last marker.",
+        "histogram",
+    )
+    times = sources.totals.transactions.completion
+    completion.add_histogram("", times, *_COMPLETION_BITS, 1000)

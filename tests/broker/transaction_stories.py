@@ -1,0 +1,109 @@
+"""Transactions in tests that then look at metrics, the page and the journal.
+
+The calls go to the coordinator itself, so that a story needs no more of the broker than that.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.topics.partition import Partition
+from broker.topics.registry import TRANSACTION_TOPIC
+from tests.broker.edge import eventually
+from tests.broker.partitions import partition_of
+from tests.broker.seen import Seen
+from tests.wire import batch
+from transactions.calls import TV1, AddPartitions, Client, EndTransaction, InitProducerId
+
+APP = Client("billing", "10.0.0.7")
+NEWER = Client("billing", "10.0.0.8")
+
+
+class Asked:
+    """A ticket that keeps its reply."""
+
+    def __init__(self) -> None:
+        self.replies: list[Any] = []
+
+    def take(self, reply: Any) -> None:
+        self.replies.append(reply)
+
+
+async def ask(seen: Seen, call: Any) -> Any:
+    """The coordinator's reply to a call."""
+    broker = seen.broker
+    if TRANSACTION_TOPIC not in broker.logs.topics:
+        await broker.topics.ensure_transaction_topic()
+    await eventually(lambda: not broker.transactions.life.loading)
+    broker.producer_ids.refill()
+    await eventually(lambda: bool(broker.producer_ids.ids.left))
+    broker.transactions.submit(call.transactional_id, call)
+    await eventually(lambda: bool(call.ticket.replies))
+    return call.ticket.replies[0]
+
+
+class Producer:
+    """A transactional producer."""
+
+    def __init__(
+        self, seen: Seen, name: str, client: Client = APP, timeout_ms: int = 60_000
+    ) -> None:
+        self.seen = seen
+        self.name = name
+        self.client = client
+        self.timeout_ms = timeout_ms
+        self.id = self.epoch = -1
+        self._sequences: dict[tuple[Partition, int], int] = {}
+
+    async def init(self) -> int:
+        """Takes the id; the error."""
+        call = InitProducerId(Asked(), self.name, self.timeout_ms, -1, -1, self.client)
+        reply = await ask(self.seen, call)
+        self.id, self.epoch = reply.producer_id, reply.producer_epoch
+        error: int = reply.error_code
+        return error
+
+    async def add(self, topic: str, *partitions: int, group: str = "") -> int:
+        """Adds partitions to the transaction."""
+        call = AddPartitions(
+            Asked(), self.name, self.id, self.epoch, [(topic, partitions)], TV1, self.client, group
+        )
+        error: int = await ask(self.seen, call)
+        return error
+
+    async def write(self, topic: str, partition: int = 0, records: int = 3) -> None:
+        """Adds a partition and appends to it."""
+        assert await self.add(topic, partition) == 0
+        await self.hang(topic, partition, records)
+
+    async def hang(self, topic: str, partition: int = 0, records: int = 3) -> None:
+        """Appends without the coordinator's knowledge, as a late batch did before KIP-890."""
+        there = partition_of(self.seen.broker, topic, partition)
+        sequence = self._sequences.get((there, self.epoch), 0)
+        self._sequences[there, self.epoch] = sequence + records
+        data = batch(
+            *[b"v"] * records,
+            timestamp=self.seen.time.wall_ms - records + 1,
+            producer_id=self.id,
+            producer_epoch=self.epoch,
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+        there.append(data, self.seen.time.wall_ms)
+
+    async def end(self, committed: bool = True) -> int:
+        """Ends the transaction, and waits until its markers are written."""
+        call = EndTransaction(Asked(), self.name, self.id, self.epoch, committed, TV1, self.client)
+        error: int = (await ask(self.seen, call)).error_code
+        view = self.seen.broker.transactions.view_of(self.name)
+        assert view is not None
+        await eventually(lambda: self.name not in view.open())
+        return error
+
+
+async def opened(seen: Seen, name: str = "billing-1", topic: str = "orders") -> Producer:
+    """A producer with three records in its open transaction."""
+    producer = Producer(seen, name)
+    assert await producer.init() == 0
+    await producer.write(topic)
+    return producer
