@@ -69,7 +69,7 @@ from broker.topics.partition import PartitionServices
 from broker.topics.producer_ids import ProducerIdPool
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BadDirectory
 from broker.topics.topic_admin import TopicAdmin
-from broker.web.health import health
+from broker.web.health import health, is_loading
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 
@@ -170,7 +170,10 @@ class Broker:
             self.long_polls,
             self.fail,
             self.metrics.writes,
-            self.metrics.offsets_writes,
+            {
+                OFFSETS_TOPIC: self.metrics.offsets_writes,
+                TRANSACTION_TOPIC: self.metrics.transaction_writes,
+            },
         )
         self.logs = LogManager(self.fs, self.directory, config, services)
         remove_leftovers(self.registry, self.logs, self.time)
@@ -216,7 +219,12 @@ class Broker:
         self.disk_changes = DiskChanges(self.time, self.fail)
         self._make_transactions()
         self.cleaning = Cleaning(
-            config, self.logs, cleaned, self.groups.life, self.time, self.background
+            config,
+            self.logs,
+            cleaned,
+            {OFFSETS_TOPIC: self.groups.life, TRANSACTION_TOPIC: self.transactions.life},
+            self.time,
+            self.background,
         )
         self.maintenance = Maintenance(config, self.logs, self.time, self.slicer, self.background)
         self.lags = Lags(self.groups, self.logs, self.time)
@@ -479,6 +487,11 @@ class Broker:
     async def reload(self, fresh: Config) -> None:
         """Takes over what may change at run time of properties that were read again."""
         await self.config_changes.reload(fresh)
+
+    @property
+    def loading(self) -> bool:
+        """Whether groups or transactional ids are still being loaded."""
+        return is_loading(self.sources)
 
     def health(self) -> dict[str, Any]:
         """What /healthz says."""

@@ -195,7 +195,7 @@ async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
         _report_settings(broker.config)
         print(_ready_lines(broker), flush=True)
         await broker.start_http()
-        if not broker.groups.life.loading:  # a load ends with the same
+        if not broker.loading:  # a load ends with the same
             gc.collect()
             gc.freeze()
             gc.enable()

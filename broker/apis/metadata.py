@@ -19,10 +19,10 @@ import structlog
 
 from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from broker.net.request import Request, ServedApi, Steps
+from broker.topics.owned_topics import OWNED
 from broker.topics.partition import Partition
 from broker.topics.registry import (
     INTERNAL_TOPICS,
-    OFFSETS_TOPIC,
     BadTopicName,
     Topic,
     check_topic_name,
@@ -87,7 +87,7 @@ async def _ensured(services: Services, name: str) -> Found:
     if services.registry.topic(name) is None:
         try:
             check_topic_name(name)
-            if name in INTERNAL_TOPICS and name != OFFSETS_TOPIC:
+            if name in INTERNAL_TOPICS and name not in OWNED:
                 return missing(UNKNOWN_TOPIC_OR_PARTITION, name)
             if services.topics.collisions(name):
                 return missing(INVALID_TOPIC_EXCEPTION, name)

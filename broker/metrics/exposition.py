@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 from prometheus_client.core import (
     CollectorRegistry,
@@ -20,7 +21,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from broker.cores.hosted_shard import Phase
+from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.log_writer import lost_lines
 from broker.metrics.labelled_series import NativeView
 from broker.metrics.other_exporters import compat_views, wants_owners
@@ -230,10 +231,9 @@ class BrokerCollector(Collector):
         for phase, count in phases.items():
             shards.add_metric([phase], count)
         yield shards
-        ends = [
-            (hosted.log.log_start_offset, hosted.log.log_end_offset, hosted)
-            for hosted in hosted_shards
-        ]
+        both: list[HostedShard[Any]] = [*hosted_shards]
+        both += self.sources.transactions.hosted_shards
+        ends = [(hosted.log.log_start_offset, hosted.log.log_end_offset, hosted) for hosted in both]
         total = sum(end - start for start, end, _ in ends)
         left = sum(
             end - max(start, hosted.loaded_to)
@@ -242,18 +242,18 @@ class BrokerCollector(Collector):
         )
         yield GaugeMetricFamily(
             "muster_load_progress_ratio",
-            "How much of the offsets topic is loaded.",
+            "How much of the coordinators' topics is loaded.",
             value=1 - left / total if total else 1,
         )
         yield GaugeMetricFamily(
             "muster_load_seconds",
-            "How long it took to load the groups at start.",
-            value=sum(max(0, hosted.load_ms) for hosted in hosted_shards) / 1000,
+            "How long it took to load groups and transactional ids.",
+            value=sum(max(0, hosted.load_ms) for hosted in both) / 1000,
         )
         yield GaugeMetricFamily(
             "muster_load_records",
-            "Records read to load the groups at start.",
-            value=sum(hosted.loaded_records for hosted in hosted_shards),
+            "Records read to load them.",
+            value=sum(hosted.loaded_records for hosted in both),
         )
 
     def _conversions(self) -> Iterator[Metric]:
@@ -342,7 +342,12 @@ def add_histograms(sources: Sources, families: Families) -> None:
             requests.add_histogram(api, times, *_TIME_BITS, NANOSECONDS)
     turns = families.family("muster_turn_seconds", "The end of a turn.", "histogram")
     turns.add_histogram("", sources.groups.turns, *_TIME_BITS, NANOSECONDS)
-    by_log = {"offsets": sources.totals.offsets_writes, "topics": sources.totals.writes}
+    totals = sources.totals
+    by_log = {
+        "offsets": totals.offsets_writes,
+        "transactions": totals.transaction_writes,
+        "topics": totals.writes,
+    }
     appends = families.family("muster_append_seconds", "Each append to a log.", "histogram")
     records = families.family("muster_append_records", "Records of each append.", "histogram")
     fsyncs = families.family("muster_fsync_seconds", "Each flush of a log.", "histogram")

@@ -45,6 +45,8 @@ class Metrics:
     """What producers' appends cost, and their flushes."""
     offsets_writes: Writes = field(default_factory=Writes)
     """The same of the offsets topic."""
+    transaction_writes: Writes = field(default_factory=Writes)
+    """The same of ``__transaction_state``."""
     commits_rejected: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """Error code -> OffsetCommits refused as a whole."""
     commits_moved_back: int = 0

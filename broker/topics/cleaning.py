@@ -1,16 +1,16 @@
 """The schedule of compaction: which partition is cleaned when, and the exchange of its segments.
 
 Separate processes clean (cleaner_worker.py). This module only chooses a partition and exchanges its
-segments, which takes a few renames in the loop's thread. The offsets topic has a schedule and a
-process of its own: its owner knows which records are live, and rolls and cleans a partition when
-the dead ones outweigh them, so that disk use follows live data. A failing partition is shown in the
-log, in the metrics and in /healthz, and tried again less and less often.
+segments, which takes a few renames in the loop's thread. The coordinators' topics have a schedule
+and a process of their own: their owners know which records are live, and a partition is rolled and
+cleaned when the dead ones outweigh them, so that disk use follows live data. A failing partition is
+shown in the log, in the metrics and in /healthz, and tried again less and less often.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -23,32 +23,33 @@ from broker.topics.cleaner_checkpoint import CleanerCheckpoint, segment_facts
 from broker.topics.cleaner_worker import CleanerWorker, CleaningFailed
 from broker.topics.logs import LogManager
 from broker.topics.partition import Partition
-from broker.topics.registry import OFFSETS_TOPIC, Topic
+from broker.topics.registry import Topic
 from broker.topics.segment_swaps import Abandoned, SegmentSwaps
 from log.checkpoint import TopicPartition
 from log.clean_job import CleanDone, CleanJob
 from log.clean_plan import Cleanable, weighs_too_much
+from log.config import LONG_MAX
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
 
 logger = structlog.get_logger(__name__)
 
-OFFSETS_CHECK_MS = 100
-"""How often the weight of the offsets partitions is looked at."""
-OFFSETS_DEAD_BYTES_MIN = 1024 * 1024
-OFFSETS_WAIT_MS = 10_000
-OFFSETS_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
+OWNED_CHECK_MS = 100
+"""How often the weight of the partitions with owners is looked at."""
+OWNED_DEAD_BYTES_MIN = 1024 * 1024
+OWNED_WAIT_MS = 10_000
+OWNED_DIRTY_BYTES_AT_ONCE = 8 * 1024 * 1024
 """A partition whose dead outweigh the live is cleaned so long after that, or when it has so much to
 clean: under thousands of commits a second, one cleaning a MiB costs a sixth of all CPU time."""
-OFFSETS_RETRY_MS = 1000
-OFFSETS_RETRY_MS_MAX = 60_000
+OWNED_RETRY_MS = 1000
+OWNED_RETRY_MS_MAX = 60_000
 """How soon a failed cleaning is tried again: commits go on, at megabytes a second."""
 RETRY_MS_MAX = 600_000
 _THROTTLE_MAX = 1e300
 
 
-class OffsetsOwner(Protocol):
-    """Whoever keeps what the records of the offsets topic say; of other topics it knows nothing."""
+class Owner(Protocol):
+    """The coordinator that keeps what the records of a topic say."""
 
     @property
     def settling(self) -> bool:
@@ -81,14 +82,15 @@ class Cleaning:
         config: Config,
         logs: LogManager,
         checkpoint: CleanerCheckpoint,
-        offsets: OffsetsOwner,
+        owners: Mapping[str, Owner],
         time: Time,
         background: Background,
     ) -> None:
+        """``owners``: by topic, who has one; the others are cleaned by their dirty ratio."""
         self._config = config
         self._logs = logs
         self.checkpoint = checkpoint
-        self._offsets = offsets
+        self._owners = owners
         self._time = time
         self._background = background
         self.runs = self.failures = self.bytes_read = self.bytes_written = 0
@@ -97,11 +99,11 @@ class Cleaning:
         self._paused: dict[TopicPartition, int] = {}
         """Until when a log waits that could not be cleaned any further (monotonic milliseconds):
         an open transaction, or records too young, stand in the way."""
-        self._heavy_since: dict[int, int] = {}
-        """Since when the dead of an offsets partition outweigh its live (monotonic)."""
+        self._heavy_since: dict[TopicPartition, int] = {}
+        """Since when the dead of a partition with an owner outweigh its live (monotonic)."""
         self.workers = (CleanerWorker(time), CleanerWorker(time))
         self._tasks: list[asyncio.Task[None]] = []
-        self.swaps = SegmentSwaps(logs, time, offsets.before_exchange)
+        self.swaps = SegmentSwaps(logs, time, self._before_exchange)
 
     # -- life
 
@@ -111,7 +113,7 @@ class Cleaning:
         config = self._config
         if config["log.cleaner.enable"]:
             self._tasks = [
-                self._every(lambda: OFFSETS_CHECK_MS / 1000, self.clean_offsets),
+                self._every(lambda: OWNED_CHECK_MS / 1000, self.clean_owned),
                 self._every(lambda: config["log.cleaner.backoff.ms"] / 1000, self.clean_dirtiest),
             ]
 
@@ -152,31 +154,38 @@ class Cleaning:
 
     # -- the choice
 
-    async def clean_offsets(self) -> bool:
-        """Rolls and cleans the offsets partition that weighs most, if any weighs too much."""
-        if self._offsets.settling:
-            return False
-        entry = self._logs.topics.get(OFFSETS_TOPIC)
-        due = [] if entry is None else [each for each in entry.partitions if self._is_due(each)]
+    async def clean_owned(self) -> bool:
+        """Rolls and cleans the owned partition that weighs most, if any weighs too much."""
+        due = []
+        for topic, owner in self._owners.items():
+            entry = self._logs.topics.get(topic)
+            if entry is not None and not owner.settling:
+                due += [each for each in entry.partitions if self._is_due(each, owner)]
         if not due:
             return False
         heaviest = max(due, key=lambda each: each.log.size_bytes)
-        self._heavy_since.pop(heaviest.index, None)
+        self._heavy_since.pop((heaviest.topic, heaviest.index), None)
         return await self._clean(heaviest, self.workers[0], roll=True)
 
-    def _is_due(self, partition: Partition) -> bool:
+    async def _before_exchange(self, log: PartitionLog) -> None:
+        owner = self._owners.get(log.topic)
+        if owner is not None:
+            await owner.before_exchange(log)
+
+    def _is_due(self, partition: Partition, owner: Owner) -> bool:
         log = partition.log
-        live = self._offsets.live_records(partition.index)
+        live = owner.live_records(partition.index)
         if live is None or not self._may_try(log):
             return False
+        key = (partition.topic, partition.index)
         if not self._is_heavy(log, live):
-            self._heavy_since.pop(partition.index, None)
+            self._heavy_since.pop(key, None)
             return False
         now_ms = self._time.now().mono_ms
-        since_ms = self._heavy_since.setdefault(partition.index, now_ms)
+        since_ms = self._heavy_since.setdefault(key, now_ms)
         return (
-            now_ms - since_ms >= OFFSETS_WAIT_MS
-            or self.checkpoint.dirty_bytes(log) >= OFFSETS_DIRTY_BYTES_AT_ONCE
+            now_ms - since_ms >= OWNED_WAIT_MS
+            or self.checkpoint.dirty_bytes(log) >= OWNED_DIRTY_BYTES_AT_ONCE
         )
 
     def _is_heavy(self, log: PartitionLog, live: int) -> bool:
@@ -186,14 +195,14 @@ class Cleaning:
         last cleaning.
         """
         size = log.size_bytes
-        if size < OFFSETS_DEAD_BYTES_MIN:
+        if size < OWNED_DEAD_BYTES_MIN:
             return False
         dirty_bytes = self.checkpoint.dirty_bytes(log)
         records = log.log_end_offset - self.checkpoint.first_dirty(log)
-        if dirty_bytes < OFFSETS_DEAD_BYTES_MIN or records <= 0:
+        if dirty_bytes < OWNED_DEAD_BYTES_MIN or records <= 0:
             return False
         return weighs_too_much(
-            size, dirty_bytes, live * dirty_bytes // records, OFFSETS_DEAD_BYTES_MIN
+            size, dirty_bytes, live * dirty_bytes // records, OWNED_DEAD_BYTES_MIN
         )
 
     async def clean_dirtiest(self) -> bool:
@@ -202,7 +211,7 @@ class Cleaning:
         due: list[tuple[bool, float, Partition]] = []
         for partition in list(self._logs.all()):
             log = partition.log
-            if log.topic == OFFSETS_TOPIC or not log.config.compacts or not self._may_try(log):
+            if log.topic in self._owners or not log.config.compacts or not self._may_try(log):
                 continue
             self._roll_overdue(log, now_ms)
             found = self.checkpoint.judge(log, now_ms)
@@ -284,6 +293,7 @@ class Cleaning:
 
     def _job(self, log: PartitionLog, found: Cleanable) -> CleanJob:
         config, log_config = self._config, log.config
+        owner = self._owners.get(log.topic)
         rate: float = config["log.cleaner.io.max.bytes.per.second"]
         memory = config["log.cleaner.dedupe.buffer.size"]
         return CleanJob(
@@ -293,7 +303,7 @@ class Cleaning:
             end_offset=found.end_offset,
             now_ms=self._time.now().wall_ms,
             delete_retention_ms=log_config.delete_retention_ms,
-            keep_tombstones_from=self._offsets.oldest_needed(log),
+            keep_tombstones_from=LONG_MAX if owner is None else owner.oldest_needed(log),
             segment_bytes=log_config.segment_bytes,
             segment_index_bytes=log_config.segment_index_bytes,
             index_interval_bytes=log_config.index_interval_bytes,
@@ -315,7 +325,7 @@ class Cleaning:
             self._paused[key] = self._time.now().mono_ms + backoff_ms
             return
         self.checkpoint.note(log, done.end_offset)
-        often = log.topic == OFFSETS_TOPIC  # it may be every second
+        often = log.topic in self._owners  # it may be every second
         (logger.debug if often else logger.info)(
             "log cleaned",
             partition=_name(log),
@@ -331,8 +341,8 @@ class Cleaning:
         key = (log.topic, log.partition)
         known = self.troubles.get(key)
         failures = 1 if known is None else known.failures + 1
-        first_ms, most_ms = OFFSETS_RETRY_MS, OFFSETS_RETRY_MS_MAX
-        if log.topic != OFFSETS_TOPIC:
+        first_ms, most_ms = OWNED_RETRY_MS, OWNED_RETRY_MS_MAX
+        if log.topic not in self._owners:
             first_ms = max(self._config["log.cleaner.backoff.ms"], 1000)
             most_ms = RETRY_MS_MAX
         wait_ms = min(first_ms * 2 ** min(failures - 1, 20), most_ms)

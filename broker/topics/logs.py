@@ -24,7 +24,6 @@ from broker.topics.missing import KnownMissing, check_partitions
 from broker.topics.partition import Partition, PartitionServices
 from broker.topics.produce_rules import produce_rules
 from broker.topics.registry import (
-    OFFSETS_TOPIC,
     BadDirectory,
     Topic,
     partition_name,
@@ -184,8 +183,7 @@ class LogManager:
 
     def _partition(self, log: PartitionLog) -> Partition:
         services = self.services
-        is_offsets = log.topic == OFFSETS_TOPIC
-        writes = services.offsets_writes if is_offsets else services.writes
+        writes = services.owned_writes.get(log.topic, services.writes)
         return Partition(log, services, writes, self.serves)
 
     def _finish_deletions(self, partitions: Iterable[Partition]) -> None:

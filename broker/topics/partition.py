@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from asyncio import CancelledError, Task, TimerHandle, get_running_loop, wait
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,9 +65,9 @@ class PartitionServices:
     fail: Callable[[str], None]
     """Stops the broker, with its reason."""
     writes: Writes
-    """What the writes of all but the offsets topic cost."""
-    offsets_writes: Writes
-    """What those of the offsets topic cost."""
+    """What the writes of all topics cost but those below."""
+    owned_writes: Mapping[str, Writes]
+    """What those of the coordinators' topics cost."""
 
 
 class Partition:

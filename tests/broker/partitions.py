@@ -46,7 +46,7 @@ def services_with(
         long_polls=LongPolls(time or Time()),
         fail=reasons.append,
         writes=Writes(),
-        offsets_writes=Writes(),
+        owned_writes={},
     )
 
 

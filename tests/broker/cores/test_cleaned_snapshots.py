@@ -132,9 +132,9 @@ async def churn(client: Client, number: int) -> None:
 async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delete_retention_ms: int
 ) -> None:
-    monkeypatch.setattr(cleaning, "OFFSETS_DEAD_BYTES_MIN", 60_000)
-    monkeypatch.setattr(cleaning, "OFFSETS_DIRTY_BYTES_AT_ONCE", 60_000)
-    monkeypatch.setattr(cleaning, "OFFSETS_CHECK_MS", 20)
+    monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 60_000)
+    monkeypatch.setattr(cleaning, "OWNED_DIRTY_BYTES_AT_ONCE", 60_000)
+    monkeypatch.setattr(cleaning, "OWNED_CHECK_MS", 20)
     monkeypatch.setattr(snapshots, "BYTES_DUE", 30_000)
     monkeypatch.setattr(snapshots, "POLL_S", 0.01)
     async with serving(tmp_path / "data", SETTINGS) as broker:
@@ -174,9 +174,9 @@ async def test_a_cleaning_finds_a_snapshot_that_begins_behind_its_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that a start right after the exchange need not read the whole log."""
-    monkeypatch.setattr(cleaning, "OFFSETS_DEAD_BYTES_MIN", 20_000)
-    monkeypatch.setattr(cleaning, "OFFSETS_DIRTY_BYTES_AT_ONCE", 20_000)
-    monkeypatch.setattr(cleaning, "OFFSETS_CHECK_MS", 20)
+    monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 20_000)
+    monkeypatch.setattr(cleaning, "OWNED_DIRTY_BYTES_AT_ONCE", 20_000)
+    monkeypatch.setattr(cleaning, "OWNED_CHECK_MS", 20)
     monkeypatch.setattr(snapshots, "BYTES_DUE", 1 << 40)  # none is written but those asked for
     async with serving(tmp_path / "data", SETTINGS) as broker:
         client = await ready(broker)
@@ -246,8 +246,8 @@ async def test_snapshots_and_cleanings_wait_until_the_rush_after_a_load_is_over(
     image = Path(broker.groups.hosted_shards[0].log.directory) / IMAGE
     image.unlink(missing_ok=True)
 
-    monkeypatch.setattr(cleaning, "OFFSETS_DEAD_BYTES_MIN", 2000)
-    monkeypatch.setattr(cleaning, "OFFSETS_DIRTY_BYTES_AT_ONCE", 2000)
+    monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 2000)
+    monkeypatch.setattr(cleaning, "OWNED_DIRTY_BYTES_AT_ONCE", 2000)
     monkeypatch.setattr(snapshots, "BYTES_DUE", 2000)
     monkeypatch.setattr(snapshots, "POLL_S", 0.001)
     time = HandTime()
@@ -255,7 +255,7 @@ async def test_snapshots_and_cleanings_wait_until_the_rush_after_a_load_is_over(
         await eventually(lambda: not broker.groups.life.loading)
         assert broker.groups.life.settling
         time.move(SETTLING_MS - 1)
-        assert not await broker.cleaning.clean_offsets()
+        assert not await broker.cleaning.clean_owned()
         assert not image.exists()
         time.move(1)
         await eventually(lambda: image.exists() and broker.cleaning.runs)

@@ -135,7 +135,7 @@ async def test_a_record_that_cannot_be_read_fails_its_partition_alone(
         assert why in refused["error_message"]
         assert broker.groups.life.snapshots is not None
         await broker.groups.life.snapshots.write_all(broker.groups.hosted_shards)
-        await broker.cleaning.clean_offsets()
+        await broker.cleaning.clean_owned()
         await broker.maintenance.run_retention()
         assert everything_in(tmp_path) == before, "nothing is done to its log"
         assert not broker.stopped.is_set()

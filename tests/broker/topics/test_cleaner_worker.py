@@ -15,7 +15,7 @@ import pytest
 import broker.topics.segment_swaps as broker_swaps
 from broker.time import Time
 from broker.topics.cleaner_worker import CleanerWorker, CleaningFailed
-from broker.topics.cleaning import OFFSETS_RETRY_MS
+from broker.topics.cleaning import OWNED_RETRY_MS
 from broker.topics.registry import OFFSETS_TOPIC
 from log.clean_job import CleanDone, CleanedGroup, CleanJob
 from log.cleaner import remove_cleaned
@@ -208,7 +208,7 @@ async def test_a_failed_offsets_partition_is_tried_again_soon(tmp_path: Path) ->
     """Disk follows what is live: fifteen seconds of commits are a hundred megabytes."""
     with opened(tmp_path, log_cleaner_backoff_ms="15000") as broker:
         cleaning = broker.cleaning
-        for name, first_ms in ((OFFSETS_TOPIC, OFFSETS_RETRY_MS), ("t", 15_000)):
+        for name, first_ms in ((OFFSETS_TOPIC, OWNED_RETRY_MS), ("t", 15_000)):
             log = make_topic(broker, name)
             now_ms = broker.time.now().mono_ms
             cleaning._failed(log, "of the test")
