@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from broker.config.config import Config
-from broker.config.config_table import TRANSACTION_VERSION
 from broker.cores.runtime_settings import RuntimeSettings, load_skips
 from broker.topics.produce_rules import timestamp_type_of
 from broker.topics.ticket import Ticket
@@ -22,7 +21,7 @@ def transaction_config(
     return TransactionConfig(
         marker_sender=marker_sender,
         producer_ids=producer_ids,
-        transaction_version=config[TRANSACTION_VERSION],
+        transaction_version=config["transaction.version"],
         max_timeout_ms=config["transaction.max.timeout.ms"],
         expiration_ms=config["transactional.id.expiration.ms"],
         abort_interval_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],
