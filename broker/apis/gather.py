@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any, Generic, TypeVar
 
 from broker.net.request import Steps
 from broker.topics.ticket import Ticket
+from protocol.errors import NONE, NOT_COORDINATOR
 
 Reply = TypeVar("Reply")
 
@@ -51,6 +53,14 @@ class Gather(Generic[Reply]):
         self._missing -= 1
         if not self._missing and self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
+
+
+def error_of_all(codes: Iterable[int]) -> int:
+    """The error of an answer about all shards; one that can't be read keeps no other from it."""
+    found = set(codes)
+    if found != {NOT_COORDINATOR}:
+        found.discard(NOT_COORDINATOR)
+    return max(found, default=NONE)
 
 
 class _Ticket(Generic[Reply]):

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.gather import Gather
+from broker.apis.gather import Gather, error_of_all
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import ListGroups
 from coordinator.outcome import ListReply
-from protocol.errors import NONE, NOT_COORDINATOR
 from protocol.messages.list_groups import API
 
 if TYPE_CHECKING:
@@ -29,10 +28,7 @@ def _handle(services: Services, request: Request) -> Steps:
         services.groups.submit_to(hosted, ListGroups(gather.ticket(), states, types))
         yield from gather.sent()
     yield from gather.rest()
-    codes = {reply.error_code for reply in gather.replies}
-    if codes != {NOT_COORDINATOR}:
-        codes.discard(NOT_COORDINATOR)  # of a partition that can't be read; the others are listed
-    error_code = max(codes, default=NONE)
+    error_code = error_of_all(reply.error_code for reply in gather.replies)
     groups = request.array("groups")
     for reply in gather.replies:
         for group in reply.groups:

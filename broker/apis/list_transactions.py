@@ -1,16 +1,17 @@
 """ListTransactions (66): the transactional ids of every shard (KIP-664).
 
-v1 duration filter (KIP-994); v2 a pattern that the whole id matches (KIP-1152). While a shard
-loads, the answer is COORDINATOR_LOAD_IN_PROGRESS and nothing else, as in Kafka.
+v1 duration filter (KIP-994); v2 a pattern that the whole id matches (KIP-1152), in RE2's syntax as
+in Kafka: no pattern takes more than linear time. While a shard loads, the answer is
+COORDINATOR_LOAD_IN_PROGRESS and nothing else.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from broker.apis.gather import Gather
+from broker.apis.gather import Gather, error_of_all
 from broker.net.request import Request, ServedApi, Steps
-from protocol.errors import NONE
+from protocol.errors import INVALID_REGULAR_EXPRESSION, NONE
 from protocol.messages.list_transactions import API
 from transactions.calls import ListTransactions
 from transactions.outcome import ListReply
@@ -21,10 +22,21 @@ if TYPE_CHECKING:
 
 _NAMES = frozenset({*(state.wire_name for state in State), "PrepareEpochFence"})
 """Kafka's words for states; its last is one that no id is ever seen in."""
+PATTERN_BYTES_MAX = 1 << 20
+"""What a compiled pattern may take of memory."""
+
+
+class _BadPattern(ValueError):
+    """A pattern that RE2 does not take."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
+    try:
+        pattern = _compiled(value["transactional_id_pattern"])
+    except _BadPattern:
+        request.respond({"error_code": INVALID_REGULAR_EXPRESSION})
+        return
     states = frozenset(value["state_filters"])
     producer_ids = frozenset(value["producer_id_filters"])
     gather: Gather[ListReply] = Gather()
@@ -35,17 +47,18 @@ def _handle(services: Services, request: Request) -> Steps:
         )
         yield from gather.sent()
     yield from gather.rest()
-    error_code = max((reply.error_code for reply in gather.replies), default=NONE)
+    error_code = error_of_all(reply.error_code for reply in gather.replies)
     listed = request.array("transaction_states")
     for reply in gather.replies if error_code == NONE else ():
         for transaction in reply.transactions:
-            listed.append(
-                {
-                    "transactional_id": transaction.transactional_id,
-                    "producer_id": transaction.producer_id,
-                    "transaction_state": transaction.state,
-                }
-            )
+            if pattern is None or pattern.fullmatch(transaction.transactional_id):
+                listed.append(
+                    {
+                        "transactional_id": transaction.transactional_id,
+                        "producer_id": transaction.producer_id,
+                        "transaction_state": transaction.state,
+                    }
+                )
             yield None
     request.respond(
         {
@@ -54,6 +67,23 @@ def _handle(services: Services, request: Request) -> Steps:
             "transaction_states": listed,
         }
     )
+
+
+def _compiled(pattern: str | None) -> Any:
+    """What ids are matched with; None where all match. Raises _BadPattern."""
+    if not pattern:
+        return None
+    import re2  # no start of a broker waits for it
+
+    options = re2.Options()
+    options.log_errors = False
+    options.max_mem = PATTERN_BYTES_MAX
+    try:
+        return re2.compile(pattern, options)
+    except re2.error as error:
+        raise _BadPattern from error
+    finally:
+        re2.purge()  # else the library keeps the last 128 patterns
 
 
 SERVED = ServedApi(API, 0, 2, _handle)

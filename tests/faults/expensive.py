@@ -23,11 +23,20 @@ TOPICS = [f"topic-{number}" for number in range(30)]
 GROUPS = [f"group-{number}" for number in range(200)]
 OF_GROUPS = {"groups", "groups_names", "coordinator_keys"}
 """Arrays whose texts name groups, not topics."""
+PAYER = "payer"
 LONG = 32_000
 """Characters of a long text; the longest that the protocol has is 32,767."""
 
 HINTS: dict[str, dict[str, Any]] = {
-    # What lets a request come as far as it can, by API.
+    # What lets a request come as far as it can, by API. The id that the broker knows has its first
+    # producer id.
+    "AddOffsetsToTxn": {"transactional_id": PAYER, "producer_id": 0},
+    "AddPartitionsToTxn": {
+        "transactional_id": PAYER,
+        "v3_and_below_transactional_id": PAYER,
+        "producer_id": 0,
+        "v3_and_below_producer_id": 0,
+    },
     "AlterConfigs": {"resource_type": 2, "validate_only": True},
     "CreatePartitions": {"count": 2, "validate_only": True},
     "CreateTopics": {"num_partitions": 1, "replication_factor": 1, "validate_only": True},
@@ -37,9 +46,11 @@ HINTS: dict[str, dict[str, Any]] = {
         "include_synonyms": True,
         "include_documentation": True,
     },
+    "EndTxn": {"transactional_id": PAYER, "producer_id": 0},
     "DescribeTopicPartitions": {"response_partition_limit": 1 << 30, "cursor": None},
     "Fetch": {"partition_max_bytes": 1 << 20, "max_bytes": 1 << 30, "session_epoch": -1},
     "IncrementalAlterConfigs": {"resource_type": 2, "validate_only": True},
+    "InitProducerId": {"transaction_timeout_ms": 60_000},
     "JoinGroup": {"session_timeout_ms": 6_000, "protocol_type": "consumer"},
     "Metadata": {"include_topic_authorized_operations": True},
     "OffsetCommit": {"generation_id_or_member_epoch": -1},

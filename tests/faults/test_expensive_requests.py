@@ -17,8 +17,9 @@ import pytest
 
 from broker.apis.table import SERVED
 from protocol.headers import encode_request_header
+from tests.broker.transactional_calls import begin
 from tests.brokers import Broker, make_broker
-from tests.faults.expensive import DELETES, GROUPS, TOPICS, Expensive, campaign
+from tests.faults.expensive import DELETES, GROUPS, PAYER, TOPICS, Expensive, campaign
 from tests.faults.hostile import resident_bytes
 from tests.waiting import until
 from tests.wire import Wire, batch
@@ -116,6 +117,8 @@ def _fill(broker: Broker) -> None:
             topic_data = [{"name": name, "partition_data": data}]
             wire.call("Produce", 8, {"acks": 1, "timeout_ms": 5000, "topic_data": topic_data})
         wire.call("FindCoordinator", 3, {"key": "watched"})
+        producer = begin(wire, PAYER)
+        assert producer == (0, 0)
         partitions = [{"partition_index": index} for index in range(10)]
         for group in GROUPS:
             topics = [{"name": name, "partitions": partitions} for name in TOPICS]

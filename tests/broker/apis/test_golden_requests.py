@@ -21,6 +21,8 @@ GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "api.jsonl"
 DATA_APIS = (
     "Produce", "Fetch", "ListOffsets", "Metadata", "CreateTopics", "DeleteTopics",
     "CreatePartitions", "DescribeConfigs", "DescribeCluster", "InitProducerId",
+    "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn", "TxnOffsetCommit", "WriteTxnMarkers",
+    "DescribeTransactions", "ListTransactions", "DescribeProducers", "FindCoordinator",
 )  # fmt: skip
 
 
