@@ -1,8 +1,9 @@
 """The partitions of a transaction, in the order in which Kafka's records name them.
 
 Kafka keeps them in Java's ``HashSet`` and groups them by topic in a ``HashMap``: the order is that
-of their slots, and of coming where two share a slot. How many slots there are follows from how many
-partitions, or topics, there are. Source: Kafka 4.3.1 ``TransactionLog``; OpenJDK ``HashMap``.
+of their slots. Where two partitions share one, the one that came first is first; where two topics
+do, the one that was met last (``computeIfAbsent`` puts it at the head). How many slots there are
+follows from how many partitions, or topics, there are. Source: Kafka 4.3.1 ``TransactionLog``.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def joined(there: Partitions, added: dict[str, list[int]]) -> Ordered:
     slots = _slots(count)
     regrown = slots != _slots(count_before)
     topics: dict[str, list[int]] = {topic: list(ids) for topic, ids in there}
-    for topic in topics.keys() | added.keys() if regrown else added.keys():
+    for topic in {**topics, **added} if regrown else added:
         ids, new = topics.setdefault(topic, []), added.get(topic, [])
         slot_of = _partition_slot(topic, slots)
         if regrown or len(new) > _FEW:
@@ -50,14 +51,25 @@ def joined(there: Partitions, added: dict[str, list[int]]) -> Ordered:
         else:
             for partition in new:
                 ids.insert(bisect_right(ids, slot_of(partition), key=slot_of), partition)
-    if len(topics) == 1:
-        return tuple((topic, tuple(ids)) for topic, ids in topics.items())
-    mask = _slots(len(topics)) - 1
+    names = _topics_in_order(topics, slots, len(there)) if len(topics) > 1 else topics
+    return tuple((topic, tuple(topics[topic])) for topic in names)
 
-    def place(topic: str) -> tuple[int, int]:
-        return _spread(java_hash(topic)) & mask, _partition_slot(topic, slots)(topics[topic][0])
 
-    return tuple((topic, tuple(topics[topic])) for topic in sorted(topics, key=place))
+def _topics_in_order(topics: dict[str, list[int]], slots: int, older: int) -> list[str]:
+    """The topics as their map has them; the first ``older`` were there before.
+
+    The map grows before another partition is looked up. So it has not grown for the last topic
+    where this has a single partition and is met last.
+    """
+    slot_of = {topic: _partition_slot(topic, slots) for topic in topics}
+    last = max(topics, key=lambda topic: slot_of[topic](topics[topic][-1]))
+    mask = _slots(len(topics) - (len(topics[last]) == 1)) - 1
+    rank = {topic: index if index < older else -index for index, topic in enumerate(topics)}
+
+    def place(topic: str) -> tuple[int, int, int]:
+        return _spread(java_hash(topic)) & mask, -slot_of[topic](topics[topic][0]), rank[topic]
+
+    return sorted(topics, key=place)
 
 
 def count_of(partitions: Partitions) -> int:

@@ -139,10 +139,8 @@ class TransactionShard:
             pass
         self._live = True
         self._sweeps = Sweeps(self._state, now)
-        markers, self._woken = self._woken, []
         step = Step(self._state, now)
-        for each in markers:
-            step.reply(self._state.config.marker_sender, each)
+        step.markers, self._woken = self._woken, []
         if self._state.transactions:
-            step.events.append(ShardLoaded(len(self._state.transactions), len(markers)))
+            step.events.append(ShardLoaded(len(self._state.transactions), len(step.markers)))
         return step.outcome()

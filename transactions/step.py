@@ -84,7 +84,7 @@ class ShardState:
 class Step:
     """The work on one call: handlers read ``state`` and ``now`` and say what follows."""
 
-    __slots__ = ("client", "events", "now", "records", "replies", "state")
+    __slots__ = ("client", "events", "markers", "now", "records", "replies", "state")
 
     def __init__(self, state: ShardState, now: Now, client: Client = BROKER) -> None:
         self.state = state
@@ -94,10 +94,14 @@ class Step:
         self.records: list[TransactionRun] = []
         self.replies: list[tuple[Ticket, Reply]] = []
         self.events: list[Event] = []
+        self.markers: list[SendMarkers] = []
+        """For their sender, behind all replies."""
 
     def outcome(self) -> Outcome:
         """All that was collected, in order."""
-        return Outcome(self.records, self.replies, self.events)
+        sender = self.state.config.marker_sender
+        replies = [*self.replies, *[(sender, each) for each in self.markers]]
+        return Outcome(self.records, replies, self.events)
 
     def reply(self, ticket: Ticket, reply: Reply) -> None:
         """Answers a call."""
@@ -128,7 +132,7 @@ class Step:
         cause: Cause,
         detail: str,
     ) -> None:
-        """Emits a transition; the markers of a Prepare record go behind all replies so far."""
+        """Emits a transition; Prepare has its markers sent."""
         touched = new.partitions or (() if old is None else old.partitions)
         completes = old is not None and old.state in PREPARED
         begun = new.state is not State.EMPTY and new.start_ms >= 0
@@ -148,7 +152,7 @@ class Step:
             )
         )
         if new.state in PREPARED:
-            self.reply(self.state.config.marker_sender, markers_of(transactional_id, new))
+            self.markers.append(markers_of(transactional_id, new))
 
     def refused(
         self,
