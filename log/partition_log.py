@@ -534,6 +534,8 @@ class PartitionLog:
             segments = [info.segment, *segments]
         if not any(segment.transactions for segment in segments):
             return []
+        if info.segment is not None:
+            limit = min(limit, self.segments.end_of(info.segment, limit))
         return overlapping(segments, offset, min(limit, end_of_bytes(info, limit)))
 
     # -- what leaves

@@ -133,14 +133,24 @@ def fetch(
 
 
 def list_offset(
-    wire: Wire, name: str, timestamp: int, version: int = 9, partition: int = 0, **fields: Any
+    wire: Wire,
+    name: str,
+    timestamp: int,
+    version: int = 9,
+    partition: int = 0,
+    isolation_level: int = 0,
+    **fields: Any,
 ) -> dict[str, Any]:
     """ListOffsets of one partition; its answer."""
     wanted = {"partition_index": partition, "timestamp": timestamp, **fields}
     answer = wire.call(
         "ListOffsets",
         version,
-        {"replica_id": -1, "topics": [{"name": name, "partitions": [wanted]}]},
+        {
+            "replica_id": -1,
+            "isolation_level": isolation_level,
+            "topics": [{"name": name, "partitions": [wanted]}],
+        },
     )
     entry: dict[str, Any] = answer["topics"][0]["partitions"][0]
     return entry

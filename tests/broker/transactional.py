@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -123,6 +124,7 @@ class TransactionalProducer:
                 "producer_epoch": self.epoch,
                 "base_sequence": self.sequences.get((name, partition), 0),
                 "is_transactional": True,
+                "timestamp": int(time.time() * 1000),  # a marker of 50 years later has a segment
                 **fields,
             },
         )

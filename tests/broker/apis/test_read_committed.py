@@ -1,0 +1,271 @@
+"""Readers of committed records: how far they read, what they are told, and when they wake."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from protocol.errors import NONE
+from protocol.records.stored import iter_stored, stored_records
+from tests.broker.topic_calls import create_topic, fetch, fetch_request, list_offset, produce
+from tests.broker.transactional import (
+    TransactionalProducer,
+    committed_values,
+    ended,
+    initialized,
+    last_stable_offset,
+)
+from tests.brokers import Broker
+from tests.wire import Wire, batch, values_of
+
+VERSIONS = range(4, 17)
+WITH_IDS = 13
+
+
+def began(wire: Wire, name: str, *values: bytes, rules: int = 2) -> TransactionalProducer:
+    """A producer with an open transaction in the topic."""
+    producer = initialized(wire, f"{name}-{time.monotonic_ns()}", rules)
+    if rules == 1:
+        producer.add({name: [0]})
+    assert producer.produce(name, *values)["error_code"] == NONE
+    return producer
+
+
+def plain(*values: bytes) -> bytes:
+    """A batch of now: one that is much older than what comes behind ends its segment."""
+    return batch(*values, timestamp=int(time.time() * 1000))
+
+
+def told_aborted(answer: dict[str, Any]) -> list[tuple[int, int]]:
+    return [(each["producer_id"], each["first_offset"]) for each in answer["aborted_transactions"]]
+
+
+# -- how far
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_open_transaction_ends_what_is_read(wire: Wire, name: str, version: int) -> None:
+    topic_id = create_topic(wire, name)["topic_id"]
+    produce(wire, name, plain(b"before"))
+    producer = began(wire, name, b"open")
+    produce(wire, name, plain(b"behind"))
+
+    committed = fetch(wire, name, 0, version, topic_id=topic_id, isolation_level=1)
+    everything = fetch(wire, name, 0, version, topic_id=topic_id, isolation_level=0)
+
+    assert values_of(committed["records"]) == [b"before"]
+    assert values_of(everything["records"]) == [b"before", b"open", b"behind"]
+    for answer in committed, everything:
+        assert (answer["high_watermark"], answer["last_stable_offset"]) == (3, 1)
+    assert (committed["aborted_transactions"], everything["aborted_transactions"]) == ([], None)
+    assert producer.end(commit=False) == NONE
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("offset", [1, 2, 3])
+def test_from_the_last_stable_offset_to_the_end_there_is_nothing_and_no_error(
+    wire: Wire, name: str, version: int, offset: int
+) -> None:
+    topic_id = create_topic(wire, name)["topic_id"]
+    produce(wire, name, plain(b"before"))
+    producer = began(wire, name, b"a", b"b")
+
+    answer = fetch(wire, name, offset, version, topic_id=topic_id, isolation_level=1)
+
+    assert (answer["error_code"], answer["records"] or b"") == (NONE, b"")
+    assert answer["last_stable_offset"] == 1
+    assert producer.end(commit=False) == NONE
+
+
+@pytest.mark.parametrize("rules", [1, 2])
+def test_a_consumer_ends_behind_the_last_marker(wire: Wire, name: str, rules: int) -> None:
+    """Sentence 20: the end moves by the records and one."""
+    create_topic(wire, name)
+    producer = began(wire, name, b"a", b"b", rules=rules)
+    assert list_offset(wire, name, -1)["offset"] == 2
+    assert producer.end(commit=True) == NONE
+    ended(wire, name)
+
+    answer = fetch(wire, name, isolation_level=1)
+
+    assert committed_values(answer) == [b"a", b"b"]
+    assert list_offset(wire, name, -1, isolation_level=1)["offset"] == 3
+    assert fetch(wire, name, 3, isolation_level=1)["error_code"] == NONE
+
+
+# -- what was aborted
+
+
+def test_each_aborted_transaction_is_named_once_in_the_order_of_its_beginning(
+    wire: Wire, name: str
+) -> None:
+    """Sentence 17."""
+    create_topic(wire, name, configs={"segment.bytes": "300"})
+    first = began(wire, name, b"first")
+    second = began(wire, name, b"second")
+    for _ in range(5):  # some segments
+        produce(wire, name, plain(b"x" * 200))
+    third = began(wire, name, b"third")
+    assert (third.end(commit=False), second.end(commit=False)) == (NONE, NONE)
+    assert first.end(commit=False) == NONE
+    ended(wire, name)
+    both = [(first.producer_id, 0), (second.producer_id, 1)]
+
+    from_the_beginning = fetch(wire, name, 0, isolation_level=1)
+    behind_both = fetch(wire, name, 2, isolation_level=1)
+    end = from_the_beginning["high_watermark"]
+
+    assert told_aborted(from_the_beginning) == both, "none that begins behind the bytes"
+    assert told_aborted(behind_both) == both, "their markers are still to come"
+    everything: list[bytes] = []
+    offset, told = 0, set()
+    while offset < end:
+        answer = fetch(wire, name, offset, isolation_level=1)
+        told.update(told_aborted(answer))
+        everything += committed_values(answer)
+        offset = next_offset(answer)
+    assert told == {*both, (third.producer_id, 7)}
+    assert everything == [b"x" * 200] * 5
+
+
+def next_offset(answer: dict[str, Any]) -> int:
+    return max(header.last_offset for header, _ in iter_stored(answer["records"], partial=True)) + 1
+
+
+def test_the_transactions_of_one_producer_are_told_apart(wire: Wire, name: str) -> None:
+    create_topic(wire, name)
+    producer = initialized(wire, name, rules=1)
+    for number in range(4):
+        producer.add({name: [0]})
+        producer.produce(name, b"%d" % number)
+        assert producer.end(commit=number % 2 == 0) == NONE
+        ended(wire, name)
+
+    answer = fetch(wire, name, isolation_level=1)
+
+    assert told_aborted(answer) == [(producer.producer_id, 2), (producer.producer_id, 6)]
+    assert committed_values(answer) == [b"0", b"2"]
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_a_client_of_before_transactions_sees_all_records_and_no_marker(
+    wire: Wire, name: str, version: int
+) -> None:
+    create_topic(wire, name)
+    for commit in (False, True):
+        producer = began(wire, name, b"aborted" if not commit else b"committed")
+        assert producer.end(commit=commit) == NONE
+        ended(wire, name)
+    produce(wire, name, plain(b"plain"))
+
+    answer = fetch(wire, name, version=version)
+
+    data = answer["records"]
+    values = [
+        record.value for header, _ in iter_stored(data) for record in stored_records(data, header)
+    ]
+    assert values == [b"aborted", b"committed", b"plain"]
+
+
+# -- waiting
+
+
+@pytest.mark.parametrize("rules", [1, 2])
+def test_a_waiting_reader_wakes_with_the_marker_and_not_before(
+    broker: Broker, wire: Wire, name: str, rules: int
+) -> None:
+    """Sentence 19. The bytes of open transactions are none that it waits for."""
+    create_topic(wire, name)
+    producer = began(wire, name, b"0", rules=rules)
+    with Wire(broker.port) as reader:
+        asked = fetch_request(name, 0, max_wait_ms=30_000, min_bytes=1, isolation_level=1)
+        reader.send("Fetch", 12, asked)
+        for number in range(1, 20):
+            producer.produce(name, b"%d" % number)
+        reader.socket.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            reader.socket.recv(1)
+        reader.socket.settimeout(20)
+        since = time.monotonic()
+        assert producer.end(commit=True) == NONE
+        _, answer = reader.receive()
+        waited_s = time.monotonic() - since
+
+    entry = answer["responses"][0]["partitions"][0]
+    assert committed_values(entry) == [b"%d" % number for number in range(20)]
+    assert waited_s < 5, "30 s is how long it would have waited for nothing"
+
+
+def test_an_incremental_session_has_news_when_the_transaction_ends(wire: Wire, name: str) -> None:
+    create_topic(wire, name)
+    producer = began(wire, name, b"a")
+    whole = wire.call("Fetch", 12, fetch_request(name, 0, isolation_level=1, session_epoch=0))
+    session = {"isolation_level": 1, "session_id": whole["session_id"]}
+
+    def incremental(epoch: int, **fields: Any) -> dict[str, Any]:
+        asked = {**fetch_request(name, 0, **fields), **session, "session_epoch": epoch}
+        return wire.call("Fetch", 12, {**asked, "topics": []})
+
+    assert incremental(1)["responses"] == [], "nothing has changed"
+    assert producer.end(commit=True) == NONE
+    answer = incremental(2, max_wait_ms=20_000)
+
+    assert committed_values(answer["responses"][0]["partitions"][0]) == [b"a"]
+
+
+# -- offsets by time
+
+
+@pytest.mark.parametrize("version", range(2, 12))
+def test_listed_offsets_are_below_the_last_stable_one(wire: Wire, name: str, version: int) -> None:
+    create_topic(wire, name)
+    produce(wire, name, batch(b"before", timestamp=1_000))
+    producer = initialized(wire, name)
+    producer.produce(name, b"open", timestamp=2_000)
+    produce(wire, name, batch(b"behind", timestamp=3_000))
+
+    def listed(timestamp: int, isolation_level: int) -> tuple[int, int]:
+        entry = list_offset(wire, name, timestamp, version, isolation_level=isolation_level)
+        assert entry["error_code"] == NONE
+        return entry["offset"], entry["timestamp"]
+
+    assert (listed(-1, 0), listed(-1, 1)) == ((3, -1), (1, -1))
+    assert listed(-2, 0) == listed(-2, 1) == (0, -1)
+    assert listed(500, 0) == listed(500, 1) == (0, 1_000)
+    assert (listed(2_000, 0), listed(2_000, 1)) == ((1, 2_000), (-1, -1))
+    if version >= 7:
+        assert (listed(-3, 0), listed(-3, 1)) == ((2, 3_000), (-1, -1))
+    assert producer.end(commit=True) == NONE
+    ended(wire, name)
+    assert listed(-1, 1) == (4, -1)
+    assert listed(2_000, 1) == (1, 2_000)
+
+
+# -- producers
+
+
+def test_producers_are_described_with_their_transactions(wire: Wire, name: str) -> None:
+    create_topic(wire, name)
+    produce(wire, name, plain(b"before"))
+    producer = began(wire, name, b"a")
+    asked = {"topics": [{"name": name, "partition_indexes": [0]}]}
+
+    def described() -> dict[str, Any]:
+        [topic] = wire.call("DescribeProducers", 0, asked)["topics"]
+        [entry] = topic["partitions"][0]["active_producers"]
+        return dict(entry)
+
+    open_now = described()
+    epoch = producer.epoch
+    assert producer.end(commit=True) == NONE
+    ended(wire, name)
+    completed = described()
+
+    assert (open_now["producer_epoch"], open_now["current_txn_start_offset"]) == (epoch, 1)
+    assert (open_now["coordinator_epoch"], open_now["last_sequence"]) == (-1, 0)
+    assert (completed["producer_epoch"], completed["current_txn_start_offset"]) == (epoch + 1, -1)
+    assert completed["coordinator_epoch"] >= 0
+    assert completed["last_sequence"] == -1, "the next transaction begins with sequence number 0"
+    assert last_stable_offset(wire, name) == 3
