@@ -27,6 +27,8 @@ class CleanJob:
     now_ms: int
     """Wall time, what delete horizons count from."""
     delete_retention_ms: int
+    stable_offset: int = LONG_MAX
+    """Where the first open transaction begins."""
     keep_tombstones_from: int = LONG_MAX
     """Tombstones at or above it stay: a snapshot made at this offset does not know of them."""
     segment_bytes: int = 1024 * 1024 * 1024

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from log.config import LogConfig
+from log.config import LONG_MAX, LogConfig
 from log.segment import RELATIVE_OFFSET_MAX
 
 
@@ -49,12 +49,14 @@ def cleanable(
     log_start_offset: int,
     config: LogConfig,
     now_ms: int,
+    stable: tuple[int, int] = (LONG_MAX, 0),
 ) -> Cleanable:
     """Judge a log by its ``segments``, the active one last.
 
     ``checkpoint`` is where the last cleaning ended; one that the log does not reach is not
-    believed, as in Kafka. A segment whose newest record is younger than `min.compaction.lag.ms`,
-    and all behind it, waits.
+    believed, as in Kafka. ``stable`` is the offset at which the first open transaction begins, and
+    how many bytes of its segment lie before that: what comes behind waits until it ends. A segment
+    whose newest record is younger than `min.compaction.lag.ms`, and all behind it, waits too.
     """
     active = segments[-1]
     first_dirty = log_start_offset if checkpoint is None else max(checkpoint, log_start_offset)
@@ -72,6 +74,11 @@ def cleanable(
             end_offset = max(first_dirty, segment.base_offset)
             break
         overdue = overdue or age_ms > config.max_compaction_lag_ms
+        if stable[0] < following.base_offset:
+            reaches = max(first_dirty, segment.base_offset) < stable[0]
+            end_offset = following.base_offset if reaches else max(first_dirty, segment.base_offset)
+            dirty_bytes += min(stable[1], segment.size) if reaches else 0
+            break
         dirty_bytes += segment.size
     return Cleanable(first_dirty, end_offset, clean_bytes, dirty_bytes, overdue)
 

@@ -14,6 +14,7 @@ from log.batch_scan import headers
 from log.errors import CorruptLog
 from log.filesystem import File
 from log.markers import marker_at
+from log.transaction_index import Aborted
 from protocol.records.batch import (
     CONTROL_BIT,
     HEADER_BYTES,
@@ -188,8 +189,14 @@ class Transactions:
         """First offset and marker's offset, ascending, by producer id."""
 
     @classmethod
-    def scan(cls, files: Iterable[tuple[File, int]]) -> Transactions:
-        """Fold the headers of segments (file and size, in order). Raises CorruptLog."""
+    def scan(
+        cls, files: Iterable[tuple[File, int]], stable_offset: int, ended: Iterable[Aborted]
+    ) -> Transactions:
+        """Fold the headers of segments (file and size, in order). Raises CorruptLog.
+
+        Of the transactions without a marker in them those from ``stable_offset`` on are open; of
+        the others ``ended``, the index of what lies behind, has those that were aborted.
+        """
         found = cls()
         open_since: dict[int, int] = {}
         for file, size in files:
@@ -199,15 +206,22 @@ class Transactions:
                 if not header.attributes & CONTROL_BIT:
                     open_since.setdefault(header.producer_id, header.base_offset)
                     continue
-                ended = marker_at(file, header)
-                if ended is None:
+                end = marker_at(file, header)
+                if end is None:
                     continue  # emptied: it ends nothing
                 since = open_since.pop(header.producer_id, None)
-                if since is not None and not ended.marker.committed:
-                    spans = found._aborted.setdefault(header.producer_id, [])
-                    spans.append((since, header.base_offset))
-        found.first_open = min(open_since.values(), default=None)
+                if since is not None and not end.marker.committed:
+                    found._abort(header.producer_id, since, header.base_offset)
+        for entry in ended:
+            since = open_since.get(entry.producer_id, stable_offset)
+            if entry.first_offset <= since < stable_offset:
+                found._abort(entry.producer_id, since, entry.last_offset)
+        still_open = [since for since in open_since.values() if since >= stable_offset]
+        found.first_open = min(still_open, default=None)
         return found
+
+    def _abort(self, producer_id: int, since: int, marker_offset: int) -> None:
+        self._aborted.setdefault(producer_id, []).append((since, marker_offset))
 
     def is_aborted(self, producer_id: int, offset: int) -> bool:
         """Whether a transactional batch at ``offset`` was aborted."""

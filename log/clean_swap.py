@@ -16,6 +16,7 @@ from log.filesystem import FileSystem
 from log.leftovers import CLEANED, SWAP, Leaving
 from log.partition_log import PartitionLog
 from log.segment import DELETED, INDEX, LOG, TIME_INDEX, Segment, file_name
+from log.transaction_index import TXN_INDEX, TransactionIndex
 
 _INDEXES = (INDEX, TIME_INDEX)
 
@@ -28,22 +29,33 @@ def sources_of(log: PartitionLog, group: CleanedGroup) -> list[Segment] | None:
     return found
 
 
-def commit(log: PartitionLog, group: CleanedGroup) -> None:
+def commit(log: PartitionLog, group: CleanedGroup) -> TransactionIndex:
     """Make the cleaned files the ones that a crash keeps; in any thread, it waits for the disk.
 
-    Nobody may delete segments of the log until `exchange` is done. Raises OSError.
+    Returns what of the transactions is left, for `exchange`; until that is done nobody may delete
+    segments of the log. Raises OSError.
     """
+    fs = log.fs
+    path = os.path.join(log.directory, file_name(group.base_offset, TXN_INDEX))
+    left = TransactionIndex(fs, path + SWAP)
+    if fs.exists(path + CLEANED):
+        fs.rename(path + CLEANED, path + SWAP)
+        left.load()
     for suffix in (*_INDEXES, LOG):
         path = os.path.join(log.directory, file_name(group.base_offset, suffix))
-        log.fs.rename(path + CLEANED, path + SWAP)
-    log.fs.fsync_directory(log.directory)
+        fs.rename(path + CLEANED, path + SWAP)
+    fs.fsync_directory(log.directory)
+    return left
 
 
-def exchange(log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment]) -> list[Leaving]:
+def exchange(
+    log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment], left: TransactionIndex
+) -> list[Leaving]:
     """Put the new segment into the log's list, in its owner's thread; some renames, no waiting.
 
-    Readers of an old segment can finish. Returns the old files, for `discard`. Raises OSError,
-    after which only opening the log again repairs it.
+    Its index of aborted transactions is what is ``left``. Readers of an old segment can finish.
+    Returns the old files, for `discard`. Raises OSError, after which only opening the log again
+    repairs it.
     """
     fs = log.fs
     sources[0].keep_open()  # its names are the new segment's
@@ -51,12 +63,18 @@ def exchange(log: PartitionLog, group: CleanedGroup, sources: Sequence[Segment])
     for replaced in sources[1:]:
         replaced.rename(DELETED)
         old.append(Leaving(replaced.paths(), ref(replaced)))
+    if left:
+        left.move(os.path.join(log.directory, file_name(group.base_offset, TXN_INDEX)))
+    else:
+        fs.remove(sources[0].path(TXN_INDEX))
     for suffix in (*_INDEXES, LOG):
         path = os.path.join(log.directory, file_name(group.base_offset, suffix))
         fs.rename(path + SWAP, path)
     segment = Segment(
         fs, log.directory, group.base_offset, log.config.segment_index_bytes, create=False
     )
+    if left:
+        segment.transactions = left
     if segment.load_indexes() is not None:
         segment.rebuild_indexes(log.config.index_interval_bytes)
         segment.seal()
@@ -77,6 +95,6 @@ def discard(fs: FileSystem, old: Sequence[Leaving], sources: list[Segment]) -> l
 
 def abandon(log: PartitionLog, group: CleanedGroup) -> None:
     """Remove the files of a group whose sources have gone meanwhile. Raises OSError."""
-    for suffix in (*_INDEXES, LOG):
+    for suffix in (*_INDEXES, TXN_INDEX, LOG):
         path = os.path.join(log.directory, file_name(group.base_offset, suffix))
         log.fs.remove(path + CLEANED)

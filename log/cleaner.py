@@ -35,6 +35,7 @@ from log.key_reader import note_keys
 from log.leftovers import CLEANED
 from log.offset_map import OffsetMap
 from log.segment import LOG, Segment, file_name
+from log.transaction_index import aborted_in
 from protocol.records.batch import CONTROL_BIT, TRANSACTIONAL_BIT
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.section import Record
@@ -93,6 +94,8 @@ class _Cleaning:
         self._transactions: Transactions | None = None
         self._unended: set[int] = set()
         """Producers of whose current transaction a batch was met, in copying."""
+        self._ends: set[int] = set()
+        """Offsets of the markers of such transactions, in the group that is copied."""
         self._closed = {
             segment.base_offset: segment.size
             for segment in self.segments[:-1]
@@ -107,7 +110,10 @@ class _Cleaning:
     def transactions(self) -> Transactions:
         """What the markers in the cleanable segments say; read when a first batch asks for it."""
         if self._transactions is None:
-            self._transactions = Transactions.scan(self._open(base) for base in self._closed)
+            active = aborted_in(self.fs, self.job.directory, self.segments[-1].base_offset)
+            self._transactions = Transactions.scan(
+                map(self._open, self._closed), self.job.stable_offset, active
+            )
         return self._transactions
 
     # -- the map
@@ -117,8 +123,7 @@ class _Cleaning:
         job = self.job
         bases = list(self._closed)
         if bases and bases[0] < job.first_dirty_offset:
-            # Now: once a group is emitted, its old segments may be replaced.
-            self._transactions = Transactions.scan(map(self._open, bases))
+            _ = self.transactions  # now: once a group is emitted, its old segments may be replaced
         for base, following in zip(bases, [*bases[1:], job.end_offset], strict=True):
             if following > job.first_dirty_offset and not self._enter_segment(base):
                 return
@@ -185,8 +190,21 @@ class _Cleaning:
                 held = 0
         self._write(cleaned, buffer)
         cleaned.seal()
+        self._write_aborted(cleaned, group)
         cleaned.fsync(indexes=True)
         return cleaned.size
+
+    def _write_aborted(self, cleaned: CleanedSegment, group: list[int]) -> None:
+        """The index of the new segment: the aborted transactions of which a batch was met."""
+        kept = [
+            entry
+            for base in group
+            for entry in aborted_in(self.fs, self.job.directory, base)
+            if entry.last_offset in self._ends or entry.last_offset >= self.done.end_offset
+        ]
+        self._ends.clear()
+        if kept:
+            cleaned.transactions.append(kept)
 
     def _write(self, cleaned: CleanedSegment, buffer: list[bytes]) -> None:
         if buffer:
@@ -228,6 +246,8 @@ class _Cleaning:
             had_records = frame.producer_id in self._unended
             (self._unended.discard if is_marker else self._unended.add)(frame.producer_id)
         if is_marker:
+            if had_records:
+                self._ends.add(frame.base_offset)
             return self._clean_marker(frame, path, had_records)
         if not frame.record_count or (
             frame.attributes & TRANSACTIONAL_BIT

@@ -8,6 +8,7 @@ for the transactions that overlap what it reads, and must not wait for the disk.
 
 from __future__ import annotations
 
+import os
 import struct
 from array import array
 from collections.abc import Iterator, Sequence
@@ -67,16 +68,15 @@ class TransactionIndex:
         What comes before that is taken.
         """
         data = read_whole(self._fs, self.path)
-        good = bytearray()
-        last = -1
-        for at in range(0, len(data) - _ENTRY.size + 1, _ENTRY.size):
-            version, _, first_offset, last_offset, _ = _ENTRY.unpack_from(data, at)
-            if version < 0 or not (last < last_offset and 0 <= first_offset < last_offset):
+        whole = len(data) // _ENTRY.size * _ENTRY.size
+        good = last = 0
+        for version, _, first_offset, last_offset, _ in _ENTRY.iter_unpack(data[:whole]):
+            if version < 0 or not 0 <= first_offset < last_offset or last_offset <= last:
                 break
             last = last_offset
-            good += data[at : at + _ENTRY.size]
-        self._take(good)
-        return len(good) == len(data)
+            good += _ENTRY.size
+        self._take(bytearray(data[:good]))
+        return good == len(data)
 
     def append(self, aborted: Sequence[Aborted]) -> None:
         """Write entries behind the last. Raises OSError: nothing is noted then."""
@@ -133,9 +133,12 @@ class TransactionIndex:
 
     def rename(self, suffix: str) -> None:
         """Put ``suffix`` behind the file's name."""
-        path = self.path
-        self._fs.rename(path, path + suffix, self._file)
-        self.path = path + suffix
+        self.move(self.path + suffix)
+
+    def move(self, path: str) -> None:
+        """Have the file at ``path``, in the place of what is there."""
+        self._fs.rename(self.path, path, self._file)
+        self.path = path
 
     def overlapping(self, offset: int, end: int) -> list[Aborted]:
         """Those that end at or above ``offset`` and begin below ``end``."""
@@ -177,11 +180,13 @@ class TransactionIndex:
         return low
 
     def _take(self, data: bytearray) -> None:
-        self._data = bytearray()
+        self._data = data
         self._least = []
-        for at in range(0, len(data), _ENTRY.size):
-            self._note(_FIRST.unpack_from(data, at + _FIRST_AT)[0])
-            self._data += data[at : at + _ENTRY.size]
+        below = array("q", [entry[2] for entry in _ENTRY.iter_unpack(data)])
+        while below and (len(below) > 1 << _FAN_BITS or not self._least):
+            fan = 1 << _FAN_BITS
+            below = array("q", [min(below[at : at + fan]) for at in range(0, len(below), fan)])
+            self._least.append(below)
 
     def _note(self, first_offset: int) -> None:
         """Enter what is about to stand behind the last entry."""
@@ -208,3 +213,11 @@ class TransactionIndex:
 
 def _packed(aborted: Sequence[Aborted]) -> bytes:
     return b"".join([_ENTRY.pack(_VERSION, *entry) for entry in aborted])
+
+
+def aborted_in(fs: FileSystem, directory: str, base_offset: int) -> TransactionIndex:
+    """The aborted transactions whose markers lie in a segment, as its file has them."""
+    index = TransactionIndex(fs, os.path.join(directory, f"{base_offset:020d}{TXN_INDEX}"))
+    if fs.exists(index.path):
+        index.load()
+    return index

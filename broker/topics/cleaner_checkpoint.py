@@ -15,7 +15,8 @@ import structlog
 from broker.topics.logs import LogManager
 from log.checkpoint import CLEANER_OFFSET, TopicPartition, read_offsets, write_offsets
 from log.clean_plan import Cleanable, SegmentFacts, cleanable
-from log.errors import CorruptLog
+from log.config import LONG_MAX
+from log.errors import CorruptLog, NotInMemory
 from log.partition_log import PartitionLog
 from log.segment import Segment
 
@@ -74,6 +75,7 @@ class CleanerCheckpoint:
             log.log_start_offset,
             log.config,
             now_ms,
+            _stable(log),
         )
 
     def first_dirty(self, log: PartitionLog) -> int:
@@ -84,9 +86,29 @@ class CleanerCheckpoint:
         return max(checkpoint, log.log_start_offset)
 
     def dirty_bytes(self, log: PartitionLog) -> int:
-        """Bytes of the segments that no cleaning has seen, the active one included."""
-        dirty = log.segments.from_offset(self.first_dirty(log))
-        return sum(segment.size for segment in dirty)
+        """Bytes that no cleaning has seen, those of the active segment included.
+
+        What lies behind the beginning of an open transaction is not counted.
+        """
+        stable_offset, stable_bytes = _stable(log)
+        size = 0
+        for segment in log.segments.from_offset(self.first_dirty(log)):
+            if log.segments.end_of(segment, log.log_end_offset) > stable_offset:
+                return size + (stable_bytes if segment.base_offset < stable_offset else 0)
+            size += segment.size
+        return size
+
+
+def _stable(log: PartitionLog) -> tuple[int, int]:
+    """Where the first open transaction begins, and how many bytes of its segment lie before it."""
+    offset = log.first_unstable_offset
+    if offset == log.log_end_offset:
+        return LONG_MAX, 0
+    try:
+        place = log.segments.at(offset).locate(offset, wait=False)
+    except (NotInMemory, CorruptLog):
+        place = None
+    return offset, 0 if place is None else place.position
 
 
 def segment_facts(segments: Iterable[Segment]) -> list[SegmentFacts]:

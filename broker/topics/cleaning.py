@@ -303,6 +303,7 @@ class Cleaning:
             end_offset=found.end_offset,
             now_ms=self._time.now().wall_ms,
             delete_retention_ms=log_config.delete_retention_ms,
+            stable_offset=log.first_unstable_offset,
             keep_tombstones_from=LONG_MAX if owner is None else owner.oldest_needed(log),
             segment_bytes=log_config.segment_bytes,
             segment_index_bytes=log_config.segment_index_bytes,

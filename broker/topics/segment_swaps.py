@@ -65,10 +65,10 @@ class SegmentSwaps:
     ) -> None:
         log = partition.log
         try:
-            await self._time.in_thread(commit, log, group)
+            left = await self._time.in_thread(commit, log, group)
             if not self.is_ours(partition):
                 raise Abandoned("the log was closed meanwhile")
-            old = exchange(log, group, sources)
+            old = exchange(log, group, sources, left)
         except Abandoned:
             raise
         except Exception as error:
@@ -76,8 +76,8 @@ class SegmentSwaps:
             raise
         finally:
             log.segments.swapping = False
-        left = await self._time.in_thread(discard, log.fs, old, sources)
-        log.segments.pending_deletes += left  # the next retention run tries again
+        undeleted = await self._time.in_thread(discard, log.fs, old, sources)
+        log.segments.pending_deletes += undeleted  # the next retention run tries again
 
     def _swap_failed(self, partition: Partition, group: CleanedGroup, error: Exception) -> None:
         """Before the new files count, nothing has happened; afterwards only a new start helps."""

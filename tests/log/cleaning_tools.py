@@ -56,6 +56,7 @@ def job_for(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -> 
         "segment_bytes": config.segment_bytes,
         "segment_index_bytes": config.segment_index_bytes,
         "index_interval_bytes": config.index_interval_bytes,
+        "stable_offset": log.first_unstable_offset,
         "producers": log.producers.last_batches(),
         **fields,
     }
@@ -71,8 +72,7 @@ def clean_log(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -
     def replace(group: CleanedGroup) -> None:
         sources = sources_of(log, group)
         assert sources is not None
-        commit(log, group)
-        discard(log.fs, exchange(log, group, sources), sources)
+        discard(log.fs, exchange(log, group, sources, commit(log, group)), sources)
 
     return clean(log.fs, job_for(log, first_dirty, now_ms, **fields), replace)
 

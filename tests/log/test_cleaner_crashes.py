@@ -25,6 +25,7 @@ from tests.log.cleaning_tools import (
     last_by_key,
 )
 from tests.log.log_tools import DIRECTORY, open_log
+from tests.log.test_transactions import consumed, due
 from tests.simulated_files import Fault, SimulatedFiles
 
 
@@ -72,8 +73,7 @@ def replaying(log: PartitionLog, groups: list[CleanedGroup], now_ms: int, first_
         groups.append(group)
         sources = sources_of(log, group)
         assert sources is not None
-        commit(log, group)
-        discard(log.fs, exchange(log, group, sources), sources)
+        discard(log.fs, exchange(log, group, sources, commit(log, group)), sources)
 
     clean(log.fs, job_for(log, first_dirty, now_ms), replace)
 
@@ -127,6 +127,7 @@ def test_a_crash_at_every_step_leaves_the_old_log_or_the_new_one(seed: int, powe
         assert {k: r for k, r in last_by_key(committed(again)).items() if r.value is not None} == {
             k: r for k, r in visible.items() if r.value is not None
         }
+        assert sorted(consumed(again)) == due(again), "what was aborted is not shown"
         again.segments.purge(now_ms)
         names = crashing.list(DIRECTORY)
         assert not [n for n in names if n.endswith((".cleaned", ".swap", ".deleted"))]

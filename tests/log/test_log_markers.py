@@ -1,0 +1,307 @@
+"""What a log takes from producers of transactions and their coordinators, and what it refuses.
+
+Each row is a history of producer 7, the last step of which has an answer: "+" when it is appended
+at the end of the log, the offset of the batch that it repeats, or an error code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pytest
+
+from log.errors import AppendRefused, LogPoisoned
+from log.partition_log import PartitionLog
+from log.values import Marker
+from protocol.errors import (
+    INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    TRANSACTION_COORDINATOR_FENCED,
+)
+from protocol.records.batch import read_header, records_of
+from tests.log.log_tools import DIRECTORY, NOW_MS, batch, open_log
+from tests.simulated_files import SimulatedFiles
+
+INT_MAX = 2**31 - 1
+PRODUCER = 7
+
+
+class Send(NamedTuple):
+    """A batch of a transaction; ``sizes`` are the records of each batch of one request."""
+
+    epoch: int
+    sequence: int
+    sizes: tuple[int, ...] = (1,)
+    transactional: bool = True
+    from_zero: bool = False
+
+
+class End(NamedTuple):
+    epoch: int
+    rules: int = 1
+    coordinator_epoch: int = 0
+    committed: bool = True
+
+
+def plain(epoch: int, sequence: int, *sizes: int) -> Send:
+    return Send(epoch, sequence, sizes or (1,), transactional=False)
+
+
+def step(log: PartitionLog, what: Send | End) -> int | str:
+    """Do it; the answer as rows have it."""
+    end_offset, size = log.log_end_offset, log.size_bytes
+    refused: AppendRefused | None = None
+    try:
+        if isinstance(what, End):
+            marker = Marker(
+                PRODUCER, what.epoch, what.coordinator_epoch, what.committed, what.rules
+            )
+            info = log.append_marker(marker, 0, NOW_MS)
+        else:
+            sequence, data = what.sequence, b""
+            for count in what.sizes:
+                data += batch(
+                    0,
+                    *[b"v"] * count,
+                    producer=(PRODUCER, what.epoch, sequence),
+                    transactional=what.transactional,
+                )
+                sequence = (sequence + count) & INT_MAX
+            info = log.append(data, 0, NOW_MS, from_zero=what.from_zero)
+    except AppendRefused as error:
+        refused = error
+    if refused is not None:
+        assert (log.log_end_offset, log.size_bytes) == (end_offset, size)
+        assert "roducer 7" in refused.message
+        return refused.error_code
+    if info.duplicate:
+        assert (log.log_end_offset, log.size_bytes) == (end_offset, size)
+        return info.first_offset
+    assert info.first_offset == end_offset
+    assert info.last_offset == log.log_end_offset - 1
+    return "+"
+
+
+FENCED, GAP = INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER
+STATE, OLD_COORDINATOR = INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED
+
+BATCHES: list[tuple[Sequence[Send | End], Send, int | str]] = [
+    # A producer that is not known here may begin anywhere, unless each transaction has an epoch.
+    ([], Send(0, 0), "+"),
+    ([], Send(0, 5), "+"),
+    ([], Send(0, 5, from_zero=True), GAP),
+    ([], Send(0, 0, from_zero=True), "+"),
+    ([Send(0, 0)], Send(0, 1, from_zero=True), "+"),
+    # Under TV1 sequence numbers run on over transactions.
+    ([Send(0, 0), End(0)], Send(0, 1), "+"),
+    ([Send(0, 0), End(0)], Send(0, 2), GAP),
+    ([Send(0, 0), End(0)], Send(0, 0), 0),  # a repeat of what is committed by now
+    ([Send(0, 0, (3,)), End(0), Send(0, 3)], Send(0, 0, (3,)), 0),
+    ([Send(0, 0), End(0)], plain(0, 1), "+"),
+    # A marker alone leaves nothing to go on from: only sequence number 0 may come.
+    ([End(0)], Send(0, 0), "+"),
+    ([End(0)], Send(0, 1), GAP),
+    ([End(3)], Send(4, 0), "+"),
+    ([End(3)], Send(4, 1), GAP),
+    ([End(3)], Send(2, 0), FENCED),
+    # Under TV2 the marker raises the epoch.
+    ([Send(0, 0), End(1, 2)], Send(1, 0), "+"),
+    ([Send(0, 0), End(1, 2)], Send(1, 1), GAP),
+    ([Send(0, 0), End(1, 2)], Send(0, 1), FENCED),
+    ([Send(0, 0), End(1, 2)], Send(0, 0), FENCED),  # the duplicate's batches are forgotten
+    ([Send(0, 0), End(1, 2)], Send(2, 0), "+"),
+    # A higher epoch of the producer itself.
+    ([Send(0, 0), End(0)], Send(1, 0), "+"),
+    ([Send(0, 0), End(0)], Send(1, 1), GAP),
+    ([Send(0, 0)], Send(1, 0), "+"),  # the open transaction goes on: its marker is to come
+    ([Send(1, 0)], Send(0, 0), FENCED),
+    ([Send(1, 4), Send(2, 0)], Send(1, 4), FENCED),
+    # Outside of a transaction while one is open.
+    ([Send(0, 0)], plain(0, 1), STATE),
+    ([Send(0, 0)], plain(1, 0), STATE),
+    ([Send(0, 0)], plain(0, 2), GAP),  # sequence numbers are looked at first
+    ([Send(1, 0)], plain(0, 1), FENCED),  # and epochs before them
+    ([Send(0, 0)], plain(0, 0), 0),  # a repeat, whatever it says of itself
+    # Several batches in one request: each as if those before it were in the log.
+    ([], Send(0, 0, (1, 2, 3)), "+"),
+    ([Send(0, 0, (2,))], Send(0, 2, (1, 2)), "+"),
+    ([Send(0, 0, (2,))], Send(0, 3, (1, 2)), GAP),
+    ([Send(0, 0, (1, 2))], Send(0, 1, (2,)), 1),
+    ([Send(0, 0, (1, 2, 3))], Send(0, 6), "+"),
+    ([End(3)], Send(3, 0, (1, 1)), "+"),
+    ([End(3)], Send(3, 1, (1, 1)), GAP),
+    # 2^31-1 is followed by 0, inside of a batch too.
+    ([Send(0, INT_MAX)], Send(0, 0), "+"),
+    ([Send(0, INT_MAX - 1, (4,))], Send(0, 2), "+"),
+    ([Send(0, INT_MAX - 1, (4,))], Send(0, 3), GAP),
+    ([Send(0, INT_MAX - 1, (4,))], Send(0, INT_MAX - 1, (4,)), 0),
+    ([Send(0, INT_MAX - 1, (2,))], Send(0, 0, (2, 2)), "+"),
+    ([], Send(0, INT_MAX - 1, (1, 1, 1)), "+"),
+]
+
+MARKERS: list[tuple[Sequence[Send | End], End, int | str]] = [
+    ([], End(0), "+"),
+    ([], End(5, 2), "+"),
+    # TV1: the epoch of the transaction, or a higher one.
+    ([Send(3, 0)], End(3), "+"),
+    ([Send(3, 0)], End(4), "+"),
+    ([Send(3, 0)], End(2), FENCED),
+    ([Send(3, 0), End(3)], End(3), "+"),
+    ([Send(3, 0), End(3)], End(2), FENCED),
+    ([Send(3, 0), End(3)], End(3, committed=False), "+"),
+    # TV2: a higher one; the same once more when nothing is open, or no higher one is left.
+    ([Send(3, 0)], End(4, 2), "+"),
+    ([Send(3, 0)], End(3, 2), FENCED),
+    ([Send(3, 0)], End(2, 2), FENCED),
+    ([Send(3, 0), End(4, 2)], End(4, 2), "+"),
+    ([Send(3, 0), End(4, 2)], End(3, 2), FENCED),
+    ([Send(3, 0), End(4, 2), Send(4, 0)], End(4, 2), FENCED),  # a late marker ends nothing newer
+    ([Send(32766, 0)], End(32767, 2), "+"),
+    ([Send(32767, 0)], End(32767, 2), "+"),
+    ([End(32767, 2)], End(32767, 2), "+"),
+    # The coordinator's epoch never goes back.
+    ([End(0, 1, 5)], End(0, 1, 4), OLD_COORDINATOR),
+    ([End(0, 1, 5)], End(0, 1, 5), "+"),
+    ([End(0, 1, 5)], End(0, 1, 6), "+"),
+    ([End(3, 1, 5)], End(2, 1, 4), FENCED),  # epochs are looked at first
+    ([Send(0, 0), End(0, 1, 5), Send(0, 1)], End(0, 1, 4), OLD_COORDINATOR),
+    ([End(0, 1, 5), Send(1, 0)], End(2, 2, 4), OLD_COORDINATOR),  # a new epoch keeps it
+    ([Send(0, 0)], End(0, 1, 0, committed=False), "+"),  # what an operator sends
+    ([Send(0, 0), End(0, 1, 5), Send(0, 1)], End(0, 1, 5, committed=False), "+"),
+]
+
+
+@pytest.mark.parametrize("after", ["at once", "a restart", "a crash"])
+@pytest.mark.parametrize(("history", "last", "answer"), [*BATCHES, *MARKERS])
+def test_answers(
+    history: Sequence[Send | End], last: Send | End, answer: int | str, after: str
+) -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    for what in history:
+        assert step(log, what) == "+"
+    if after == "a restart":
+        log.close()
+        log = open_log(fs, clean=True)
+        if isinstance(answer, int) and answer < len(history) and last in history[:-2]:
+            answer = GAP  # a snapshot, as Kafka's, has the last batch alone
+    elif after == "a crash":
+        fs.kill()
+        log = open_log(fs)
+    assert step(log, last) == answer
+
+
+@pytest.mark.parametrize(("rules", "epoch"), [(1, 3), (2, 4)])
+def test_what_a_marker_leaves_of_its_producer(rules: int, epoch: int) -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    step(log, Send(3, 0, (2,)))
+    assert log.producers.in_transaction(PRODUCER, 3)
+    assert not log.producers.in_transaction(PRODUCER, 4)
+    marker = Marker(PRODUCER, epoch, 9, False, rules)
+    assert log.append_marker(marker, 1, NOW_MS + 50) == (2, 2, -1, 0, False)
+    for seen in (log, open_log(fs)):
+        producer = seen.producers.get(PRODUCER)
+        assert producer is not None
+        assert (producer.epoch, producer.coordinator_epoch) == (epoch, 9)
+        assert producer.last_timestamp_ms == NOW_MS + 50
+        assert producer.last_sequence == (1 if rules == 1 else -1)
+        assert not seen.producers.in_transaction(PRODUCER, epoch)
+        assert seen.first_unstable_offset == seen.log_end_offset == 3
+        assert seen.epochs.latest == 1
+
+
+def test_the_bytes_of_a_marker() -> None:
+    log = open_log(SimulatedFiles())
+    log.append_marker(Marker(PRODUCER, 3, 9, True), 4, NOW_MS)
+    log.append_marker(Marker(PRODUCER, 3, 9, False), 4, NOW_MS)
+    data = log.read(0, 1000).data
+    assert len(data) == 2 * 78
+    for offset, key in ((0, b"\0\0\0\1"), (1, b"\0\0\0\0")):
+        header = read_header(data, offset * 78)
+        assert (header.base_offset, header.attributes) == (offset, 0x30)
+        assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, -1)
+        assert (header.partition_leader_epoch, header.max_timestamp) == (4, NOW_MS)
+        [record] = records_of(data, header)
+        assert (record.key, record.value) == (key, b"\0\0\0\0\0\x09")
+
+
+def entries(fs: SimulatedFiles, base_offset: int = 0) -> bytes:
+    path = f"{DIRECTORY}/{base_offset:020d}.txnindex"
+    return fs.written(path) if fs.exists(path) else b""
+
+
+def test_the_index_says_what_was_stable_when_a_transaction_was_aborted() -> None:
+    """The first offset of the oldest transaction that is open still, or the one behind the
+    marker: Kafka's readers stop at the first entry beyond what they read."""
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    for producer_id in (1, 2, 3):
+        log.append(batch(producer=(producer_id, 0, 0), transactional=True), 0, NOW_MS)
+    for producer_id, committed in ((2, False), (1, True), (3, False), (3, False)):
+        log.append_marker(Marker(producer_id, 0, 0, committed), 0, NOW_MS)
+    expected = [(2, 1, 3, 0), (3, 2, 5, 6)]
+    assert list(log.active.transactions) == expected
+    assert entries(fs) == b"".join(
+        b"\0\0" + b"".join(number.to_bytes(8, "big") for number in entry) for entry in expected
+    )
+
+
+def test_a_marker_that_ends_nothing_is_in_no_index() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    step(log, End(0, committed=False))
+    step(log, Send(0, 0))
+    step(log, End(0))
+    step(log, End(0, committed=False))
+    assert not fs.exists(log.active.path(".txnindex"))
+    assert log.aborted_between(0, 10) == []
+
+
+def test_an_entry_lies_beside_its_marker_when_that_begins_a_segment() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs, segment_bytes=100)
+    step(log, Send(0, 0))
+    step(log, End(0, committed=False))
+    assert [segment.base_offset for segment in log.segments] == [0, 1]
+    assert (entries(fs, 0), len(entries(fs, 1))) == (b"", 34)
+    assert log.aborted_between(0, 1) == [(PRODUCER, 0)], "it is found from two segments earlier"
+
+
+@pytest.mark.parametrize("suffix", [".log", ".txnindex"])
+@pytest.mark.parametrize("crash", [False, True])
+def test_an_abort_is_written_whole_or_not_at_all(suffix: str, crash: bool) -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    step(log, Send(0, 0))
+    fs.fail("write", suffix)
+    with pytest.raises(LogPoisoned):
+        step(log, End(0, committed=False))
+    assert log.first_unstable_offset == 0
+    assert log.producers.in_transaction(PRODUCER, 0)
+    fs.heal()
+    if crash:
+        fs.kill()
+        log = open_log(fs)
+    else:
+        log.probe()
+    assert (entries(fs), log.aborted_between(0, 9), log.first_unstable_offset) == (b"", [], 0)
+    assert step(log, End(0)) == "+"
+    assert open_log(fs).aborted_between(0, 9) == [], "the transaction was committed in the end"
+
+
+def test_a_crash_between_entry_and_marker_leaves_neither() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    step(log, Send(0, 0))
+    fs.open(log.active.path(".txnindex"), create=True).write(
+        0, b"\0\0" + b"".join(number.to_bytes(8, "big") for number in (PRODUCER, 0, 1, 2))
+    )
+    fs.kill()
+    log = open_log(fs)
+    assert log.aborted_between(0, 9) == []
+    assert step(log, End(0)) == "+"
+    fs.kill()
+    assert open_log(fs).aborted_between(0, 9) == []
