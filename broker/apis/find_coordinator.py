@@ -48,8 +48,8 @@ def _handle(services: Services, request: Request) -> Steps:
         making = asyncio.ensure_future(_is_made(services, OWNED[topic]))
         yield making
         made = making.result()
-    if topic == TRANSACTION_TOPIC:
-        services.producer_ids.refill()  # most go on with InitProducerId
+    if topic == TRANSACTION_TOPIC and not services.producer_ids.ids.left:
+        yield asyncio.ensure_future(services.producer_ids.ready())  # InitProducerId comes next
     if batched:
         answers = request.array("coordinators")
         worst = NONE

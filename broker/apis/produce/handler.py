@@ -25,7 +25,7 @@ from broker.loop.slices import SLICE_NS, Slices
 from broker.net.request import ELEMENTS_MAX, Request, ServedApi
 from broker.topics.logs import TopicLogs
 from broker.topics.partition import Partition
-from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from log.errors import AppendRefused, LogPoisoned
 from log.values import AppendInfo
 from protocol.elements import TooManyElements
@@ -313,10 +313,9 @@ class _Producing:
             raise Refused(UNKNOWN_TOPIC_OR_PARTITION)
         if self.acks not in (-1, 0, 1):
             raise Refused(INVALID_REQUIRED_ACKS)
-        if entry.topic.is_internal and not self.may_write_internal:
-            raise Refused(
-                INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {entry.topic.name}"
-            )
+        name = entry.topic.name
+        if entry.topic.is_internal and (not self.may_write_internal or name == TRANSACTION_TOPIC):
+            raise Refused(INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
         return partition
 
     def _check_transaction(self, partition: Partition, produced: Produced) -> None:

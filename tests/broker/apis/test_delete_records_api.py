@@ -71,6 +71,7 @@ def test_the_start_may_lie_within_a_batch_and_never_moves_back(wire: Wire, name:
         ("compacted", 0, 1, POLICY_VIOLATION),
         ("both", 0, 1, NONE),
         ("__consumer_offsets", 0, 0, INVALID_TOPIC_EXCEPTION),
+        ("__transaction_state", 0, 0, INVALID_TOPIC_EXCEPTION),
     ],
 )
 def test_what_can_not_be_deleted(
@@ -84,7 +85,7 @@ def test_what_can_not_be_deleted(
         alter(wire, name, ("cleanup.policy", SET, policies[topic]))
         topic = name
     else:
-        metadata(wire, "__consumer_offsets")
+        metadata(wire, "__consumer_offsets", "__transaction_state")
 
     code, low_watermark = delete_records(wire, topic, offset, partition)
 

@@ -149,17 +149,22 @@ def test_operations_are_told_to_those_who_ask(
     assert answer["cluster_authorized_operations"] == cluster
 
 
-def test_metadata_makes_no_other_internal_topic_than_that_of_offsets(wire: Wire) -> None:
-    offsets, transactions = metadata(wire, "__consumer_offsets", "__transaction_state")["topics"]
+def test_metadata_makes_the_coordinators_topics_and_no_other_internal_one(wire: Wire) -> None:
+    *made, share = metadata(
+        wire, "__consumer_offsets", "__transaction_state", "__share_group_state"
+    )["topics"]
 
-    assert (offsets["error_code"], len(offsets["partitions"])) == (NONE, 50)
-    assert transactions["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
+    assert [(each["error_code"], len(each["partitions"])) for each in made] == [(NONE, 50)] * 2
+    assert share["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
 
 
-def test_the_offsets_topic_is_internal(wire: Wire) -> None:
-    wire.call("FindCoordinator", 3, {"key": "g", "key_type": 0})
+@pytest.mark.parametrize(
+    ("key_type", "name"), [(0, "__consumer_offsets"), (1, "__transaction_state")]
+)
+def test_a_coordinators_topic_is_internal(wire: Wire, key_type: int, name: str) -> None:
+    wire.call("FindCoordinator", 3, {"key": "g", "key_type": key_type})
 
-    (topic,) = metadata(wire, "__consumer_offsets")["topics"]
+    (topic,) = metadata(wire, name)["topics"]
 
     assert topic["is_internal"]
     assert len(topic["partitions"]) == 50

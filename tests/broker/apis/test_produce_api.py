@@ -199,10 +199,22 @@ def test_min_insync_replicas_asks_for_no_more_replicas_than_there_are(
     assert produce(wire, name, acks=-1)["error_code"] == NONE
 
 
-def test_nobody_writes_internal_topics(wire: Wire) -> None:
-    wire.call("FindCoordinator", 3, {"key": "g", "key_type": 0})
+@pytest.mark.parametrize(
+    ("key_type", "name", "client_id"),
+    [
+        (0, "__consumer_offsets", "wire"),
+        (1, "__transaction_state", "wire"),
+        (1, "__transaction_state", "__admin_client"),
+    ],
+)
+def test_nobody_writes_internal_topics(
+    wire: Wire, key_type: int, name: str, client_id: str
+) -> None:
+    """Kafka's admin client may write offsets; transactions are their coordinator's alone."""
+    wire.call("FindCoordinator", 3, {"key": "g", "key_type": key_type})
 
-    answer = produce(wire, "__consumer_offsets", batch(b"forged"))
+    wire.client_id = client_id
+    answer = produce(wire, name, batch(b"forged"))
 
     assert answer["error_code"] == INVALID_TOPIC_EXCEPTION
 

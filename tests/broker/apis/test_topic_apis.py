@@ -304,14 +304,25 @@ def test_a_topic_made_again_is_empty_and_has_another_id(wire: Wire, name: str) -
     assert produce(wire, name)["base_offset"] == 0
 
 
-def test_the_offsets_topic_is_neither_deleted_nor_grown(wire: Wire) -> None:
-    wire.call("FindCoordinator", 3, {"key": "g", "key_type": 0})
+@pytest.mark.parametrize(
+    ("key_type", "name", "owner", "keys"),
+    [
+        (0, "__consumer_offsets", "the group coordinator", "groups"),
+        (1, "__transaction_state", "the transaction coordinator", "transactional ids"),
+    ],
+)
+def test_a_coordinators_topic_is_neither_deleted_nor_grown(
+    wire: Wire, key_type: int, name: str, owner: str, keys: str
+) -> None:
+    wire.call("FindCoordinator", 3, {"key": "g", "key_type": key_type})
 
-    (deleted,) = delete(wire, ["__consumer_offsets"])
-    grown = grow(wire, "__consumer_offsets", 60)
+    (deleted,) = delete(wire, [name])
+    grown = grow(wire, name, 60)
 
     assert deleted["error_code"] == grown["error_code"] == INVALID_TOPIC_EXCEPTION
-    assert exists(wire, "__consumer_offsets")
+    assert owner in deleted["error_message"]
+    assert grown["error_message"].endswith(f"it decides where {keys} are.")
+    assert exists(wire, name)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""``__consumer_offsets`` stays compacted, by whatever way settings come.
+"""The coordinators' topics stay compacted, by whatever way settings come.
 
-Retention would lose committed offsets.
+Retention would lose committed offsets, and transactions.
 """
 
 from __future__ import annotations
@@ -12,19 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from protocol.errors import INVALID_CONFIG, NONE
 from tests.broker.config.test_offsets_topic_settings import commit, committed
 from tests.broker.config_calls import APPEND, DELETE, SET, SUBTRACT, alter, replace, value_of
 from tests.broker.hand_time import HandTime
 from tests.broker.serving import asked, serving
+from tests.broker.topic_calls import metadata
 from tests.brokers import Broker
 from tests.wire import Wire
 
 Brokers = Callable[..., Broker]
 POLICY = "cleanup.policy"
 OWN = 1
-ONE_PARTITION = {"offsets.topic.num.partitions": "1"}
+ONE_PARTITION = {
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+}
+TOPICS = pytest.mark.parametrize("name", [OFFSETS_TOPIC, TRANSACTION_TOPIC])
 WEEK_MS = 7 * 24 * 3_600_000
 
 
@@ -59,30 +64,60 @@ def test_a_plain_alter_configs_does_not_let_retention_delete_offsets(tmp_path: P
         (POLICY, SUBTRACT, "compact"),
     ],
 )
-def test_a_policy_that_loses_offsets_is_refused(
-    brokers: Brokers, operation: tuple[str, int, str]
+@TOPICS
+def test_a_policy_that_loses_records_is_refused(
+    brokers: Brokers, operation: tuple[str, int, str], name: str
 ) -> None:
     broker = brokers(ONE_PARTITION)
     with Wire(broker.port) as wire:
-        commit(wire, "g")
+        metadata(wire, name)
 
-        error_code, message = alter(wire, OFFSETS_TOPIC, operation)
+        error_code, message = alter(wire, name, operation)
 
         assert error_code == INVALID_CONFIG
         assert message is not None
-        assert "__consumer_offsets is always compact and nothing else" in message
-        assert value_of(wire, OFFSETS_TOPIC, POLICY) == ("compact", OWN)
+        assert f"{name} is always compact and nothing else" in message
+        assert value_of(wire, name, POLICY) == ("compact", OWN)
 
 
-def test_a_policy_put_back_to_its_default_is_compact_for_this_topic(brokers: Brokers) -> None:
+@TOPICS
+def test_a_policy_put_back_to_its_default_is_compact_for_these(brokers: Brokers, name: str) -> None:
     broker = brokers({**ONE_PARTITION, "log.cleanup.policy": "delete"})
     with Wire(broker.port) as wire:
-        commit(wire, "g")
+        metadata(wire, name)
 
-        assert alter(wire, OFFSETS_TOPIC, (POLICY, DELETE, None)) == (NONE, None)
-        assert value_of(wire, OFFSETS_TOPIC, POLICY) == ("compact", OWN)
-        assert replace(wire, OFFSETS_TOPIC, {POLICY: "delete"})[0] == INVALID_CONFIG
-        assert replace(wire, OFFSETS_TOPIC, {POLICY: "compact"}) == (NONE, None)
+        assert alter(wire, name, (POLICY, DELETE, None)) == (NONE, None)
+        assert value_of(wire, name, POLICY) == ("compact", OWN)
+        assert replace(wire, name, {POLICY: "delete"})[0] == INVALID_CONFIG
+        assert replace(wire, name, {POLICY: "compact"}) == (NONE, None)
+
+
+def test_the_topic_of_transactions_is_created_with_kafkas_settings(brokers: Brokers) -> None:
+    broker = brokers(
+        {
+            "transaction.state.log.num.partitions": "7",
+            "transaction.state.log.segment.bytes": "1234567",
+            "transaction.state.log.min.isr": "2",
+        }
+    )
+    with Wire(broker.port) as wire:
+        (topic,) = metadata(wire, TRANSACTION_TOPIC)["topics"]
+        assert len(topic["partitions"]) == 7
+        own = {
+            name: value_of(wire, TRANSACTION_TOPIC, name)
+            for name in (
+                "compression.type",
+                "unclean.leader.election.enable",
+                "segment.bytes",
+                "min.insync.replicas",
+            )
+        }
+    assert own == {
+        "compression.type": ("uncompressed", OWN),
+        "unclean.leader.election.enable": ("false", OWN),
+        "segment.bytes": ("1234567", OWN),
+        "min.insync.replicas": ("1", OWN),
+    }, "a lone broker has one replica, and would never have two in sync"
 
 
 @pytest.mark.parametrize("configs", [{}, {"cleanup.policy": "delete", "retention.ms": "1"}])

@@ -1,4 +1,4 @@
-"""The first FindCoordinator makes the offsets topic, and nobody else waits for the disk."""
+"""The first FindCoordinator makes its coordinator's topic, and nobody else waits for the disk."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from protocol.errors import COORDINATOR_NOT_AVAILABLE, NONE
 from tests.broker.serving import asked, eventually, serving
 from tests.wire import Wire
 
-SETTINGS = {"offsets.topic.num.partitions": "3"}
+SETTINGS = {"offsets.topic.num.partitions": "3", "transaction.state.log.num.partitions": "3"}
+KEY_TYPES = pytest.mark.parametrize("key_type", [0, 1], ids=["group", "transaction"])
 
 
-def find(wire: Wire, version: int = 4) -> dict[str, Any]:
+def find(wire: Wire, key_type: int, version: int = 4) -> dict[str, Any]:
     keys = {"coordinator_keys": ["team", "crew"]} if version >= 4 else {"key": "team"}
-    answer = wire.call("FindCoordinator", version, {"key_type": 0, **keys})
+    answer = wire.call("FindCoordinator", version, {"key_type": key_type, **keys})
     return answer["coordinators"][0] if version >= 4 else answer
 
 
@@ -36,9 +37,10 @@ def hold_the_disk(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> tuple[thre
     return gate, came
 
 
+@KEY_TYPES
 @pytest.mark.parametrize("version", [1, 4])
-async def test_others_are_served_while_the_disk_makes_the_offsets_topic(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+async def test_others_are_served_while_the_disk_makes_a_coordinators_topic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int, key_type: int
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
         gate, came = hold_the_disk(broker, monkeypatch)
@@ -46,7 +48,7 @@ async def test_others_are_served_while_the_disk_makes_the_offsets_topic(
         with Wire(port) as first, Wire(port) as second:
             for wire in (first, second):
                 keys = {"coordinator_keys": ["team"]} if version >= 4 else {"key": "team"}
-                wire.send("FindCoordinator", version, {"key_type": 0, **keys})
+                wire.send("FindCoordinator", version, {"key_type": key_type, **keys})
             await eventually("the disk is at it", lambda: came)
 
             answer = await asked(broker, lambda wire: wire.call("ApiVersions", 0))
@@ -58,11 +60,13 @@ async def test_others_are_served_while_the_disk_makes_the_offsets_topic(
                 (entry,) = found["coordinators"] if version >= 4 else (found,)
                 assert (entry["error_code"], entry["port"]) == (NONE, port)
         assert len(came) == 1
-        assert len(broker.groups.hosted_shards) == 3
+        assert len((broker.groups, broker.transactions)[key_type].hosted_shards) == 3
+        assert key_type == 0 or broker.producer_ids.ids.left, "InitProducerId comes next"
 
 
+@KEY_TYPES
 async def test_a_disk_that_refuses_is_an_error_and_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key_type: int
 ) -> None:
     async with serving(tmp_path, SETTINGS) as broker:
 
@@ -71,11 +75,11 @@ async def test_a_disk_that_refuses_is_an_error_and_asked_again(
 
         with monkeypatch.context() as patched:
             patched.setattr(broker.logs, "make", full)
-            refused = await asked(broker, find)
+            refused = await asked(broker, lambda wire: find(wire, key_type))
         assert refused["error_code"] == COORDINATOR_NOT_AVAILABLE
 
         async def found() -> int:
-            code: int = (await asked(broker, find))["error_code"]
+            code: int = (await asked(broker, lambda wire: find(wire, key_type)))["error_code"]
             return code
 
         assert await found() == NONE
