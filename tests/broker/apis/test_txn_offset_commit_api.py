@@ -1,0 +1,253 @@
+"""TxnOffsetCommit at the wire: its checks in their order, and the errors of each version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.apis.txn_offset_commit import _as_known
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    FENCED_INSTANCE_ID,
+    ILLEGAL_GENERATION,
+    INVALID_GROUP_ID,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_TXN_STATE,
+    NONE,
+    OFFSET_METADATA_TOO_LARGE,
+    TRANSACTION_ABORTABLE,
+    UNKNOWN_MEMBER_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSTABLE_OFFSET_COMMIT,
+)
+from tests.broker.topic_calls import create_topic
+from tests.broker.transactional import TransactionalProducer, initialized
+from tests.waiting import until
+from tests.wire import Wire
+
+VERSIONS = range(6)
+WITH_MEMBERS = range(3, 6)
+
+
+def beginning(wire: Wire, name: str, version: int) -> TransactionalProducer:
+    """A producer that may commit offsets of the group ``name`` by ``version``."""
+    create_topic(wire, name, 2)
+    wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
+    producer = initialized(wire, name, 2 if version >= 5 else 1)
+    if version < 5:
+        until("its offsets are added", lambda: producer.add_offsets(name) == NONE)
+    return producer
+
+
+def fetched(wire: Wire, name: str, stable: bool = False) -> list[tuple[int, int]]:
+    """The group's offsets of two partitions, with their errors."""
+    topics = [{"name": name, "partition_indexes": [0, 1]}]
+    asked = {"group_id": name, "topics": topics, "require_stable": stable}
+    answer = wire.call("OffsetFetch", 7, asked)
+    assert answer["error_code"] == NONE
+    return [
+        (each["committed_offset"], each["error_code"]) for each in answer["topics"][0]["partitions"]
+    ]
+
+
+@pytest.mark.parametrize("commit", [True, False])
+@pytest.mark.parametrize("version", VERSIONS)
+def test_offsets_count_when_their_transaction_commits(
+    wire: Wire, name: str, version: int, commit: bool
+) -> None:
+    producer = beginning(wire, name, version)
+
+    assert producer.commit_offsets(name, {(name, 0): 7, (name, 1): 8}, version) == [NONE, NONE]
+
+    assert fetched(wire, name) == [(-1, NONE)] * 2
+    assert fetched(wire, name, stable=True) == [(-1, UNSTABLE_OFFSET_COMMIT)] * 2
+    assert producer.end(commit) == NONE
+    expected = [(7, NONE), (8, NONE)] if commit else [(-1, NONE)] * 2
+    until("the offsets are stable", lambda: fetched(wire, name, stable=True) == expected)
+    assert fetched(wire, name) == expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_does_not_exist_is_named_and_the_rest_goes_on(
+    wire: Wire, name: str, version: int
+) -> None:
+    producer = beginning(wire, name, version)
+    offsets = {(name, 0): 7, (name, 9): 8, (f"{name}-none", 0): 9}
+
+    codes = producer.commit_offsets(name, offsets, version)
+
+    assert codes == [NONE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_OR_PARTITION]
+    assert producer.end(commit=True) == NONE
+    until("it counts", lambda: fetched(wire, name)[0] == (7, NONE))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_commit_of_nothing_that_exists_is_not_looked_at_further(
+    wire: Wire, name: str, version: int
+) -> None:
+    """The topics come before the group and the transaction."""
+    producer = TransactionalProducer(wire, f"{name}-unknown", producer_id=77, epoch=3)
+
+    codes = producer.commit_offsets("", {(f"{name}-none", 0): 1}, version)
+
+    assert codes == [UNKNOWN_TOPIC_OR_PARTITION]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_group_has_a_name_before_its_transaction_is_asked_for(
+    wire: Wire, name: str, version: int
+) -> None:
+    create_topic(wire, name)
+    producer = TransactionalProducer(wire, f"{name}-unknown", producer_id=77, epoch=3)
+
+    assert producer.commit_offsets("", {(name, 0): 1}, version) == [INVALID_GROUP_ID]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_transaction_is_asked_for_before_the_group(wire: Wire, name: str, version: int) -> None:
+    """A stranger's, a fenced producer's (sentence 2), and one that did not add the group."""
+    producer = beginning(wire, name, version)
+    offsets = {(name, 0): 1}
+    member: dict[str, Any] = {}
+    if version in WITH_MEMBERS:
+        member = {"generation_id": 5, "member_id": "nobody", "group_instance_id": None}
+
+    stranger = TransactionalProducer(wire, f"{name}-unknown", producer_id=77, epoch=3)
+    assert stranger.commit_offsets(name, offsets, version, **member) == [
+        INVALID_PRODUCER_ID_MAPPING
+    ]
+    if version < 5:
+        other = initialized(wire, f"{name}-other", rules=1)
+        told = TRANSACTION_ABORTABLE if version == 4 else INVALID_TXN_STATE
+        assert other.commit_offsets(name, offsets, version, **member) == [told]
+    successor = initialized(wire, name, producer.rules)
+    assert successor.epoch > producer.epoch
+    fenced = producer.commit_offsets(name, offsets, version, **member)
+    assert fenced == [INVALID_PRODUCER_EPOCH]
+    assert fetched(wire, name, stable=True)[0][0] == -1
+
+
+@pytest.mark.parametrize("version", WITH_MEMBERS)
+def test_only_a_member_of_now_commits_for_its_group(wire: Wire, name: str, version: int) -> None:
+    """Sentence 27, at the wire."""
+    producer = beginning(wire, name, version)
+    joined = join(wire, name)
+    ours = {
+        "generation_id": joined["generation_id"],
+        "member_id": joined["member_id"],
+        "group_instance_id": f"{name}-instance",
+    }
+
+    def commit(**fields: Any) -> int:
+        [code] = producer.commit_offsets(name, {(name, 0): 1}, version, **{**ours, **fields})
+        return code
+
+    assert commit(generation_id=ours["generation_id"] - 1) == ILLEGAL_GENERATION
+    assert commit(member_id="nobody") == FENCED_INSTANCE_ID
+    assert commit(member_id="nobody", group_instance_id=None) == UNKNOWN_MEMBER_ID
+    assert commit() == NONE, "also while the group waits for its assignment"
+    assert commit(generation_id=-1, member_id="", group_instance_id=None) == NONE, "it names nobody"
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_a_client_that_can_t_name_a_member_commits_for_any_group(
+    wire: Wire, name: str, version: int
+) -> None:
+    producer = beginning(wire, name, version)
+    join(wire, name)
+
+    assert producer.commit_offsets(name, {(name, 0): 1}, version) == [NONE]
+
+
+def join(wire: Wire, name: str) -> dict[str, Any]:
+    """A static member of the group, which waits for its assignment then."""
+    answer = wire.call(
+        "JoinGroup",
+        5,
+        {
+            "group_id": name,
+            "session_timeout_ms": 30_000,
+            "rebalance_timeout_ms": 30_000,
+            "member_id": "",
+            "group_instance_id": f"{name}-instance",
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        },
+    )
+    assert answer["error_code"] == NONE
+    return answer
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_metadata_that_is_too_long_is_refused_for_its_partition(
+    wire: Wire, name: str, version: int
+) -> None:
+    producer = beginning(wire, name, version)
+    value = {
+        "transactional_id": name,
+        "group_id": name,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.epoch,
+        "topics": [
+            {
+                "name": name,
+                "partitions": [
+                    {"partition_index": index, "committed_offset": 5, "committed_metadata": said}
+                    for index, said in enumerate(("x" * 10_000, None))
+                ],
+            }
+        ],
+    }
+
+    answer = wire.call("TxnOffsetCommit", version, value)
+
+    codes = [each["error_code"] for each in answer["topics"][0]["partitions"]]
+    assert codes == [OFFSET_METADATA_TOO_LARGE, NONE]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_offsets_behind_their_transaction_are_refused(wire: Wire, name: str, version: int) -> None:
+    producer = beginning(wire, name, version)
+    assert producer.commit_offsets(name, {(name, 0): 1}, version) == [NONE]
+    before = producer.epoch
+    assert producer.end(commit=True) == NONE
+    until("it counts", lambda: fetched(wire, name, stable=True)[0] == (1, NONE))
+
+    producer.epoch = before
+    [code] = producer.commit_offsets(name, {(name, 0): 2}, version)
+
+    if version >= 5:
+        assert code == INVALID_PRODUCER_EPOCH
+    else:
+        assert code == (TRANSACTION_ABORTABLE if version == 4 else INVALID_TXN_STATE)
+    assert fetched(wire, name, stable=True)[0] == (1, NONE)
+
+
+@pytest.mark.parametrize("version", [2, 5])
+def test_a_request_that_the_worker_decodes_is_one_commit(
+    wire: Wire, name: str, version: int
+) -> None:
+    create_topic(wire, f"{name}-wide", 600)
+    producer = beginning(wire, name, version)
+    offsets = {(f"{name}-wide", index): index for index in range(600)}
+
+    assert set(producer.commit_offsets(name, offsets, version)) == {NONE}
+    assert producer.end(commit=True) == NONE
+
+    def last() -> int:
+        topics = [{"name": f"{name}-wide", "partition_indexes": [599]}]
+        asked = {"group_id": name, "topics": topics, "require_stable": True}
+        answer = wire.call("OffsetFetch", 7, asked)
+        offset: int = answer["topics"][0]["partitions"][0]["committed_offset"]
+        return offset
+
+    until("all of it counts", lambda: last() == 599)
+
+
+def test_the_code_that_old_clients_know_for_a_load_is_told_to_them() -> None:
+    loading, elsewhere = COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE
+
+    assert [_as_known(loading, version) for version in VERSIONS] == [elsewhere] * 2 + [loading] * 4
