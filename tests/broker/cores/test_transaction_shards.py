@@ -1,0 +1,377 @@
+"""The shards of `__transaction_state`: loading, failing, epochs, and what can't be read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.broker import Broker
+from broker.config.config import BadConfig
+from broker.cores.hosted_shard import HostedShard, Phase
+from broker.topics import partition as partitions_of_broker
+from broker.topics.registry import TRANSACTION_TOPIC
+from log.config import LogConfig
+from log.filesystem import OsFileSystem
+from log.partition_log import PartitionLog
+from offsets.partitioner import partition_for
+from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
+from tests.broker.edge import Taker
+from tests.broker.hand_time import HandTime
+from tests.broker.partitions import log_of, partition_of
+from tests.broker.serving import asked, eventually, serving
+from tests.broker.topic_calls import metadata
+from tests.broker.transactions import (
+    TOPIC,
+    added,
+    append,
+    ended,
+    initialised,
+    markers,
+    served,
+    state_now,
+    told,
+)
+from tests.simulated_files import SimulatedFiles
+from transactions.calls import (
+    TV2,
+    AddPartitions,
+    DescribeTransaction,
+    EndTransaction,
+    InitProducerId,
+)
+from transactions.record_codec import encode_key, encode_value
+from transactions.states import State
+from transactions.values import TransactionValue
+
+PARTITIONS = 3
+SETTINGS = {
+    "transaction.state.log.num.partitions": str(PARTITIONS),
+    "log.cleaner.enable": "false",
+}
+IDS = [
+    next(f"t{n}" for n in range(100) if partition_for(f"t{n}", PARTITIONS) == partition)
+    for partition in range(PARTITIONS)
+]
+"""One of each partition."""
+ILL = 1
+KEY = encode_key(IDS[ILL])
+VALUE = encode_value(TransactionValue(7, 0, 60_000, State.EMPTY, (), 1, -1), 1)
+STRANGER = next(f"x{n}" for n in range(9) if partition_for(f"x{n}", PARTITIONS) != ILL)
+
+
+@asynccontextmanager
+async def coordinator(
+    directory: Path | str, settings: Mapping[str, str] | None = None, **parts: Any
+) -> AsyncIterator[Broker]:
+    async with serving(directory, {**SETTINGS, **(settings or {})}, **parts) as broker:
+        await served(broker)
+        if broker.registry.topic(TOPIC) is None:
+            await broker.topics.create(TOPIC, 3, {})
+        yield broker
+
+
+def write(directory: Path, *pairs: tuple[bytes | None, bytes | None]) -> None:
+    """Append a batch behind the broker's back, as another version of it would have."""
+    log = PartitionLog.open(
+        OsFileSystem(),
+        str(directory / f"{TRANSACTION_TOPIC}-{ILL}"),
+        TRANSACTION_TOPIC,
+        ILL,
+        LogConfig(cleanup_policy="compact"),
+        clean=True,
+    )
+    first = log.log_end_offset
+    records = [Record(first + i, 1, key, value) for i, (key, value) in enumerate(pairs)]
+    log.append_encoded(encode_batch(records), first, first + len(pairs) - 1, 1)
+    log.close()
+
+
+async def filled(directory: Path) -> None:
+    """One id in each partition, record 0."""
+    async with coordinator(directory) as broker:
+        for name in IDS:
+            await initialised(broker, name)
+
+
+def shard_of(broker: Broker, transactional_id: str) -> HostedShard[Any]:
+    hosted = broker.transactions.hosted_for(transactional_id)
+    assert hosted is not None
+    return hosted
+
+
+# -- what can't be read
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "why"),
+    [
+        (b"", VALUE, "its key is missing or shorter than its version"),
+        (KEY[:-1], VALUE, "says that its id has"),
+        (KEY, b"", "shorter than its version"),
+        (KEY, b"\0\2" + VALUE[2:], "its value has version 2; 0 and 1 are known"),
+        (KEY, VALUE[:-3], "TransactionLogValue"),
+        (encode_key(STRANGER), VALUE, f"transactional id '{STRANGER}', which belongs to partition"),
+    ],
+)
+async def test_a_record_that_cannot_be_read_fails_its_partition_alone(
+    tmp_path: Path, key: bytes, value: bytes | None, why: str
+) -> None:
+    await filled(tmp_path)
+    write(tmp_path, (KEY, VALUE), (key, value))
+    async with coordinator(tmp_path) as broker:
+        replies = [
+            await told(broker, lambda ticket, name=name: DescribeTransaction(ticket, name))
+            for name in IDS
+        ]
+        assert [reply.error_code for reply in replies] == [0, NOT_COORDINATOR, 0]
+        health = broker.health()
+        assert health["state"] == "ready"
+        reason = health["unreadable"][f"{TRANSACTION_TOPIC}-{ILL}"]
+        assert why in reason
+        setting = "transaction.state.log.load.skip.records"
+        assert f"{setting}={TRANSACTION_TOPIC}-{ILL}:2 " in reason
+        length = log_of(broker, TRANSACTION_TOPIC, ILL).log_end_offset
+        assert length == 3, "nothing is done to its log"
+
+    with capture_logs() as lines:
+        async with coordinator(tmp_path, {setting: f"{TRANSACTION_TOPIC}-{ILL}:2"}) as broker:
+            reply = await told(broker, lambda ticket: DescribeTransaction(ticket, IDS[ILL]))
+            assert (reply.error_code, reply.producer_id) == (0, 7), "record 1 is there"
+            assert "unreadable" not in broker.health()
+    (line,) = [line for line in lines if line["event"] == "a record was skipped, as configured"]
+    assert (line["topic"], line["partition"], line["offset"]) == (TRANSACTION_TOPIC, ILL, 2)
+
+
+async def test_a_key_of_a_later_version_is_skipped_and_told(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    write(tmp_path, (b"\0\7future", b"x"))
+    with capture_logs() as lines:
+        async with coordinator(tmp_path) as broker:
+            assert state_now(broker, IDS[ILL]) == "Empty"
+    (line,) = [line for line in lines if line["event"] == "records of unknown kinds were skipped"]
+    assert (line["topic"], line["kinds"]) == (TRANSACTION_TOPIC, {7: 1})
+
+
+async def test_the_setting_takes_records_of_its_own_topic_alone(tmp_path: Path) -> None:
+    wrong = {"transaction.state.log.load.skip.records": "__consumer_offsets-1:2"}
+    with pytest.raises(BadConfig, match=r"__transaction_state-PARTITION:OFFSET"):
+        async with serving(tmp_path, wrong):
+            pass
+
+
+# -- loading
+
+
+async def test_a_partition_that_loads_says_so_and_how_far_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(tmp_path)
+    gate = asyncio.Event()
+    from broker.cores import life
+
+    load = life.load
+
+    async def held(hosted: Any, *more: Any) -> None:
+        if hosted.log.topic == TRANSACTION_TOPIC and hosted.index == ILL:
+            await gate.wait()
+        await load(hosted, *more)
+
+    monkeypatch.setattr(life, "load", held)
+    async with serving(tmp_path, SETTINGS) as broker:
+        await eventually("one waits", lambda: shard_of(broker, IDS[0]).phase is Phase.ACTIVE)
+        reply = await told(broker, lambda ticket: InitProducerId(ticket, IDS[ILL], 1000, -1, -1))
+        assert reply.error_code == COORDINATOR_LOAD_IN_PROGRESS
+        health = broker.health()
+        assert health["state"] == "loading"
+        assert health["transactions"]["partitions"] == PARTITIONS
+        assert health["transactions"]["transactional_ids_loaded"] == 1
+        gate.set()
+        await eventually("the load", lambda: broker.health() == {"state": "ready"})
+        assert state_now(broker, IDS[ILL]) == "Empty"
+
+
+async def test_tombstones_and_the_last_value_of_each_id_are_what_is_loaded(tmp_path: Path) -> None:
+    await filled(tmp_path)
+    later = encode_value(TransactionValue(9, 4, 60_000, State.COMPLETE_ABORT, (), 2, 1), 0)
+    gone = next(f"g{n}" for n in range(99) if partition_for(f"g{n}", PARTITIONS) == ILL)
+    write(tmp_path, (encode_key(gone), VALUE), (KEY, later), (encode_key(gone), None))
+    async with coordinator(tmp_path) as broker:
+        view = broker.transactions.view_of(IDS[ILL])
+        assert view.get(gone) is None
+        assert (view.get(IDS[ILL]).value.producer_epoch, view.live_records()) == (4, 1)
+
+
+# -- epochs
+
+
+async def test_each_load_begins_a_leader_epoch_that_markers_and_batches_have(
+    tmp_path: Path,
+) -> None:
+    epochs = []
+    for life in range(3):
+        async with coordinator(tmp_path) as broker:
+            producer = await initialised(broker, IDS[0])
+            assert await added(broker, producer) == 0
+            append(broker, producer, 0)
+            await ended(broker, producer, committed=True)
+            await eventually("it ends", lambda: state_now(broker, IDS[0]) == "CompleteCommit")
+            epochs.append(markers(broker, 0)[-1].coordinator_epoch)
+            state = partition_of(broker, TRANSACTION_TOPIC, 0)
+            *_, (_, last) = state.log.scan()
+            assert last.partition_leader_epoch == epochs[-1]
+            (told_of,) = (await asked(broker, lambda wire: metadata(wire, TRANSACTION_TOPIC)))[
+                "topics"
+            ]
+            told_epoch = min(
+                each["leader_epoch"]
+                for each in told_of["partitions"]
+                if each["partition_index"] == 0
+            )
+            assert max(told_epoch, 0) == life
+    assert epochs == [0, 1, 2]
+    text = (tmp_path / f"{TRANSACTION_TOPIC}-0" / "leader-epoch-checkpoint").read_text()
+    assert text.splitlines()[2:][0] == "0 0"
+    assert [line.split()[0] for line in text.splitlines()[2:]] == ["0", "1", "2"]
+
+
+async def test_a_marker_of_the_coordinator_before_is_refused(tmp_path: Path) -> None:
+    """Sentence 22: an older coordinator's is TRANSACTION_COORDINATOR_FENCED."""
+    async with coordinator(tmp_path) as broker:
+        producer = await initialised(broker, IDS[0])
+    async with coordinator(tmp_path) as broker:
+        assert await added(broker, producer) == 0
+        append(broker, producer, 0)
+        await ended(broker, producer, committed=True)
+        await eventually("it ends", lambda: state_now(broker, IDS[0]) == "CompleteCommit")
+        late = await write_markers(broker, producer.producer_id, producer.epoch + 1, 0)
+        assert late == [52]
+
+
+async def write_markers(
+    broker: Broker, producer_id: int, epoch: int, coordinator_epoch: int, version: int = 1
+) -> list[int]:
+    marker = {
+        "producer_id": producer_id,
+        "producer_epoch": epoch,
+        "transaction_result": False,
+        "topics": [{"name": TOPIC, "partition_indexes": [0]}],
+        "coordinator_epoch": coordinator_epoch,
+    }
+    answer = await asked(
+        broker, lambda wire: wire.call("WriteTxnMarkers", version, {"markers": [marker]})
+    )
+    return [
+        partition["error_code"]
+        for each in answer["markers"]
+        for topic in each["topics"]
+        for partition in topic["partitions"]
+    ]
+
+
+# -- the disk fails
+
+
+async def test_a_flush_that_fails_stops_the_broker_and_acknowledges_nothing() -> None:
+    fs = SimulatedFiles()
+    async with coordinator("/data", {"log.flush.interval.messages": "1"}, fs=fs) as broker:
+        producer = await initialised(broker, IDS[0])
+        assert await added(broker, producer) == 0
+        fs.fail("fsync", ".log", count=1 << 30)
+        replies: list[Any] = []
+        call = EndTransaction(Taker(replies.append), *producer, True, TV2)
+        broker.transactions.submit(IDS[0], call)
+        await eventually("it stops", broker.stopped.is_set)
+        assert [reply.error_code for reply in replies] == [NOT_COORDINATOR]
+        assert broker.fatal is not None
+        assert f"{TRANSACTION_TOPIC}-0 can't be written safely any more" in broker.fatal
+        assert not markers(broker, 0)
+        fs.heal()
+
+
+async def test_a_log_that_takes_no_writes_reads_and_refuses_what_needs_a_record() -> None:
+    fs = SimulatedFiles()
+    async with coordinator("/data", fs=fs) as broker:
+        producer = await initialised(broker, IDS[0])
+        fs.fail("write", ".log", count=1 << 30)
+        code = await told(broker, lambda t: AddPartitions(t, *producer, [(TOPIC, [0])], TV2))
+        assert code == NOT_COORDINATOR
+        hosted = shard_of(broker, IDS[0])
+        await eventually("it is loaded", lambda: hosted.phase is Phase.UNWRITABLE)
+        code = await told(broker, lambda t: AddPartitions(t, *producer, [(TOPIC, [0])], TV2))
+        assert code == COORDINATOR_NOT_AVAILABLE
+        assert (await told(broker, lambda t: DescribeTransaction(t, IDS[0]))).error_code == 0
+        fs.heal()
+        await eventually("it is well", lambda: hosted.phase is Phase.ACTIVE)
+        assert hosted.partition.leader_epoch == 1, "another load, another epoch"
+        assert await added(broker, producer) == 0
+
+
+async def test_markers_that_are_written_while_the_state_log_is_ill_complete_it_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 50)
+    fs = SimulatedFiles()
+    async with coordinator("/data", fs=fs) as broker:
+        producer = await initialised(broker, IDS[0])
+        assert await added(broker, producer) == 0
+        state_log = f"{TRANSACTION_TOPIC}-0/00000000000000000000.log"
+        plain = fs.fault
+        writes = 0
+
+        def ill(operation: str, path: str) -> Any:
+            nonlocal writes
+            if operation == "write" and path.endswith(state_log):
+                writes += 1
+                if writes == 2:  # Prepare is the first, Complete the second
+                    fs.fail("write", state_log, count=3)
+            return plain(operation, path)
+
+        fs.fault = ill  # type: ignore[method-assign]
+        await ended(broker, producer, committed=True)
+        await eventually("it ends", lambda: state_now(broker, IDS[0]) == "CompleteCommit")
+        assert writes > 2
+        assert all(markers(broker, place) for place in range(3))
+
+
+# -- time
+
+
+async def test_a_timeout_that_passed_while_the_broker_was_down_ends_the_transaction(
+    tmp_path: Path,
+) -> None:
+    """Sentence 24: the start survives, so that the time without a broker counts."""
+    time = HandTime()
+    async with coordinator(tmp_path, time=time) as broker:
+        producer = await initialised(broker, IDS[0], timeout_ms=30_000)
+        assert await added(broker, producer) == 0
+        append(broker, producer, 0)
+    time.move(31_000)
+    async with coordinator(tmp_path, time=time) as broker:
+        assert state_now(broker, IDS[0]) == "Ongoing"
+        time.move(10_000)
+        broker.transactions.tick()
+        await eventually("it is aborted", lambda: state_now(broker, IDS[0]) == "CompleteAbort")
+        (marker,) = markers(broker, 0)
+        assert (marker.committed, marker.epoch) == (False, producer.epoch + 1)
+
+
+async def test_a_stop_in_the_middle_is_completed_by_the_next_start(tmp_path: Path) -> None:
+    async with coordinator(tmp_path) as broker:
+        producer = await initialised(broker, IDS[0])
+        assert await added(broker, producer) == 0
+        append(broker, producer, 0)
+        broker.markers.stop()
+        await ended(broker, producer, committed=True)
+        assert state_now(broker, IDS[0]) == "PrepareCommit"
+        assert not markers(broker, 0)
+    async with coordinator(tmp_path) as broker:
+        await eventually("it ends", lambda: state_now(broker, IDS[0]) == "CompleteCommit")
+        assert [each.coordinator_epoch for each in markers(broker, 0)] == [1]
