@@ -39,6 +39,7 @@ from broker.loop.pulse import Pulse
 from broker.loop.slices import Slicer
 from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
+from broker.metrics.held_readers import HeldReaders
 from broker.metrics.holders import Holders
 from broker.metrics.lag import Lags
 from broker.metrics.sources import Sources
@@ -371,6 +372,8 @@ class Broker:
             self.groups,
             self.lags,
             self.keeper.journal,
+            self.holders,
+            HeldReaders(self.transactions, self.transaction_keeper, self.time).see,
             self.slicer,
             self.internal_errors,
             self.time,

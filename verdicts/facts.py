@@ -30,6 +30,23 @@ class MemberFacts(NamedTuple):
     session_timeout_ms: int | None = None
 
 
+class HoldFacts(NamedTuple):
+    """The oldest open transaction of a partition, at which who reads committed records stops."""
+
+    transactional_id: str | None
+    """None: no id that the broker knows has its producer; it hangs."""
+    producer_id: int
+    producer_epoch: int
+    offset: int
+    """Where it begins."""
+    since_ms: int
+    """Since when it is open."""
+    ends_ms: int | None = None
+    """When it is aborted at the latest; None where it is ending, or hangs."""
+    client: str | None = None
+    host: str | None = None
+
+
 class PartitionFacts(NamedTuple):
     """A partition in which the group has a committed offset, or that a member owns."""
 
@@ -53,6 +70,8 @@ class PartitionFacts(NamedTuple):
     has_grown: bool = True
     """Records have come since its owner has it. Those of before need not concern an owner that
     has never committed: it may have begun at the end."""
+    hold: HoldFacts | None = None
+    """What the group waits for, where all below it is read and nothing beyond."""
 
     @property
     def unread(self) -> int | None:

@@ -18,7 +18,13 @@ from verdicts.names import Verdict
 from verdicts.thresholds import Thresholds
 from verdicts.wording import finding, nothing_wrong
 
-NEEDS_HISTORY = (Verdict.BLOCKED, Verdict.STALLED, Verdict.DEAD_LETTER, Verdict.FLAPPING)
+NEEDS_HISTORY = (
+    Verdict.BLOCKED,
+    Verdict.HELD_BACK,
+    Verdict.STALLED,
+    Verdict.DEAD_LETTER,
+    Verdict.FLAPPING,
+)
 """What can't be judged by one look over the wire."""
 
 _PHASES = ("join", "sync")
@@ -155,6 +161,11 @@ class _Rules:
     def reading(self) -> Iterator[Mark]:
         """Marks about unread records: who should read them, and does not."""
         behind = [each for each in self.facts.partitions if each.unread and not each.above]
+        if self._somebody_reads():
+            held = [each for each in behind if each.hold is not None]
+            if held:
+                behind = [each for each in behind if each.hold is None]
+                yield from self._held_back(held)
         if not behind:
             return
         if self.facts.state == STABLE:
@@ -168,6 +179,22 @@ class _Rules:
             yield Mark(Verdict.ABANDONED, since_ms or None, tuple(behind), None)
         else:
             yield from self._lagging(behind)
+
+    def _somebody_reads(self) -> bool:
+        """Whether there is anybody who can wait."""
+        return bool(self.facts.members) or self._somebody_commits()
+
+    def _held_back(self, held: Sequence[PartitionFacts]) -> Iterator[Mark]:
+        """A mark for each transaction that has held readers back for too long."""
+        by_producer: dict[int, list[PartitionFacts]] = {}
+        for each in held:
+            if each.hold is not None:
+                by_producer.setdefault(each.hold.producer_id, []).append(each)
+        for found in by_producer.values():
+            found.sort(key=_waits_since)
+            since_ms = _waits_since(found[0])
+            if self._for(since_ms) >= self.thresholds.held_back_ms:
+                yield Mark(Verdict.HELD_BACK, since_ms, tuple(found), found[0].owner)
 
     def _concerns(self, each: PartitionFacts) -> bool:
         """Whether anybody in the group is to read it: an old topic's lag grows for ever."""
@@ -298,6 +325,12 @@ class _Rules:
         for owner, found in old.items():
             found.sort(key=lambda each: each.unread_since_ms or 0)
             yield Mark(Verdict.LAGGING, found[0].unread_since_ms, tuple(found), owner)
+
+
+def _waits_since(each: PartitionFacts) -> int:
+    """Since when readers have waited in a partition: all below the transaction was read then."""
+    opened_ms = 0 if each.hold is None else each.hold.since_ms
+    return max(opened_ms, each.stands_since_ms or 0)
 
 
 class _Others:

@@ -12,6 +12,8 @@ class Thresholds:
 
     blocked_ms: int = 10_000
     """A rebalance may wait for a member so long."""
+    held_back_ms: int = 30_000
+    """Readers may wait for an open transaction so long."""
     stalled_ms: int = 30_000
     """A committed offset may stand so long while unread records wait."""
     dead_letter_ms: int = 30_000
@@ -37,6 +39,7 @@ class Thresholds:
 
 SETTINGS: Mapping[str, str] = {
     "group.verdict.blocked.ms": "blocked_ms",
+    "group.verdict.held.back.ms": "held_back_ms",
     "group.verdict.stalled.ms": "stalled_ms",
     "group.verdict.dead.letter.ms": "dead_letter_ms",
     "group.verdict.flapping.ms": "flapping_ms",

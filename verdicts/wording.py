@@ -5,10 +5,10 @@ Sentences name the instant in UTC with its zone, the partition, and the member w
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 
+from verdicts.commands import command, word
 from verdicts.facts import EMPTY, GroupFacts, MemberFacts, PartitionFacts
 from verdicts.findings import Finding, Mark
 from verdicts.names import Verdict
@@ -113,6 +113,39 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
     return sentence, advice, _evict(facts, known, mark.member_id)
 
 
+def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
+    first = mark.partitions[0]
+    hold = first.hold
+    assert hold is not None
+    unread = sum([each.unread or 0 for each in mark.partitions])
+    verb = _verb(len(mark.partitions), "is", "are")
+    where = f"at offset {hold.offset}" if len(mark.partitions) == 1 else f"from {spelled([first])}"
+    if len(mark.partitions) > 1:
+        where += f" at offset {hold.offset} on"
+    producer = f"producer {hold.producer_id}, epoch {hold.producer_epoch}"
+    what = f"a transaction of {producer}, which no transactional id has any more"
+    if hold.transactional_id is not None:
+        what = f"transaction {hold.transactional_id!r} ({producer})"
+        what += f" of client {hold.client!r}" if hold.client else ""
+        what += f" on {plain_host(hold.host)}" if hold.host else ""
+    sentence = (
+        f"{spelled(mark.partitions)} {verb} held back {where} by {what}, open since"
+        f" {instant(hold.since_ms)}; {_count(unread, 'record')} {_verb(unread, 'waits', 'wait')}"
+        " for its end"
+    )
+    if (member := _member(mark, facts)) is not None:
+        sentence += f"; {named(member)} owns {_it(mark.partitions)}"
+    if hold.transactional_id is None:
+        advice = "nobody but an operator ends it: abort it, once its producer is known to be gone"
+        place = f"{first.topic}:{first.partition}"
+        start = f"--start-offset {hold.offset}"
+        return sentence, advice, command("transactions abort", [], f"--topic {word(place)}", start)
+    advice = "see what its producer does; `muster transactions abort` ends it"
+    if hold.ends_ms is not None:
+        advice += f", and else it is aborted soon after {instant(hold.ends_ms)}"
+    return sentence, advice, command("transactions why", hold.transactional_id)
+
+
 def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
     first = mark.partitions[0]
     unread = sum([each.unread or 0 for each in mark.partitions])
@@ -213,6 +246,7 @@ def _lagging(mark: Mark, facts: GroupFacts) -> _Words:
 _WORDS: dict[Verdict, Callable[[Mark, GroupFacts], _Words]] = {
     Verdict.OUT_OF_RANGE: _out_of_range,
     Verdict.BLOCKED: _blocked,
+    Verdict.HELD_BACK: _held_back,
     Verdict.STALLED: _stalled,
     Verdict.DEAD_LETTER: _dead_letter,
     Verdict.FLAPPING: _flapping,
@@ -340,30 +374,3 @@ def _count(number: int, noun: str) -> str:
 
 def _verb(number: int, one: str, many: str) -> str:
     return one if number == 1 else many
-
-
-# ------------------------------------------------------------------------------------- commands
-
-
-def command(verb: str, what: str | Sequence[str], *options: str) -> str:
-    """A command as a shell takes it; names that look like options stand behind ``--``."""
-    names = [what] if isinstance(what, str) else list(what)
-    quoted = [word(name) for name in names]
-    if any(name.startswith("-") for name in names):
-        return " ".join(["muster", verb, *options, "--", *quoted])
-    return " ".join(["muster", verb, *quoted, *options])
-
-
-def word(name: str) -> str:
-    """A name as a word of a shell; one with characters that hide spells them, as bash reads it."""
-    if name.isprintable():
-        return shlex.quote(name)
-    return "$'" + "".join([_spelled(character) for character in name]) + "'"
-
-
-def _spelled(character: str) -> str:
-    if character in "'\\":
-        return f"\\{character}"
-    if character.isprintable():
-        return character
-    return "".join([f"\\x{byte:02x}" for byte in character.encode("utf-8", "replace")])

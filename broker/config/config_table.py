@@ -136,6 +136,13 @@ _MUSTER: Final = (
         "LAGGING: the oldest unread record may be so old. Muster's own.",
     ),
     S(
+        "group.verdict.held.back.ms",
+        INT,
+        30_000,
+        "[0,...]",
+        "HELD_BACK: readers may wait for an open transaction so long. Muster's own.",
+    ),
+    S(
         "group.verdict.stalled.ms",
         INT,
         30_000,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 
 from broker.cores.groups.runtime import HostedGroups
+from broker.metrics.holders import Holders
 from broker.metrics.lag import BLOCK, Lags
 from broker.metrics.progress import Arrivals, Columns, Look, Mark, Progress, unread_since
 from broker.metrics.record_times import Key
@@ -20,7 +21,14 @@ from coordinator.read_only import GroupView, MemberView
 from coordinator.signs import is_heard, silent_ms
 from coordinator.states import State
 from protocol.now import Now
-from verdicts.facts import AwaitedFacts, GroupFacts, MemberFacts, PartitionFacts, ReturnFacts
+from verdicts.facts import (
+    AwaitedFacts,
+    GroupFacts,
+    HoldFacts,
+    MemberFacts,
+    PartitionFacts,
+    ReturnFacts,
+)
 
 LOSSES = frozenset(
     {Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.SYNC_TIMED_OUT, Cause.JOIN_TIMED_OUT}
@@ -39,11 +47,12 @@ Owners = dict[str, dict[int, str]]
 class GroupLooks:
     """Looks at groups, and remembers what the next look needs."""
 
-    def __init__(self, lags: Lags, journal: Journal) -> None:
+    def __init__(self, lags: Lags, journal: Journal, holders: Holders) -> None:
         self.progress = Progress()
         self.arrivals = Arrivals()
         self._lags = lags
         self._journal = journal
+        self._holders = holders
         self._time = lags.time
         self._last = self._time.now()
         """When a look began last."""
@@ -178,11 +187,30 @@ class GroupLooks:
                     stands_ms,
                     since_ms,
                     found.owners.get(partition),
+                    hold=self._hold(at, offset) if at.log.producers.open_transactions else None,
                 )
             )
         if late:
             self._lags.times.ask(group_id, late, found.there, now_ms)
         return facts
+
+    def _hold(self, at: Partition, offset: int) -> HoldFacts | None:
+        """The transaction that a group waits for which has read all below it."""
+        if offset != at.last_stable_offset:
+            return None
+        holder = self._holders.of(at)
+        if holder is None:
+            return None
+        return HoldFacts(
+            holder.transactional_id,
+            holder.producer_id,
+            holder.producer_epoch,
+            holder.start_offset,
+            holder.since_ms,
+            holder.ends_ms,
+            holder.client.client_id or None,
+            holder.client.host or None,
+        )
 
     def _timestamp(self, group_id: str, key: Key, now_ms: int) -> int | None:
         """That of its first unread record, or of the one before; None while neither is known."""

@@ -9,7 +9,7 @@ after a start begin with the times in the log.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 from broker.config.config import Config
@@ -18,6 +18,7 @@ from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer, Slices
 from broker.metrics.group_facts import GroupLooks
+from broker.metrics.holders import Holders
 from broker.metrics.lag import Lags, readable
 from broker.time import Time
 from coordinator.journal import Journal
@@ -52,6 +53,8 @@ class Verdicts:
         groups: GroupRuntime,
         lags: Lags,
         journal: Journal,
+        holders: Holders,
+        seen: Callable[[GroupFacts], None],
         slicer: Slicer,
         internal_errors: InternalErrors,
         time: Time,
@@ -63,7 +66,10 @@ class Verdicts:
         self._internal_errors = internal_errors
         self._time = time
         self._background = background
-        self.looks = GroupLooks(lags, journal)
+        self.looks = GroupLooks(lags, journal, holders)
+        self._holders = holders
+        self._seen = seen
+        """Takes the facts of each group that is looked at."""
         self._held: dict[str, Held] = {}
         """By group."""
         self._pause_s = 0.0
@@ -94,6 +100,9 @@ class Verdicts:
     async def judge_all(self) -> float:
         """Judge every group; returns how long that held the loop, in slices."""
         slices = self._slicer.work("verdicts")
+        for _ in self._holders.refresh():
+            if slices.over:
+                await slices.pause()
         thresholds = self.thresholds()
         seen: set[str] = set()
         for hosted in readable(self._groups):
@@ -124,6 +133,7 @@ class Verdicts:
                 break
             if slices.over:
                 await slices.pause()
+        self._seen(facts)
         now_ms = self._time.now().wall_ms
         if len(facts.partitions) <= PARTITIONS_AT_ONCE:
             judgement = judge(facts, thresholds, now_ms)

@@ -9,6 +9,7 @@ from verdicts.facts import (
     STABLE,
     AwaitedFacts,
     GroupFacts,
+    HoldFacts,
     MemberFacts,
     PartitionFacts,
     ReturnFacts,
@@ -44,6 +45,7 @@ def at(
     owner: str | None = "m1",
     topic: str = "orders",
     has_grown: bool = True,
+    hold: HoldFacts | None = None,
 ) -> PartitionFacts:
     """A partition: times are seconds before now, such as that of its oldest unread record."""
 
@@ -62,7 +64,19 @@ def at(
         unread_since_ms=before(oldest),
         owner=owner,
         has_grown=has_grown,
+        hold=hold,
     )
+
+
+def held(open_s: float = 42, offset: int = 120, ends_s: float | None = 18) -> HoldFacts:
+    """Held back by the transaction of an id, open for so long."""
+    ends_ms = None if ends_s is None else ago(-ends_s)
+    return HoldFacts("billing-1", 4001, 3, offset, ago(open_s), ends_ms, "app", "/10.0.0.9")
+
+
+def hanging(open_s: float = 90, offset: int = 120) -> HoldFacts:
+    """Held back by a producer that no id has."""
+    return HoldFacts(None, 4001, 3, offset, ago(open_s))
 
 
 def stable(*partitions: PartitionFacts, **fields: Any) -> GroupFacts:

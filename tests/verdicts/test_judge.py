@@ -12,13 +12,22 @@ from tests.verdicts.groups import (
     at,
     empty,
     every_ten_seconds,
+    hanging,
+    held,
     joining,
     member,
     returns,
     simple,
     stable,
 )
-from verdicts.facts import AwaitedFacts, GroupFacts, MemberFacts, PartitionFacts, ReturnFacts
+from verdicts.facts import (
+    AwaitedFacts,
+    GroupFacts,
+    HoldFacts,
+    MemberFacts,
+    PartitionFacts,
+    ReturnFacts,
+)
 from verdicts.findings import Finding
 from verdicts.judge import Judgement, judge
 from verdicts.names import Verdict
@@ -95,6 +104,29 @@ TABLE = [
      "OK", "nothing is committed yet"),
     ("the first members of a group", joining("m2", for_s=60, members=TWO, phase="initial delay"),
      "OK", "nothing is committed yet"),
+
+    # ---- held back
+    ("by a transaction", stable(at(0, 120, 124, moved=60, stands=41, hold=held())),
+     "HELD_BACK", "orders:0 is held back at offset 120 by transaction 'billing-1' (producer 4001,"
+     " epoch 3) of client 'app' on 10.0.0.9, open since 2026-11-22T12:04:49Z; 4 records wait for"
+     " its end; m1 on 10.0.0.7 owns it"),
+    ("in two partitions", stable(at(0, 120, 124, stands=41, hold=held()),
+                                 at(1, 7, 9, stands=35, hold=held(offset=7))),
+     "HELD_BACK", "orders:0-1 are held back from orders:0 at offset 120 on by transaction"
+     " 'billing-1' (producer 4001, epoch 3) of client 'app' on 10.0.0.9, open since"
+     " 2026-11-22T12:04:49Z; 6 records wait for its end; m1 on 10.0.0.7 owns them"),
+    ("by one that hangs", stable(at(0, 120, 121, stands=80, hold=hanging())),
+     "HELD_BACK", "orders:0 is held back at offset 120 by a transaction of producer 4001, epoch 3,"
+     " which no transactional id has any more, open since 2026-11-22T12:04:01Z; 1 record waits for"
+     " its end; m1 on 10.0.0.7 owns it"),
+    ("not for so long yet", stable(at(0, 120, 124, stands=29, hold=held())),
+     "OK", "4 records to read, nothing is late"),
+    ("it has stood for long, and the transaction is young",
+     stable(at(0, 120, 124, stands=600, oldest=600, hold=held(open_s=5))),
+     "OK", "4 records to read, nothing is late"),
+    ("nobody is there to wait", empty(at(0, 120, 124, moved=600, stands=600, hold=held())),
+     "ABANDONED", "nobody is in the group, and 4 unread records wait in orders:0 since"
+     " 2026-11-22T11:55:31Z"),
 
     # ---- stalled
     ("no progress", stable(at(0, 5, 9, moved=40, stands=30)),
@@ -392,6 +424,17 @@ IDS = st.sampled_from(["m1", "m2", "m3", "", "-x", "a b"])
 NAMES = st.none() | st.text(max_size=5)
 PHASES = st.sampled_from(["join", "sync", "initial delay", "coalescing", ""])
 STATES = st.sampled_from(["Stable", "Empty", "Dead", "PreparingRebalance", "Assigning", ""])
+HOLDS = st.builds(
+    HoldFacts,
+    st.none() | IDS,
+    st.integers(0),
+    st.integers(0, 32767),
+    st.integers(0),
+    TIMES.filter(bool),
+    TIMES,
+    NAMES,
+    NAMES,
+)
 FACTS = st.builds(
     GroupFacts,
     group=st.text(max_size=5),
@@ -410,6 +453,7 @@ FACTS = st.builds(
             *[TIMES] * 4,
             st.none() | IDS,
             st.booleans(),
+            st.none() | HOLDS,
         ),
         max_size=8,
         unique_by=lambda each: each[:2],

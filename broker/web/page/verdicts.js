@@ -5,7 +5,7 @@ import { h, plural, shortIds, ticking, topicLink, when } from "./dom.js";
 import { inOrder } from "./table.js";
 
 // The worst first.
-const NAMES = ["OUT_OF_RANGE", "BLOCKED", "STALLED", "DEAD_LETTER", "FLAPPING", "ABANDONED", "LAGGING", "OK"];
+const NAMES = ["OUT_OF_RANGE", "BLOCKED", "HELD_BACK", "STALLED", "DEAD_LETTER", "FLAPPING", "ABANDONED", "LAGGING", "OK"];
 const MILD = ["FLAPPING", "ABANDONED", "LAGGING"];
 
 // One that this page does not know is told before OK; none at all comes last.

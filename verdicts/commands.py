@@ -1,0 +1,30 @@
+"""Commands to copy, as a shell takes them."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+
+
+def command(verb: str, what: str | Sequence[str], *options: str) -> str:
+    """A command as a shell takes it; names that look like options stand behind ``--``."""
+    names = [what] if isinstance(what, str) else list(what)
+    quoted = [word(name) for name in names]
+    if any(name.startswith("-") for name in names):
+        return " ".join(["muster", verb, *options, "--", *quoted])
+    return " ".join(["muster", verb, *quoted, *options])
+
+
+def word(name: str) -> str:
+    """A name as a word of a shell; one with characters that hide spells them, as bash reads it."""
+    if name.isprintable():
+        return shlex.quote(name)
+    return "$'" + "".join([_spelled(character) for character in name]) + "'"
+
+
+def _spelled(character: str) -> str:
+    if character in "'\\":
+        return f"\\{character}"
+    if character.isprintable():
+        return character
+    return "".join([f"\\x{byte:02x}" for byte in character.encode("utf-8", "replace")])
