@@ -8,17 +8,21 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.coordinator.conversation import run_text  # noqa: E402
+from tests.coordinator import conversation as of_groups  # noqa: E402
+from tests.transactions import conversation as of_transactions  # noqa: E402
+
+GOLDEN = ROOT / "tests" / "golden"
 
 
 def main() -> int:
     """Run every conversation of tests/golden; print those that changed."""
-    for path in sorted((ROOT / "tests" / "golden").glob("*.txt")):
-        before = path.read_text()
-        after, _ = run_text(before)
-        if after != before:
-            path.write_text(after)
-            print(f"{path.relative_to(ROOT)} changed")
+    for folder, conversation in ((GOLDEN, of_groups), (GOLDEN / "transactions", of_transactions)):
+        for path in sorted(folder.glob("*.txt")):
+            before = path.read_text()
+            after, _ = conversation.run_text(before)
+            if after != before:
+                path.write_text(after)
+                print(f"{path.relative_to(ROOT)} changed")
     return 0
 
 

@@ -43,7 +43,8 @@ def _init(step: Step, call: InitProducerId) -> InitReply:
         return InitReply(cell)
     if not _names_owner(value, call):
         return _refused(step, call, PRODUCER_FENCED, owner(value))
-    return _fence(step, transaction) if cell is Act.FENCE else _take_over(step, call, transaction)
+    take = _fence if cell is Act.FENCE else _take_over
+    return take(step, call, transaction)
 
 
 def _names_owner(value: TransactionValue, call: InitProducerId) -> bool:
@@ -125,11 +126,15 @@ def _taken(
     return InitReply(NONE, value.producer_id, value.producer_epoch)
 
 
-def _fence(step: Step, transaction: Transaction) -> InitReply:
+def _fence(step: Step, call: InitProducerId, transaction: Transaction) -> InitReply:
     """A transaction is open: it is aborted first, and the client comes again."""
-    detail = "InitProducerId fenced the producer whose transaction it was"
-    error, value = abort_fenced(step, transaction, Cause.FENCED, detail)
-    if value is not None:
+    itself = (call.producer_id, call.producer_epoch)
+    if itself == (transaction.producer_id, transaction.producer_epoch):
+        cause, detail = Cause.CLIENT, "its producer goes on with InitProducerId behind an error"
+    else:
+        cause, detail = Cause.FENCED, "InitProducerId fenced the producer whose transaction it was"
+    error, value = abort_fenced(step, transaction, cause, detail)
+    if value is not None and cause is Cause.FENCED:
         _fenced(step, transaction, value)
     return InitReply(error)
 

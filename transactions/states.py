@@ -1,8 +1,8 @@
 """The machine of a transactional id on one page.
 
 This module owns the states, their names and the legal moves between them. The state of a
-transactional id changes only in ``Transaction.transition_to``; every handler has one
-``match transaction.state`` with every state written.
+transactional id changes only in ``Transaction.transition_to``; every handler asks a table of
+``tables.py`` with every state in it.
 
              InitProducerId            first partition             EndTxn
     (none) ----------------> EMPTY ---------------------> ONGOING --------> PREPARE_COMMIT
@@ -14,8 +14,10 @@ transactional id changes only in ``Transaction.transition_to``; every handler ha
                               +-----------------+- COMPLETE_ABORT <- PREPARE_ABORT
                                InitProducerId                   all markers
 
-Error codes below: 48 INVALID_TXN_STATE, 51 CONCURRENT_TRANSACTIONS, 90 PRODUCER_FENCED. "cur" is a
-request with the epoch that is kept, "retry" one with the epoch before, whose answer was lost.
+Error codes below: 48 INVALID_TXN_STATE, 49 INVALID_PRODUCER_ID_MAPPING, 51 CONCURRENT_TRANSACTIONS,
+90 PRODUCER_FENCED, 120 TRANSACTION_ABORTABLE. What is said holds for the producer that has the id:
+a request that names another producer id gets 49, one with another epoch 90. TV1 and TV2 are the
+rules of a client: TV2 raises the epoch with each end (KIP-890).
 """
 
 from __future__ import annotations
@@ -37,12 +39,74 @@ class State(Enum):
         return state
 
     EMPTY = (0, "Empty")
+    """A producer has the id, and has no transaction since it took it.
+
+    *Action*: InitProducerId answers one more epoch, or the same where it is asked again with the
+    epoch before (KIP-360); after the last epoch another producer id. AddPartitions begins a
+    transaction. A partition is in none (120). EndTxn gets 48; but ABORT by TV2 is 0 and the next
+    epoch, since a client whose produce failed can't know whether there is a transaction.
+
+    *Transition*: the first partition -> ONGOING. ABORT by TV2 -> PREPARE_ABORT without partitions.
+    InitProducerId -> EMPTY. Not used for transactional.id.expiration.ms -> DEAD.
+    """
+
     ONGOING = (1, "Ongoing")
+    """A transaction is open. Its timeout runs, by the wall clock, unless it has none (KIP-939).
+
+    *Action*: InitProducerId fences the producer and gets 51: the client comes again when the abort
+    is complete. AddPartitions is 0, without a record where nothing is new. A partition is in the
+    transaction (0) or is not (120). EndTxn is 0, by TV2 with the next epoch, or with another
+    producer id and epoch 0 after the last one.
+
+    *Transition*: EndTxn -> PREPARE_COMMIT or PREPARE_ABORT. InitProducerId, or the timeout ->
+    PREPARE_ABORT with one more epoch. More partitions -> ONGOING.
+    """
+
     PREPARE_COMMIT = (2, "PrepareCommit")
+    """The transaction is committed; its markers are being written, again after each load.
+
+    *Action*: 51 to InitProducerId, AddPartitions and EndTxn, whatever producer they name (but TV1's
+    EndTxn looks at that first); 51 to a partition. The client comes again.
+
+    *Transition*: all markers are written, or one is refused -> COMPLETE_COMMIT. Nothing else.
+    """
+
     PREPARE_ABORT = (3, "PrepareAbort")
+    """The transaction is aborted: by its client, by its timeout, or by a newer producer.
+
+    *Action*: as PREPARE_COMMIT.
+
+    *Transition*: all markers are written, or one is refused -> COMPLETE_ABORT. Nothing else.
+    """
+
     COMPLETE_COMMIT = (4, "CompleteCommit")
+    """The last transaction was committed, and no other has begun.
+
+    *Action*: as EMPTY, but EndTxn: COMMIT by TV1 is 0, ABORT 48. By TV2 the epoch tells which end
+    is meant: with the epoch before, whose answer was lost, COMMIT is 0 and what holds now, ABORT
+    48; with the epoch of now COMMIT is 48, and ABORT is done, as while EMPTY.
+
+    *Transition*: as EMPTY.
+    """
+
     COMPLETE_ABORT = (5, "CompleteAbort")
+    """The last transaction was aborted, and no other has begun.
+
+    *Action*: as EMPTY, but EndTxn: ABORT by TV1 is 0, COMMIT 48. By TV2 with the epoch before ABORT
+    is 0 and what holds now, COMMIT 90, since only a timeout aborts what is to be committed; with
+    the epoch of now COMMIT is 48, and ABORT is done, as while EMPTY.
+
+    *Transition*: as EMPTY.
+    """
+
     DEAD = (6, "Dead")
+    """Expired; a tombstone is in the log, and nothing of it is kept. Never written as a state.
+
+    *Action*: 49 to all, as for an id that was never known; but InitProducerId makes it anew, and
+    DescribeTransactions says that it is not found.
+
+    *Transition*: none.
+    """
 
 
 BY_NUMBER: dict[int, State] = {state.number: state for state in State}

@@ -56,7 +56,7 @@ def _add(step: Step, call: AddPartitions) -> int:
     )
     step.write(call.transactional_id, value, transaction.last_epoch)
     if cell is Act.BEGIN:
-        detail = "its first partition"
+        detail = f"its first partition is {_first(call)}"
         step.moved(call.transactional_id, old, value, Cause.CLIENT, detail)
     step.events.append(
         PartitionsAdded(
@@ -117,7 +117,13 @@ def _owner_error(transaction: Transaction, producer_id: int, producer_epoch: int
 
 
 def _refused(step: Step, call: AddPartitions, error_code: int, why: str) -> int:
-    detail = f"a partition of producer {call.producer_id} at epoch {call.producer_epoch}: {why}"
+    owner_of_call = f"producer {call.producer_id} at epoch {call.producer_epoch}"
+    detail = f"adding {_first(call)} by {owner_of_call}: {why}"
     return step.refused(
         call.transactional_id, error_code, detail, call.producer_id, call.producer_epoch
     )
+
+
+def _first(call: AddPartitions) -> str:
+    """The first partition of many, by name."""
+    return next((f"{topic}-{ids[0]}" for topic, ids in call.partitions if ids), "no partition")

@@ -7,7 +7,6 @@ invariants are checked, and the shard is compared with one that is loaded from t
 from __future__ import annotations
 
 import re
-import shlex
 from dataclasses import dataclass, field
 
 from coordinator.calls import (
@@ -33,8 +32,10 @@ from coordinator.sweeps import EVERY_LOG_OFFSET
 from offsets.runs import Run
 from protocol.consumer_protocol import encode_subscription
 from protocol.now import Now
+from tests import golden_text
 from tests.coordinator.invariants import check_against_log, check_shard, reloaded
 from tests.coordinator.render import group_line, render_outcome
+from tests.golden_text import Words, partitions_of, words_of
 
 WALL_MS = 1_000_000
 """The wall clock when the monotonic one says 0."""
@@ -64,35 +65,10 @@ class Speaker:
     ticket: str = ""
 
 
-@dataclass
-class Words:
-    """The words of a line: plain ones, and options ``key=value``."""
-
-    plain: list[str]
-    options: dict[str, str] = field(default_factory=dict)
-
-    def number(self, key: str, default: int) -> int:
-        return int(self.options.get(key, default))
-
-    def optional(self, key: str, default: str | None = None) -> str | None:
-        return self.options.get(key, default)
-
-
 _OPTIONS = re.compile(
     "group|member|instance|client|host|session|rebalance|type|protocols|v|reason|generation|name"
     "|assign|retention|stamp|states|types|epoch"
 )
-
-
-def words_of(line: str) -> Words:
-    words = Words([])
-    for word in shlex.split(line):
-        key, equals, value = word.partition("=")
-        if equals and _OPTIONS.fullmatch(key):
-            words.options[key] = value
-        else:
-            words.plain.append(word)
-    return words
 
 
 class Conversation:
@@ -122,7 +98,7 @@ class Conversation:
     def say(self, line: str) -> list[str]:
         """Do what a line says and return what came of it, a line each."""
         verb, _, rest = line.partition(" ")
-        words = words_of(rest)
+        words = words_of(rest, _OPTIONS)
         special = getattr(self, "_do_" + verb.replace("-", "_"), None)
         lines = special(words) if special is not None else self._request(verb, words)
         if self.mode == "live":
@@ -404,15 +380,6 @@ def protocols_of(text: str) -> list[tuple[str, bytes]]:
     return protocols
 
 
-def partitions_of(words: list[str]) -> list[tuple[str, list[int]]]:
-    """``t/0 t/1 u/0`` by topic."""
-    topics: dict[str, list[int]] = {}
-    for word in words:
-        topic, _, partition = word.partition("/")
-        topics.setdefault(topic, []).append(int(partition))
-    return list(topics.items())
-
-
 def answer_of(reply: Reply | None) -> str:
     """An answer in a word: "park", or its error codes."""
     if reply is None:
@@ -433,21 +400,4 @@ def answer_of(reply: Reply | None) -> str:
 
 def run_text(text: str) -> tuple[str, Conversation]:
     """Run a conversation and return it with its outcomes written anew."""
-    config: dict[str, int] = {}
-    conversation: Conversation | None = None
-    written: list[str] = []
-    for line in text.splitlines():
-        if line.startswith("config "):
-            assert conversation is None, "config lines come first"
-            for setting in line.split()[1:]:
-                name, _, value = setting.partition("=")
-                config[name] = int(value)
-            written.append(line)
-        elif line.startswith("> "):
-            conversation = conversation or Conversation(config)
-            written.append(line)
-            written += [f"    {said}" for said in conversation.say(line[2:])]
-        elif not line.startswith("    "):
-            written.append(line)
-    assert conversation is not None, "a conversation has at least one call"
-    return "\n".join(written) + "\n", conversation
+    return golden_text.run_text(text, Conversation)

@@ -21,6 +21,7 @@ from coordinator.calls import (
     TopicOffsets,
 )
 from protocol.errors import NAMES
+from tests.aligned import rows
 from tests.coordinator.calls_for_tests import SUBSCRIPTION, Driver, join, sync
 
 # A full group "g" (group.max.size is 2): static member i1 leads, static member i2 follows. "dead"
@@ -39,17 +40,6 @@ def full() -> Driver:
     driver.handle(sync(5, LEADER, 2, group_instance_id="i1", assignments=[(LEADER, b"1")]))
     driver.handle(sync(6, FOLLOWER, 2, group_instance_id="i2"))
     return driver
-
-
-def rows(table: str) -> list:
-    """A table's rows as parameters, "-" for empty; the rule of dashes is left out."""
-    lines = [
-        [cell.strip() for cell in line.split("|")]
-        for line in table.strip().splitlines()
-        if not line.startswith("---")
-    ]
-    cells = [["" if cell == "-" else cell for cell in line] for line in lines[1:]]
-    return [pytest.param(*line, id=" ".join(line)) for line in cells]
 
 
 JOIN = """

@@ -1,0 +1,80 @@
+"""Golden conversations as text: a call a line, then what came of it, for every pure core.
+
+A line ``> ...`` is a call, lines of four spaces are what came of it, and lines ``config ...``
+before the first call are settings. ``make golden`` writes what came of it anew.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
+
+
+@dataclass
+class Words:
+    """The words of a line: plain ones, and options ``key=value``."""
+
+    plain: list[str]
+    options: dict[str, str] = field(default_factory=dict)
+
+    def number(self, key: str, default: int) -> int:
+        return int(self.options.get(key, default))
+
+    def optional(self, key: str, default: str | None = None) -> str | None:
+        return self.options.get(key, default)
+
+
+def words_of(line: str, options: re.Pattern[str]) -> Words:
+    """The words of a line, where ``options`` matches the keys of options."""
+    words = Words([])
+    for word in shlex.split(line):
+        key, equals, value = word.partition("=")
+        if equals and options.fullmatch(key):
+            words.options[key] = value
+        else:
+            words.plain.append(word)
+    return words
+
+
+def partitions_of(words: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """``t/0 t/1 u/0`` by topic."""
+    topics: dict[str, list[int]] = {}
+    for word in words:
+        topic, _, partition = word.partition("/")
+        topics.setdefault(topic, []).append(int(partition))
+    return list(topics.items())
+
+
+class Speaks(Protocol):
+    """A conversation under way."""
+
+    def say(self, line: str) -> list[str]:
+        """Does what a line says and returns what came of it, a line each."""
+
+
+SpeaksT = TypeVar("SpeaksT", bound=Speaks)
+
+
+def run_text(text: str, begin: Callable[[dict[str, int]], SpeaksT]) -> tuple[str, SpeaksT]:
+    """Runs a conversation and returns it with its outcomes written anew."""
+    config: dict[str, int] = {}
+    conversation: SpeaksT | None = None
+    written: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("config "):
+            assert conversation is None, "config lines come first"
+            for setting in line.split()[1:]:
+                name, _, value = setting.partition("=")
+                config[name] = int(value)
+            written.append(line)
+        elif line.startswith("> "):
+            conversation = conversation or begin(config)
+            written.append(line)
+            written += [f"    {said}" for said in conversation.say(line[2:])]
+        elif not line.startswith("    "):
+            written.append(line)
+    assert conversation is not None, "a conversation has at least one call"
+    return "\n".join(written) + "\n", conversation
