@@ -10,7 +10,7 @@ from coordinator.config import GroupConfig
 from coordinator.group import Group
 from coordinator.shard import GroupShard
 from coordinator.states import State
-from offsets.runs import Run
+from offsets.runs import OwnBatch, Run
 from protocol.deadlines import NEVER
 from protocol.now import Now
 
@@ -88,7 +88,9 @@ def check_group(group: Group) -> None:
             assert member.session.due_ms != NEVER, f"{member.member_id} could stay for ever"
 
 
-def reloaded(config: GroupConfig, log: Iterable[tuple[int, Run]], now: Now) -> GroupShard:
+def reloaded(
+    config: GroupConfig, log: Iterable[tuple[int, Run | OwnBatch]], now: Now
+) -> GroupShard:
     """A shard made from the log alone."""
     shard = GroupShard(config)
     for base_offset, run in log:
@@ -115,14 +117,23 @@ def remembered(shard: GroupShard) -> dict[str, tuple]:
     return settled
 
 
+def pending_of(shard: GroupShard) -> dict[tuple, list]:
+    """What transactions have pending, by producer, group and topic."""
+    return {
+        tuple(whose): [(each, columns.get(each)) for each in columns.partitions()]
+        for *whose, columns in shard.view.all_pending()
+    }
+
+
 def check_against_log(
-    shard: GroupShard, config: GroupConfig, log: list[tuple[int, Run]], now: Now
+    shard: GroupShard, config: GroupConfig, log: list[tuple[int, Run | OwnBatch]], now: Now
 ) -> None:
     """Law: a shard loaded from the log equals the live one on what settled groups remember."""
     live = remembered(shard)
     # An absent static member may bring a group above its limit; a load would then rebalance it.
     second = reloaded(replace(config, max_size=2**31 - 1), log, now)
     again = remembered(second)
+    assert pending_of(second) == pending_of(shard)
     assert set(second.view.groups) <= set(shard.view.groups), "a group that was forgotten came back"
     for group_id, state in live.items():
         assert again.get(group_id) == state, group_id

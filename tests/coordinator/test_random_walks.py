@@ -11,6 +11,7 @@ import pytest
 
 from coordinator.calls import (
     DeleteGroup,
+    EndOffsets,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -19,6 +20,7 @@ from coordinator.calls import (
     OffsetDelete,
     SyncGroup,
     TopicOffsets,
+    TxnOffsetCommit,
 )
 from coordinator.config import GroupConfig
 from coordinator.events import GroupRemoved
@@ -26,7 +28,7 @@ from coordinator.outcome import JoinReply, Outcome, SyncReply
 from coordinator.shard import GroupShard
 from coordinator.states import State
 from coordinator.sweeps import EVERY_LOG_OFFSET
-from offsets.runs import Run
+from offsets.runs import OwnBatch, Run
 from protocol.consumer_protocol import encode_subscription
 from protocol.now import Now
 from tests.coordinator.invariants import check_against_log, check_shard
@@ -64,7 +66,7 @@ class Walk:
         self.owed: dict[int, str] = {}
         self.next_ticket = 0
         self.fresh_ids = 0
-        self.log: list[tuple[int, Run]] = []
+        self.log: list[tuple[int, Run | OwnBatch]] = []
         self.log_end = 0
         self.ids: list[str] = ["", "", "nobody"]
         self.generations: dict[str, int] = {}
@@ -108,7 +110,7 @@ class Walk:
         generation_id = group.generation_id if group else 0
         generation_id += choose([0] * 8 + [1, -1])
         ticket = self.ticket(group_id)
-        match self.chance.randrange(12):
+        match self.chance.randrange(14):
             case 0 | 1 | 2 | 3:
                 self.join(ticket, group_id, member_id, instance_id)
             case 4 | 5:
@@ -145,9 +147,21 @@ class Walk:
                     ]
                 )
                 self.take(self.shard.handle(call, self.now))
-            case _:
+            case 11:
                 del self.owed[ticket]
                 self.other()
+            case 12:
+                topics = [TopicOffsets("t", [0, 1], [5, 5], [-1, -1], None, None)]
+                if choose([0, 1]):
+                    generation_id, member_id, instance_id = -1, "", None
+                producer = choose([7, 8]), 0
+                call = TxnOffsetCommit(
+                    ticket, group_id, *producer, generation_id, member_id, instance_id, topics
+                )
+                self.take(self.shard.handle(call, self.now))
+            case _:
+                call = EndOffsets(ticket, choose([7, 8]), 0, 0, choose([True, False]))
+                self.take(self.shard.handle(call, self.now))
 
     def join(self, ticket: int, group_id: str, member_id: str, instance_id: str | None) -> None:
         choose = self.chance.choice

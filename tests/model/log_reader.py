@@ -1,8 +1,10 @@
 """A second reader of the offsets log: slow, obvious, sharing no code with what it judges.
 
 It takes the bytes of record batches as they lie in a segment and says what they mean: for every
-key the last value. Nothing of ``offsets/`` or ``protocol/`` is imported, so that a mistake there
-cannot hide here. Uncompressed batches of magic 2 only: what the coordinator writes.
+key the last value. What a transaction has committed counts from its marker on, where its record is
+further on in the log than the value's. Nothing of ``offsets/`` or ``protocol/`` is imported, so
+that a mistake there cannot hide here. Uncompressed batches of magic 2 only: what the coordinator
+writes.
 """
 
 from __future__ import annotations
@@ -53,6 +55,19 @@ class ModelRecord(NamedTuple):
     log_offset: int
     key: bytes
     value: bytes | None
+    producer_id: int = -1
+    """Whose transaction it belongs to."""
+    is_marker: bool = False
+    """It ends the transaction; its key says how."""
+
+    @property
+    def commits(self) -> bool:
+        """Whether a marker says COMMIT."""
+        return self.is_marker and self.key == b"\0\0\0\1"
+
+
+OffsetKey = tuple[str, str, int]
+"""Group, topic, partition."""
 
 
 @dataclass
@@ -61,6 +76,8 @@ class ModelState:
 
     offsets: dict[str, dict[tuple[str, int], ModelOffset]] = field(default_factory=dict)
     groups: dict[str, ModelGroup] = field(default_factory=dict)
+    pending: dict[int, dict[OffsetKey, ModelOffset]] = field(default_factory=dict)
+    """By producer, of transactions that have not ended; no producer without any."""
     records: int = 0
     unknown_keys: int = 0
     next_log_offset: int = 0
@@ -77,18 +94,23 @@ class ModelState:
         return seen
 
     def _fold(self, record: ModelRecord) -> None:
+        if record.is_marker:
+            self._end(record)
+            return
         key = Bytes(record.key)
         kind = key.number(2)
         if kind in (0, 1):
             group, topic, partition = key.string(), key.string(), key.number(4)
             assert key.is_at_end()
-            of_group = self.offsets.setdefault(group, {})
             if record.value is None:
-                of_group.pop((topic, partition), None)
+                self._delete(group, topic, partition)
+                return
+            value = offset_of_value(record.value, record.log_offset)
+            if record.producer_id >= 0:
+                of_producer = self.pending.setdefault(record.producer_id, {})
+                of_producer[group, topic, partition] = value
             else:
-                of_group[topic, partition] = offset_of_value(record.value, record.log_offset)
-            if not of_group:
-                del self.offsets[group]
+                self.offsets.setdefault(group, {})[topic, partition] = value
         elif kind == 2:
             group = key.string()
             assert key.is_at_end()
@@ -98,6 +120,25 @@ class ModelState:
                 self.groups[group] = group_of_value(record.value)
         else:
             self.unknown_keys += 1
+
+    def _end(self, marker: ModelRecord) -> None:
+        """A transaction is over: the younger of two values counts, wherever the marker is."""
+        for (group, *key), value in self.pending.pop(marker.producer_id, {}).items():
+            of_group = self.offsets.get(group, {})
+            kept = of_group.get((key[0], key[1]))
+            if marker.commits and (kept is None or kept.log_offset < value.log_offset):
+                self.offsets.setdefault(group, {})[key[0], key[1]] = value
+
+    def _delete(self, group: str, topic: str, partition: int) -> None:
+        """What was committed and what is pending; no marker brings it back."""
+        of_group = self.offsets.get(group, {})
+        of_group.pop((topic, partition), None)
+        if not of_group:
+            self.offsets.pop(group, None)
+        for producer_id, of_producer in list(self.pending.items()):
+            of_producer.pop((group, topic, partition), None)
+            if not of_producer:
+                del self.pending[producer_id]
 
 
 def read_log(data: bytes) -> ModelState:
@@ -185,11 +226,15 @@ def _records_of_batch(base_offset: int, data: bytes) -> tuple[ModelRecord, ...]:
     assert body.number(1) == 2, "magic"
     checksum = int.from_bytes(body.take(4), "big")
     assert checksum == slow_crc32c(body.data[body.at :]), f"CRC of the batch at {base_offset}"
-    assert body.number(2) == 0, "attributes: plain, create time, no transaction"
+    attributes = body.number(2)
+    assert attributes in (0, 0x10, 0x30), "plain, of a transaction, or a marker; create time"
     last_offset_delta = body.number(4)
     base_timestamp, max_timestamp = body.number(8), body.number(8)
     assert base_timestamp == max_timestamp, "timestamp deltas are 0"
-    assert (body.number(8), body.number(2), body.number(4)) == (-1, -1, -1), "no producer"
+    producer_id, producer_epoch = body.number(8), body.number(2)
+    assert body.number(4) == -1, "the coordinator counts no sequence"
+    assert (producer_id >= 0) == (producer_epoch >= 0) == (attributes > 0), "whose it is"
+    is_marker = attributes == 0x30
     count = body.number(4)
     deltas = []
     for _ in range(count):
@@ -201,10 +246,11 @@ def _records_of_batch(base_offset: int, data: bytes) -> tuple[ModelRecord, ...]:
         assert record.zigzag() == 0, "headers"
         assert record.is_at_end()
         assert key is not None
-        records.append(ModelRecord(base_offset + deltas[-1], key, value))
+        records.append(ModelRecord(base_offset + deltas[-1], key, value, producer_id, is_marker))
     assert body.is_at_end()
     assert deltas == sorted(set(deltas))
     assert not deltas or deltas[-1] <= last_offset_delta
+    assert not is_marker or (count == 1 and records[0].key in (b"\0\0\0\0", b"\0\0\0\1"))
     return tuple(records)
 
 

@@ -17,7 +17,14 @@ from coordinator.group import Group
 from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard
 from coordinator.states import State
-from offsets.runs import GroupRun, OffsetTombstones, Run
+from offsets.runs import (
+    GroupRun,
+    MarkerRun,
+    OffsetTombstones,
+    OwnBatch,
+    Run,
+    TransactionalRun,
+)
 from protocol.deadlines import NEVER
 from tests.model.log_reader import (
     ModelGroup,
@@ -110,9 +117,15 @@ class Checkers(ReplyChecks):
             elif isinstance(event, GroupRemoved):
                 self.removals[event.group_id] = self.removals.get(event.group_id, 0) + 1
 
-    def before_replay(self, run: Run) -> None:
+    def before_replay(self, run: Run | OwnBatch) -> None:
         """A group's record in the log is the group as it is."""
-        self.touched.add(run.group_id)
+        if isinstance(run, MarkerRun):
+            pending = self.model.pending.get(run.producer_id, {})
+            self.touched.update(group_id for group_id, _, _ in pending)
+            self.count(f"transaction {'committed' if run.committed else 'aborted'}")
+            return
+        first = run.runs[0] if isinstance(run, TransactionalRun) else run
+        self.touched.add(first.group_id)
         if isinstance(run, GroupRun) and run.value is not None:
             group = self.world.shard.view.groups.get(run.group_id)
             if group is not None:  # else forgotten in the same breath: its tombstone follows
@@ -128,6 +141,8 @@ class Checkers(ReplyChecks):
             group = world.shard.view.groups.get(run.group_id)
             assert group is None or group.state in (State.EMPTY, State.STABLE)
             for key in run.keys:
+                pending = any((run.group_id, *key) in each for each in self.model.pending.values())
+                assert not pending, f"{key} of {run.group_id} expires in a transaction"
                 stored = self.model.offsets.get(run.group_id, {}).get(key)
                 assert stored is not None, f"{key} of {run.group_id} is in no log, and expires"
                 due_ms = stored.expire_timestamp_ms
@@ -158,11 +173,16 @@ class Checkers(ReplyChecks):
             self.check_reload(with_snapshot=False)
         if self.steps % (20 * RELOAD_EVERY) == 0 and not self.world.unappended:
             again = read_log(self.world.log.data)
-            assert (again.offsets, again.groups) == (self.model.offsets, self.model.groups)
+            model = self.model
+            found = (again.offsets, again.groups, again.pending)
+            assert found == (model.offsets, model.groups, model.pending)
 
     def check_cache(self, groups: Collection[str] | None) -> None:
         """Law of state 1: the cache is what the log's bytes say, of ``groups`` or all."""
         cache, stored = self.world.shard.view.offsets, self.model.offsets
+        assert pending_of(self.world.shard) == self.model.pending, "not what the log says is open"
+        if self.model.pending:
+            self.count("pending")
         if groups is None:
             found = entries_of(self.world.shard)
             assert found == stored, "the cache is not what the log says"
@@ -263,6 +283,7 @@ class Checkers(ReplyChecks):
         world, live = self.world, self.world.shard
         fresh.loaded(world.now)
         assert entries_of(fresh) == entries_of(live)
+        assert pending_of(fresh) == pending_of(live), "what was pending is not after a load"
         assert set(fresh.view.groups) <= set(live.view.groups), "a forgotten group came back"
         for group_id, group in live.view.groups.items():
             loaded = fresh.view.groups.get(group_id)
@@ -317,6 +338,17 @@ def entries_of(shard: GroupShard) -> dict[str, dict[tuple[str, int], tuple[Any, 
         group_id: entries_of_group(shard, group_id)
         for group_id in list(shard.view.offsets.groups())
     }
+
+
+def pending_of(shard: GroupShard) -> dict[int, dict[tuple[str, str, int], tuple[Any, ...]]]:
+    """Everything that is pending, by producer."""
+    found: dict[int, dict[tuple[str, str, int], tuple[Any, ...]]] = {}
+    for producer_id, _, group_id, topic, columns in shard.view.all_pending():
+        for partition in columns.partitions():
+            entry = columns.get(partition)
+            assert entry is not None
+            found.setdefault(producer_id, {})[group_id, topic, partition] = entry
+    return found
 
 
 def entries_of_group(shard: GroupShard, group_id: str) -> dict[tuple[str, int], tuple[Any, ...]]:

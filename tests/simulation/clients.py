@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import Any
 
 from coordinator.calls import (
     Call,
     DeleteGroup,
     DescribeGroup,
+    EndOffsets,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -24,6 +26,7 @@ from coordinator.calls import (
     OffsetFetch,
     SyncGroup,
     TopicOffsets,
+    TxnOffsetCommit,
 )
 from coordinator.outcome import CommitReply, JoinReply, Reply, SyncReply
 from protocol.consumer_protocol import encode_subscription
@@ -262,6 +265,51 @@ class Admin:
         self.waiting_for = None
 
 
+@dataclass
+class Transactor:
+    """A transactional producer that commits offsets, and the coordinator that ends its transaction.
+
+    Markers may come twice, and for a transaction without offsets.
+    """
+
+    name: str
+    producer_id: int
+    rng: Random
+    groups: Sequence[str] = GROUPS
+    epoch: int = 0
+    waiting_for: Call | None = None
+
+    def next_call(self, ticket: int, calm: bool = False) -> Call:
+        if calm or self.rng.random() < 0.35:
+            return self._end(ticket)
+        group_id = self.rng.choice([*self.groups, "simple", "transactional"])
+        return self._commit(ticket, group_id, -1, "", None)
+
+    def _end(self, ticket: int) -> EndOffsets:
+        return EndOffsets(ticket, self.producer_id, self.epoch, 0, self.rng.random() < 0.7)
+
+    def _commit(self, ticket: int, *who: Any) -> TxnOffsetCommit:
+        group_id, *membership = who
+        plain = commit(self.rng, ticket, group_id, -1, "", None)
+        topics = [topic._replace(commit_timestamps_ms=None) for topic in plain.topics]
+        return TxnOffsetCommit(
+            ticket, group_id, self.producer_id, self.epoch, *membership, topics, self.name
+        )
+
+    def confused(self, ticket: int) -> Call:
+        """Somebody else's membership, or a group of which nobody has heard."""
+        group_id = self.rng.choice([*self.groups, "unheard"])
+        instance_id = self.rng.choice([None, f"{group_id}-static-0"])
+        return self._commit(ticket, group_id, self.rng.choice([-1, 1]), "nobody", instance_id)
+
+    def hear(self, call: Call, reply: Reply) -> None:
+        if isinstance(call, EndOffsets) and reply == NONE and self.rng.random() < 0.5:
+            self.epoch += 1
+
+    def restart(self) -> None:
+        self.waiting_for = None
+
+
 def _some_partitions(rng: Random) -> list[tuple[str, list[int]]]:
     topics = rng.sample(TOPICS, rng.randint(1, 2))
     return [(topic, rng.sample(range(PARTITIONS), rng.randint(1, PARTITIONS))) for topic in topics]
@@ -269,7 +317,8 @@ def _some_partitions(rng: Random) -> list[tuple[str, list[int]]]:
 
 def fetch(rng: Random, ticket: int, group_id: str) -> OffsetFetch:
     """Some partitions, or everything."""
-    return OffsetFetch(ticket, group_id, None if rng.random() < 0.4 else _some_partitions(rng))
+    topics = None if rng.random() < 0.4 else _some_partitions(rng)
+    return OffsetFetch(ticket, group_id, topics, rng.random() < 0.5)
 
 
 def commit(

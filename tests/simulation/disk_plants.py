@@ -75,8 +75,25 @@ def a_snapshot_leaves_a_group_out(patch: pytest.MonkeyPatch) -> None:
 
     def blocks_of(shard: GroupShard, *more: Any) -> Iterator[bytes]:
         recorded = dict(list(shard.view.recorded.items())[:-1])
-        view = SimpleNamespace(offsets=shard.view.offsets, recorded=recorded)
-        return real(SimpleNamespace(view=view), *more)  # type: ignore[arg-type]
+        return real(_seen_as(shard, recorded=recorded), *more)
+
+    patch.setattr(simulated_log, "blocks_of", blocks_of)
+
+
+def _seen_as(shard: GroupShard, **other: Any) -> Any:
+    """A shard with another view, as a snapshot looks at it."""
+    view = shard.view
+    parts = {
+        "offsets": view.offsets, "recorded": view.recorded, "all_pending": view.all_pending
+    }  # fmt: skip
+    return SimpleNamespace(view=SimpleNamespace(**(parts | other)))
+
+
+def a_snapshot_leaves_out_what_is_pending(patch: pytest.MonkeyPatch) -> None:
+    real = simulated_log.blocks_of
+
+    def blocks_of(shard: GroupShard, *more: Any) -> Iterator[bytes]:
+        return real(_seen_as(shard, all_pending=lambda: iter(())), *more)
 
     patch.setattr(simulated_log, "blocks_of", blocks_of)
 

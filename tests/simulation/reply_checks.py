@@ -11,12 +11,14 @@ from coordinator.calls import (
     Call,
     DeleteGroup,
     DescribeGroup,
+    EndOffsets,
     Heartbeat,
     JoinGroup,
     ListGroups,
     OffsetCommit,
     OffsetFetch,
     SyncGroup,
+    TxnOffsetCommit,
 )
 from coordinator.group import Group
 from coordinator.outcome import (
@@ -30,12 +32,13 @@ from coordinator.outcome import (
     SyncReply,
 )
 from coordinator.states import State
-from offsets.runs import Run
+from offsets.runs import OwnBatch, Run
 from protocol.errors import (
     FENCED_INSTANCE_ID,
     NONE,
     REBALANCE_IN_PROGRESS,
     UNKNOWN_SERVER_ERROR,
+    UNSTABLE_OFFSET_COMMIT,
 )
 from tests.model.log_reader import ModelState
 
@@ -127,6 +130,8 @@ class ReplyChecks:
             match call, reply:
                 case OffsetCommit(), CommitReply():
                     self._check_commit(call, reply, outcome.records)
+                case TxnOffsetCommit(), CommitReply():
+                    self._check_transactional(call, reply, outcome.records)
                 case OffsetFetch(), FetchReply():
                     self._check_fetch(call, reply)
                 case Heartbeat(), int():
@@ -155,7 +160,9 @@ class ReplyChecks:
                 return  # it is a member's, and tells it to rejoin
             if isinstance(call, SyncGroup) and code == UNKNOWN_SERVER_ERROR:
                 return  # taken, and could not be written: everybody is to rejoin
-        elif not isinstance(call, OffsetFetch | DescribeGroup | ListGroups):
+        elif not isinstance(
+            call, OffsetFetch | DescribeGroup | ListGroups | TxnOffsetCommit | EndOffsets
+        ):
             return
         group = self.before.group
         if group is not None:
@@ -175,7 +182,9 @@ class ReplyChecks:
         assert (call.group_id, call.member_id) not in self.fenced, f"{call} after its fence"
         self.count("fence")
 
-    def _check_commit(self, call: OffsetCommit, reply: CommitReply, records: Sequence[Run]) -> None:
+    def _check_commit(
+        self, call: OffsetCommit, reply: CommitReply, records: Sequence[Run | OwnBatch]
+    ) -> None:
         errors = reply.errors
         if isinstance(errors, int) and errors != NONE:
             assert not records
@@ -203,26 +212,57 @@ class ReplyChecks:
                 )
         self.count("commit")
 
+    def _check_transactional(
+        self, call: TxnOffsetCommit, reply: CommitReply, records: Sequence[Run | OwnBatch]
+    ) -> None:
+        """Who names a membership has it; what is taken is pending, and nothing else moves."""
+        errors = reply.errors
+        if isinstance(errors, int) and errors != NONE:
+            assert not records
+            return
+        named = call.generation_id >= 0 or call.member_id or call.group_instance_id is not None
+        simple = call.generation_id < 0 and self.before.state in (None, State.EMPTY)
+        if named and not simple:
+            assert call.member_id in self.before.members
+            assert call.generation_id == self.before.generation_id
+        pending = self.model.pending.get(call.producer_id, {})
+        for i, topic in enumerate(call.topics):
+            codes = errors if isinstance(errors, int) else errors[i]
+            for j, partition in enumerate(topic.partitions):
+                if not (codes if isinstance(codes, int) else codes[j]):
+                    entry = pending[call.group_id, topic.topic, partition]
+                    assert entry.offset == topic.offsets[j]
+        self.count("transactional commit")
+
     def _check_fetch(self, call: OffsetFetch, reply: FetchReply) -> None:
         """What is fetched is what the second reader sees; -1 where it sees nothing."""
         assert reply.error_code == NONE
         stored = self.model.offsets.get(call.group_id, {})
         fetched = {
-            (columns[0], partition): (offset, epoch, text)
+            (columns[0], partition): (offset, epoch, text, code)
             for columns in reply.topics
-            for partition, offset, epoch, text in zip(
+            for partition, offset, epoch, text, code in zip(
                 columns[1],
                 columns[2],
                 columns[3],
                 columns[4] or [""] * len(columns[1]),
+                [columns[5]] * len(columns[1]) if isinstance(columns[5], int) else columns[5],
                 strict=True,
             )
         }
-        if call.topics is None:
-            assert fetched == {key: value[:3] for key, value in stored.items()}
-        else:
-            asked = [(topic, number) for topic, numbers in call.topics for number in numbers]
-            assert fetched == {key: tuple(stored.get(key, (-1, -1, ""))[:3]) for key in asked}
+        keys: list[tuple[str, int]] = list(stored)
+        if call.topics is not None:
+            keys = [(topic, number) for topic, numbers in call.topics for number in numbers]
+        expected: dict[tuple[str, int], tuple[Any, ...]] = {
+            key: (*stored.get(key, (-1, -1, ""))[:3], NONE) for key in keys
+        }
+        if call.require_stable:
+            for of_producer in self.model.pending.values():
+                for group_id, topic, number in of_producer:
+                    if group_id == call.group_id and (topic, number) in expected:
+                        expected[topic, number] = (-1, -1, "", UNSTABLE_OFFSET_COMMIT)
+                        self.count("unstable")
+        assert fetched == expected
         self.count("fetch")
 
     def _check_list(self, call: ListGroups, reply: ListReply) -> None:

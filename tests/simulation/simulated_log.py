@@ -10,13 +10,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from broker.cores.groups.kind import blocks_of
+from broker.cores.groups.records import GroupReader
+from coordinator.config import GroupConfig
 from coordinator.shard import GroupShard
-from offsets.runs import Run
-from offsets.section_reader import runs_of_section
+from offsets.runs import OwnBatch, Run
 from offsets.snapshot_image import BatchMark, ImageHead, ImageWriter, read_image
-from protocol.records.batch import encode_batch, read_header, records_of, section_of
+from protocol.records.batch import encode_batch, read_header, records_of
+from protocol.records.markers import transaction_end
 
 NO_MARK = BatchMark(0, 0)
+_READER = GroupReader(GroupShard(GroupConfig()), 0, 1)
 TOPIC_ID = bytes(16)
 
 
@@ -27,15 +30,13 @@ class Batch:
     first_offset: int
     end_offset: int
     data: bytes
-    runs: list[tuple[int, Run]] | None = None
+    runs: list[tuple[int, Run | OwnBatch]] | None = None
     """What ``data`` says, once somebody has read it."""
 
-    def read(self) -> list[tuple[int, Run]]:
+    def read(self) -> list[tuple[int, Run | OwnBatch]]:
         """The runs in it with their log offsets, made of the bytes."""
         if self.runs is None:
-            header = read_header(self.data)
-            section = section_of(self.data, header)
-            self.runs = list(runs_of_section(section, header.base_offset, header.record_count))
+            self.runs = list(_READER.runs(self.data, read_header(self.data)))
         return self.runs
 
 
@@ -97,31 +98,66 @@ class SimulatedLog:
 
         A batch that loses all its records goes. ``tombstones_too``: these go as well, but for those
         that the snapshot does not know of. Whose records go that came behind the beginning of the
-        snapshot is of no use any more.
+        snapshot is of no use any more. What was aborted goes, markers stay, and the beginning of a
+        transaction that has not ended is the end of the work.
         """
         keep_from = self.end if self.snapshot is None else self.snapshot.begin
+        ends = self._ends()
+        unstable = [batch for batch, end in zip(self.batches, ends, strict=True) if end is None]
+        if unstable:
+            cut = min(cut, self.batches.index(unstable[0]))
         opened = [
-            (batch, records_of(batch.data, read_header(batch.data))) for batch in self.batches[:cut]
+            (batch, header, records_of(batch.data, header) if end else [])
+            for batch, end in zip(self.batches[:cut], ends, strict=False)
+            for header in [read_header(batch.data)]
         ]
-        last = {record.key: record.offset for _, records in opened for record in records}
+        last = {
+            record.key: record.offset
+            for _, header, records in opened
+            for record in records
+            if not header.is_control
+        }
         cleaned: list[Batch] = []
-        for batch, records in opened:
+        for batch, header, records in opened:
+            if header.is_control:
+                cleaned.append(batch)
+                continue
             kept = [
                 record
                 for record in records
                 if last[record.key] == record.offset
                 and (record.value is not None or not tombstones_too or record.offset >= keep_from)
             ]
-            if len(kept) == len(records):
+            if len(kept) == header.record_count:
                 cleaned.append(batch)
                 continue
             if self.snapshot is not None and batch.end_offset > self.snapshot.begin:
                 self.snapshot = None
             if kept:
                 first, end = batch.first_offset, batch.end_offset
-                data = encode_batch(kept, base_offset=first, last_offset=end - 1)
+                data = encode_batch(
+                    kept,
+                    base_offset=first,
+                    last_offset=end - 1,
+                    producer_id=header.producer_id,
+                    producer_epoch=header.producer_epoch,
+                    is_transactional=header.is_transactional,
+                )
                 cleaned.append(Batch(first, end, data))
         self.batches[:cut] = cleaned
+
+    def _ends(self) -> list[bool | None]:
+        """Of each batch whether it was committed; None while its transaction has not ended."""
+        ended: dict[int, bool] = {}
+        ends: list[bool | None] = []
+        for batch in reversed(self.batches):
+            header = read_header(batch.data)
+            marker = transaction_end(batch.data, header) if header.is_control else None
+            if marker is not None:
+                ended[header.producer_id] = marker[0]
+            of_transaction = header.is_transactional and not header.is_control
+            ends.append(ended.get(header.producer_id) if of_transaction else True)
+        return ends[::-1]
 
     def take_snapshot(self, shard: GroupShard) -> None:
         """Write a snapshot of ``shard``, all of whose records are appended."""
@@ -142,6 +178,8 @@ class SimulatedLog:
         if with_snapshot and self.snapshot is not None:
             begin = self.snapshot.begin
             image = read_image(self.snapshot.data)
+            for entry in image.pending():
+                shard.restore_pending(*entry)
             for group_id, topic, columns in image.offsets():
                 shard.restore(group_id, topic, columns)
             for record_offset, run in image.groups():
@@ -150,6 +188,6 @@ class SimulatedLog:
             if base >= begin:
                 shard.replay(run, base)
 
-    def _runs(self, behind: list[Batch]) -> Iterator[tuple[int, Run]]:
+    def _runs(self, behind: list[Batch]) -> Iterator[tuple[int, Run | OwnBatch]]:
         for batch in (*self.batches, *behind):
             yield from batch.read()

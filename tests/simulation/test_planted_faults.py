@@ -34,13 +34,15 @@ from coordinator.step import Step
 from offsets.cache import OffsetCache
 from offsets.columns import TopicColumns
 from offsets.expiry import ExpiryRule
-from offsets.runs import OffsetRun
+from offsets.pending import PendingOffsets
+from offsets.runs import MarkerRun, OffsetRun
 from protocol.errors import REBALANCE_IN_PROGRESS
 from tests.simulation.disk_plants import (
     a_cleaned_batch_is_read_as_a_whole_one,
     a_flush_is_not_waited_for,
     a_snapshot_ahead_of_the_log_is_believed,
     a_snapshot_leaves_a_group_out,
+    a_snapshot_leaves_out_what_is_pending,
     a_start_cuts_off_a_whole_batch,
     replies_leave_before_the_append,
     the_cleaner_takes_tombstones_that_a_snapshot_needs,
@@ -303,6 +305,54 @@ def a_member_that_left_still_leads(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Group, "remove", remove)
 
 
+def an_aborted_transaction_is_committed(patch: pytest.MonkeyPatch) -> None:
+    real = OffsetCache._end
+
+    def end(self: OffsetCache, marker: MarkerRun) -> None:
+        real(self, replace(marker, committed=True))
+
+    patch.setattr(OffsetCache, "_end", end)
+
+
+def a_marker_is_forgotten(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PendingOffsets, "end", lambda *_: ())
+
+
+def the_end_of_a_transaction_decides_which_offset_is_younger(patch: pytest.MonkeyPatch) -> None:
+    def take_newer(self: TopicColumns, other: TopicColumns) -> int:
+        before = self.count
+        for partition in other.partitions():
+            entry = other.get(partition)
+            assert entry is not None
+            offset, epoch, text, commit_ms, expire_ms, at = entry
+            texts = [text] if text else None
+            one = OffsetRun("", "", [partition], [offset], [epoch], texts, commit_ms, expire_ms)
+            self.store(one, at)
+        return self.count - before
+
+    patch.setattr(TopicColumns, "take_newer", take_newer)
+
+
+def a_deletion_leaves_what_is_pending(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PendingOffsets, "remove", nothing)
+
+
+def a_pending_offset_is_read_as_stable(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(OffsetCache, "stable_only", lambda self, group_id, fetched: fetched)
+
+
+def offsets_expire_in_transactions(patch: pytest.MonkeyPatch) -> None:
+    def due(self: OffsetCache, *args: Any) -> Any:
+        pending, self.pending = self.pending, PendingOffsets()
+        try:
+            return list(real(self, *args))
+        finally:
+            self.pending = pending
+
+    real = OffsetCache.due
+    patch.setattr(OffsetCache, "due", due)
+
+
 FAULTS: dict[str, list[Plant]] = {
     "1 acknowledged commits are there after a crash": [
         the_last_partition_of_a_commit_is_lost,
@@ -350,12 +400,21 @@ FAULTS: dict[str, list[Plant]] = {
         a_deleted_group_keeps_its_record,
         a_cleaned_batch_is_read_as_a_whole_one,
         a_snapshot_leaves_a_group_out,
+        a_snapshot_leaves_out_what_is_pending,
         a_snapshot_ahead_of_the_log_is_believed,
         the_cleaner_takes_tombstones_that_a_snapshot_needs,
     ],
     "9 expiry": [
+        offsets_expire_in_transactions,
         offsets_expire_in_groups_with_members,
         offsets_expire_in_half_their_time,
+    ],
+    "10 the last commit counts, transactional or plain": [
+        an_aborted_transaction_is_committed,
+        a_marker_is_forgotten,
+        the_end_of_a_transaction_decides_which_offset_is_younger,
+        a_deletion_leaves_what_is_pending,
+        a_pending_offset_is_read_as_stable,
     ],
 }
 

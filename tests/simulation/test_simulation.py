@@ -78,12 +78,14 @@ def test_every_corner_is_reached(record_property: Tell) -> None:
         "topic_is_deleted", "append_fails", "crash", "power lost", "log_is_cleaned",
         "snapshot_is_taken", "reply lost", "JoinGroup", "SyncGroup", "Heartbeat", "LeaveGroup",
         "OffsetCommit", "OffsetFetch", "DescribeGroup", "ListGroups", "DeleteGroup", "OffsetDelete",
+        "TxnOffsetCommit", "EndOffsets",
     }  # fmt: skip
     assert set(checked) == {
         "parked", "awaited in initial delay", "awaited in join", "awaited in sync", "join", "sync",
         "persisted", "fence", "commit", "fetch", "list", "describe", "deleted", "expired",
         "fenced", "sessions", "reloaded STABLE", "reloaded EMPTY", "snapshot", "generation",
-        "given", "at rest",
+        "given", "at rest", "transactional commit", "pending", "unstable", "transaction committed",
+        "transaction aborted",
     }  # fmt: skip
     assert min(happened.values()) > 2
     assert min(checked.values()) > 2

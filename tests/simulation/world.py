@@ -13,6 +13,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from random import Random
+from typing import Any
 
 from coordinator.calls import Call, JoinGroup
 from coordinator.config import GroupConfig
@@ -20,16 +21,17 @@ from coordinator.outcome import Outcome, Reply
 from coordinator.refusal import refusal
 from coordinator.shard import GroupShard
 from coordinator.sweeps import EVERY_LOG_OFFSET
+from offsets.own_batches import own_batch
 from offsets.record_codec import run_records
-from offsets.runs import Run
+from offsets.runs import OwnBatch, Run
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 from protocol.now import Now
-from protocol.records.batch import assemble_batch
+from protocol.records.batch import PLAIN_FORM, assemble_batch
 from tests.simulation.checkers import Checkers
-from tests.simulation.clients import GROUPS, TOPICS, Admin, Member
+from tests.simulation.clients import GROUPS, TOPICS, Admin, Member, Transactor
 from tests.simulation.simulated_log import Batch, SimulatedLog
 
-Client = Member | Admin
+Client = Member | Admin | Transactor
 
 
 @dataclass
@@ -87,6 +89,7 @@ class World:
         self.clients: list[Client] = [
             Admin("admin", Random(rng.random())),
             Admin("simple consumer", Random(rng.random())),
+            *(Transactor(f"producer {each}", each, Random(rng.random())) for each in (7, 8)),
         ]
         for group_id in GROUPS:
             for i in range(3):
@@ -223,8 +226,11 @@ class World:
             self.held.append(Held(self.accepted, request, reply))
         self.checkers.told(outcome.events)
 
-    def _accept(self, runs: list[Run]) -> None:
+    def _accept(self, runs: list[Run | OwnBatch]) -> None:
         """One batch if the runs fit into one, else a batch a run; each is replayed at once."""
+        if runs and isinstance(runs[0], OwnBatch):
+            self._accept_own(runs)
+            return
         sizes = [len(run_records(run, 0)) for run in runs]
         together = sum(sizes) + 8 * len(runs) + 61 <= self.config.max_record_bytes
         for unit in [runs] if together else [[run] for run in runs]:
@@ -241,6 +247,18 @@ class World:
                 assert len(data) <= self.config.max_record_bytes, "accepted, and cannot be written"
                 self.unappended.append(Batch(first, self.accepted, data))
                 self.checkers.accepted(data)
+
+    def _accept_own(self, runs: list[Any]) -> None:
+        """Runs that each have a batch of their own."""
+        for run in runs:
+            self.checkers.before_replay(run)
+            data, _ = own_batch(run, PLAIN_FORM, self.accepted, 0, self.wall_ms)
+            assert len(data) <= self.config.max_record_bytes, "accepted, and cannot be written"
+            self.shard.replay(run, self.accepted)
+            first = self.accepted
+            self.accepted += len(run)
+            self.unappended.append(Batch(first, self.accepted, data))
+            self.checkers.accepted(data)
 
     def end_turn(self) -> None:
         """Append, then release."""

@@ -19,11 +19,12 @@ from coordinator.calls import Call, DeleteGroup
 from coordinator.config import GroupConfig
 from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard
+from offsets.own_batches import own_batch
 from offsets.partitioner import partition_for
 from offsets.record_codec import run_records
-from offsets.runs import Run
+from offsets.runs import OwnBatch, Run
 from protocol.now import Now
-from protocol.records.batch import assemble_batch
+from protocol.records.batch import PLAIN_FORM, assemble_batch
 from tests.simulation.checkers import Checkers
 from tests.simulation.clients import Member
 from tests.simulation.simulated_log import Batch, SimulatedLog
@@ -161,14 +162,17 @@ class ShardWatch:
         if not self._to_replay:
             self._take()
 
-    def replayed(self, run: Run, base_offset: int, real: Callable[..., None]) -> None:
+    def replayed(self, run: Run | OwnBatch, base_offset: int, real: Callable[..., None]) -> None:
         """A run becomes a part of what is so; the second reader reads its bytes."""
         assert base_offset == self.accepted, f"{run} at {base_offset}, behind {self.accepted}"
         self.checkers.before_replay(run)
         real(self.shard, run, base_offset)
         count = len(run)
         wall_ms = self.now.wall_ms
-        data = assemble_batch(run_records(run, 0), count, base_offset, wall_ms, wall_ms)
+        if isinstance(run, OwnBatch):
+            data, _ = own_batch(run, PLAIN_FORM, base_offset, 0, wall_ms)
+        else:
+            data = assemble_batch(run_records(run, 0), count, base_offset, wall_ms, wall_ms)
         self.accepted += count
         self.log.append([Batch(base_offset, self.accepted, data)])
         self.checkers.accepted(data)
