@@ -90,6 +90,21 @@ class TransactionRefused:
 
 
 @dataclass(slots=True)
+class EndedPastCoordinator:
+    """WriteTxnMarkers ended what a producer had open on partitions; no coordinator asked for it.
+
+    So an operator ends what hangs. The edge reports it: no shard need know of the producer.
+    """
+
+    producer_id: int
+    producer_epoch: int
+    committed: bool
+    partitions: Partitions
+    """Where it was open."""
+    client: Client
+
+
+@dataclass(slots=True)
 class ShardLoaded:
     """A partition of ``__transaction_state`` was loaded."""
 
@@ -98,4 +113,11 @@ class ShardLoaded:
     """Of these so many were between Prepare and Complete: their markers are sent again."""
 
 
-Event = Transition | PartitionsAdded | ProducerFenced | TransactionRefused | ShardLoaded
+Event = (
+    Transition
+    | PartitionsAdded
+    | ProducerFenced
+    | TransactionRefused
+    | EndedPastCoordinator
+    | ShardLoaded
+)

@@ -9,7 +9,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from broker.loop.histogram import Histogram
-from transactions.events import Cause, Event, TransactionRefused, Transition
+from transactions.events import (
+    Cause,
+    EndedPastCoordinator,
+    Event,
+    TransactionRefused,
+    Transition,
+)
 from transactions.states import State
 
 ABORTING = (Cause.CLIENT, Cause.TIMEOUT, Cause.FENCED, Cause.ADMIN)
@@ -43,3 +49,5 @@ class TransactionTotals:
                     self.aborted[event.cause] += 1
         elif isinstance(event, TransactionRefused):
             self.refused[event.error_code] += 1
+        elif isinstance(event, EndedPastCoordinator) and not event.committed:
+            self.aborted[Cause.ADMIN] += 1

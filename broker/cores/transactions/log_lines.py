@@ -12,8 +12,10 @@ from typing import Any
 import structlog
 
 from protocol.errors import NAMES
+from transactions.calls import Partitions
 from transactions.events import (
     Cause,
+    EndedPastCoordinator,
     Event,
     PartitionsAdded,
     ProducerFenced,
@@ -35,14 +37,13 @@ def observe(event: Event) -> None:
     if isinstance(event, Transition):
         _moved(event)
     elif isinstance(event, PartitionsAdded):
-        places = [f"{topic}-{ids[0]}" for topic, ids in event.partitions if ids]
         logger.debug(
             "partitions added to a transaction",
             id=event.transactional_id,
             producer=event.producer_id,
             epoch=event.producer_epoch,
             partitions=sum([len(ids) for _, ids in event.partitions]),
-            first=", ".join(places[:_NAMED]),
+            first=_first(event.partitions),
             group=event.group_id,
         )
     elif isinstance(event, ProducerFenced):
@@ -67,8 +68,24 @@ def observe(event: Event) -> None:
             client=event.client.client_id,
             host=event.client.host,
         )
+    elif isinstance(event, EndedPastCoordinator):
+        logger.warning(
+            "a request ended what a producer had open, past its coordinator",
+            producer=event.producer_id,
+            epoch=event.producer_epoch,
+            committed=event.committed,
+            partitions=sum([len(ids) for _, ids in event.partitions]),
+            first=_first(event.partitions),
+            client=event.client.client_id,
+            host=event.client.host,
+        )
     else:
         _loaded(event)
+
+
+def _first(partitions: Partitions) -> str:
+    """The first partitions of the first topics."""
+    return ", ".join([f"{topic}-{ids[0]}" for topic, ids in partitions if ids][:_NAMED])
 
 
 def _moved(event: Transition) -> None:

@@ -1,0 +1,172 @@
+"""WriteTxnMarkers: the ends of transactions that other brokers and operators write."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.broker import Broker
+from broker.cores.hosted_shard import Phase
+from broker.topics.registry import OFFSETS_TOPIC
+from coordinator.calls import OffsetFetch, TxnOffsetCommit
+from offsets.partitioner import partition_for
+from tests.broker.edge import Taker
+from tests.broker.partitions import partition_of
+from tests.broker.serving import asked, eventually, serving
+from tests.broker.transactions import TOPIC, Ended, Producer, append, markers, served
+from transactions.events import Cause
+
+PID = 4711
+ZOMBIE = Producer("", PID, 3)
+GROUP = "g"
+HERE = partition_for(GROUP, 2)
+SETTINGS = {
+    "transaction.state.log.num.partitions": "1",
+    "offsets.topic.num.partitions": "2",
+}
+
+
+@asynccontextmanager
+async def broker_with_a_hanging_transaction(directory: Path) -> AsyncIterator[Broker]:
+    """No coordinator knows of it."""
+    async with serving(directory, SETTINGS) as broker:
+        await served(broker)
+        await broker.topics.ensure_offsets_topic()
+        await broker.topics.create(TOPIC, 2, {})
+        append(broker, ZOMBIE, 0)
+        assert partition_of(broker, TOPIC).last_stable_offset == 0
+        yield broker
+
+
+async def write(
+    broker: Broker,
+    *places: tuple[str, Sequence[int]],
+    version: int = 2,
+    epoch: int = ZOMBIE.epoch,
+    coordinator_epoch: int = 0,
+    committed: bool = False,
+    transaction_version: int = 0,
+) -> list[int]:
+    """The error codes of the partitions."""
+    marker = {
+        "producer_id": PID,
+        "producer_epoch": epoch,
+        "transaction_result": committed,
+        "topics": [{"name": name, "partition_indexes": list(ids)} for name, ids in places],
+        "coordinator_epoch": coordinator_epoch,
+        "transaction_version": transaction_version,
+    }
+    answer = await asked(
+        broker,
+        lambda wire: wire.call("WriteTxnMarkers", version, {"markers": [marker]}),
+        "operator",
+    )
+    (of_marker,) = answer["markers"]
+    assert of_marker["producer_id"] == PID
+    assert [topic["name"] for topic in of_marker["topics"]] == [name for name, _ in places]
+    return [each["error_code"] for topic in of_marker["topics"] for each in topic["partitions"]]
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+@pytest.mark.parametrize("committed", [False, True])
+async def test_an_operator_ends_what_hangs(tmp_path: Path, version: int, committed: bool) -> None:
+    """Sentence 22: at the same epoch, with the current coordinator epoch."""
+    async with broker_with_a_hanging_transaction(tmp_path) as broker:
+        with capture_logs() as lines:
+            codes = await write(
+                broker, (TOPIC, [0, 1, 9]), ("absent", [0]), version=version, committed=committed
+            )
+        assert codes == [0, 0, 3, 3]
+        assert markers(broker, 0) == [Ended(1, PID, ZOMBIE.epoch, committed, 0)]
+        assert len(markers(broker, 1)) == 1, "an empty transaction has its marker too"
+        assert partition_of(broker, TOPIC).last_stable_offset == 2
+        (line,) = [line for line in lines if "past its coordinator" in line["event"]]
+        assert (line["producer"], line["first"]) == (PID, f"{TOPIC}-0")
+        assert (line["client"], line["committed"]) == ("operator", committed)
+        assert broker.metrics.transactions.aborted[Cause.ADMIN] == (not committed)
+
+        again = await write(broker, (TOPIC, [0]), version=version, committed=committed)
+        assert again == [0], "repeats are harmless"
+        assert broker.metrics.transactions.aborted[Cause.ADMIN] == (not committed)
+
+
+@pytest.mark.parametrize(
+    ("more", "code"),
+    [
+        ({"epoch": 2}, 47),
+        ({"epoch": 3, "transaction_version": 2}, 47),
+        ({"epoch": 4, "transaction_version": 2}, 0),
+        ({"epoch": 4}, 0),
+        ({"epoch": 3, "transaction_version": 1}, 0),
+    ],
+)
+async def test_epochs_decide_whether_a_marker_is_taken(
+    tmp_path: Path, more: dict[str, Any], code: int
+) -> None:
+    async with broker_with_a_hanging_transaction(tmp_path) as broker:
+        assert await write(broker, (TOPIC, [0]), **more) == [code]
+        stable = partition_of(broker, TOPIC).last_stable_offset
+        assert stable == (0 if code else 2)
+
+
+async def test_a_coordinator_of_before_is_fenced(tmp_path: Path) -> None:
+    async with broker_with_a_hanging_transaction(tmp_path) as broker:
+        assert await write(broker, (TOPIC, [0]), coordinator_epoch=5) == [0]
+        assert await write(broker, (TOPIC, [0]), coordinator_epoch=4) == [52]
+        assert len(markers(broker, 0)) == 1
+
+
+async def test_offsets_are_visible_when_the_answer_comes(tmp_path: Path) -> None:
+    async with broker_with_a_hanging_transaction(tmp_path) as broker:
+        replies: list[Any] = []
+        commit = TxnOffsetCommit(
+            Taker(replies.append), GROUP, PID, ZOMBIE.epoch, -1, "", None, commit_of(7)
+        )
+        broker.groups.submit(GROUP, commit)
+        await eventually("it is pending", lambda: replies)
+        assert (await committed_offset(broker)) is None
+
+        assert await write(broker, (OFFSETS_TOPIC, [HERE]), committed=True) == [0]
+
+        assert (await committed_offset(broker)) == 7
+        assert [each.committed for each in markers(broker, HERE, OFFSETS_TOPIC)] == [True]
+
+
+def commit_of(offset: int) -> Any:
+    """Offsets of a call, as OffsetCommit and TxnOffsetCommit name them."""
+    from coordinator.calls import TopicOffsets
+
+    return [TopicOffsets(TOPIC, [0], [offset], [-1], None)]
+
+
+async def committed_offset(broker: Broker) -> int | None:
+    replies: list[Any] = []
+    broker.groups.submit(GROUP, OffsetFetch(Taker(replies.append), GROUP, [(TOPIC, [0])]))
+    await eventually("an answer", lambda: replies)
+    entry = broker.groups.view_of(GROUP).offsets.get(GROUP, TOPIC, 0)
+    return None if entry is None else int(entry.offset)
+
+
+@pytest.mark.parametrize("phase", [Phase.LOADING, Phase.UNWRITABLE, Phase.FAILED])
+async def test_a_group_coordinator_that_does_not_serve_is_no_leader(
+    tmp_path: Path, phase: Phase
+) -> None:
+    """14, 15 and 16 are NOT_LEADER_OR_FOLLOWER to whoever writes markers: ask again."""
+    async with broker_with_a_hanging_transaction(tmp_path) as broker:
+        hosted = broker.groups.hosted_shards[HERE]
+        hosted.phase = phase
+        assert await write(broker, (OFFSETS_TOPIC, [HERE])) == [6]
+        hosted.phase = Phase.ACTIVE
+        assert await write(broker, (OFFSETS_TOPIC, [HERE])) == [0]
+
+
+async def test_ten_thousand_markers_are_answered_in_order(tmp_path: Path) -> None:
+    async with broker_with_a_hanging_transaction(tmp_path) as broker:
+        codes = await write(broker, *[(TOPIC, [0, 2])] * 5_000)
+        assert codes == [0, 3] * 5_000
+        assert broker.watchdog.longest_ms < 100 if hasattr(broker.watchdog, "longest_ms") else True
