@@ -1,0 +1,147 @@
+"""Producers and transactions of a log as a slow reader has them: a list of what was appended, read
+from its beginning for every question. No code of `log/` is used."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+SEQUENCES = 1 << 31
+UNKNOWN = -1
+NO_EPOCH_LEFT = 32767
+
+GAP, FENCED, STATE, OLD_COORDINATOR = 45, 47, 48, 52
+
+
+class Batch(NamedTuple):
+    """A batch, or the marker of a transaction's end, as it lies in the log."""
+
+    offset: int
+    count: int
+    producer: int
+    epoch: int
+    sequence: int = UNKNOWN
+    transactional: bool = True
+    outcome: bool | None = None
+    """Whether a marker says COMMIT; None for data."""
+    coordinator_epoch: int = UNKNOWN
+
+    @property
+    def last(self) -> int:
+        return self.offset + self.count - 1
+
+    @property
+    def last_sequence(self) -> int:
+        return (self.sequence + self.count - 1) % SEQUENCES
+
+
+class Model:
+    """The log of one partition; its answers are "+", an offset, or an error code."""
+
+    def __init__(self) -> None:
+        self.batches: list[Batch] = []
+        self.forgotten = 0
+        """A restart may have forgotten all but the last batch of those before this offset."""
+
+    @property
+    def end(self) -> int:
+        return self.batches[-1].last + 1 if self.batches else 0
+
+    def cut(self, end: int) -> None:
+        """The log lost what lies from there on."""
+        self.batches = [batch for batch in self.batches if batch.last < end]
+
+    # -- what is known of a producer
+
+    def of(self, producer: int) -> list[Batch]:
+        return [batch for batch in self.batches if batch.producer == producer]
+
+    def epoch(self, producer: int) -> int:
+        own = self.of(producer)
+        return own[-1].epoch if own else UNKNOWN
+
+    def recent(self, producer: int) -> list[Batch]:
+        """Its batches of data behind the last change of its epoch."""
+        found: list[Batch] = []
+        epoch = UNKNOWN
+        for batch in self.of(producer):
+            if batch.epoch != epoch:
+                epoch, found = batch.epoch, []
+            if batch.outcome is None:
+                found.append(batch)
+        return found
+
+    def open_since(self, producer: int, before: int | None = None) -> int | None:
+        """First offset of its open transaction, as it was below the offset ``before``."""
+        since: int | None = None
+        for batch in self.of(producer):
+            if before is not None and batch.offset >= before:
+                break
+            if batch.outcome is not None:
+                since = None
+            elif batch.transactional and since is None:
+                since = batch.offset
+        return since
+
+    def coordinator_epoch(self, producer: int) -> int:
+        markers = [batch for batch in self.of(producer) if batch.outcome is not None]
+        return markers[-1].coordinator_epoch if markers else UNKNOWN
+
+    @property
+    def producers(self) -> list[int]:
+        return sorted({batch.producer for batch in self.batches})
+
+    # -- what may come
+
+    def send(self, batch: Batch) -> str | int:
+        """The answer to a batch of data."""
+        own, epoch, recent = self.of(batch.producer), *self._known(batch.producer)
+        if epoch == batch.epoch:
+            for known in recent[-5:]:
+                if (known.sequence, known.count) == (batch.sequence, batch.count):
+                    return known.offset
+        if own and batch.epoch < epoch:
+            return FENCED
+        if own:
+            same = batch.epoch == epoch and recent
+            due = (recent[-1].last_sequence + 1) % SEQUENCES if same else 0
+            if batch.sequence != due:
+                return GAP
+        if not batch.transactional and self.open_since(batch.producer) is not None:
+            return STATE
+        return "+"
+
+    def _known(self, producer: int) -> tuple[int, list[Batch]]:
+        return self.epoch(producer), self.recent(producer)
+
+    def end_of(self, marker: Batch, rules: int) -> str | int:
+        """The answer to a marker."""
+        if self.of(marker.producer):
+            epoch = self.epoch(marker.producer)
+            nothing_open = self.open_since(marker.producer) is None
+            if marker.epoch < epoch:
+                return FENCED
+            if rules == 2 and marker.epoch == epoch:
+                if not nothing_open and epoch != NO_EPOCH_LEFT:
+                    return FENCED
+            if marker.coordinator_epoch < self.coordinator_epoch(marker.producer):
+                return OLD_COORDINATOR
+        return "+"
+
+    # -- what readers of committed records see
+
+    def first_open(self, before: int | None = None) -> int | None:
+        """Where the oldest open transaction began, as it was below the offset ``before``."""
+        began = [self.open_since(producer, before) for producer in self.producers]
+        return min([since for since in began if since is not None], default=None)
+
+    def aborted(self) -> list[tuple[int, int, int, int]]:
+        """Producer, first offset, marker, and what was stable then, of what was aborted."""
+        found = []
+        for batch in self.batches:
+            if batch.outcome is False:
+                since = self.open_since(batch.producer, batch.offset)
+                if since is not None:
+                    stable = self.first_open(batch.offset + 1)
+                    still = batch.offset + 1 if stable is None else stable
+                    found.append((batch.producer, since, batch.offset, still))
+        return found

@@ -1,0 +1,312 @@
+"""Random producers, transactions, restarts, cuts and failing disks: the log answers as the model.
+
+A play is a list of numbers; each step draws what it does from them. The log is opened again after
+kills and losses of power, and must know what its files say, no more and no less.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from log.errors import AppendRefused, LogPoisoned
+from log.partition_log import PartitionLog
+from log.producer_state import ProducerStates
+from log.transaction_index import TransactionIndex
+from log.values import Ended, Marker
+from tests.log.log_tools import DIRECTORY, NOW_MS, batch, open_log
+from tests.log.producers_model import GAP, SEQUENCES, Batch, Model
+from tests.simulated_files import SimulatedFiles
+
+SETTINGS: dict[str, Any] = {"segment_bytes": 700, "index_interval_bytes": 150}
+PRODUCERS = (3, 5, 8)
+
+
+class Play:
+    """A log and its model, side by side."""
+
+    def __init__(self, numbers: list[int]) -> None:
+        self.chance = random.Random(repr(numbers))
+        self.fs = SimulatedFiles()
+        self.model = Model()
+        self.flushed = 0
+        self.log = self._opened()
+
+    def run(self, numbers: list[int]) -> None:
+        steps = [
+            *[self.send] * 10, *[self.end] * 6, self.repeat, self.flush, self.close, self.kill,
+            self.lose_power, self.truncate, self.fail, self.lose_index, self.damage_snapshot,
+        ]  # fmt: skip
+        for number in numbers:
+            self.chance = random.Random(number)
+            steps[number % len(steps)]()
+            self.compare()
+
+    def _opened(self, clean: bool = False) -> PartitionLog:
+        point = self.flushed
+        return open_log(self.fs, recovery_point=point, clean=clean, **SETTINGS)
+
+    # -- appends
+
+    def _drawn(self) -> Batch:
+        """A batch that may come next, or nearly."""
+        chance, model = self.chance, self.model
+        producer = chance.choice(PRODUCERS)
+        epoch = max(0, model.epoch(producer) + chance.choice([0, 0, 0, 0, 1, -1]))
+        recent = model.recent(producer)
+        due = (recent[-1].last_sequence + 1) % SEQUENCES if recent else 0
+        if epoch != model.epoch(producer):
+            due = 0
+        if not model.of(producer) and chance.random() < 0.5:
+            due = SEQUENCES - 2
+        sequence = (due + chance.choice([0] * 8 + [1, 3])) % SEQUENCES
+        transactional = chance.random() < 0.8
+        return Batch(model.end, chance.randint(1, 3), producer, epoch, sequence, transactional)
+
+    def send(self) -> None:
+        self._append(self._drawn())
+
+    def repeat(self) -> None:
+        """A batch that was sent before, the last one or an older one."""
+        sent = [each for each in self.model.batches if each.outcome is None]
+        if sent:
+            self._append(self.chance.choice(sent[-6:])._replace(offset=self.model.end))
+
+    def _append(self, drawn: Batch) -> None:
+        expected = self.model.send(drawn)
+        data = batch(
+            0,
+            *[b"v"] * drawn.count,
+            producer=(drawn.producer, drawn.epoch, drawn.sequence),
+            transactional=drawn.transactional,
+        )
+        try:
+            info = self.log.append(data, 0, NOW_MS)
+        except AppendRefused as refused:
+            answer: int | str = refused.error_code
+        else:
+            answer = info.first_offset if info.duplicate else "+"
+        if answer == GAP and isinstance(expected, int) and expected < self.model.forgotten:
+            return  # a restart has forgotten all but the last batch of each producer
+        assert answer == expected, drawn
+        if answer == "+":
+            self.model.batches.append(drawn)
+
+    def end(self) -> None:
+        chance, model = self.chance, self.model
+        producer, rules = chance.choice(PRODUCERS), chance.choice([1, 2])
+        raised = chance.choice([0, 0, 0, 1, -1]) if rules == 1 else chance.choice([1, 1, 0, -1])
+        epoch = max(0, model.epoch(producer) + raised)
+        coordinator_epoch = max(0, model.coordinator_epoch(producer) + chance.choice([0, 0, 1, -1]))
+        outcome = chance.random() < 0.4
+        drawn = Batch(model.end, 1, producer, epoch, -1, True, outcome, coordinator_epoch)
+        expected = model.end_of(drawn, rules)
+        marker = Marker(producer, epoch, coordinator_epoch, outcome, rules)
+        try:
+            self.log.append_marker(marker, 0, NOW_MS)
+        except AppendRefused as refused:
+            assert refused.error_code == expected, (drawn, rules)
+        except LogPoisoned:
+            self.fs.heal()
+            if chance.random() < 0.5:
+                self.log.probe()
+            else:
+                self.kill()
+        else:
+            assert expected == "+", (drawn, rules)
+            model.batches.append(drawn)
+
+    def fail(self) -> None:
+        """The disk fails at the next end of a transaction, in one file or the other."""
+        self.fs.fail("write", self.chance.choice([".log", ".txnindex"]), partial_bytes=20)
+        self.end()
+        self.fs.heal()
+
+    # -- the files
+
+    def flush(self) -> None:
+        self.flushed = self.log.flush()
+
+    def close(self) -> None:
+        self.log.close()
+        self.flushed = self.log.log_end_offset
+        self.log = self._opened(clean=True)
+        self.model.forgotten = self.model.end
+
+    def kill(self) -> None:
+        self.fs.kill()
+        self.log = self._opened()
+        self.model.forgotten = self.model.end
+
+    def lose_power(self) -> None:
+        self.fs.lose_power(self.chance)
+        self.log = self._opened()
+        self.model.cut(self.log.log_end_offset)
+        self.model.forgotten = self.model.end
+
+    def truncate(self) -> None:
+        if self.chance.random() < 0.5:
+            return
+        offset = self.chance.randint(max(0, self.model.end - 12), self.model.end)
+        end = self.log.truncate_to(offset, NOW_MS)
+        self.flushed = min(self.flushed, end)
+        self.model.cut(end)
+        self.model.forgotten = self.model.end
+
+    def lose_index(self) -> None:
+        """The index of a segment that was not flushed is lost or torn by a crash."""
+        path = self.log.active.path(".txnindex")
+        self.fs.kill()
+        if self.fs.exists(path):
+            data = self.fs.written(path)
+            self.fs.put(path, data[: self.chance.randint(0, len(data))])
+        self.log = self._opened()
+        self.model.forgotten = self.model.end
+
+    def damage_snapshot(self) -> None:
+        names = [name for name in self.fs.list(DIRECTORY) if name.endswith(".snapshot")]
+        self.fs.kill()
+        if names:
+            path = f"{DIRECTORY}/{names[-1]}"
+            data = bytearray(self.fs.written(path))
+            data[self.chance.randrange(len(data))] ^= 0x11
+            self.fs.put(path, bytes(data))
+        self.log = self._opened()
+        self.model.forgotten = self.model.end
+
+    # -- the same, or not
+
+    def compare(self) -> None:
+        log, model = self.log, self.model
+        assert log.log_end_offset == model.end
+        first = model.first_open()
+        assert log.first_unstable_offset == (model.end if first is None else first)
+        aborted = model.aborted()
+        found = [tuple(each) for segment in log.segments for each in segment.transactions]
+        assert found == aborted
+        for _ in range(3):
+            offset = self.chance.randint(0, model.end)
+            end = self.chance.randint(offset, model.end)
+            assert log.aborted_between(offset, end) == sorted(
+                [(each[0], each[1]) for each in aborted if each[2] >= offset and each[1] < end],
+                key=lambda entry: entry[1],
+            )
+        for producer in PRODUCERS:
+            self._compare_producer(producer)
+
+    def _compare_producer(self, producer: int) -> None:
+        model, known = self.model, self.log.producers.get(producer)
+        if not model.of(producer):
+            assert known is None
+            return
+        assert known is not None
+        recent = model.recent(producer)
+        assert known.epoch == model.epoch(producer)
+        assert known.last_sequence == (recent[-1].last_sequence if recent else -1)
+        assert known.coordinator_epoch == model.coordinator_epoch(producer)
+        since = model.open_since(producer)
+        assert self.log.producers.open_transactions.get(producer) == since
+        assert self.log.producers.in_transaction(producer, known.epoch) == (since is not None)
+
+
+def play(numbers: list[int]) -> None:
+    Play(numbers).run(numbers)
+
+
+def numbers_of(seed: int, count: int = 90) -> list[int]:
+    chance = random.Random(seed)
+    return [chance.randrange(1 << 20) for _ in range(count)]
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_log_knows_what_a_slow_reader_knows(seed: int) -> None:
+    play(numbers_of(seed))
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, (1 << 20) - 1), max_size=60))
+def test_short_plays(numbers: list[int]) -> None:
+    play(numbers)
+
+
+# -- planted faults: each must be found by some play
+
+
+def _stable_past_a_commit(patch: pytest.MonkeyPatch) -> None:
+    real = ProducerStates.end
+
+    def end(self: ProducerStates, ended: Ended) -> None:
+        real(self, ended)
+        if ended.marker.committed:
+            self.open_transactions.clear()
+
+    patch.setattr(ProducerStates, "end", end)
+
+
+def _index_off_by_one(patch: pytest.MonkeyPatch) -> None:
+    real = TransactionIndex._count_below
+    patch.setattr(TransactionIndex, "_count_below", lambda self, offset: real(self, offset + 1))
+
+
+def _no_epoch_check(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerStates, "check_marker", lambda *_: None)
+
+
+def _sequence_restored_wrong(patch: pytest.MonkeyPatch) -> None:
+    real = ProducerStates.restore
+
+    def restore(self: ProducerStates, data: bytes) -> bool:
+        done = real(self, data)
+        for _, producer in self.items():
+            producer.batches = [
+                last._replace(last_sequence=last.first_sequence) for last in producer.batches
+            ]
+        return done
+
+    patch.setattr(ProducerStates, "restore", restore)
+
+
+def _transactions_restored_in_any_order(patch: pytest.MonkeyPatch) -> None:
+    real = ProducerStates.restore
+
+    def restore(self: ProducerStates, data: bytes) -> bool:
+        done = real(self, data)
+        began = dict(self.open_transactions)
+        self.open_transactions.clear()
+        self.open_transactions.update(sorted(began.items()))
+        return done
+
+    patch.setattr(ProducerStates, "restore", restore)
+
+
+def _truncation_forgets_the_index(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TransactionIndex, "truncate_to", lambda *_: None)
+    patch.setattr(TransactionIndex, "settle", lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    "plant",
+    [
+        _stable_past_a_commit,
+        _index_off_by_one,
+        _no_epoch_check,
+        _sequence_restored_wrong,
+        _transactions_restored_in_any_order,
+        _truncation_forgets_the_index,
+    ],
+)
+def test_a_planted_fault_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for seed in range(60):
+        try:
+            play(numbers_of(seed))
+        except AssertionError:
+            return
+    pytest.fail("60 plays went by without a difference")
