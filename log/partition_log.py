@@ -543,14 +543,13 @@ class PartitionLog:
     def apply_retention(self, now_ms: int, max_offset: int | None = None) -> list[int]:
         """Delete what the topic's limits, and the log's start, let go; base offsets of segments.
 
-        None that reaches above ``max_offset``, the log's end unless given, goes. Also forgets
-        producers and removes files deleted before. What can't be deleted keeps nothing
-        else back: ``segments.undeleted`` says why, and the next run tries again. Raises OSError.
+        None that reaches above ``max_offset``, the log's end unless given, goes. Also removes files
+        deleted before. What can't be deleted keeps nothing else back: ``segments.undeleted`` says
+        why, and the next run tries again. Raises OSError.
         """
         segments = self.segments
         segments.undeleted = None
         segments.purge(now_ms)
-        self.producers.expire(now_ms - self.config.producer_id_expiration_ms)
         if segments.swapping:
             return []
         count = retention.count_leaving(
@@ -581,6 +580,10 @@ class PartitionLog:
         except OSError as error:
             segments.note_undeleted(error)
         return [segment.base_offset for segment in gone]
+
+    def expire_producers(self, now_ms: int) -> Iterator[None]:
+        """Forget the producers that have been silent too long, in short steps."""
+        return self.producers.expire(now_ms - self.config.producer_id_expiration_ms)
 
     def delete_records(self, offset: int, max_offset: int | None = None) -> int:
         """Move the log's start up to ``offset``; return the new start.

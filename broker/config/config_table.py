@@ -827,6 +827,13 @@ _KAFKA: Final = (
     ),
     S("process.roles", LIST, "", "[broker, controller]"),
     S(
+        "producer.id.expiration.check.interval.ms",
+        INT,
+        600000,
+        "[1,...]",
+        "How often idle producers are looked for.",
+    ),
+    S(
         "producer.id.expiration.ms",
         INT,
         86400000,

@@ -1,4 +1,4 @@
-"""The work on logs beside requests: retention, checkpoints, flushes that are overdue.
+"""The work on logs beside requests: retention, idle producers, checkpoints, overdue flushes.
 
 Retention runs in the loop's thread, as appends do, and requests are served between two logs. Work
 that waits for the disk runs in a thread.
@@ -47,10 +47,12 @@ class Maintenance:
             config["log.flush.start.offset.checkpoint.interval.ms"],
         )
         retention_ms = config["log.retention.check.interval.ms"]
+        producers_ms = config["producer.id.expiration.check.interval.ms"]
         every = self._background.every
         checkpoints_s = max(checkpoint_ms, 1000) / 1000
         self._tasks = [
             every("retention", lambda: retention_ms / 1000, self.run_retention, _failed),
+            every("producers", lambda: producers_ms / 1000, self.expire_producers, _failed),
             every("checkpoints", lambda: checkpoints_s, self.write_checkpoints, _failed),
             every("flush", lambda: self._flush_period_ms() / 1000, self.flush_overdue, _failed),
         ]
@@ -96,6 +98,17 @@ class Maintenance:
                     log_start_offset=log.log_start_offset,
                 )
         self.retention_runs += 1
+
+    async def expire_producers(self) -> None:
+        """Forgets the producers that have been silent for producer.id.expiration.ms."""
+        slices = self._slicer.work("producers")
+        for partition in list(self._logs.all()):
+            for _ in partition.log.expire_producers(self._time.now().wall_ms):
+                if slices.over:
+                    await slices.pause()
+                if not self._logs.serves(partition):
+                    break
+        slices.end()
 
     async def write_checkpoints(self) -> None:
         """Writes down recovery points, high watermarks and log starts."""

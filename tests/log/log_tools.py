@@ -81,6 +81,12 @@ def append_values(log: PartitionLog, *values: bytes, timestamp_ms: int = NOW_MS)
         log.append(batch(0, value, timestamp_ms=timestamp_ms), 0, timestamp_ms)
 
 
+def forget_producers(log: PartitionLog) -> None:
+    """Let all producers expire that have no open transaction."""
+    for _ in log.producers.expire(1 << 62):
+        pass
+
+
 def values(log: PartitionLog, from_offset: int | None = None) -> list[tuple[int, bytes | None]]:
     """Offset and value of every record, as a scan finds them."""
     return [

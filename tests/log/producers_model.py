@@ -117,12 +117,9 @@ class Model:
         """The answer to a marker."""
         if self.of(marker.producer):
             epoch = self.epoch(marker.producer)
-            nothing_open = self.open_since(marker.producer) is None
-            if marker.epoch < epoch:
+            is_newer = self.open_since(marker.producer) is not None and epoch != NO_EPOCH_LEFT
+            if marker.epoch < epoch or (rules == 2 and marker.epoch == epoch and is_newer):
                 return FENCED
-            if rules == 2 and marker.epoch == epoch:
-                if not nothing_open and epoch != NO_EPOCH_LEFT:
-                    return FENCED
             if marker.coordinator_epoch < self.coordinator_epoch(marker.producer):
                 return OLD_COORDINATOR
         return "+"

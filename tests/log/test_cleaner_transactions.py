@@ -13,7 +13,7 @@ from log.partition_log import PartitionLog
 from log.values import Marker
 from protocol.records.batch import ABORT, COMMIT
 from tests.log.cleaning_tools import RETENTION_MS, SETTINGS, all_records, clean_log
-from tests.log.log_tools import NOW_MS, open_log
+from tests.log.log_tools import NOW_MS, forget_producers, open_log
 from tests.log.test_cleaner import batches, end, put, transactional
 from tests.log.test_transactions import consumed
 from tests.simulated_files import SimulatedFiles
@@ -39,7 +39,7 @@ def test_records_of_a_transaction_that_was_aborted_in_the_active_segment_go_at_o
     log.roll()
     put(log, (b"c", b"1"))
     end(log, 9, ABORT)
-    log.producers.expire(NOW_MS + 1)
+    forget_producers(log)
 
     assert clean_log(log, 0, NOW_MS).end_offset == 3, "nothing is open"
 
@@ -77,7 +77,7 @@ def test_an_entry_stays_as_long_as_a_batch_of_its_transaction_was_met() -> None:
     transactional(log, 9, 1, b"b")
     end(log, 9, ABORT)
     put(log, (b"c", b"1"))
-    log.producers.expire(NOW_MS + 1)
+    forget_producers(log)
     log.roll()
 
     now_ms = NOW_MS

@@ -17,7 +17,7 @@ from log.partition_log import PartitionLog
 from protocol.records.batch import ABORT, records_of
 from protocol.records.stored import iter_stored
 from tests.log.cleaning_tools import RandomLog, clean_log, committed
-from tests.log.log_tools import DIRECTORY, NOW_MS, open_log
+from tests.log.log_tools import DIRECTORY, forget_producers, open_log
 from tests.log.test_cleaner import end, transactional
 from tests.simulated_files import SimulatedFiles
 
@@ -155,10 +155,10 @@ def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
     transactional(open_log(fs), 9, 0, b"a")
     reopened = open_log(fs)
     assert reopened.first_unstable_offset == 0
-    reopened.producers.expire(NOW_MS + 1)
+    forget_producers(reopened)
     assert reopened.first_unstable_offset == 0
     end(reopened, 9, ABORT)
     ended = open_log(fs)
     assert ended.first_unstable_offset == 2
-    ended.producers.expire(NOW_MS + 1)
+    forget_producers(ended)
     assert ended.producers.get(9) is None

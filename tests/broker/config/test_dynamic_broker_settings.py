@@ -70,10 +70,10 @@ async def test_producers_are_forgotten_when_they_were_idle_so_long(tmp_path: Pat
         idempotent = {"producer_id": 7, "producer_epoch": 0, "base_sequence": 0}
         await orders.produce(records(b"v", timestamp_ms=orders.now_ms, **idempotent))
         orders.pass_ms(10_000)
-        await orders.broker.maintenance.run_retention()
+        await orders.broker.maintenance.expire_producers()
         assert len(orders.log.producers) == 1
         await orders.alter_broker({"producer.id.expiration.ms": "9000"})
-        await orders.broker.maintenance.run_retention()
+        await orders.broker.maintenance.expire_producers()
         assert len(orders.log.producers) == 0
 
 

@@ -12,7 +12,10 @@ from log.checkpoint import RECOVERY_POINT, read_offsets
 from log.filesystem import OsFileSystem
 from log.os_file import OsFile
 from log.partition_log import PartitionLog
+from log.values import Marker
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from tests.broker.config.test_offsets_topic_settings import commit
 from tests.broker.hand_time import HandTime
 from tests.broker.partitions import log_of, partition_of
@@ -271,3 +274,29 @@ async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_retention(
         await broker.maintenance.run_retention()
 
         assert (first.log_start_offset, second.log_start_offset) == (0, 1)
+
+
+async def test_idle_producers_are_looked_for_as_often_as_is_set(tmp_path: Path) -> None:
+    settings = {
+        "producer.id.expiration.check.interval.ms": "20",
+        "producer.id.expiration.ms": "1",
+    }
+    async with serving(tmp_path, settings) as broker:
+
+        def fill(wire: Wire) -> None:
+            create_topic(wire, "t")
+            produce(wire, "t", batch(b"x", timestamp=1))
+
+        await asked(broker, fill)
+        log = log_of(broker, "t")
+        log.append_marker(Marker(7, 0, 0, True), 0, 1)
+        idle = encode_batch(
+            [Record(0, 1, None, b"v")],
+            producer_id=8,
+            producer_epoch=0,
+            base_sequence=0,
+            is_transactional=True,
+        )
+        log.append(idle, 0, 1)
+        await eventually("the idle one has gone", lambda: log.producers.get(7) is None)
+        assert log.producers.get(8) is not None, "its transaction is open"
