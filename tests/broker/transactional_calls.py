@@ -26,8 +26,8 @@ PASSING = (
     NOT_COORDINATOR,
 )
 """Errors after which clients ask again."""
-TRANSACTION = 1
-"""The key type of FindCoordinator."""
+GROUP, TRANSACTION = 0, 1
+"""The key types of FindCoordinator."""
 
 Topics = Sequence[tuple[str, Sequence[int]]]
 Codes = dict[tuple[str, int], int]
@@ -36,11 +36,11 @@ Pair = tuple[int, int]
 """A producer id and its epoch."""
 
 
-def find(wire: Wire, transactional_id: str) -> None:
+def find(wire: Wire, key: str, key_type: int = TRANSACTION) -> None:
     """Look for the coordinator until there is one."""
-    request = {"key_type": TRANSACTION, "coordinator_keys": [transactional_id]}
+    request = {"key_type": key_type, "coordinator_keys": [key]}
     until(
-        "a coordinator of transactions",
+        "a coordinator",
         lambda: wire.call("FindCoordinator", 4, request)["coordinators"][0]["error_code"] == NONE,
     )
 

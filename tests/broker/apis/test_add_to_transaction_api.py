@@ -1,0 +1,248 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn: every version, the order of their checks.
+
+The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka).
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.errors import (
+    CONCURRENT_TRANSACTIONS,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REQUEST,
+    NONE,
+    OPERATION_NOT_ATTEMPTED,
+    PRODUCER_FENCED,
+    TOPIC_AUTHORIZATION_FAILED,
+    TRANSACTION_ABORTABLE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from tests.broker.transactional_calls import (
+    GROUP,
+    PASSING,
+    Pair,
+    add,
+    add_as_broker,
+    add_offsets,
+    added,
+    begin,
+    create_led,
+    describe,
+    end,
+    find,
+    state_of,
+    transaction,
+)
+from tests.waiting import until
+from tests.wire import Wire
+
+OF_CLIENTS = range(4)
+OF_BROKERS = range(4, 6)
+OF_OFFSETS = range(5)
+NOBODY = 1_000_000
+"""A producer id that nobody has."""
+
+
+def fenced(version: int) -> int:
+    """What a fenced producer is told (KIP-588)."""
+    return INVALID_PRODUCER_EPOCH if version < 2 else PRODUCER_FENCED
+
+
+@pytest.fixture
+def producer(wire: Wire, name: str) -> Pair:
+    """The second epoch of an id, with a topic of three partitions of the same name."""
+    create_led(wire, name, 3)
+    begin(wire, name)
+    return begin(wire, name)
+
+
+@pytest.mark.parametrize("version", OF_CLIENTS)
+def test_partitions_are_added_once_however_often_they_are_named(
+    wire: Wire, name: str, producer: Pair, version: int
+) -> None:
+    assert add(wire, name, producer, [(name, [0, 0]), (name, [2])], version) == {
+        (name, 0): NONE,
+        (name, 2): NONE,
+    }
+    assert add(wire, name, producer, [(name, [2, 1])], version) == {(name, 1): 0, (name, 2): 0}
+
+    (described,) = describe(wire, name)
+    (topic,) = described["topics"]
+    assert (topic["topic"], sorted(topic["partitions"])) == (name, [0, 1, 2])
+    assert described["transaction_state"] == "Ongoing"
+
+
+@pytest.mark.parametrize("version", OF_CLIENTS)
+def test_one_bad_topic_keeps_all_others_out_and_begins_nothing(
+    wire: Wire, name: str, producer: Pair, version: int
+) -> None:
+    """Sentence: the good ones say OPERATION_NOT_ATTEMPTED."""
+    wanted = [("nowhere", [0]), (name, [0, 3, -1]), ("__consumer_offsets", [0])]
+    refused = {
+        ("nowhere", 0): UNKNOWN_TOPIC_OR_PARTITION,
+        (name, 0): OPERATION_NOT_ATTEMPTED,
+        (name, 3): UNKNOWN_TOPIC_OR_PARTITION,
+        (name, -1): UNKNOWN_TOPIC_OR_PARTITION,
+        ("__consumer_offsets", 0): TOPIC_AUTHORIZATION_FAILED,
+    }
+
+    for transactional_id, whose in (
+        (name, producer),
+        (name, (NOBODY, 0)),
+        (f"{name}-unknown", producer),
+        ("", producer),
+    ):
+        assert add(wire, transactional_id, whose, wanted, version) == refused
+    assert state_of(wire, name) == "Empty"
+
+
+@pytest.mark.parametrize("version", OF_CLIENTS)
+@pytest.mark.parametrize(
+    "topic", ["__consumer_offsets", "__transaction_state", "__share_group_state"]
+)
+def test_clients_may_not_name_internal_topics(
+    wire: Wire, name: str, producer: Pair, version: int, topic: str
+) -> None:
+    """Whether they exist or not, and whichever partition."""
+    codes = add(wire, name, producer, [(topic, [0, 4711])], version)
+
+    assert set(codes.values()) == {TOPIC_AUTHORIZATION_FAILED}
+
+
+@pytest.mark.parametrize("version", OF_CLIENTS)
+def test_then_the_id_then_the_producer_id_then_its_epoch(
+    wire: Wire, name: str, producer: Pair, version: int
+) -> None:
+    pid, epoch = producer
+    for transactional_id, whose, code in (
+        ("", (NOBODY, epoch - 1), INVALID_REQUEST),
+        (f"{name}-unknown", producer, INVALID_PRODUCER_ID_MAPPING),
+        (name, (NOBODY, epoch - 1), INVALID_PRODUCER_ID_MAPPING),
+        (name, (pid, epoch - 1), fenced(version)),
+        (name, (pid, epoch + 1), fenced(version)),
+        (name, producer, NONE),
+    ):
+        codes = add(wire, transactional_id, whose, [(name, [0, 1])], version)
+        assert codes == {(name, 0): code, (name, 1): code}, whose
+
+
+def test_no_partitions_begin_a_transaction_all_the_same(
+    wire: Wire, name: str, producer: Pair
+) -> None:
+    assert add(wire, name, producer, []) == {}
+    assert state_of(wire, name) == "Ongoing"
+    assert add(wire, name, producer, [(name, [])]) == {}
+    assert end(wire, name, producer)[0] == NONE
+    until("it is complete", lambda: state_of(wire, name) == "CompleteCommit")
+
+
+# -- of brokers
+
+
+@pytest.mark.parametrize("version", OF_BROKERS)
+def test_brokers_ask_for_many_transactions_at_once(
+    wire: Wire, name: str, producer: Pair, version: int
+) -> None:
+    other = f"{name}-other"
+    second = begin(wire, other)
+    added(wire, name, producer, [(name, [0])])
+    pid, epoch = producer
+
+    def ask(id_: str, whose: Pair, topics: list[tuple[str, list[int]]], look: bool) -> object:
+        return transaction(id_, whose, topics, verify_only=look)
+
+    answers = add_as_broker(
+        wire,
+        ask(name, producer, [(name, [0, 1])], True),
+        ask(other, second, [(name, [2])], False),
+        ask(f"{name}-unknown", producer, [(name, [0])], True),
+        ask("", producer, [(name, [0])], True),
+        version=version,
+    )
+
+    assert dict(answers) == {
+        name: {(name, 0): NONE, (name, 1): TRANSACTION_ABORTABLE},
+        other: {(name, 2): NONE},
+        f"{name}-unknown": {(name, 0): INVALID_PRODUCER_ID_MAPPING},
+        "": {(name, 0): INVALID_REQUEST},
+    }
+    assert describe(wire, other)[0]["topics"] == [{"topic": name, "partitions": [2]}]
+    assert describe(wire, name)[0]["topics"] == [{"topic": name, "partitions": [0]}]
+    for look in (True, False):
+        for whose, topics, codes in (
+            ((pid, epoch - 1), [(name, [0])], {(name, 0): PRODUCER_FENCED}),
+            ((NOBODY, epoch - 1), [(name, [0])], {(name, 0): INVALID_PRODUCER_ID_MAPPING}),
+            (
+                (NOBODY, 0),
+                [(name, [0, 3])],
+                {(name, 0): OPERATION_NOT_ATTEMPTED, (name, 3): UNKNOWN_TOPIC_OR_PARTITION},
+            ),
+        ):
+            asked = ask(name, whose, topics, look)
+            assert add_as_broker(wire, asked, version=version) == [(name, codes)]
+
+
+@pytest.mark.parametrize("version", OF_BROKERS)
+def test_brokers_may_name_internal_topics(
+    wire: Wire, name: str, producer: Pair, version: int
+) -> None:
+    find(wire, name, GROUP)  # there is an offsets topic now
+    look = transaction(name, producer, [("__transaction_state", [0])], verify_only=True)
+    more = transaction(name, producer, [("__consumer_offsets", [0])], verify_only=False)
+
+    ((_, codes),) = add_as_broker(wire, look, version=version)
+    assert codes == {("__transaction_state", 0): TRANSACTION_ABORTABLE}
+    assert add_as_broker(wire, more, version=version) == [(name, {("__consumer_offsets", 0): NONE})]
+
+
+# -- offsets
+
+
+@pytest.mark.parametrize("version", OF_OFFSETS)
+def test_offsets_have_the_checks_of_partitions(
+    wire: Wire, name: str, producer: Pair, version: int
+) -> None:
+    pid, epoch = producer
+    for transactional_id, whose, code in (
+        ("", (NOBODY, epoch - 1), INVALID_REQUEST),
+        (f"{name}-unknown", producer, INVALID_PRODUCER_ID_MAPPING),
+        (name, (NOBODY, epoch - 1), INVALID_PRODUCER_ID_MAPPING),
+        (name, (pid, epoch - 1), fenced(version)),
+        (name, (pid, epoch + 1), fenced(version)),
+    ):
+        assert add_offsets(wire, transactional_id, whose, name, version) == code, whose
+    assert state_of(wire, name) == "Empty"
+
+    for group_id in (name, name, "", f"{name}-other"):
+        assert add_offsets(wire, name, producer, group_id, version) == NONE
+    (described,) = describe(wire, name)
+    assert [topic["topic"] for topic in described["topics"]] == ["__consumer_offsets"]
+
+
+# -- while it ends
+
+
+def test_a_transaction_that_ends_is_done_before_the_next_begins(
+    wire: Wire, name: str, producer: Pair
+) -> None:
+    """Sentence: what comes while the markers are written says CONCURRENT_TRANSACTIONS.
+
+    Even to a wrong producer id; Muster is through before the answer, most of the time.
+    """
+    added(wire, name, producer, [(name, [0, 1, 2])])
+    code, after = end(wire, name, producer)
+    assert code == NONE
+
+    wrong = add(wire, name, (NOBODY, 0), [(name, [0])])
+    assert set(wrong.values()) <= {CONCURRENT_TRANSACTIONS, INVALID_PRODUCER_ID_MAPPING}
+    final: list[int] = []
+
+    def is_final() -> bool:
+        final.extend(add(wire, name, after, [(name, [0])]).values())
+        return final[-1] not in PASSING
+
+    until("the next transaction begins", is_final)
+    assert final[-1] == NONE
+    assert set(final[:-1]) <= {CONCURRENT_TRANSACTIONS}
