@@ -7,7 +7,7 @@ each added to or, with `verify_only`, looked up; v5 TRANSACTION_ABORTABLE is kno
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +34,20 @@ _KNOWS_FENCED = 2
 _FROM_BROKERS = 4
 """The first version that clients do not send."""
 
-_Errors = dict[str, dict[int, int]]
-"""By topic and partition; each is answered once, however often it was named."""
+_FROM_CLIENTS = ("results_by_topic_v3_and_below",)
+_OF_TRANSACTION = ("results_by_transaction", "topic_results")
+
+
+class _Asked:
+    """The partitions of one transaction in a request, each once."""
+
+    __slots__ = ("any_bad", "errors")
+
+    def __init__(self) -> None:
+        self.errors: dict[str, dict[int, int]] = {}
+        """By topic and partition: why it can't be written, NONE where it can."""
+        self.any_bad = False
+        """One bad partition keeps all others out of the transaction."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -47,13 +59,14 @@ def _handle(services: Services, request: Request) -> Steps:
 def _handle_of_client(services: Services, request: Request) -> Steps:
     value = request.value
     transactional_id = value["v3_and_below_transactional_id"]
-    errors = yield from _looked_up(services, value["v3_and_below_topics"], from_client=True)
-    if _any_bad(errors):
-        _answer_client(request, _none_attempted(errors))
+    asked = yield from _looked_up(services, value["v3_and_below_topics"], from_client=True)
+    if asked.any_bad:
+        yield from _answer_client(request, asked, None)
     elif not transactional_id:
-        _answer_client(request, _all_with(errors, INVALID_REQUEST))
+        yield from _answer_client(request, asked, INVALID_REQUEST)
     else:
-        request.context = errors
+        partitions = yield from _named(asked)
+        request.context = asked
         request.encode = _answer_added
         services.transactions.submit(
             transactional_id,
@@ -62,7 +75,7 @@ def _handle_of_client(services: Services, request: Request) -> Steps:
                 transactional_id,
                 value["v3_and_below_producer_id"],
                 value["v3_and_below_producer_epoch"],
-                _named(errors),
+                partitions,
                 TV1,
                 client_of(request),
             ),
@@ -71,45 +84,41 @@ def _handle_of_client(services: Services, request: Request) -> Steps:
 
 def _answer_added(request: Request, error_code: int) -> None:
     known = told(error_code, request.api_version >= _KNOWS_FENCED)
-    _answer_client(request, _all_with(request.context, known))
+    request.work_off(_answer_client(request, request.context, known))
 
 
-def _answer_client(request: Request, errors: _Errors) -> None:
-    topics = [
-        {"name": name, "results_by_partition": _partitions(of_topic)}
-        for name, of_topic in errors.items()
-    ]
-    request.respond({"results_by_topic_v3_and_below": topics}, _worst(errors))
+def _answer_client(request: Request, asked: _Asked, error_code: int | None) -> Steps:
+    topics = yield from _results(request, _FROM_CLIENTS, asked, error_code)
+    request.respond({_FROM_CLIENTS[0]: topics}, _counted(error_code))
 
 
 def _handle_of_broker(services: Services, request: Request) -> Steps:
     transactions = request.value["transactions"]
     gather: Gather[int | Sequence[int]] = Gather()
-    answers: list[tuple[_Errors, bool]] = []
-    """The errors of each transaction, and whether its reply is one of `gather`."""
+    answers: list[tuple[_Asked, bool]] = []
+    """Each transaction, and whether its reply is one of `gather`."""
     for transaction in transactions:
-        errors = yield from _looked_up(services, transaction["topics"], from_client=False)
-        asked = False
-        if _any_bad(errors):
-            errors = _none_attempted(errors)
-        elif not transaction["transactional_id"]:
-            errors = _all_with(errors, INVALID_REQUEST)
-        else:
-            asked = True
-            _submit_of_broker(services, request, transaction, _named(errors), gather)
-        answers.append((errors, asked))
+        asked = yield from _looked_up(services, transaction["topics"], from_client=False)
+        submitted = not asked.any_bad and bool(transaction["transactional_id"])
+        if submitted:
+            partitions = yield from _named(asked)
+            _submit_of_broker(services, request, transaction, partitions, gather)
+        answers.append((asked, submitted))
         yield from gather.sent()
     yield from gather.rest()
     replies = iter(gather.replies)
     results = request.array("results_by_transaction")
     worst = NONE
-    for transaction, (checked, asked) in zip(transactions, answers, strict=True):
-        errors = _with_reply(checked, next(replies)) if asked else checked
-        worst = worst or _worst(errors)
-        topics = yield from _topic_results(request, errors)
+    for transaction, (asked, submitted) in zip(transactions, answers, strict=True):
+        reply: int | Sequence[int] | None = None if asked.any_bad else INVALID_REQUEST
+        if submitted:
+            reply = next(replies)
+        worst = worst or _counted(reply)
+        topics = yield from _results(request, _OF_TRANSACTION, asked, reply)
         results.append(
             {"transactional_id": transaction["transactional_id"], "topic_results": topics}
         )
+        yield None
     request.respond({"results_by_transaction": results}, worst)
 
 
@@ -131,77 +140,68 @@ def _submit_of_broker(
     )
 
 
-def _topic_results(request: Request, errors: _Errors) -> Generator[None, None, EncodedArray]:
-    topics = request.array("results_by_transaction", "topic_results")
-    for name, of_topic in errors.items():
-        topics.append({"name": name, "results_by_partition": _partitions(of_topic)})
-        yield None
-    return topics
-
-
-# -- errors by topic and partition
-
-
 def _looked_up(
     services: Services, topics: list[dict[str, Any]], *, from_client: bool
-) -> Generator[None, None, _Errors]:
+) -> Generator[None, None, _Asked]:
     """Which of the partitions can be written by whom this request is from."""
-    errors: _Errors = {}
+    asked = _Asked()
     for topic in topics:
         name = topic["name"]
         found = services.registry.topic(name)
         count = 0 if found is None else found.partitions
         internal = from_client and name in INTERNAL_TOPICS
-        of_topic = errors.setdefault(name, {})
+        of_topic = asked.errors.setdefault(name, {})
         for partition in topic["partitions"]:
             if internal:
                 of_topic[partition] = TOPIC_AUTHORIZATION_FAILED
+                asked.any_bad = True
+            elif 0 <= partition < count:
+                of_topic[partition] = NONE
             else:
-                there = 0 <= partition < count
-                of_topic[partition] = NONE if there else UNKNOWN_TOPIC_OR_PARTITION
+                of_topic[partition] = UNKNOWN_TOPIC_OR_PARTITION
+                asked.any_bad = True
             yield None
-    return errors
+        yield None
+    return asked
 
 
-def _any_bad(errors: _Errors) -> bool:
-    return any(any(of_topic.values()) for of_topic in errors.values())
+def _named(asked: _Asked) -> Generator[None, None, Partitions]:
+    named = []
+    for name, of_topic in asked.errors.items():
+        named.append((name, list(of_topic)))
+        yield None
+    return named
 
 
-def _none_attempted(errors: _Errors) -> _Errors:
-    """One bad partition keeps all others out of the transaction."""
-    return {
-        name: {partition: code or OPERATION_NOT_ATTEMPTED for partition, code in of_topic.items()}
-        for name, of_topic in errors.items()
-    }
+def _results(
+    request: Request, path: tuple[str, ...], asked: _Asked, reply: int | Sequence[int] | None
+) -> Generator[None, None, EncodedArray]:
+    """The topics of the answer: with one code for all partitions, or one for each in order.
+
+    None: nothing was attempted, since some are bad.
+    """
+    codes: Iterator[int | None] = (
+        repeat(reply) if reply is None or isinstance(reply, int) else iter(reply)
+    )
+    topics = request.array(*path)
+    for name, of_topic in asked.errors.items():
+        partitions = request.array(*path, "results_by_partition")
+        for partition, bad in of_topic.items():
+            code = next(codes)
+            if code is None:
+                code = bad or OPERATION_NOT_ATTEMPTED
+            partitions.append({"partition_index": partition, "partition_error_code": code})
+            yield None
+        topics.append({"name": name, "results_by_partition": partitions})
+        yield None
+    return topics
 
 
-def _all_with(errors: _Errors, error_code: int) -> _Errors:
-    return {name: dict.fromkeys(of_topic, error_code) for name, of_topic in errors.items()}
-
-
-def _with_reply(errors: _Errors, reply: int | Sequence[int]) -> _Errors:
-    """The errors as the coordinator tells them: one for all, or one for each partition."""
-    codes = repeat(reply) if isinstance(reply, int) else iter(reply)
-    return {
-        name: {partition: next(codes) for partition in of_topic}
-        for name, of_topic in errors.items()
-    }
-
-
-def _named(errors: _Errors) -> Partitions:
-    return [(name, list(of_topic)) for name, of_topic in errors.items()]
-
-
-def _partitions(of_topic: dict[int, int]) -> list[dict[str, int]]:
-    return [
-        {"partition_index": partition, "partition_error_code": code}
-        for partition, code in of_topic.items()
-    ]
-
-
-def _worst(errors: _Errors) -> int:
+def _counted(reply: int | Sequence[int] | None) -> int:
     """One code to count the request under."""
-    return max((max(of_topic.values(), default=NONE) for of_topic in errors.values()), default=NONE)
+    if reply is None:
+        return OPERATION_NOT_ATTEMPTED
+    return reply if isinstance(reply, int) else max(reply, default=NONE)
 
 
 SERVED = ServedApi(API, 0, 5, _handle)

@@ -39,6 +39,7 @@ def _handle(services: Services, request: Request) -> Steps:
             described.append(
                 {"error_code": reply.error_code, "transactional_id": reply.transactional_id}
             )
+            yield None
             continue
         topics = yield from _topics(request, reply)
         described.append(

@@ -28,6 +28,7 @@ def _handle(services: Services, request: Request) -> Steps:
     open_before: list[bool] = []
     for wanted in request.value["markers"]:
         marker = _marker(wanted)
+        yield None
         for topic in wanted["topics"]:
             for partition in topic["partition_indexes"]:
                 place = services.logs.get(topic["name"], partition)
@@ -52,6 +53,7 @@ def _handle(services: Services, request: Request) -> Steps:
                 yield None
             topics.append({"name": name, "partitions": partitions})
         answers.append({"producer_id": wanted["producer_id"], "topics": topics})
+        yield None
         if ended:
             _tell(services, request, wanted, ended)
     worst = next((code for code in gather.replies if code != NONE), NONE)
