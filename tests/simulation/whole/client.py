@@ -18,8 +18,8 @@ from protocol.messages import BY_NAME
 from tests.simulation.whole.agenda import MS, S
 
 if TYPE_CHECKING:
+    from tests.simulation.whole.living import LivingWorld
     from tests.simulation.whole.network import Wire
-    from tests.simulation.whole.world import World
 
 PATIENCE_NS = 12 * S
 """The longest that a request may take while nothing fails, a Fetch that waits among them."""
@@ -62,7 +62,7 @@ class Sent:
 class Client:
     """One connection at a time; subclasses say what is asked (`act`) and take answers (`hear`)."""
 
-    def __init__(self, world: World, name: str, host: str, chance: Random) -> None:
+    def __init__(self, world: LivingWorld, name: str, host: str, chance: Random) -> None:
         self.world = world
         self.name = name
         self.host = host

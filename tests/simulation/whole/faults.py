@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tests.simulation.whole.agenda import MS, S
 
 if TYPE_CHECKING:
-    from tests.simulation.whole.world import World
+    from tests.simulation.whole.living import LivingWorld
 
 EVERY_S = (2, 5, 10, 20, 30)
 FAULTS_WORTH = {
@@ -35,7 +35,7 @@ FAULTS_WORTH = {
 class Faults:
     """The faults of one world; `begin` sets the first."""
 
-    def __init__(self, world: World, chance: Random) -> None:
+    def __init__(self, world: LivingWorld, chance: Random) -> None:
         self.world = world
         self.chance = chance
         self.disk_until_ns = 0
@@ -79,9 +79,9 @@ class Faults:
     def pause(self) -> None:
         """The process gets no time: SIGSTOP, a laptop's lid, a machine that swaps."""
         assert self.world.process is not None
-        pause_ns = self.chance.choice((50, 150, 400, 3_000, 12_000, 40_000)) * MS
-        self.world.excuse(pause_ns)
-        self.world.process.loop.stand_still(pause_ns)
+        loop = self.world.process.loop
+        loop.stand_still(self.chance.choice((50, 150, 400, 3_000, 12_000, 40_000)) * MS)
+        self.world.excuse(loop.now_ns - self.world.agenda.now_ns)  # it may have stood still before
 
     def _trouble(self, seconds: float, until: Callable[[], None]) -> None:
         """The disk is in trouble for so long; what it has broken may take a while longer."""

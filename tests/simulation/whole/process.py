@@ -23,7 +23,7 @@ from tests.simulation.whole.virtual_time import VirtualTime
 from verdicts.judge import Judgement
 
 if TYPE_CHECKING:
-    from tests.simulation.whole.world import World
+    from tests.simulation.whole.living import LivingWorld
 
 PORT = 9092
 DIRECTORY = "/data"
@@ -59,7 +59,7 @@ def configuration(settings: Mapping[str, str]) -> Config:
 class Process:
     """A broker; `run` starts it, or lets it live on, until it ends, is ended, or is left."""
 
-    def __init__(self, world: World, chance: Random) -> None:
+    def __init__(self, world: LivingWorld, chance: Random) -> None:
         self.world = world
         self.loop = VirtualLoop(world.agenda, world.network, Random(chance.random()))
         self.time = VirtualTime(self.loop, Random(chance.random()), lambda: world.wall_ahead_s)

@@ -1,0 +1,218 @@
+"""What every simulated world has: a broker that lives, dies and comes back, and what it excuses.
+
+One seed decides everything: which clients there are and what they do, how bytes arrive, how long
+the disk takes, when the process is killed, loses its power, stands still. The broker is the real
+one (process.py); everything around it is virtual, and a thousand seconds pass in seconds. Who the
+clients are, and what is checked, is a world's own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from tests.simulated_files import SimulatedFiles
+from tests.simulation.whole.agenda import MS, Agenda, S
+from tests.simulation.whole.faults import Faults
+from tests.simulation.whole.network import Network, Wire
+from tests.simulation.whole.process import PORT, Process
+
+if TYPE_CHECKING:
+    from tests.simulation.whole.client import Client
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """The broker's log lines go nowhere: there are too many."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)
+
+
+class LivingWorld:
+    """A broker in its simulated world; subclasses have clients and checkers."""
+
+    port = PORT
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.chance = chance = Random(seed)
+        self.agenda = Agenda()
+        self.network = Network(self.agenda, Random(chance.random()))
+        self.files = SimulatedFiles()
+        self.settings: dict[str, str] = {}
+        """Of every broker that is started."""
+        self.wall_ahead_s = 0.0
+        self.happened: Counter[str] = Counter()
+        self.failure: Exception | None = None
+        self.process: Process | None = None
+        self.digest = hashlib.sha256()
+        """Over all answers, in the order in which they were written."""
+        self._excused_until_ns = 0
+        self.disk_ns = 0
+        """What each job for the disk takes more now."""
+        self.calm = False
+        """Nothing fails any more, and everybody behaves."""
+        self.faults = Faults(self, self._fork())
+        self.network.on_written = lambda wire, frame: self.guarded(self._written, wire, frame)
+        self.network.on_closed = lambda wire: self.guarded(self._closed, wire)
+        self.clients: Sequence[Client] = ()
+        self.by_host: dict[str, Client] = {}
+
+    def populate(self, clients: Sequence[Client]) -> None:
+        """Let ``clients`` begin, each after a while, and what fails too."""
+        self.clients = clients
+        self.by_host = {client.host: client for client in clients}
+        for client in clients:
+            client.think_after(int(self.chance.random() * 3 * S))
+        self.faults.begin()
+
+    def _fork(self) -> Random:
+        return Random(self.chance.random())
+
+    @property
+    def seconds(self) -> float:
+        """How much time has passed."""
+        return self.agenda.now_ns / S
+
+    # -- for subclasses
+
+    def watched(self) -> AbstractContextManager[None]:
+        """In what the broker runs."""
+        return nullcontext()
+
+    def serves(self) -> None:
+        """The broker has recovered its logs and listens."""
+
+    def looked_at(self) -> None:
+        """An iteration of the broker's loop has ended."""
+
+    def process_is_gone(self) -> None:
+        """What the process owed goes with it."""
+
+    def power_fails(self) -> None:
+        """The disk is about to lose what it has not flushed."""
+
+    # -- life
+
+    def run(self, seconds: float) -> None:
+        """Let so much time pass."""
+        until_ns = self.agenda.now_ns + int(seconds * S)
+        self.agenda.at(until_ns, self._leave)
+        with self.watched(), silent():
+            while self.agenda.now_ns < until_ns:
+                if self.process is None:
+                    self._start()
+                self._live()
+                if self.failure is not None:
+                    raise self.failure
+
+    def calm_down(self) -> None:
+        """Nothing fails any more, and everybody behaves."""
+        self.calm = True
+        self.disk_ns = 0
+        self.files.capacity_bytes = 1 << 40
+        self.files.heal()
+        for client in self.clients:
+            client.calm = True
+
+    def fingerprint(self) -> str:
+        """A digest of all answers so far, in order, and of every byte on the disk."""
+        digest = self.digest.copy()
+        for path in sorted(self.files.names):
+            digest.update(path.encode())
+            digest.update(self.files.names[path].data)
+        return digest.hexdigest()
+
+    def _start(self) -> None:
+        self.process = Process(self, self._fork())
+        self.process.loop.after_iteration = self.looked_at
+        self.process.loop.disk_ns = lambda: self.disk_ns
+
+    def _live(self) -> None:
+        """The process lives until it ends, is ended, or the world has seen enough."""
+        process = self.process
+        assert process is not None
+        process.run()
+        if self.failure is not None or not (process.ended or process.killed):
+            return
+        if process.died_of is not None:
+            self.happened["gave up"] += 1
+            assert self.faults.disk_in_trouble, f"the broker ended: {process.died_of}"
+        self._after_life(process)
+        downtime_ns = self.chance.choice((50, 500, 4_000)) * MS
+        self.excuse(downtime_ns)
+        self.agenda.run_until(self.agenda.now_ns + downtime_ns)
+
+    def _after_life(self, process: Process) -> None:
+        """The process is gone: what it had open, held and owed goes with it."""
+        self._check_errors(process)
+        self.network.cut()
+        process.bury()
+        self.files.kill()
+        self.process_is_gone()
+        self.process = None
+        if process.loses_power:
+            self.power_fails()
+            self.files.lose_power(self.chance)
+
+    def _check_errors(self, process: Process) -> None:
+        """Nothing has failed that nobody caught, and no bug of the broker's was caught."""
+        assert not process.loop.errors, process.loop.errors
+        caught = {name: n for name, n in process.broker.internal_errors.counts.items() if n}
+        assert not caught, f"errors of the broker's own: {caught}"
+
+    def end_process(self, power_fails: bool) -> None:
+        """SIGKILL, or the power fails."""
+        assert self.process is not None
+        self.process.loses_power = power_fails
+        self.process.kill()
+
+    def _leave(self) -> None:
+        if self.process is not None:
+            self.process.loop.leave()
+
+    def excuse(self, ns: int) -> None:
+        """The broker may be late for so long, and some seconds more."""
+        now_ns = self.agenda.now_ns
+        self._excused_until_ns = max(self._excused_until_ns, now_ns + ns + 5 * S)
+
+    def excused(self, since_ns: int) -> bool:
+        """Whether something has kept the broker from answering since then."""
+        return self._excused_until_ns >= since_ns
+
+    # -- what the checkers hear
+
+    def guarded(self, check: Callable[..., None], *args: Any) -> None:
+        """Check without raising into the broker's code; the world ends when that fails."""
+        try:
+            check(*args)
+        except Exception as error:  # noqa: BLE001 - whatever it is ends the world
+            if self.failure is None:
+                self.failure = error
+                self._leave()
+
+    def _written(self, wire: Wire, frame: bytes) -> None:
+        """The broker hands an answer to a transport."""
+        client = self.by_host[wire.address[0]]
+        self.digest.update(client.name.encode())
+        self.digest.update(frame)
+        client.written(frame)
+
+    def _closed(self, wire: Wire) -> None:
+        """The broker closes a connection: it stops, or the client has earned it."""
+        client = self.by_host[wire.address[0]]
+        assert self.process is not None
+        assert client.may_be_closed or not self.process.serves, (
+            f"the broker closes the connection of {client.name}, which did nothing wrong"
+        )
