@@ -1,0 +1,131 @@
+"""A client as a process of its own: what it prints, and its death.
+
+`tests/java.py:run` is for tools that end by themselves; these go on until a test ends them.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+import subprocess
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Protocol
+
+from tests import java
+from tests.brokers import CHECKOUT
+from tests.waiting import Watch
+
+ENDS_WITHIN_S = 60.0
+KEPT_ERRORS = 400
+"""Lines of standard error that are kept for a failed test."""
+
+
+class Program:
+    """A program that runs; its lines come in as it prints them."""
+
+    def __init__(self, name: str, command: list[str]) -> None:
+        self.name = name
+        self.watch = Watch()
+        self.lines: list[str] = []
+        self.errors: deque[str] = deque(maxlen=KEPT_ERRORS)
+        self.process = subprocess.Popen(
+            command,
+            cwd=CHECKOUT,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self._readers = [
+            threading.Thread(target=self._read, args=each, daemon=True)
+            for each in (
+                (self.process.stdout, self.lines.append),
+                (self.process.stderr, self.errors.append),
+            )
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    def _read(self, stream: IO[str], take: Callable[[str], None]) -> None:
+        for line in stream:
+            take(line.rstrip("\n"))
+            self.watch.changed()
+        self.watch.changed()
+
+    @property
+    def runs(self) -> bool:
+        """Whether the process has not ended yet."""
+        return self.process.poll() is None
+
+    def says(self, pattern: str) -> str | None:
+        """The first line so far in which ``pattern`` is found."""
+        return next((line for line in list(self.lines) if re.search(pattern, line)), None)
+
+    def until(self, what: str, condition: Callable[[], object], within_s: float) -> None:
+        """Wait until ``condition`` holds; the program may not end before."""
+        self.watch.until(what, lambda: condition() or not self.runs, within_s, self.story)
+        if not condition():
+            self._join()
+            assert condition(), f"{self.name} ended before: {what}\n{self.story()}"
+
+    def until_says(self, pattern: str, within_s: float = ENDS_WITHIN_S) -> None:
+        """Wait until it has printed a line in which ``pattern`` is found."""
+        self.until(f"{self.name} says {pattern}", lambda: self.says(pattern), within_s)
+
+    def ended(self, within_s: float = ENDS_WITHIN_S) -> int:
+        """Wait until it ends by itself; its exit code."""
+        try:
+            code = self.process.wait(within_s)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGQUIT)  # a JVM prints all stacks
+            self.watch.until("stacks are printed", lambda: self.says("Full thread dump"), 10)
+            raise AssertionError(f"{self.name} does not end\n{self.story()}") from None
+        self._join()
+        return code
+
+    def stop(self, within_s: float = ENDS_WITHIN_S) -> int:
+        """SIGTERM, as an operator ends it; its exit code."""
+        self.process.terminate()
+        return self.ended(within_s)
+
+    def kill(self) -> None:
+        """Kill -9; returns when the process is gone and all that it printed is read."""
+        self.process.kill()
+        self.process.wait()
+        self._join()
+
+    def _join(self) -> None:
+        for reader in self._readers:
+            reader.join(10)
+
+    def story(self) -> str:
+        """The last lines that it printed, for a failed test."""
+        told = [f"-- {self.name}, exit {self.process.poll()}", *self.lines[-25:]]
+        return "\n".join([*told, *list(self.errors)[-25:]])
+
+
+def java_program(jars: str, main_class: str, *arguments: str) -> Program:
+    """One of Apache's, with the jars of that name."""
+    return Program(main_class.rpartition(".")[2], java.command(jars, main_class, *arguments))
+
+
+class Killable(Protocol):
+    """A program, or what keeps one over its lives."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
+@contextmanager
+def ending(*programs: Killable) -> Iterator[None]:
+    """Kill at the end what still runs of ``programs``."""
+    try:
+        yield
+    finally:
+        for each in programs:
+            each.kill()
