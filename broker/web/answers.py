@@ -2,9 +2,45 @@
 
 from __future__ import annotations
 
-from starlette.responses import JSONResponse, Response
+import json
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+from urllib.parse import unquote
+
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from broker.loop.slices import Slicer
 
 
 def refused(status: int, sentence: str) -> Response:
     """An error with its sentence."""
     return JSONResponse({"error": sentence}, status)
+
+
+def path_parts(raw: bytes, prefix: bytes) -> list[str]:
+    """What stands behind ``prefix`` in a path, segment by segment; an id may hold a slash."""
+    return [unquote(part) for part in raw.removeprefix(prefix).decode("latin-1").split("/")]
+
+
+def listing(
+    slicer: Slicer, head: dict[str, Any], name: str, rows: Iterator[dict[str, Any] | None]
+) -> Response:
+    """An object with ``head``'s fields and a list of rows; None among them makes no row."""
+
+    async def body() -> AsyncIterator[str]:
+        fields = json.dumps({**head, name: []}, ensure_ascii=False)
+        pieces = [fields.removesuffix("]}")]
+        separator = ""
+        slices = slicer.work("/api")
+        for row in rows:
+            if row is not None:
+                pieces.append(separator + json.dumps(row, ensure_ascii=False))
+                separator = ", "
+            if slices.over:
+                yield "".join(pieces)
+                pieces = []
+                await slices.pause()
+        pieces.append("]}")
+        yield "".join(pieces)
+
+    return StreamingResponse(body(), media_type="application/json")

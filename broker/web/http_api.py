@@ -7,22 +7,19 @@ encoded.
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
-from urllib.parse import unquote
 
 from starlette.convertors import PathConvertor, register_url_convertor
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from broker.cores.groups.runtime import HostedGroups
 from broker.cores.hosted_shard import Phase
-from broker.loop.slices import Slicer
 from broker.metrics.lag import readable
 from broker.metrics.sources import Sources
-from broker.web.answers import refused
+from broker.web.answers import listing, path_parts, refused
 from broker.web.group_views import group_view, journal_view, summary
 from broker.web.peek import Peek
 from broker.web.topic_views import (
@@ -82,7 +79,7 @@ class GroupsApi:
 
         runtime = self.sources.groups
         head = {"loading": runtime.life.loading, "unreadable": runtime.life.unreadable()}
-        return _listing(self.sources.slicer, head, "groups", rows())
+        return listing(self.sources.slicer, head, "groups", rows())
 
     async def group(self, request: Request) -> Response:
         """One group, or its journal."""
@@ -154,12 +151,12 @@ class GroupsApi:
             "retention_ms": settings.offsets_retention_ms,
             "check_interval_ms": settings.offsets_retention_check_interval_ms,
         }
-        return _listing(self.sources.slicer, head, "offsets", rows())
+        return listing(self.sources.slicer, head, "offsets", rows())
 
     async def topics(self, _request: Request) -> Response:
         """Every topic in a line."""
         entries = list(self.sources.logs.topics.values())
-        return _listing(
+        return listing(
             self.sources.slicer, {}, "topics", (topic_summary(entry) for entry in entries)
         )
 
@@ -176,7 +173,7 @@ class GroupsApi:
         if view is None:
             return refused(404, f"topic {name}: there is none; /api/topics lists them")
         view["partition_list"] = list(partition_rows(self.sources, name))
-        return _listing(self.sources.slicer, view, "groups", readers(self.sources, name))
+        return listing(self.sources.slicer, view, "groups", readers(self.sources, name))
 
     async def of_broker(self, _request: Request) -> Response:
         """The broker itself."""
@@ -186,33 +183,4 @@ class GroupsApi:
 
     async def clients(self, _request: Request) -> Response:
         """Who sends how much."""
-        return _listing(self.sources.slicer, {}, "clients", iter(client_rows(self.sources)))
-
-
-def path_parts(raw: bytes, prefix: bytes) -> list[str]:
-    """What stands behind ``prefix`` in a path, segment by segment; an id may hold a slash."""
-    return [unquote(part) for part in raw.removeprefix(prefix).decode("latin-1").split("/")]
-
-
-def _listing(
-    slicer: Slicer, head: dict[str, Any], name: str, rows: Iterator[dict[str, Any] | None]
-) -> Response:
-    """An object with ``head``'s fields and a list of rows; None among them makes no row."""
-
-    async def body() -> AsyncIterator[str]:
-        fields = json.dumps({**head, name: []}, ensure_ascii=False)
-        pieces = [fields.removesuffix("]}")]
-        separator = ""
-        slices = slicer.work("/api")
-        for row in rows:
-            if row is not None:
-                pieces.append(separator + json.dumps(row, ensure_ascii=False))
-                separator = ", "
-            if slices.over:
-                yield "".join(pieces)
-                pieces = []
-                await slices.pause()
-        pieces.append("]}")
-        yield "".join(pieces)
-
-    return StreamingResponse(body(), media_type="application/json")
+        return listing(self.sources.slicer, {}, "clients", iter(client_rows(self.sources)))

@@ -21,6 +21,7 @@ from broker.web.live_rows import find
 from broker.web.page_files import PageFiles
 from broker.web.probes import probes
 from broker.web.runbook_pages import Runbooks
+from broker.web.transactions_api import routes as transaction_routes
 
 
 class Site:
@@ -40,6 +41,7 @@ class Site:
                 *PageFiles().routes(),
                 *Runbooks(sources).routes(),
                 *routes(sources),
+                *transaction_routes(sources),
                 Route("/api/live", self.live),
             ]
         )

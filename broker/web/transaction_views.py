@@ -1,0 +1,261 @@
+"""Transactions and what they hold back as plain values for JSON; fields: docs/http-api.md."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from broker.cores.hosted_shard import LOADED
+from broker.cores.transactions.runtime import HostedTransactions
+from broker.metrics.holders import Holder
+from broker.metrics.sources import Sources
+from broker.topics.partition import Partition
+from broker.web.group_views import View
+from broker.web.transaction_words import held_back, story_told, waited_ms
+from protocol.errors import NAMES
+from transactions.calls import Client
+from transactions.journal_entries import Refusals, Story, Wait
+from transactions.states import State
+from transactions.transaction import Transaction
+
+STEP = 200
+"""Partitions of one step."""
+
+
+def readable(sources: Sources) -> list[HostedTransactions]:
+    """The shards whose ids can be read now."""
+    return [each for each in sources.transactions.hosted_shards if each.phase in LOADED]
+
+
+def listing_head(sources: Sources) -> View:
+    """Whether ids may be missing."""
+    life = sources.transactions.life
+    return {"loading": life.loading, "unreadable": life.unreadable()}
+
+
+def transaction_row(known: Transaction) -> View:
+    """A transactional id in a line."""
+    is_open = known.is_open
+    ends_ms = known.start_ms + known.timeout_ms if known.state is State.ONGOING else None
+    return {
+        "id": known.transactional_id,
+        "state": known.state.wire_name,
+        "open": is_open,
+        "since_ms": known.start_ms if is_open and known.start_ms >= 0 else None,
+        "ends_ms": ends_ms,
+        "timeout_ms": known.timeout_ms,
+        "producer_id": known.producer_id,
+        "producer_epoch": known.producer_epoch,
+        "partitions": sum([len(ids) for _, ids in known.partitions]) if is_open else 0,
+        "last_update_ms": known.last_update_ms,
+        **client_view(known.client),
+    }
+
+
+def client_view(client: Client, prefix: str = "") -> View:
+    """A client as two fields; None where it is not known."""
+    return {
+        f"{prefix}client": client.client_id or None,
+        f"{prefix}host": client.host or None,
+    }
+
+
+def transactions(sources: Sources) -> Iterator[View]:
+    """Every transactional id in a line."""
+    for hosted in readable(sources):
+        for known in list(hosted.core.view.transactions.values()):
+            yield transaction_row(known)
+
+
+# ------------------------------------------------------------------------------------- one id
+
+
+def transaction_view(
+    sources: Sources, hosted: HostedTransactions | None, transactional_id: str
+) -> View | None:
+    """One id with its partitions and its story; None where nothing is known of it."""
+    view = None if hosted is None else hosted.core.view
+    known = None if view is None else view.get(transactional_id)
+    journal = sources.transaction_journal.of(transactional_id)
+    if known is None and journal is None:
+        return None
+    now_ms = sources.time.now().wall_ms
+    row: View = {"id": transactional_id, "state": None}
+    if known is not None:
+        row = transaction_row(known)
+    row["partition_list"] = [] if known is None else list(partition_rows(sources, known))
+    row["stories"] = stories(sources, transactional_id, known, now_ms)
+    refused = [] if journal is None else list(journal.refused.values())
+    row["refused"] = [refused_view(each) for each in refused]
+    return row
+
+
+def partition_rows(sources: Sources, known: Transaction) -> Iterator[View]:
+    """The partitions of an open transaction, each with what it holds back."""
+    if not known.is_open:
+        return
+    for topic, ids in known.partitions:
+        entry = sources.logs.topics.get(topic)
+        for index in ids:
+            partition = None if entry is None else entry.partition(index)
+            if partition is None:
+                yield {"topic": topic, "partition": index, "there": False}
+            else:
+                yield _partition_row(partition, topic, known)
+
+
+def _partition_row(partition: Partition, topic: str, known: Transaction) -> View:
+    open_ones = partition.log.producers.open_transactions
+    start = open_ones.get(known.producer_id)
+    stable, end = partition.last_stable_offset, partition.high_watermark
+    return {
+        "topic": topic,
+        "partition": partition.index,
+        "there": True,
+        "start_offset": start,
+        "last_stable_offset": stable,
+        "end_offset": end,
+        "held_back": end - stable,
+        "holds": start is not None and next(iter(open_ones)) == known.producer_id and stable < end,
+        "open_transactions": len(open_ones),
+    }
+
+
+def stories(
+    sources: Sources, transactional_id: str, known: Transaction | None, now_ms: int
+) -> list[View]:
+    """What the journal has of an id, the oldest first."""
+    journal = sources.transaction_journal.of(transactional_id)
+    found = [] if journal is None else journal.stories()
+    return [story_view(story, _is_over(story, known), now_ms) for story in found]
+
+
+def _is_over(story: Story, known: Transaction | None) -> bool:
+    """Whether it ended in an earlier run without a line that says so."""
+    is_open = known is not None and known.is_open and known.start_ms <= story.began_ms
+    return not story.outcome.is_over and not is_open
+
+
+def story_view(story: Story, ended_unseen: bool, now_ms: int) -> View:
+    """One transaction."""
+    return {
+        "number": story.number,
+        "outcome": "unknown" if ended_unseen else story.outcome.value,
+        "cause": None if story.cause is None else story.cause.value,
+        "why": story.detail or None,
+        "producer_id": story.producer_id,
+        "producer_epoch": story.producer_epoch,
+        **client_view(story.client),
+        **client_view(story.ended_by, "ended_by_"),
+        "began_ms": story.began_ms,
+        "decided_ms": story.prepared_ms or None,
+        "ended_ms": story.ended_ms or None,
+        "touched": story.touched,
+        "partitions": _by_topic(story),
+        "groups": story.groups,
+        "waits": [wait_view(each, now_ms) for each in story.waits.values()],
+        "more_waits": story.more_waits,
+        "source": story.source.value,
+        "sentence": story_told(story, now_ms),
+    }
+
+
+def _by_topic(story: Story) -> list[View]:
+    found: dict[str, list[int]] = {}
+    for topic, partition in story.partitions:
+        found.setdefault(topic, []).append(partition)
+    return [{"topic": topic, "partitions": sorted(ids)} for topic, ids in sorted(found.items())]
+
+
+def wait_view(wait: Wait, now_ms: int) -> View:
+    """A reader that a transaction held back."""
+    reader = wait.reader
+    return {
+        "group": reader.group_id,
+        "topic": reader.topic,
+        "partition": reader.partition,
+        "client": reader.client_id or None,
+        "host": reader.host or None,
+        "since_ms": reader.since_ms,
+        "waited_ms": waited_ms(wait, now_ms),
+        "over": wait.over,
+    }
+
+
+def refused_view(refused: Refusals) -> View:
+    """Requests refused with one error."""
+    return {
+        "error": NAMES.get(refused.error_code, str(refused.error_code)),
+        "count": refused.count,
+        "last_ms": refused.last_ms,
+        "producer_id": refused.producer_id,
+        "producer_epoch": refused.producer_epoch,
+        **client_view(refused.client),
+        "why": refused.detail,
+        "source": refused.source.value,
+    }
+
+
+# --------------------------------------------------------------------------- partitions held back
+
+
+def held_rows(sources: Sources) -> Iterator[View | None]:
+    """The partitions that are held back; None where a slice may end."""
+    for _ in sources.holders.refresh():
+        yield None
+    for name, entry in list(sources.logs.topics.items()):
+        for start in range(0, len(entry.partitions), STEP):
+            yield None
+            for partition in entry.partitions[start : start + STEP]:
+                holder = sources.holders.of(partition)
+                if holder is not None:
+                    yield held_view(sources, name, partition, holder)
+
+
+def held_view(sources: Sources, topic: str, partition: Partition, holder: Holder) -> View:
+    """One partition that is held back."""
+    now_ms = sources.time.now().wall_ms
+    waits = _waits_at(sources, topic, partition.index, holder)
+    place = f"{topic}-{partition.index}"
+    stable, end = partition.last_stable_offset, partition.high_watermark
+    return {
+        "topic": topic,
+        "partition": partition.index,
+        "id": holder.transactional_id,
+        "state": holder.state,
+        "producer_id": holder.producer_id,
+        "producer_epoch": holder.producer_epoch,
+        "start_offset": holder.start_offset,
+        "last_stable_offset": stable,
+        "end_offset": end,
+        "held_back": end - stable,
+        "since_ms": holder.since_ms,
+        "ends_ms": holder.ends_ms,
+        **client_view(holder.client),
+        "waits": [wait_view(each, now_ms) for each in waits],
+        "sentence": held_back(place, holder, waits, now_ms),
+    }
+
+
+def _waits_at(sources: Sources, topic: str, partition: int, holder: Holder) -> list[Wait]:
+    if holder.transactional_id is None:
+        return []
+    journal = sources.transaction_journal.of(holder.transactional_id)
+    if journal is None or journal.open is None:
+        return []
+    found = journal.open.waits.values()
+    return [each for each in found if each.reader[1:3] == (topic, partition)]
+
+
+def place_view(sources: Sources, topic: str, partition: Partition) -> View:
+    """What holds one partition back, if anything does; after `Holders.refresh`."""
+    holder = sources.holders.of(partition)
+    view: dict[str, Any] = {"topic": topic, "partition": partition.index, "held": None}
+    stable, end = partition.last_stable_offset, partition.high_watermark
+    view |= {"last_stable_offset": stable, "end_offset": end}
+    if holder is None:
+        view["sentence"] = f"{topic}-{partition.index} is not held back by a transaction"
+        return view
+    view["held"] = held_view(sources, topic, partition, holder)
+    view["sentence"] = view["held"]["sentence"]
+    return view

@@ -1,0 +1,134 @@
+"""Transactions in sentences: who opened each, how it ended and why, and who waited for that.
+
+What a sentence says is in the fields beside it, too (docs/http-api.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from broker.metrics.holders import Holder
+from transactions.calls import Client
+from transactions.events import Cause
+from transactions.journal_entries import Outcome, Story, Wait
+from verdicts.spelling import plain_host, ranges
+from verdicts.wording import span
+
+_NAMED = 3
+
+
+def client_named(client: Client) -> str:
+    """A client by its id and host; "" for the broker itself."""
+    if not client.client_id and not client.host:
+        return ""
+    at = f" at {plain_host(client.host)}" if client.host else ""
+    return f"client '{client.client_id}'{at}" if client.client_id else f"a client{at}"
+
+
+def held_back(place: str, holder: Holder, waits: Iterable[Wait], now_ms: int) -> str:
+    """What holds a partition back, for how long still, and who waits for that."""
+    producer = f"producer {holder.producer_id}, epoch {holder.producer_epoch}"
+    for_ms = max(0, now_ms - holder.since_ms)
+    if holder.transactional_id is None:
+        return (
+            f"{place} is held back at offset {holder.start_offset} by a transaction of {producer},"
+            f" which no transactional id has any more; its producer wrote last {span(for_ms)} ago,"
+            " and nobody but an operator ends it"
+        )
+    of = client_named(holder.client)
+    sentence = (
+        f"{place} is held back at offset {holder.start_offset} by transaction"
+        f" '{holder.transactional_id}' ({producer}), open for {span(for_ms)}"
+    )
+    sentence += f", of {of}" if of else ""
+    if holder.ends_ms is None:
+        sentence += "; its end is decided, and its markers are being written"
+    elif holder.ends_ms > now_ms:
+        left = span(holder.ends_ms - now_ms)
+        sentence += f"; it is aborted in {left} at the latest unless it ends"
+    else:
+        sentence += "; its timeout is over, and the next look at timeouts aborts it"
+    waiting = [each for each in waits if not each.over]
+    return sentence + "".join(f"; {text}" for text in _waited(waiting, now_ms, "have waited"))
+
+
+def story_told(story: Story, now_ms: int) -> str:
+    """One transaction from its beginning to its end, or as far as it has come."""
+    who = client_named(story.client)
+    opened = f"opened by {who}" if who else "opened before the broker's last start"
+    producer = f"producer {story.producer_id}, epoch {story.producer_epoch}"
+    parts = [f"{opened} ({producer})"]
+    if touched := _touched(story):
+        parts.append(touched)
+    parts.append(_ended(story, now_ms))
+    if story.ended_ms and story.prepared_ms and story.ended_ms > story.prepared_ms:
+        parts.append(f"its markers took {_length(story.ended_ms - story.prepared_ms)}")
+    verb = "waited" if story.outcome.is_over else "have waited"
+    parts += _waited(story.waits.values(), now_ms, verb)
+    if story.more_waits:
+        parts.append("and more waited than are kept")
+    return "; ".join(parts)
+
+
+def _touched(story: Story) -> str:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in story.partitions:
+        by_topic.setdefault(topic, []).append(partition)
+    if not by_topic:
+        return ""
+    listed = [f"{topic}:{ranges(numbers)}" for topic, numbers in sorted(by_topic.items())]
+    more = len(listed) - _NAMED
+    text = f"it wrote to {' '.join(listed[:_NAMED])}"
+    text += f" and {more} more topics" if more > 0 else ""
+    if story.groups:
+        text += f", with offsets of group {', '.join(story.groups[:_NAMED])}"
+    return text
+
+
+def _ended(story: Story, now_ms: int) -> str:
+    until_ms = story.prepared_ms or story.ended_ms or now_ms
+    length = span(max(0, until_ms - story.began_ms))
+    verb = "committed" if story.outcome in (Outcome.COMMITTING, Outcome.COMMITTED) else "aborted"
+    by = client_named(story.ended_by)
+    match story.outcome:
+        case Outcome.OPEN:
+            return f"open for {length}"
+        case Outcome.UNKNOWN:
+            return "it ended, and how was never written down"
+        case Outcome.COMMITTING | Outcome.ABORTING | Outcome.COMMITTED | Outcome.ABORTED:
+            told = f"{verb} after {length}"
+    match story.cause:
+        case Cause.CLIENT:
+            told += " by its client"
+        case Cause.TIMEOUT:
+            told += ", since its timeout was over"
+        case Cause.FENCED:
+            told += f", since {by or 'a newer producer'} took the id over and fenced its producer"
+        case Cause.ADMIN:
+            told += f" by an operator{f', {by}' if by else ''}"
+        case _:
+            told += f": {story.detail}" if story.detail else ""
+    return told
+
+
+def _waited(waits: Iterable[Wait], now_ms: int, verb: str) -> list[str]:
+    """The groups whose readers waited, each with the longest time and where."""
+    found: dict[str, list[Wait]] = {}
+    for each in waits:
+        found.setdefault(each.reader.group_id, []).append(each)
+    told = []
+    for group_id, of_group in found.items():
+        longest = max(waited_ms(each, now_ms) for each in of_group)
+        told.append(f"readers of group '{group_id}' {verb} {span(longest)}")
+    more = len(told) - _NAMED
+    return told if more <= 0 else [*told[:_NAMED], f"and those of {more} more groups"]
+
+
+def waited_ms(wait: Wait, now_ms: int) -> int:
+    """How long a reader was held back, or has been until now."""
+    until_ms = wait.seen_ms if wait.over else now_ms
+    return max(0, until_ms - wait.reader.since_ms)
+
+
+def _length(milliseconds: int) -> str:
+    return f"{milliseconds} ms" if milliseconds < 1000 else span(milliseconds)

@@ -1,0 +1,79 @@
+"""`/api/transactions...` and `/api/held`: transactions, their stories, and what they hold back."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from broker.cores.hosted_shard import Phase
+from broker.metrics.sources import Sources
+from broker.web.answers import listing, path_parts, refused
+from broker.web.transaction_views import (
+    held_rows,
+    listing_head,
+    place_view,
+    transaction_view,
+    transactions,
+)
+
+_PREFIX = b"/api/transactions/"
+
+
+def routes(sources: Sources) -> list[Route]:
+    """The routes of the API."""
+    api = TransactionsApi(sources)
+    return [
+        Route("/api/transactions", api.transactions),
+        Route("/api/transactions/{rest:whole}", api.transaction),
+        Route("/api/held", api.held),
+    ]
+
+
+class TransactionsApi:
+    """The handlers; each reads the shards in the loop's own thread."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+
+    async def transactions(self, _request: Request) -> Response:
+        """Every transactional id in a line."""
+        head, rows = listing_head(self.sources), transactions(self.sources)
+        return listing(self.sources.slicer, head, "transactions", rows)
+
+    async def transaction(self, request: Request) -> Response:
+        """One id with its partitions and its story."""
+        raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        parts = path_parts(raw, _PREFIX)
+        if len(parts) != 1 or not parts[0]:
+            return refused(404, f"{request.url.path}: there is /api/transactions/ID")
+        [name] = parts
+        hosted = self.sources.transactions.hosted_for(name)
+        if hosted is not None and hosted.phase is Phase.LOADING:
+            return refused(503, f"transaction {name}: its partition is being loaded; try again")
+        if hosted is not None and hosted.log.unreadable is not None:
+            return refused(503, f"transaction {name}: its partition can't be read")
+        view = transaction_view(self.sources, hosted, name)
+        if view is None:
+            return refused(404, f"transaction {name}: there is none; /api/transactions lists them")
+        return JSONResponse(view)
+
+    async def held(self, request: Request) -> Response:
+        """The partitions that transactions hold back; or whether one is, and by which."""
+        sources = self.sources
+        topic, index = request.query_params.get("topic"), request.query_params.get("partition")
+        if topic is None:
+            return listing(sources.slicer, {}, "partitions", held_rows(sources))
+        entry = sources.logs.topics.get(topic)
+        if entry is None:
+            return refused(404, f"topic {topic}: there is none; /api/topics lists them")
+        number = int(index) if index and index.isascii() and index.isdecimal() else -1
+        partition = entry.partition(number) if number < len(entry.partitions) else None
+        if partition is None:
+            return refused(404, f"{topic}: it has no partition {index}")
+        slices = sources.slicer.work("/api")
+        for _ in sources.holders.refresh():
+            if slices.over:
+                await slices.pause()
+        slices.end()
+        return JSONResponse(place_view(sources, topic, partition))

@@ -1,0 +1,180 @@
+"""What /api says of transactions: who opened which, what it holds back, who waits, how it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from protocol.consumer_protocol import encode_assignment
+from tests.broker.edge import eventually
+from tests.broker.seen import Seen, seeing
+from tests.broker.stories import produce
+from tests.broker.transaction_stories import NEWER, Producer, opened
+
+HELD = "/api/held?topic=orders&partition=0"
+
+
+async def got(seen: Seen, path: str) -> Any:
+    answer = await seen.get(path)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def a_reader(seen: Seen, group: str = "invoices", offset: int = 5) -> None:
+    """A group whose member owns orders-0 and has read all that is committed there."""
+    assignment = encode_assignment({"orders": [0]})
+    who = await seen.client.join_alone(group, assignment=assignment, session_timeout_ms=300_000)
+    mine = dict(zip(("member_id", "generation_id"), who, strict=True))
+    assert await seen.client.commit(group, offset, **mine) == 0
+
+
+async def held_for_41_s(seen: Seen) -> Producer:
+    """Five records, then a transaction of three; a group waits for its end, and is looked at."""
+    await produce(seen, 5)
+    producer = await opened(seen)
+    seen.pass_ms(1_000)
+    await a_reader(seen)
+    await seen.broker.verdicts.judge_all()
+    seen.pass_ms(41_000)
+    await seen.broker.verdicts.judge_all()
+    return producer
+
+
+async def test_a_partition_says_which_transaction_holds_it_back_and_who_waits(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path) as seen:
+        await held_for_41_s(seen)
+        view = await got(seen, HELD)
+    assert view["sentence"] == (
+        "orders-0 is held back at offset 5 by transaction 'billing-1' (producer 0, epoch 0), open"
+        " for 42.0 s, of client 'billing' at 10.0.0.7; it is aborted in 18.0 s at the latest"
+        " unless it ends; readers of group 'invoices' have waited 41.0 s"
+    )
+    held = view["held"]
+    assert (held["id"], held["held_back"], held["client"]) == ("billing-1", 3, "billing")
+    [wait] = held["waits"]
+    assert (wait["group"], wait["client"], wait["waited_ms"]) == ("invoices", "tester", 41_000)
+
+
+async def test_the_group_is_held_back_by_that_name(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await held_for_41_s(seen)
+        view = await got(seen, "/api/groups/invoices/journal")
+    [finding] = view["findings"]
+    assert finding["verdict"] == "HELD_BACK"
+    assert finding["sentence"].startswith(
+        "orders:0 is held back at offset 5 by transaction 'billing-1' (producer 0, epoch 0) of"
+        " client 'billing' on 10.0.0.7, open since "
+    )
+    assert finding["command"] == "muster transactions why billing-1"
+
+
+async def test_an_id_tells_its_story_while_it_runs_and_afterwards(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        producer = await held_for_41_s(seen)
+        view = await got(seen, "/api/transactions/billing-1")
+        assert (view["state"], view["open"], view["partitions"]) == ("Ongoing", True, 1)
+        [row] = view["partition_list"]
+        assert row == {
+            "topic": "orders",
+            "partition": 0,
+            "there": True,
+            "start_offset": 5,
+            "last_stable_offset": 5,
+            "end_offset": 8,
+            "held_back": 3,
+            "holds": True,
+            "open_transactions": 1,
+        }
+        assert await producer.end() == 0
+        view = await got(seen, "/api/transactions/billing-1")
+    assert (view["state"], view["open"], view["partition_list"]) == ("CompleteCommit", False, [])
+    [story] = view["stories"]
+    assert (story["outcome"], story["cause"]) == ("committed", "client")
+    assert story["sentence"] == (
+        "opened by client 'billing' at 10.0.0.7 (producer 0, epoch 0); it wrote to orders:0;"
+        " committed after 42.0 s by its client; readers of group 'invoices' waited 41.0 s"
+    )
+
+
+async def test_who_fenced_it_is_told_and_what_the_zombie_asked_then(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 5)
+        old = await opened(seen)
+        newer = Producer(seen, "billing-1", NEWER)
+        assert await newer.init() != 0
+        view = seen.broker.transactions.view_of("billing-1")
+        await eventually(lambda: "billing-1" not in view.open())
+        assert await old.add("orders", 0) != 0
+        told = await got(seen, "/api/transactions/billing-1")
+    [story] = told["stories"]
+    assert (story["outcome"], story["cause"]) == ("aborted", "fenced")
+    assert (story["client"], story["host"]) == ("billing", "10.0.0.7")
+    assert (story["ended_by_client"], story["ended_by_host"]) == ("billing", "10.0.0.8")
+    assert (
+        "since client 'billing' at 10.0.0.8 took the id over and fenced its producer"
+        in (story["sentence"])
+    )
+    [refused] = told["refused"]
+    assert (refused["error"], refused["count"]) == ("PRODUCER_FENCED", 1)
+
+
+async def test_the_next_run_knows_who_opened_it_and_who_waited(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await held_for_41_s(seen)
+        now_ms = seen.time.wall_ms
+    async with seeing(tmp_path) as seen:
+        await eventually(lambda: not seen.broker.transactions.life.loading)
+        seen.pass_ms(now_ms - seen.time.wall_ms + 8_000)
+        view = await got(seen, HELD)
+        told = await got(seen, "/api/transactions/billing-1")
+    assert view["held"]["id"] == "billing-1"
+    [story] = told["stories"]
+    assert (story["source"], story["outcome"], story["client"]) == ("kept", "open", "billing")
+    assert [each["group"] for each in story["waits"]] == ["invoices"]
+
+
+async def test_a_hanging_one_is_told_with_what_ends_it(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 5)
+        stray = await opened(seen, "stray")
+        assert await stray.end() == 0
+        stray.epoch += 1
+        await stray.hang("orders")
+        seen.pass_ms(90_000)
+        view = await got(seen, HELD)
+        rows = (await got(seen, "/api/held"))["partitions"]
+    assert "which no transactional id has any more" in view["sentence"]
+    assert [(each["topic"], each["partition"], each["id"]) for each in rows] == [
+        ("orders", 0, None)
+    ]
+
+
+async def test_the_list_has_every_id_in_a_line(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 5)
+        await opened(seen)
+        done = await opened(seen, "done")
+        await done.end(committed=False)
+        rows = (await got(seen, "/api/transactions"))["transactions"]
+    assert {each["id"]: (each["state"], each["open"], each["partitions"]) for each in rows} == {
+        "billing-1": ("Ongoing", True, 1),
+        "done": ("CompleteAbort", False, 0),
+    }
+
+
+async def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 1)
+        for path, status in (
+            ("/api/transactions/nobody", 404),
+            ("/api/transactions/a/b", 404),
+            ("/api/held?topic=gone&partition=0", 404),
+            ("/api/held?topic=orders&partition=99", 404),
+            ("/api/held?topic=orders&partition=x", 404),
+            ("/api/held?topic=orders", 404),
+        ):
+            assert (await seen.get(path)).status_code == status, path
+        view = await got(seen, HELD)
+    assert view["sentence"] == "orders-0 is not held back by a transaction"
