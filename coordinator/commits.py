@@ -87,19 +87,19 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
     if group is None and runs:
         state.groups[call.group_id] = Group(call.group_id, now)
     reply = _ACCEPTED if errors is None else CommitReply(errors)
-    events = (_moved_back(call, moved),) if moved else ()
+    events: Sequence[OffsetsMovedBack] = ()
+    if moved:
+        who = call.member_id, call.client_id, call.client_host
+        events = (moved_back(call.group_id, who, moved),)
     return tuple.__new__(Outcome, (runs, ((call.ticket, reply),), events))
 
 
-def _moved_back(call: OffsetCommit, moved: Sequence[tuple[str, int, int, int]]) -> OffsetsMovedBack:
-    return OffsetsMovedBack(
-        call.group_id,
-        call.member_id,
-        call.client_id,
-        call.client_host,
-        len(moved),
-        tuple([MovedOffset(*each) for each in moved[:_EXAMPLES]]),
-    )
+def moved_back(
+    group_id: str, who: tuple[str, str, str], moved: Sequence[tuple[str, int, int, int]]
+) -> OffsetsMovedBack:
+    """The event of offsets that were lowered, by a member, a client and its host."""
+    examples = tuple([MovedOffset(*each) for each in moved[:_EXAMPLES]])
+    return OffsetsMovedBack(group_id, *who, len(moved), examples)
 
 
 def rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, error: int) -> Outcome:

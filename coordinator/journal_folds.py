@@ -21,6 +21,7 @@ from coordinator.events import (
     OffsetsExpired,
     OffsetsExpiring,
     OffsetsMovedBack,
+    TransactionalOffsets,
     Transition,
 )
 from coordinator.group_journal import SAVED_AGAIN_MS, GroupJournal
@@ -221,6 +222,14 @@ def _expired(journal: GroupJournal, event: OffsetsExpired, now: Now) -> None:
     journal.add_note(Note(now.wall_ms, "offsets_dropped", text))
 
 
+def _transactional(journal: GroupJournal, event: TransactionalOffsets, now: Now) -> None:
+    if event.committed:
+        return  # as ordinary as a commit, which has no line either
+    dropped = "1 offset was" if event.offsets == 1 else f"{event.offsets} offsets were"
+    text = f"{dropped} dropped: the transaction of producer {event.producer_id} was aborted"
+    journal.add_note(Note(now.wall_ms, "offsets_aborted", text))
+
+
 def _expiring(journal: GroupJournal, event: OffsetsExpiring, now: Now) -> None:
     hours = event.within_ms // 3_600_000
     text = f"{event.offsets} offsets will expire within {hours} h: {event.detail}"
@@ -240,6 +249,7 @@ FOLDS: dict[type, Callable[[GroupJournal, Any, Now], None]] = {
     MemberChanged: _changed,
     CommitRejected: _rejected,
     OffsetsMovedBack: _moved_back,
+    TransactionalOffsets: _transactional,
     OffsetsExpired: _expired,
     OffsetsExpiring: _expiring,
     GroupRemoved: _removed,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinator.calls import EndOffsets, TxnOffsetCommit
-from coordinator.commits import rejected, runs_one_by_one, too_large
+from coordinator.commits import moved_back, rejected, runs_one_by_one, too_large
 from coordinator.events import Event, TransactionalOffsets
 from coordinator.group import Group
 from coordinator.identity import check_member
@@ -82,14 +82,23 @@ def _check(group: Group | None, call: TxnOffsetCommit) -> int:
 
 def end_offsets(state: ShardState, call: EndOffsets, now: Now) -> Outcome:  # noqa: ARG001
     """Write a marker; what it ends is the cache's, when the marker is replayed."""
+    producer = f"producer {call.producer_id}"
     marker = MarkerRun(
         call.producer_id, call.producer_epoch, call.coordinator_epoch, call.committed
     )
     offsets: dict[str, int] = {}
-    for (group_id, _), columns in state.cache.pending.of_producer(call.producer_id):
+    lowered: dict[str, list[tuple[str, int, int, int]]] = {}
+    for (group_id, topic), columns in state.cache.pending.of_producer(call.producer_id):
         offsets[group_id] = offsets.get(group_id, 0) + columns.count
-    events: list[Event] = [
-        TransactionalOffsets(group_id, call.producer_id, call.producer_epoch, call.committed, count)
-        for group_id, count in offsets.items()
-    ]
+        if call.committed:
+            lowered.setdefault(group_id, []).extend(state.cache.lowered(group_id, topic, columns))
+    events: list[Event] = []
+    for group_id, count in offsets.items():
+        events.append(
+            TransactionalOffsets(
+                group_id, call.producer_id, call.producer_epoch, call.committed, count
+            )
+        )
+        if lowered.get(group_id):
+            events.append(moved_back(group_id, ("", producer, ""), lowered[group_id]))
     return Outcome((marker,), ((call.ticket, NONE),), events)

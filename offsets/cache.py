@@ -179,6 +179,21 @@ class OffsetCache:
                 ]
         return lowered
 
+    def lowered(
+        self, group_id: str, topic: str, pending: TopicColumns
+    ) -> Iterator[tuple[str, int, int, int]]:
+        """What `moved_back` gives, of pending offsets that a marker would commit."""
+        columns = self._groups.get(group_id, {}).get(topic)
+        partitions = pending.partitions()
+        after = pending.fetch(partitions)[0]
+        if columns is None or not columns.would_lower(partitions, after):
+            return
+        now = columns.fetch(partitions)[0]
+        for partition, before, offset in zip(partitions, now, after, strict=True):
+            kept, younger = columns.get(partition), pending.get(partition)
+            if offset < before and kept and younger and kept[-1] < younger[-1]:
+                yield topic, partition, before, offset
+
     def fetch_all(self, group_id: str) -> list[FetchedColumns]:
         """Every offset of the group, a value a topic, partitions ascending."""
         fetched = []

@@ -11,7 +11,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, repeat
-from operator import itemgetter, lt
+from operator import gt, itemgetter, lt
 
 from offsets.ascending import is_range
 from offsets.runs import OffsetRun
@@ -178,6 +178,8 @@ class TopicColumns:
         ):
             self._map_slots()
         self.encoded = None
+        if self._take_range(other):
+            return self.count - before
         for partition in partitions:
             theirs = partition if other._slots is None else other._slots[partition]
             slot = partition if self._slots is None else self._slot_for(partition)
@@ -200,6 +202,24 @@ class TopicColumns:
         if self._slots is not None and self.count >= self._recheck_at:
             self._unmap_slots_if_dense()
         return self.count - before
+
+    def _take_range(self, other: TopicColumns) -> bool:
+        """`take_newer` by whole columns, where all of ``other`` is newer and nothing is rare."""
+        size = len(other._offsets)
+        rare = other._metadata or other._expire_timestamps
+        if rare or self._metadata or self._expire_timestamps or other.count < size:
+            return False
+        if self._slots is not None or other._slots is not None:
+            return False
+        mine = self._log_offsets[:size]
+        if True in map(gt, mine, other._log_offsets):
+            return False
+        self.count += mine.count(_UNUSED)
+        self._offsets[:size] = other._offsets
+        self._epochs[:size] = other._epochs
+        self._commit_timestamps[:size] = other._commit_timestamps
+        self._log_offsets[:size] = other._log_offsets
+        return True
 
     def remove(self, partition: int) -> bool:
         """Forget one entry; whether there was one."""

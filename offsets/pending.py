@@ -89,7 +89,7 @@ class PendingOffsets:
             of_topic = self._groups[group_id][topic]
             self._count -= columns.count
             del of_topic.columns[producer_id]
-            for partition in columns.partitions():
+            for partition in columns.partitions() if of_topic.columns else ():
                 _leave(of_topic.producers, partition, producer_id)
             self._drop_if_empty(group_id, topic, of_topic)
         return ended.items()

@@ -15,6 +15,7 @@ from coordinator.events import (
     OffsetsExpiring,
     OffsetsMovedBack,
     ShardLoaded,
+    TransactionalOffsets,
     Transition,
 )
 from coordinator.outcome import (
@@ -198,6 +199,9 @@ def render_event(event: Event) -> str:
             return (
                 f"{event.group_id} moved back {event.offsets} by {event.member_id or '-'} {moved}"
             )
+        case TransactionalOffsets():
+            done = "committed" if event.committed else "dropped"
+            return f"{event.group_id} {done} {event.offsets} of producer {event.producer_id}"
         case OffsetsExpiring():
             line = f"{event.group_id} {event.offsets} offsets expire within {event.within_ms} ms"
             return f"{line}, the first at {event.soonest_ms}: {event.detail}"

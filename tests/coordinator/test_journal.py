@@ -33,7 +33,16 @@ from coordinator.shard import GroupShard
 from offsets.runs import GroupMember, GroupRun, GroupValue
 from protocol.consumer_protocol import encode_subscription
 from protocol.now import Now
-from tests.coordinator.calls_for_tests import Driver, commit, heartbeat, join, leave, sync
+from tests.coordinator.calls_for_tests import (
+    Driver,
+    commit,
+    end,
+    heartbeat,
+    join,
+    leave,
+    sync,
+    txn_commit,
+)
 
 
 class Told(Driver):
@@ -334,6 +343,15 @@ def test_many_offsets_moved_back_are_one_event_with_a_few_examples() -> None:
     (moved,) = told.entry.moved_back
     assert moved.event.offsets == 100
     assert len(moved.event.examples) == 8
+
+
+def test_offsets_that_an_aborted_transaction_dropped_have_a_note_and_committed_ones_none() -> None:
+    told = Told()
+    for committed in (True, False):
+        told.handle(txn_commit(1))
+        told.handle(end(2, committed=committed))
+    (note,) = told.entry.notes
+    assert note.text == "1 offset was dropped: the transaction of producer 7 was aborted"
 
 
 # ------------------------------------------------------------------------------------ join storms

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from coordinator.calls import DeleteGroup, DescribeGroup, OffsetDelete, OffsetFetch, TopicOffsets
-from coordinator.events import OffsetsExpired, TransactionalOffsets
+from coordinator.events import (
+    MovedOffset,
+    OffsetsExpired,
+    OffsetsMovedBack,
+    TransactionalOffsets,
+)
 from coordinator.outcome import CommitReply, DescribeReply, FetchReply, OffsetDeleteReply
 from coordinator.refusal import not_served
 from coordinator.states import State
@@ -274,6 +279,17 @@ def test_a_marker_says_of_each_group_what_it_moved_or_dropped() -> None:
             TransactionalOffsets("h", 7, 0, committed, 1),
         ]
         assert driver.shard.view.pending("g") == []
+
+
+def test_a_transaction_that_moves_offsets_back_says_so() -> None:
+    driver = Driver()
+    driver.handle(commit("c", topics=[topic({0: 10, 1: 10, 2: 10})]))
+    driver.handle(txn_commit("t", topics=[topic({0: 8, 1: 12, 2: 9})]))
+    driver.handle(commit("c", topics=[topic({2: 11})]))  # further on in the log: it stays
+    _, told = driver.handle(end("e", committed=True)).events
+    moved = MovedOffset("t", 0, 10, 8)
+    assert told == OffsetsMovedBack("g", "", "producer 7", "", 1, (moved,))
+    assert fetched(driver) == {0: (8, 0), 1: (12, 0), 2: (11, 0)}
 
 
 # ---------------------------------------------------------------------------------- deletions

@@ -16,6 +16,7 @@ from coordinator.events import (
     OffsetsExpired,
     OffsetsExpiring,
     OffsetsMovedBack,
+    TransactionalOffsets,
     Transition,
     some_of,
 )
@@ -98,6 +99,15 @@ def _observe_offsets(event: Event) -> None:
             host=event.client_host,
             offsets=event.offsets,
             example=f"{first.topic}-{first.partition}: {first.offset_before} to {first.offset}",
+        )
+    elif isinstance(event, TransactionalOffsets):
+        tell = logger.debug if event.committed else logger.info
+        tell(
+            "offsets of a transaction " + ("committed" if event.committed else "dropped"),
+            group=event.group_id,
+            producer_id=event.producer_id,
+            producer_epoch=event.producer_epoch,
+            offsets=event.offsets,
         )
     elif isinstance(event, OffsetsExpiring):
         logger.warning(

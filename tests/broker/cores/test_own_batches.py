@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from broker.cores.groups.log_lines import observe
 from coordinator.calls import EndOffsets, OffsetCommit, TopicOffsets, TxnOffsetCommit
+from coordinator.events import TransactionalOffsets
 from coordinator.outcome import CommitReply
 from log.partition_log import PartitionLog
 from protocol.records.batch import BatchHeader
@@ -103,6 +109,21 @@ async def test_a_marker_has_the_epochs_of_its_producer_and_coordinator(tmp_path:
         marker.position = 0
         assert transaction_end(marker_data, marker) == (False, 5)
         assert await (await broker.client()).fetch("g") == -1, "dropped by its marker"
+
+
+@pytest.mark.parametrize(
+    ("committed", "line"),
+    [
+        (True, {"event": "offsets of a transaction committed", "log_level": "debug"}),
+        (False, {"event": "offsets of a transaction dropped", "log_level": "info"}),
+    ],
+)
+def test_the_end_of_a_transaction_has_a_log_line(committed: bool, line: dict[str, Any]) -> None:
+    structlog.reset_defaults()
+    with capture_logs() as lines:
+        observe(TransactionalOffsets("g", 4001, 2, committed, 3))
+    whose = {"group": "g", "producer_id": 4001, "producer_epoch": 2, "offsets": 3}
+    assert lines == [line | whose]
 
 
 async def test_the_log_knows_what_is_open(tmp_path: Path) -> None:
