@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from broker.broker import Broker
 from broker.cores.hosted_shard import Phase
 from broker.topics.registry import OFFSETS_TOPIC
-from coordinator.calls import OffsetFetch, TxnOffsetCommit
+from coordinator.calls import OffsetFetch, TopicOffsets, TxnOffsetCommit
 from offsets.partitioner import partition_for
 from tests.broker.edge import Taker
 from tests.broker.partitions import partition_of
@@ -125,7 +125,14 @@ async def test_offsets_are_visible_when_the_answer_comes(tmp_path: Path) -> None
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         replies: list[Any] = []
         commit = TxnOffsetCommit(
-            Taker(replies.append), GROUP, PID, ZOMBIE.epoch, -1, "", None, commit_of(7)
+            Taker(replies.append),
+            GROUP,
+            PID,
+            ZOMBIE.epoch,
+            -1,
+            "",
+            None,
+            [TopicOffsets(TOPIC, [0], [7], [-1], None, None)],
         )
         broker.groups.submit(GROUP, commit)
         await eventually("it is pending", lambda: replies)
@@ -135,13 +142,6 @@ async def test_offsets_are_visible_when_the_answer_comes(tmp_path: Path) -> None
 
         assert (await committed_offset(broker)) == 7
         assert [each.committed for each in markers(broker, HERE, OFFSETS_TOPIC)] == [True]
-
-
-def commit_of(offset: int) -> Any:
-    """Offsets of a call, as OffsetCommit and TxnOffsetCommit name them."""
-    from coordinator.calls import TopicOffsets
-
-    return [TopicOffsets(TOPIC, [0], [offset], [-1], None)]
 
 
 async def committed_offset(broker: Broker) -> int | None:
@@ -169,4 +169,3 @@ async def test_ten_thousand_markers_are_answered_in_order(tmp_path: Path) -> Non
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         codes = await write(broker, *[(TOPIC, [0, 2])] * 5_000)
         assert codes == [0, 3] * 5_000
-        assert broker.watchdog.longest_ms < 100 if hasattr(broker.watchdog, "longest_ms") else True
