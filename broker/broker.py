@@ -30,6 +30,7 @@ from broker.cores.transactions.journal_keeper import transaction_journal_keeper
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.log_lines import observe as write_transaction_line
 from broker.cores.transactions.markers import MarkerSender
+from broker.cores.transactions.records import highest_producer_id
 from broker.cores.transactions.runtime import transaction_runtime
 from broker.cores.transactions.settings import runtime_settings as transaction_settings
 from broker.loop.background import Background
@@ -182,12 +183,19 @@ class Broker:
         self.registry.finalize({TRANSACTION_VERSION: config[TRANSACTION_VERSION]})
         self.registry.note_files()
         if found := self.registry.adopted:
-            highest = max((each.log.producers.highest_id for each in self.logs.all()), default=-1)
-            self.registry.raise_producer_ids(highest)
+            self.registry.raise_producer_ids(self._highest_producer_id())
             logger.info("topics found on disk were adopted", topics=len(found))
         self._make_parts()
         self.keeper.read()
         self.transaction_keeper.read()
+
+    def _highest_producer_id(self) -> int:
+        """The highest that the logs know: producers have it, and transactional ids may."""
+        named = [each.log.producers.highest_id for each in self.logs.all()]
+        state = self.logs.topics.get(TRANSACTION_TOPIC)
+        if state is not None:
+            named += [highest_producer_id(each.log) for each in state.partitions]
+        return max(named, default=-1)
 
     def _make_parts(self) -> None:
         """Makes the parts that stand on the logs, each with all that it uses.

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 
 from broker.cores.pass_over import PassOver
+from log.errors import CorruptLog
+from log.partition_log import PartitionLog
 from offsets.partitioner import partition_for
 from protocol.buffer import Buffer
 from protocol.records.batch import BatchHeader
@@ -43,15 +46,7 @@ class TransactionReader:
         """A run for each record that is not passed over. Raises CorruptTransactionRecord."""
         if header.is_control:
             return
-        try:
-            if self._pass_over is not None and self._pass_over.concerns(header):
-                records = self._pass_over.rest(data, header)
-            else:
-                records = stored_records(data, header)
-        except CorruptRecords as error:
-            reason = f"its batch of {header.record_count} records can't be read: {error}"
-            raise CorruptTransactionRecord(header.base_offset, reason) from error
-        yield from runs_of_records(records, self.skipped)
+        yield from _runs_of_batch(data, header, self.skipped, self._pass_over)
 
     def replay(self, run: TransactionRun, base_offset: int) -> None:
         """Replays one run. Raises CorruptTransactionRecord, whatever is wrong with it."""
@@ -67,3 +62,33 @@ class TransactionReader:
         except Exception as error:
             reason = f"it can't be replayed: {error!r}"
             raise CorruptTransactionRecord(base_offset, reason) from error
+
+
+def highest_producer_id(log: PartitionLog) -> int:
+    """The highest producer id that the records of a log name, -1 without any.
+
+    What can't be read is passed over: the load says what it is.
+    """
+    highest = -1
+    with suppress(CorruptLog, CorruptTransactionRecord):
+        for data, header in log.scan():
+            if not header.is_control:
+                for _, run in _runs_of_batch(data, header, Counter()):
+                    value = run.value
+                    if value is not None:
+                        highest = max(highest, value.producer_id, value.next_producer_id)
+    return highest
+
+
+def _runs_of_batch(
+    data: Buffer, header: BatchHeader, skipped: Counter[int], pass_over: PassOver | None = None
+) -> Iterator[BasedRun]:
+    try:
+        if pass_over is not None and pass_over.concerns(header):
+            records = pass_over.rest(data, header)
+        else:
+            records = stored_records(data, header)
+    except CorruptRecords as error:
+        reason = f"its batch of {header.record_count} records can't be read: {error}"
+        raise CorruptTransactionRecord(header.base_offset, reason) from error
+    yield from runs_of_records(records, skipped)
