@@ -51,9 +51,10 @@ def place(
         headers = [header for header, _ in iter_batches(buffer)]
     _check_sizes(config, headers, len(buffer))
     stamps = config.timestamp_type == LOG_APPEND_TIME
-    known = _check_producers(headers, producers, from_zero)
-    if known is not None:
-        return known
+    if len(headers) > 1 or (headers and headers[0].producer_id >= 0):
+        known = _check_producers(headers, producers, from_zero)
+        if known is not None:
+            return known
     max_timestamp_ms = -1
     for header in headers:
         patch_offset_and_epoch(buffer, header.position, offset, leader_epoch)
@@ -74,13 +75,10 @@ def _check_producers(
     Raises AppendRefused.
     """
     if len(headers) == 1:
-        header = headers[0]
-        if header.producer_id >= 0:
-            known = producers.duplicate_of(header)
-            if known is not None:
-                return known
-            producers.check(header, from_zero)
-        return None
+        known = producers.duplicate_of(headers[0])
+        if known is None:
+            producers.check(headers[0], from_zero)
+        return known
     trial = producers.trial(headers)
     for header in headers:
         if header.producer_id >= 0:

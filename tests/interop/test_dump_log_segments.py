@@ -21,7 +21,7 @@ pytestmark = pytest.mark.interop
 RELEASES = [java.KAFKA_NEW] + ([java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS] if KIND == "muster" else [])
 
 
-def _dump(release: str, files: list[Path], *arguments: str) -> str:
+def dump(release: str, files: list[Path], *arguments: str) -> str:
     main_class = (
         "org.apache.kafka.tools.DumpLogSegments"
         if release == java.KAFKA_NEW
@@ -51,7 +51,7 @@ def test_segments_in_every_codec_and_their_indexes(broker: Broker, release: str,
     folder = broker.partition_folder(name, 0)
     logs = sorted(folder.glob("*.log"))
     assert len(logs) >= 3, "the segments were rolled"
-    dumped = _dump(release, logs, "--print-data-log")
+    dumped = dump(release, logs, "--print-data-log")
     assert set(re.findall(r"compresscodec: (\w+)", dumped)) == {"none", *codecs}
     offsets = [int(found) for found in re.findall(r"^\|? ?offset: (\d+)", dumped, re.MULTILINE)]
     assert offsets == list(range(20 * len(codecs) + len(large)))
@@ -60,9 +60,9 @@ def test_segments_in_every_codec_and_their_indexes(broker: Broker, release: str,
 
     # Rolled segments alone: the live one's indexes are preallocated, zeros and all, in Kafka too.
     rolled = [file.with_suffix(end) for file in logs[:-1] for end in (".index", ".timeindex")]
-    checked = _dump(release, rolled, "--index-sanity-check")
+    checked = dump(release, rolled, "--index-sanity-check")
     assert checked.count("passed sanity check") == len(rolled)
-    entries = _dump(release, [*logs[:-1], *rolled])
+    entries = dump(release, [*logs[:-1], *rolled])
     assert re.search(r"^offset: \d+ position: [1-9]", entries, re.MULTILINE), "an index has entries"
     assert re.search(r"^timestamp: [1-9]\d* offset: [1-9]", entries, re.MULTILINE)
     for complaint in ("mismatches", "Found", "errors", "Corrupt"):
@@ -88,10 +88,10 @@ def test_what_kill_9_leaves_behind(brokers: Callable[..., Broker], name: str) ->
     broker.stop()
     logs = [broker.partition_folder(n, 0) / f"{0:020}.log" for n in (name, "__consumer_offsets")]
     indexes = [file.with_suffix(end) for file in logs for end in (".index", ".timeindex")]
-    dumped = _dump(java.KAFKA_NEW, [*logs, *indexes])
+    dumped = dump(java.KAFKA_NEW, [*logs, *indexes])
     for complaint in ("mismatches", "Found", "errors", "Corrupt"):
         assert complaint not in dumped, dumped[-2000:]
-    last = _dump(java.KAFKA_NEW, logs[1:], "--offsets-decoder").splitlines()
+    last = dump(java.KAFKA_NEW, logs[1:], "--offsets-decoder").splitlines()
     [*_, offset] = [line for line in last if f'"topic":"{name}"' in line]
     assert f'"offset":{len(feed.sent)},' in offset
 
@@ -118,7 +118,7 @@ def test_committed_offsets_and_groups_decoded(broker: Broker, release: str, name
     )
     lines = [
         line
-        for line in _dump(release, logs, "--offsets-decoder").splitlines()
+        for line in dump(release, logs, "--offsets-decoder").splitlines()
         if f'"group":"{group_id}"' in line
     ]
     for partition in range(2):

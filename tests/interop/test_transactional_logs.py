@@ -1,0 +1,284 @@
+"""Logs with transactions, ours and Apache Kafka's: the same answers to producers and coordinators,
+and each reads the other's directory, in the middle of transactions too.
+
+Kafka 4.3.1 is asked by Produce and WriteTxnMarkers, without its check with the coordinator; ours is
+the log itself. What is compared is what consumers are told: the last stable offset and the aborted
+transactions of each read, and DescribeProducers.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from log.checkpoint import RECOVERY_POINT, read_offsets, write_offsets
+from log.config import LogConfig
+from log.filesystem import OsFileSystem
+from log.partition_log import PartitionLog
+from log.values import Marker
+from protocol.errors import NONE
+from protocol.records.stored import iter_stored
+from tests.broker.topic_calls import create_topic, fetch, list_offset, produce
+from tests.brokers import KIND, KafkaBroker
+from tests.interop.test_dump_log_segments import dump
+from tests.log.log_tools import batch
+from tests.log.test_log_markers import BATCHES, MARKERS, End, Send
+from tests.waiting import until
+from tests.wire import Wire
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(KIND == "kafka", reason="Kafka would be compared with itself"),
+]
+FS = OsFileSystem()
+NOW_MS = int(time.time() * 1000)
+"""Kafka forgets producers of long ago as it loads them."""
+READ_COMMITTED = 1
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """Apache Kafka 4.3.1, which takes markers from anybody and asks no coordinator."""
+    settings = {"transaction.partition.verification.enable": "false"}
+    broker = KafkaBroker(tmp_path_factory.mktemp("transactional") / "kafka", settings)
+    broker.start()
+    yield broker
+    broker.kill()
+
+
+def created(wire: Wire, topic: str, **configs: str) -> None:
+    assert create_topic(wire, topic, configs=configs)["error_code"] == NONE
+    until("it is served", lambda: list_offset(wire, topic, -1)["error_code"] == NONE)
+
+
+def write_marker(wire: Wire, topic: str, marker: Marker) -> int:
+    sent = {
+        "producer_id": marker.producer_id,
+        "producer_epoch": marker.producer_epoch,
+        "transaction_result": marker.committed,
+        "topics": [{"name": topic, "partition_indexes": [0]}],
+        "coordinator_epoch": marker.coordinator_epoch,
+        "transaction_version": 2 if marker.rules == 2 else 0,
+    }
+    answer = wire.call("WriteTxnMarkers", 2, {"markers": [sent]})
+    error: int = answer["markers"][0]["topics"][0]["partitions"][0]["error_code"]
+    return error
+
+
+def ask(wire: Wire, topic: str, producer_id: int, what: Send | End, begin: int) -> int | str:
+    """One step of a row that has begun at an offset, by the wire; the answer as rows have it."""
+    end_offset: int = list_offset(wire, topic, -1)["offset"]
+    if isinstance(what, End):
+        marker = Marker(producer_id, what.epoch, what.coordinator_epoch, what.committed, what.rules)
+        return write_marker(wire, topic, marker) or "+"
+    [count] = what.sizes
+    data = batch(
+        0,
+        *[b"v"] * count,
+        producer=(producer_id, what.epoch, what.sequence),
+        transactional=what.transactional,
+    )
+    owner = "t" if what.transactional else None
+    answer = produce(wire, topic, data, version=9, transactional_id=owner)
+    error, offset = answer["error_code"], answer["base_offset"]
+    return error or ("+" if offset == end_offset else offset - begin)
+
+
+def simple(row: tuple[Sequence[Send | End], Send | End, int | str]) -> bool:
+    """Kafka takes one batch a request; what is new with TV2 it learns from the coordinator."""
+    history, last, _ = row
+    sends = [step for step in [*history, last] if isinstance(step, Send)]
+    return all(len(step.sizes) == 1 and not step.from_zero for step in sends)
+
+
+def test_kafka_answers_as_the_tables_say(kafka: KafkaBroker) -> None:
+    differences = []
+    with Wire(kafka.port) as wire:
+        created(wire, "tables")
+        rows: list[tuple[Sequence[Send | End], Send | End, int | str]] = [*BATCHES, *MARKERS]
+        for number, (history, last, answer) in enumerate(filter(simple, rows)):
+            producer_id = 1000 + number
+            begin: int = list_offset(wire, "tables", -1)["offset"]
+            for step in history:
+                assert ask(wire, "tables", producer_id, step, begin) == "+", (history, step)
+            found = ask(wire, "tables", producer_id, last, begin)
+            if found != answer:
+                differences.append((history, last, answer, found))
+    assert differences == []
+
+
+# -- each other's directories
+
+
+Told = tuple[list[Any], list[Any]]
+
+
+def told_by(wire: Wire, topic: str) -> Told:
+    """What Kafka says: the aborted transactions of many reads, and the producers."""
+    end: int = list_offset(wire, topic, -1)["offset"]
+    reads: list[Any] = []
+    for offset in range(0, end, 3):
+        for size in (1, 400, 1 << 20):
+            found = fetch(
+                wire, topic, offset, isolation_level=READ_COMMITTED, partition_max_bytes=size
+            )
+            aborted = found["aborted_transactions"] or []
+            starts = [(each["producer_id"], each["first_offset"]) for each in aborted]
+            reads.append((offset, size, found["last_stable_offset"], sorted(starts)))
+    topics = [{"name": topic, "partition_indexes": [0]}]
+    answer = wire.call("DescribeProducers", 0, {"topics": topics})
+    [partition] = answer["topics"][0]["partitions"]
+    return reads, sorted([tuple(each.values()) for each in partition["active_producers"]])
+
+
+def known_to(log: PartitionLog) -> Told:
+    """The same of a log of ours."""
+    reads: list[Any] = []
+    stable = log.first_unstable_offset
+    for offset in range(0, log.log_end_offset, 3):
+        for size in (1, 400, 1 << 20):
+            starts: list[tuple[int, int]] = []
+            if offset < stable:
+                info = log.read(offset, size, max_offset=stable)
+                starts = log.aborted_in(info, offset, stable)
+            reads.append((offset, size, stable, sorted(starts)))
+    producers = [
+        (
+            producer_id,
+            producer.epoch,
+            producer.last_sequence,
+            producer.last_timestamp_ms,
+            producer.coordinator_epoch,
+            log.producers.open_transactions.get(producer_id, -1),
+        )
+        for producer_id, producer in log.producers.items()
+    ]
+    return reads, sorted(producers)
+
+
+def assert_alike(ours: Told, kafkas: Told) -> None:
+    """Of aborted transactions Kafka may list more: its bound is the next entry of an index."""
+    assert ours[1] == kafkas[1]
+    assert [read[:3] for read in ours[0]] == [read[:3] for read in kafkas[0]]
+    for mine, theirs in zip(ours[0], kafkas[0], strict=True):
+        assert set(mine[3]) <= set(theirs[3]), (mine, theirs)
+    assert any(read[3] for read in ours[0])
+
+
+class Writer:
+    """Transactions of three producers, some committed, some aborted, one left open."""
+
+    def __init__(self, seed: int) -> None:
+        self.chance = random.Random(seed)
+        self.sequences: dict[int, int] = {}
+        self.opened: set[int] = set()
+
+    def steps(self, count: int) -> Iterator[bytes | Marker]:
+        for _ in range(count):
+            if self.opened and self.chance.random() < 0.3:
+                yield self._end(self.chance.choice(sorted(self.opened)))
+            else:
+                yield self._batch(self.chance.choice([51, 52, 53]))
+        for producer_id in sorted(self.opened - {53}):
+            yield self._end(producer_id)
+        yield self._batch(53)
+
+    def _end(self, producer_id: int) -> Marker:
+        self.opened.discard(producer_id)
+        return Marker(producer_id, 4, 2, self.chance.random() < 0.5)
+
+    def _batch(self, producer_id: int) -> bytes:
+        sequence = self.sequences.get(producer_id, 0)
+        values = [b"value %d" % self.chance.randrange(9)] * self.chance.randint(1, 4)
+        self.sequences[producer_id] = sequence + len(values)
+        self.opened.add(producer_id)
+        return batch(
+            0,
+            *values,
+            timestamp_ms=NOW_MS,
+            producer=(producer_id, 4, sequence),
+            transactional=True,
+        )
+
+
+def fill_kafka(wire: Wire, topic: str) -> None:
+    created(wire, topic, **{"segment.bytes": str(1 << 20), "index.interval.bytes": "200"})
+    for step in Writer(1).steps(80):
+        if isinstance(step, Marker):
+            assert write_marker(wire, topic, step) == NONE
+        else:
+            assert produce(wire, topic, step, transactional_id="t")["error_code"] == NONE
+
+
+def fill_ours(folder: Path, topic: str) -> PartitionLog:
+    config = LogConfig(segment_bytes=3000, index_interval_bytes=200)
+    log = PartitionLog.open(FS, str(folder), topic, 0, config)
+    for step in Writer(2).steps(80):
+        if isinstance(step, Marker):
+            log.append_marker(step, 0, NOW_MS)
+        else:
+            log.append(step, 0, NOW_MS)
+    assert len(log.segments) > 2
+    assert log.first_unstable_offset < log.log_end_offset
+    return log
+
+
+def our_view(folder: Path, clean: bool) -> Told:
+    config = LogConfig(index_interval_bytes=200)
+    return known_to(PartitionLog.open(FS, str(folder), "kafkas", 0, config, clean=clean))
+
+
+def test_each_opens_the_others_directory_in_the_middle_of_transactions(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    with Wire(kafka.port) as wire:
+        fill_kafka(wire, "kafkas")
+        created(wire, "ours")
+        kafkas = told_by(wire, "kafkas")
+    kafka.stop()
+    for clean in (True, False):
+        copy = tmp_path / f"copy-{clean}"
+        shutil.copytree(kafka.partition_folder("kafkas", 0), copy)
+        assert_alike(our_view(copy, clean), kafkas)
+        for suffix in (".txnindex", ".snapshot"):
+            for file in copy.glob("*" + suffix):
+                file.unlink()
+        assert_alike(our_view(copy, clean=False), kafkas)
+
+    folder = kafka.partition_folder("ours", 0)
+    for file in folder.iterdir():
+        if file.name != "partition.metadata":
+            file.unlink()
+    log = fill_ours(folder, "ours")
+    ours = known_to(log)
+    end = log.log_end_offset
+    log.close()
+    dumped = dump(kafka.version, sorted(folder.glob("*.txnindex")))
+    for producer_id, first_offset in {each for read in ours[0] for each in read[3]}:
+        assert f"producerId: {producer_id} firstOffset: {first_offset} " in dumped
+    snapshots = dump(kafka.version, sorted(folder.glob("*.snapshot"))[-1:])
+    assert "producerId: 53 producerEpoch: 4 coordinatorEpoch: 2" in snapshots
+    points = str(kafka.data / RECOVERY_POINT)
+    write_offsets(FS, points, {**read_offsets(FS, points), ("ours", 0): end})
+
+    kafka.start()  # as after a stop in order: our files are taken as they are
+    with Wire(kafka.port) as wire:
+        until("it is served", lambda: list_offset(wire, "ours", -1)["offset"] == end)
+        assert_alike(ours, told_by(wire, "ours"))
+    kafka.kill()
+    kafka.start()  # and here they are made anew
+    with Wire(kafka.port) as wire:
+        until("it is served", lambda: list_offset(wire, "ours", -1)["offset"] == end)
+        assert_alike(ours, told_by(wire, "ours"))
+        assert write_marker(wire, "ours", Marker(53, 4, 1, True)) != NONE, "the coordinator is old"
+        assert write_marker(wire, "ours", Marker(53, 4, 2, False)) == NONE
+        found = fetch(wire, "ours", end - 1, isolation_level=READ_COMMITTED)
+        assert found["last_stable_offset"] == end + 1
+        data = found["records"]
+        assert [header.is_control for header, _ in iter_stored(data)][-1]
