@@ -19,6 +19,9 @@ from protocol.records.batch import (
     read_header,
 )
 
+_BASE_SEQUENCE = 0
+"""Of every transactional commit, as Kafka 4.3.1 writes it; nobody checks a coordinator's."""
+
 
 def own_batch(
     run: OwnBatch, form: BatchForm, base_offset: int, leader_epoch: int, wall_ms: int
@@ -51,5 +54,6 @@ def own_batch(
         attributes=form.attributes | TRANSACTIONAL_BIT,
         producer_id=run.producer_id,
         producer_epoch=run.producer_epoch,
+        base_sequence=_BASE_SEQUENCE,
     )
     return batch, read_header(batch)

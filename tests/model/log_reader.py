@@ -232,7 +232,8 @@ def _records_of_batch(base_offset: int, data: bytes) -> tuple[ModelRecord, ...]:
     base_timestamp, max_timestamp = body.number(8), body.number(8)
     assert base_timestamp == max_timestamp, "timestamp deltas are 0"
     producer_id, producer_epoch = body.number(8), body.number(2)
-    assert body.number(4) == -1, "the coordinator counts no sequence"
+    base_sequence = body.number(4)
+    assert base_sequence == (0 if attributes == 0x10 else -1), "the coordinator counts no sequence"
     assert (producer_id >= 0) == (producer_epoch >= 0) == (attributes > 0), "whose it is"
     is_marker = attributes == 0x30
     count = body.number(4)

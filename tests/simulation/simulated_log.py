@@ -141,6 +141,7 @@ class SimulatedLog:
                     last_offset=end - 1,
                     producer_id=header.producer_id,
                     producer_epoch=header.producer_epoch,
+                    base_sequence=header.base_sequence,
                     is_transactional=header.is_transactional,
                 )
                 cleaned.append(Batch(first, end, data))

@@ -102,7 +102,7 @@ async def test_a_marker_has_the_epochs_of_its_producer_and_coordinator(tmp_path:
         calls.end(committed=False)
         await calls.answered(2)
         (data, header), (marker_data, marker) = batches(broker.logs[0])
-        assert (header.producer_epoch, header.base_sequence) == (3, -1)
+        assert (header.producer_epoch, header.base_sequence) == (3, 0)
         [record] = stored_records(data, header)
         assert record.offset == 0
         assert (marker.producer_epoch, marker.base_sequence) == (3, -1)
