@@ -19,7 +19,7 @@ from tests.absent import absent
 from tests.cached import cached
 
 POMS = Path(__file__).parent / "data" / "maven"
-INSTALL = "apt-get install -y default-jre-headless maven"
+INSTALL = "apt-get install -y default-jdk-headless maven"
 
 KAFKA_NEW = "kafka-4.3.1"
 KAFKA_LAST_TO_SERVE_OLD_CLIENTS = "kafka-3.9.2"
@@ -35,6 +35,7 @@ FLAGS = (
     "-Xlog:disable",
     "-Xlog:all=error:stderr",
 )
+LOGGING = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
 
 def java() -> str:
@@ -76,6 +77,11 @@ def _bring(pom: Path, folder: Path) -> None:
         raise AssertionError(f"Maven could not bring the jars of {pom}:\n{done.stdout[-3000:]}")
 
 
+def source(name: str, program: Path, *arguments: str) -> list[str]:
+    """The command line that compiles and runs a program of one file with the jars of `name`."""
+    return [java(), *FLAGS, LOGGING, "-cp", _classpath(name), str(program), *arguments]
+
+
 def command(
     name: str, main_class: str, *arguments: str, properties: Mapping[str, str] | None = None
 ) -> list[str]:
@@ -83,21 +89,34 @@ def command(
 
     Logs go to standard error, warnings and up; `properties` are Java system properties.
     """
-    # 3.9.2 brings two SLF4J bindings; slf4j-simple logs to standard error without a file.
-    classpath = ":".join(
-        str(jar)
-        for jar in jars(name)
-        if not (name != KAFKA_OLD and jar.name.startswith(("slf4j-reload4j", "slf4j-log4j12")))
-    )
     logging = (
         f"-Dlog4j.configuration=file:{POMS / KAFKA_OLD / 'log4j.properties'}"
         if name == KAFKA_OLD
-        else "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+        else LOGGING
     )
     given = [f"-D{key}={value}" for key, value in (properties or {}).items()]
     archive = _archive(name, main_class)
     shared = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
-    return [java(), *FLAGS, *shared, logging, *given, "-cp", classpath, main_class, *arguments]
+    return [
+        java(),
+        *FLAGS,
+        *shared,
+        logging,
+        *given,
+        "-cp",
+        _classpath(name),
+        main_class,
+        *arguments,
+    ]
+
+
+def _classpath(name: str) -> str:
+    # 3.9.2 brings two SLF4J bindings; slf4j-simple logs to standard error without a file.
+    return ":".join(
+        str(jar)
+        for jar in jars(name)
+        if not (name != KAFKA_OLD and jar.name.startswith(("slf4j-reload4j", "slf4j-log4j12")))
+    )
 
 
 def _archive(name: str, main_class: str) -> Path:

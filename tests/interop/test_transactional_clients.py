@@ -1,0 +1,197 @@
+"""The transactional producers of every client: Java's of 0.11, 2.8 and 4.3.1, and Python's three.
+
+They pass on Apache Kafka 4.3.1 too (BROKER=kafka), where the client of 0.11 is served as well.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+import pytest
+
+from tests import java
+from tests.brokers import KIND, Broker
+from tests.interop.cluster import Cluster
+from tests.interop.transactional_producers import (
+    JAVA,
+    PYTHON,
+    ClientError,
+    JavaProgram,
+    Transactional,
+    producers,
+    seen,
+)
+from tests.waiting import until
+
+pytestmark = pytest.mark.interop
+CLIENTS = (*JAVA, *PYTHON)
+
+
+def committed_offset(broker: Broker, group: str, topic: str) -> int:
+    """A group's offset of partition 0, asked for as read_committed consumers do."""
+    wanted = [{"name": topic, "partition_indexes": [0]}]
+    answer = Cluster(broker.bootstrap).call(
+        "OffsetFetch", 7, group_id=group, topics=wanted, require_stable=True
+    )
+    partition = answer["topics"][0]["partitions"][0]
+    assert partition["error_code"] == 0, partition
+    offset: int = partition["committed_offset"]
+    return offset
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_readers_see_all_of_a_transaction_or_nothing(
+    broker: Broker, name: str, client: str
+) -> None:
+    topic, group = name, f"{name}-group"
+    Cluster(broker.bootstrap).create_topic(topic, 2)
+    with producers(client, broker.bootstrap) as make:
+        producer = make(name)
+        producer.init()
+        for values, ends in (
+            (["a", "b"], "commit"),
+            (["lost", "lost too"], "abort"),
+            (["c"], "commit"),
+        ):
+            producer.begin()
+            for number, value in enumerate(values):
+                producer.send(topic, number % 2, value)
+            producer.offset(group, topic, 0, 10 * len(value))
+            if ends == "commit":
+                producer.commit()
+            else:
+                producer.abort()
+        producer.begin()
+        producer.send(topic, 0, "open")
+
+        assert seen(broker.bootstrap, topic, 0) == ["a", "c"]
+        assert seen(broker.bootstrap, topic, 1) == ["b"]
+        assert seen(broker.bootstrap, topic, 0, committed=False) == ["a", "lost", "c", "open"]
+        until(
+            "the offset of the last commit is there",
+            lambda: committed_offset(broker, group, topic) == 10,
+        )
+        producer.abort()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_zombie_is_fenced_and_leaves_nothing(broker: Broker, name: str, client: str) -> None:
+    """Whoever takes the id over aborts what its producer before had begun, and ends that one."""
+    Cluster(broker.bootstrap).create_topic(name, 1)
+    with producers(client, broker.bootstrap) as make:
+        zombie, heir = make(name), make(name)
+        zombie.init()
+        zombie.begin()
+        zombie.send(name, 0, "before")
+        zombie.offset(f"{name}-group", name, 0, 99)
+
+        heir.init()
+        heir.begin()
+        heir.send(name, 0, "heir")
+        with pytest.raises(ClientError):
+            _go_on(zombie, name)
+        heir.commit()
+
+    assert seen(broker.bootstrap, name) == ["heir"]
+    assert committed_offset(broker, f"{name}-group", name) == -1
+    everything = seen(broker.bootstrap, name, committed=False)
+    assert everything == ["before", "heir"]
+
+
+def _go_on(producer: Transactional, topic: str) -> None:
+    """Some clients learn of their end by the next records, some by the next commit."""
+    producer.send(topic, 0, "after")
+    producer.commit()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_is_told(
+    brokers: Callable[..., Broker], name: str, client: str
+) -> None:
+    sweep = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}
+    broker = brokers(sweep)
+    Cluster(broker.bootstrap).create_topic(name, 1)
+    with producers(client, broker.bootstrap) as make:
+        late = make(f"{name}-{uuid.uuid4().hex[:6]}", 1000)
+        late.init()
+        late.begin()
+        late.send(name, 0, "late")
+        until(
+            "readers go on",
+            lambda: _last_stable(broker, name) == 2,
+        )
+        with pytest.raises(ClientError):
+            late.commit()
+    assert seen(broker.bootstrap, name) == []
+
+
+def _last_stable(broker: Broker, topic: str) -> int:
+    wanted = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}]
+    answer = Cluster(broker.bootstrap).call(
+        "Fetch",
+        11,
+        max_wait_ms=0,
+        min_bytes=0,
+        isolation_level=1,
+        session_epoch=-1,
+        topics=[{"topic": topic, "partitions": wanted}],
+    )
+    offset: int = answer["responses"][0]["partitions"][0]["last_stable_offset"]
+    return offset
+
+
+# -- the rules that a client follows
+
+
+@pytest.mark.skipif(KIND == "kafka", reason="the setting is Muster's own")
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_the_java_client_follows_the_level_that_it_is_told(
+    brokers: Callable[..., Broker], name: str, level: int
+) -> None:
+    """From level 2 on each end raises the producer's epoch (KIP-890)."""
+    broker = brokers({"transaction.version": str(level)})
+    Cluster(broker.bootstrap).create_topic(name, 1)
+    with JavaProgram(java.KAFKA_NEW, broker.bootstrap) as program:
+        producer = program.producer(name)
+        producer.init()
+        epochs = []
+        for value in ("a", "b", "c"):
+            producer.begin()
+            producer.send(name, 0, value)
+            epochs.append(producer.state()[1])
+            producer.commit()
+
+    assert epochs == ([0, 1, 2] if level == 2 else [0, 0, 0])
+    assert seen(broker.bootstrap, name) == ["a", "b", "c"]
+
+
+# -- a job that goes on where its predecessor died
+
+
+@pytest.mark.parametrize("client", JAVA[1:])
+@pytest.mark.parametrize("restart", ["", "stop", "kill"])
+def test_a_new_process_commits_what_a_dead_one_has_prepared(
+    brokers: Callable[..., Broker], name: str, client: str, restart: str
+) -> None:
+    """As Flink's sink: id and epoch come from its checkpoint, and InitProducerId is left out."""
+    broker = brokers()
+    Cluster(broker.bootstrap).create_topic(name, 1)
+    with JavaProgram(client, broker.bootstrap) as job:
+        producer = job.producer(name)
+        producer.init()
+        producer.begin()
+        producer.send(name, 0, "prepared")
+        checkpoint = producer.state()
+    if restart:
+        getattr(broker, restart)()
+        broker.start()
+    assert seen(broker.bootstrap, name) == []
+
+    for _ in range(2):  # the second process does not know that the first was through
+        with JavaProgram(client, broker.bootstrap) as heir:
+            again = heir.producer(name)
+            again.resume(*checkpoint)
+            again.commit()
+
+    assert seen(broker.bootstrap, name) == ["prepared"]

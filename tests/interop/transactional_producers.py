@@ -1,0 +1,361 @@
+"""Transactional producers of each client, behind one face; what readers see of their topics."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests import java
+from tests.waiting import until
+
+PROGRAM = Path(__file__).parent / "programs" / "TransactionalProducers.java"
+WITHIN_S = 30
+JAVA = ("kafka-clients-0.11.0.3", "kafka-clients-2.8.2", java.KAFKA_NEW)
+PYTHON = ("confluent", "aiokafka", "kafka-python")
+
+
+class ClientError(Exception):
+    """What a client said instead of doing as it was told."""
+
+
+class Transactional(Protocol):
+    """A producer with a transactional id. Each call returns when it is done, or raises ClientError.
+
+    `init` takes the id over; `offset` commits a group's offset within the transaction.
+    """
+
+    def init(self) -> None: ...
+
+    def begin(self) -> None: ...
+
+    def send(self, topic: str, partition: int, value: str) -> None: ...
+
+    def offset(self, group: str, topic: str, partition: int, offset: int) -> None: ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+Make = Callable[..., Transactional]
+"""A producer of that transactional id, with a timeout in milliseconds if one is given."""
+
+
+@contextmanager
+def producers(client: str, bootstrap: str) -> Iterator[Make]:
+    """What makes producers of `client`; all of them are closed at the end."""
+    made: list[Transactional] = []
+    with _source(client, bootstrap) as source:
+
+        def make(transactional_id: str, timeout_ms: int = 60_000) -> Transactional:
+            made.append(source(transactional_id, timeout_ms))
+            return made[-1]
+
+        try:
+            yield make
+        finally:
+            for each in made:
+                each.close()
+
+
+@contextmanager
+def _source(client: str, bootstrap: str) -> Iterator[Make]:
+    match client:
+        case "confluent":
+            yield lambda *of: Confluent(bootstrap, *of)
+        case "kafka-python":
+            yield lambda *of: KafkaPython(bootstrap, *of)
+        case "aiokafka":
+            yield lambda *of: Aiokafka(bootstrap, *of)
+        case _:
+            with JavaProgram(client, bootstrap) as program:
+                yield program.producer
+
+
+class JavaProgram:
+    """A process with Java producers of one version."""
+
+    def __init__(self, version: str, bootstrap: str) -> None:
+        self._process = subprocess.Popen(
+            java.source(version, PROGRAM, bootstrap),
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        self._made = 0
+
+    def __enter__(self) -> JavaProgram:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        """End the process as kill -9 does: none of its producers says goodbye."""
+        self._process.kill()
+        self._process.communicate()
+
+    def producer(self, transactional_id: str, timeout_ms: int = 60_000) -> JavaProducer:
+        """One more producer."""
+        self._made += 1
+        name = f"p{self._made}"
+        self.ask(f"{name} new {transactional_id} {timeout_ms}")
+        return JavaProducer(self, name)
+
+    def ask(self, line: str) -> str:
+        """Send a line; its answer."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+        word, _, rest = self._process.stdout.readline().rstrip("\n").partition(" ")
+        if word != "ok":
+            raise ClientError(rest or "the program has ended")
+        return rest
+
+
+class JavaProducer:
+    """One producer of such a process."""
+
+    def __init__(self, program: JavaProgram, name: str) -> None:
+        self._program = program
+        self._name = name
+
+    def _ask(self, *words: object) -> str:
+        return self._program.ask(" ".join(map(str, (self._name, *words))))
+
+    def init(self) -> None:
+        self._ask("init")
+
+    def begin(self) -> None:
+        self._ask("begin")
+
+    def send(self, topic: str, partition: int, value: str) -> None:
+        self._ask("send", topic, partition, value)
+
+    def offset(self, group: str, topic: str, partition: int, offset: int) -> None:
+        self._ask("offset", group, topic, partition, offset)
+
+    def commit(self) -> None:
+        self._ask("commit")
+
+    def abort(self) -> None:
+        self._ask("abort")
+
+    def close(self) -> None:
+        """Its process ends with it."""
+
+    def state(self) -> tuple[int, int]:
+        """Its producer id and epoch."""
+        producer_id, epoch = self._ask("state").split()
+        return int(producer_id), int(epoch)
+
+    def resume(self, producer_id: int, epoch: int) -> None:
+        """Go on with the transaction that such a producer has left open, without InitProducerId."""
+        self._ask("resume", producer_id, epoch)
+
+
+class Confluent:
+    """librdkafka's."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
+        from confluent_kafka import Producer
+
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "transactional.id": transactional_id,
+                "transaction.timeout.ms": timeout_ms,
+                "log_level": 0,
+            }
+        )
+
+    def _call(self, what: Callable[..., Any], *arguments: Any) -> None:
+        from confluent_kafka import KafkaException
+
+        try:
+            what(*arguments)
+        except KafkaException as error:
+            raise ClientError(str(error)) from error
+
+    def init(self) -> None:
+        self._call(self._producer.init_transactions, WITHIN_S)
+
+    def begin(self) -> None:
+        self._call(self._producer.begin_transaction)
+
+    def send(self, topic: str, partition: int, value: str) -> None:
+        failed: list[object] = []
+        self._call(
+            lambda: self._producer.produce(
+                topic,
+                value.encode(),
+                partition=partition,
+                on_delivery=lambda error, _: failed.append(error) if error else None,
+            )
+        )
+        self._call(self._producer.flush, WITHIN_S)
+        if failed:
+            raise ClientError(str(failed[0]))
+
+    def offset(self, group: str, topic: str, partition: int, offset: int) -> None:
+        consumer = Consumer({"bootstrap.servers": "127.0.0.1:1", "group.id": group, "log_level": 0})
+        try:
+            self._call(
+                self._producer.send_offsets_to_transaction,
+                [TopicPartition(topic, partition, offset)],
+                consumer.consumer_group_metadata(),
+                WITHIN_S,
+            )
+        finally:
+            consumer.close()
+
+    def commit(self) -> None:
+        self._call(self._producer.commit_transaction, WITHIN_S)
+
+    def abort(self) -> None:
+        self._call(self._producer.abort_transaction, WITHIN_S)
+
+    def close(self) -> None:
+        """It ends with its object."""
+
+
+class KafkaPython:
+    """kafka-python's."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
+        from kafka import KafkaProducer
+
+        self._producer = KafkaProducer(
+            bootstrap_servers=bootstrap,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=timeout_ms,
+        )
+
+    def _call(self, what: Callable[..., Any], *arguments: Any) -> Any:
+        from kafka.errors import KafkaError
+
+        try:
+            return what(*arguments)
+        except (KafkaError, AssertionError) as error:
+            raise ClientError(repr(error)) from error
+
+    def init(self) -> None:
+        self._call(self._producer.init_transactions)
+
+    def begin(self) -> None:
+        self._call(self._producer.begin_transaction)
+
+    def send(self, topic: str, partition: int, value: str) -> None:
+        def sent() -> None:
+            self._producer.send(topic, value.encode(), partition=partition).get(WITHIN_S)
+
+        self._call(sent)
+
+    def offset(self, group: str, topic: str, partition: int, offset: int) -> None:
+        from kafka.structs import OffsetAndMetadata
+        from kafka.structs import TopicPartition as Partition
+
+        offsets = {Partition(topic, partition): OffsetAndMetadata(offset, "", -1)}
+        self._call(self._producer.send_offsets_to_transaction, offsets, group)
+
+    def commit(self) -> None:
+        self._call(self._producer.commit_transaction)
+
+    def abort(self) -> None:
+        self._call(self._producer.abort_transaction)
+
+    def close(self) -> None:
+        self._producer.close(timeout=1)
+
+
+class Aiokafka:
+    """aiokafka's, each with a loop of its own."""
+
+    def __init__(self, bootstrap: str, transactional_id: str, timeout_ms: int) -> None:
+        from aiokafka import AIOKafkaProducer
+
+        self._loop = asyncio.new_event_loop()
+
+        async def made() -> Any:
+            return AIOKafkaProducer(
+                bootstrap_servers=bootstrap,
+                transactional_id=transactional_id,
+                transaction_timeout_ms=timeout_ms,
+            )
+
+        self._producer = self._loop.run_until_complete(made())
+
+    def _run(self, work: Coroutine[Any, Any, Any]) -> None:
+        from aiokafka.errors import KafkaError
+
+        try:
+            self._loop.run_until_complete(asyncio.wait_for(work, WITHIN_S))
+        except KafkaError as error:
+            raise ClientError(repr(error)) from error
+
+    def init(self) -> None:
+        self._run(self._producer.start())
+
+    def begin(self) -> None:
+        self._run(self._producer.begin_transaction())
+
+    def send(self, topic: str, partition: int, value: str) -> None:
+        self._run(self._producer.send_and_wait(topic, value.encode(), partition=partition))
+
+    def offset(self, group: str, topic: str, partition: int, offset: int) -> None:
+        from aiokafka.structs import TopicPartition as Partition
+
+        offsets = {Partition(topic, partition): offset}
+        self._run(self._producer.send_offsets_to_transaction(offsets, group))
+
+    def commit(self) -> None:
+        self._run(self._producer.commit_transaction())
+
+    def abort(self) -> None:
+        self._run(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        with suppress(Exception):  # a fenced one says so again
+            self._loop.run_until_complete(asyncio.wait_for(self._producer.stop(), 5))
+        self._loop.close()
+
+
+def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[str]:
+    """What a reader sees of a partition, up to its end for that reader's isolation level."""
+    level = "read_committed" if committed else "read_uncommitted"
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "nobody",
+            "isolation.level": level,
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    values: list[str] = []
+
+    def at_end() -> bool:
+        message = consumer.poll(0.2)
+        if message is None:
+            return False
+        if message.error() is not None:
+            return bool(message.error().code() == -191)  # the end of the partition
+        values.append((message.value() or b"").decode())
+        return False
+
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        until(f"the end of {topic}", at_end)
+    finally:
+        consumer.close()
+    return values
