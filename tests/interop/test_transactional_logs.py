@@ -116,7 +116,9 @@ def test_kafka_answers_as_the_tables_say(kafka: KafkaBroker) -> None:
 # -- each other's directories
 
 
-Told = tuple[list[Any], list[Any]]
+Told = tuple[list[Any], list[Any], list[Any]]
+TIMES = (0, NOW_MS, NOW_MS + 1, NOW_MS + 5_000, NOW_MS + 3_600_000)
+"""Markers have times too: those that Kafka wrote are later than the records."""
 
 
 def told_by(wire: Wire, topic: str) -> Told:
@@ -134,7 +136,13 @@ def told_by(wire: Wire, topic: str) -> Told:
     topics = [{"name": topic, "partition_indexes": [0]}]
     answer = wire.call("DescribeProducers", 0, {"topics": topics})
     [partition] = answer["topics"][0]["partitions"]
-    return reads, sorted([tuple(each.values()) for each in partition["active_producers"]])
+    producers = sorted([tuple(each.values()) for each in partition["active_producers"]])
+    by_time = []
+    for level in (0, READ_COMMITTED):
+        for timestamp in (*TIMES, -3):
+            found = list_offset(wire, topic, timestamp, isolation_level=level)
+            by_time.append((level, timestamp, found["timestamp"], found["offset"]))
+    return reads, producers, by_time
 
 
 def known_to(log: PartitionLog) -> Told:
@@ -159,12 +167,22 @@ def known_to(log: PartitionLog) -> Told:
         )
         for producer_id, producer in log.producers.items()
     ]
-    return reads, sorted(producers)
+    by_time = []
+    for level, limit in ((0, log.log_end_offset), (READ_COMMITTED, stable)):
+        for timestamp in (*TIMES, -3):
+            at = (
+                log.offset_of_max_timestamp()
+                if timestamp == -3
+                else log.offset_for_timestamp(timestamp)
+            )
+            is_seen = at is not None and at.offset < limit
+            by_time.append((level, timestamp, *(at[:2] if at and is_seen else (-1, -1))))
+    return reads, sorted(producers), by_time
 
 
 def assert_alike(ours: Told, kafkas: Told) -> None:
     """Of aborted transactions Kafka may list more: its bound is the next entry of an index."""
-    assert ours[1] == kafkas[1]
+    assert ours[1:] == kafkas[1:]
     assert [read[:3] for read in ours[0]] == [read[:3] for read in kafkas[0]]
     for mine, theirs in zip(ours[0], kafkas[0], strict=True):
         assert set(mine[3]) <= set(theirs[3]), (mine, theirs)
