@@ -258,8 +258,12 @@ class Reader:
         self, topic: TopicLogs, partition: Partition, info: ReadInfo, offset: int, limit: int
     ) -> Fetched:
         """Records for a client that may not know zstd, or not even batches."""
+        aborted: Sequence[tuple[int, int]] = ()
+        if self.read_committed:
+            aborted = partition.log.aborted_in(info, offset, partition.last_stable_offset)
         old = partial(
-            old_form,
+            _old_form_with,
+            aborted,
             partition,
             info,
             None
@@ -280,6 +284,8 @@ class Reader:
         self.services.metrics.fetch_conversions += converted.records
         fetched = self._fetched(partition, converted.error_code)
         if not converted.error_code:
+            if self.read_committed:
+                fetched.aborted_transactions = converted.aborted
             fetched.records = converted.chunks
             fetched.size_bytes = sum([_size(chunk) for chunk in converted.chunks])
         return fetched
@@ -305,6 +311,13 @@ class Converted(NamedTuple):
     error_code: int
     chunks: Sequence[Chunk] = ()
     records: int = 0
+    aborted: Sequence[tuple[int, int]] = ()
+    """The transactions among them that were aborted."""
+
+
+def _old_form_with(aborted: Sequence[tuple[int, int]], *what: Any, **how: Any) -> Converted:
+    """`old_form`, and what its reader must know."""
+    return old_form(*what, **how)._replace(aborted=aborted)
 
 
 def old_form(
