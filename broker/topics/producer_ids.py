@@ -42,8 +42,8 @@ class ProducerIdPool:
         self._time = time
         self._spawn = spawn
         self._refilling: asyncio.Task[None] | None = None
-        self._tried: asyncio.Future[None] | None = None
-        """Done when the first try of this refill is over."""
+        self._tried: asyncio.Future[bool] | None = None
+        """Whether the first try of the last refill has reserved a block."""
 
     def refill(self) -> None:
         """Begins to reserve a block if one is wanted; returns at once."""
@@ -52,19 +52,16 @@ class ProducerIdPool:
             self._refilling = self._spawn(self._refill(self._tried), "producer ids")
 
     async def ready(self) -> bool:
-        """Whether an id is at hand; where none is the disk is tried once and waited for."""
-        if not self.ids.left:
-            self.refill()
-            if self._tried is not None:
-                await asyncio.shield(self._tried)
-        return self.ids.left > 0
+        """Whether ids can be had; where none is at hand the disk is tried once and waited for."""
+        if self.ids.left:
+            return True
+        self.refill()
+        return self._tried is not None and await asyncio.shield(self._tried)
 
     async def take(self) -> int | None:
         """An id that nobody had before, restarts included; None when none can be reserved now."""
-        fresh = self.ids.take()
-        if fresh is None:
-            await self.ready()
-            fresh = self.ids.take()
+        while (fresh := self.ids.take()) is None and await self.ready():
+            pass  # others who waited may have taken the block
         self.refill()
         return fresh
 
@@ -73,13 +70,15 @@ class ProducerIdPool:
         if self._refilling is not None:
             self._refilling.cancel()
 
-    async def _refill(self, tried: asyncio.Future[None]) -> None:
+    async def _refill(self, tried: asyncio.Future[bool]) -> None:
         try:
             failures = 0
             while True:
                 try:
                     reserve = self._registry.reserve_producer_ids
                     self.ids.add(await self._disk_changes.run(reserve, BLOCK))
+                    if not tried.done():
+                        tried.set_result(True)
                     return
                 except OSError as error:
                     failures += 1
@@ -88,9 +87,9 @@ class ProducerIdPool:
                             "producer ids can't be reserved", error=str(error), times=failures
                         )
                 if not tried.done():
-                    tried.set_result(None)
+                    tried.set_result(False)
                 await self._time.sleep(RETRY_S)
         finally:
             self._refilling = None
             if not tried.done():
-                tried.set_result(None)
+                tried.set_result(False)
