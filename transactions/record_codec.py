@@ -29,8 +29,7 @@ _HEAD = struct.Struct(">hqhib")
 _TIMES = struct.Struct(">qq")
 """Last update, start."""
 _PARTITIONS_AT = _HEAD.size
-_TAGS_AT = _PARTITIONS_AT + 1 + _TIMES.size
-"""Where the tags of a value of version 1 without partitions are."""
+"""Where the partitions of a value begin."""
 _RECORD_BYTES_AT_MOST = 100
 """Of a record beside its id and partitions: lengths, both heads, all tags."""
 _TOPIC_BYTES_AT_MOST = 10
@@ -187,34 +186,79 @@ def decode_value(data: bytes) -> tuple[TransactionValue, int]:
 
 
 def _decode_usual(data: bytes) -> TransactionValue | None:
-    """A value of version 1 without partitions, as most of a log's last ones are; None for others.
+    """A value of version 1 whose lengths are short, as nearly all are; None for others.
 
-    100,000 are read in 0.14 s so, by the schema in 0.40 s.
+    100,000 without partitions are read in 0.14 s so, by the schema in 0.40 s.
     """
-    if len(data) <= _TAGS_AT or data[_PARTITIONS_AT] > 1:
-        return None
-    _, producer_id, epoch, timeout_ms, status = _HEAD.unpack_from(data)
+    try:
+        _, producer_id, epoch, timeout_ms, status = _HEAD.unpack_from(data)
+        partitions, position = _short_partitions(data)
+        updated_ms, start_ms = _TIMES.unpack_from(data, position)
+        position += _TIMES.size
+        previous = following = NO_PRODUCER_ID
+        rules = 0
+        tags = data[position]
+        position += 1
+        for _ in range(tags):
+            tag = data[position : position + 2]
+            end = position + 2 + tag[1]
+            number = int.from_bytes(data[position + 2 : end], "big", signed=True)
+            if tag == b"\x00\x08":
+                previous = number
+            elif tag == b"\x01\x08":
+                following = number
+            elif tag == b"\x02\x02":
+                rules = number
+            else:
+                return None
+            position = end
+    except (IndexError, struct.error, ValueError):
+        return None  # the schema says what is wrong
     state = BY_NUMBER.get(status)
-    previous = following = NO_PRODUCER_ID
-    rules = 0
-    position = _TAGS_AT + 1
-    for _ in range(data[_TAGS_AT]):
-        tag = data[position : position + 2]
-        if tag == b"\x00\x08":
-            previous = int.from_bytes(data[position + 2 : position + 10], "big", signed=True)
-        elif tag == b"\x01\x08":
-            following = int.from_bytes(data[position + 2 : position + 10], "big", signed=True)
-        elif tag == b"\x02\x02":
-            rules = int.from_bytes(data[position + 2 : position + 4], "big", signed=True)
-        else:
-            return None
-        position += 2 + tag[1]
     if position != len(data) or state is None or state is State.DEAD:
         return None
-    updated_ms, start_ms = _TIMES.unpack_from(data, _PARTITIONS_AT + 1)
     return TransactionValue(
-        producer_id, epoch, timeout_ms, state, (), updated_ms, start_ms, previous, following, rules
+        producer_id,
+        epoch,
+        timeout_ms,
+        state,
+        partitions,
+        updated_ms,
+        start_ms,
+        previous,
+        following,
+        rules,
     )
+
+
+def _short_partitions(data: bytes) -> tuple[Partitions, int]:
+    """The partitions of a value of version 1, and the position behind them.
+
+    Raises IndexError, struct.error or ValueError where a length has two bytes or does not fit.
+    """
+    position = _PARTITIONS_AT + 1
+    count = data[_PARTITIONS_AT]
+    if count <= 1:
+        return (), position
+    found = []
+    for _ in range(_short(count)):
+        name_end = position + 1 + _short(data[position])
+        name = str(data[position + 1 : name_end], "utf-8")
+        ids = _short(data[name_end])
+        position = name_end + 1
+        found.append((name, struct.unpack_from(f">{ids}i", data, position)))
+        position += 4 * ids
+        if data[position]:
+            raise ValueError("it has tags")
+        position += 1
+    return tuple(found), position
+
+
+def _short(length: int) -> int:
+    """What a compact length of one byte says; 0 is null, and above 0x7F more bytes follow."""
+    if not 0 < length < 0x80:
+        raise ValueError("the length has more bytes, or is that of null")
+    return length - 1
 
 
 def _decode_by_schema(data: bytes, version: int) -> TransactionValue:

@@ -38,6 +38,7 @@ class TransactionReader:
         self.skipped: Counter[int] = Counter()
         """Records with keys of unknown versions, by version."""
         self._replay = shard.replay
+        self._known = shard.view.transactions
         self._partition = partition
         self._partitions = partitions
         self._pass_over = pass_over
@@ -50,18 +51,22 @@ class TransactionReader:
 
     def replay(self, run: TransactionRun, base_offset: int) -> None:
         """Replays one run. Raises CorruptTransactionRecord, whatever is wrong with it."""
-        owner = partition_for(run.transactional_id, self._partitions)
-        if owner != self._partition:
-            raise CorruptTransactionRecord(
-                base_offset,
-                f"it is of transactional id {run.transactional_id!r}, which belongs to partition"
-                f" {owner} of {self._partitions}, not to {self._partition}",
-            )
+        if run.transactional_id not in self._known:
+            self._check_owner(run.transactional_id, base_offset)
         try:
             self._replay(run, base_offset)
         except Exception as error:
             reason = f"it can't be replayed: {error!r}"
             raise CorruptTransactionRecord(base_offset, reason) from error
+
+    def _check_owner(self, transactional_id: str, log_offset: int) -> None:
+        owner = partition_for(transactional_id, self._partitions)
+        if owner != self._partition:
+            raise CorruptTransactionRecord(
+                log_offset,
+                f"it is of transactional id {transactional_id!r}, which belongs to partition"
+                f" {owner} of {self._partitions}, not to {self._partition}",
+            )
 
 
 def highest_producer_id(log: PartitionLog) -> int:

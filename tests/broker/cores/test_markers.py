@@ -14,8 +14,9 @@ from broker.cores.hosted_shard import Phase
 from broker.cores.transactions import markers as sending
 from broker.topics import partition as partitions_of_broker
 from broker.topics.registry import OFFSETS_TOPIC
+from log.values import Marker
 from tests.broker.edge import Taker
-from tests.broker.partitions import log_of, partition_of
+from tests.broker.partitions import partition_of
 from tests.broker.serving import eventually, serving
 from tests.broker.transactions import (
     PLACES,
@@ -163,6 +164,59 @@ async def test_a_prepare_record_that_is_not_written_sends_nothing(
         await eventually("it is complete", lambda: state_now(broker, "t") == "CompleteCommit")
 
 
+async def test_a_group_shard_that_loads_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
+    async with coordinator(SimulatedFiles()) as broker:
+        await broker.topics.ensure_offsets_topic()
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer, [(TOPIC, [0]), (OFFSETS_TOPIC, [1])]) == 0
+        hosted = broker.groups.hosted_shards[1]
+        hosted.phase = Phase.LOADING
+
+        await ended(broker, producer, committed=True)
+
+        await eventually("some rounds", lambda: broker.markers.sendings["t"].rounds > 2)
+        assert broker.markers.sendings["t"].again in ({}, {(OFFSETS_TOPIC, 1): 6})
+        assert len(markers(broker, 0)) == 1, "the others are not asked again"
+        hosted.phase = Phase.ACTIVE
+        await eventually("it is complete", lambda: state_now(broker, "t") == "CompleteCommit")
+        assert len(markers(broker, 1, OFFSETS_TOPIC)) == 1
+
+
+async def test_offsets_are_first() -> None:
+    """A consumer that asks for them right behind the answer waits for as short as may be."""
+    async with coordinator(SimulatedFiles()) as broker:
+        await broker.topics.ensure_offsets_topic()
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer, [*PLACES, (OFFSETS_TOPIC, [1, 0])]) == 0
+        asked: list[tuple[str, int]] = []
+        write = broker.local_markers.write
+
+        def noted(topic: str, partition: int, *more: Any) -> None:
+            asked.append((topic, partition))
+            write(topic, partition, *more)
+
+        broker.local_markers.write = noted  # type: ignore[method-assign]
+        await ended(broker, producer, committed=True)
+        await eventually("it is complete", lambda: state_now(broker, "t") == "CompleteCommit")
+        assert [topic for topic, _ in asked] == [OFFSETS_TOPIC] * 2 + [TOPIC] * 3
+
+
+async def test_a_refused_marker_ends_the_sending() -> None:
+    """Somebody newer has ended it there: the rest is not for this coordinator to end."""
+    async with coordinator(SimulatedFiles()) as broker:
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer) == 0
+        newer = Marker(producer.producer_id, producer.epoch + 5, 9, committed=False)
+        partition_of(broker, TOPIC, 1).append_marker(newer, broker.time.now().wall_ms)
+
+        await ended(broker, producer, committed=True)
+
+        await eventually("it is over", lambda: state_now(broker, "t") == "CompleteCommit")
+        assert not broker.markers.sendings
+        assert [each.epoch for each in markers(broker, 1)] == [producer.epoch + 5]
+
+
 async def test_a_wide_transaction_takes_nobody_elses_time() -> None:
     fs = SimulatedFiles()
     async with coordinator(fs) as broker:
@@ -182,18 +236,20 @@ async def test_a_wide_transaction_takes_nobody_elses_time() -> None:
         assert all(len(markers(broker, place, "wide")) == 1 for place in range(300))
 
 
+@pytest.mark.parametrize("rules", [TV1, TV2])
 @pytest.mark.parametrize("committed", [True, False])
-async def test_a_crash_at_any_write_of_an_end_has_the_same_end(committed: bool) -> None:
-    """Killed behind each write from EndTxn on: what was prepared is completed, with all markers."""
+async def test_a_crash_at_any_write_of_a_transaction_has_the_same_end(
+    committed: bool, rules: int
+) -> None:
+    """Sentence 23: killed behind each write, of each record and each marker and what is between.
+
+    What was prepared is completed by the next start, without its client; what was not is open.
+    """
     fs = SimulatedFiles()
     found: list[SimulatedFiles] = []
+    complete = "CompleteCommit" if committed else "CompleteAbort"
     async with coordinator(fs) as broker:
-        producer = await initialised(broker, "t")
-        places = [*PLACES, (OFFSETS_TOPIC, [1])]
         await broker.topics.ensure_offsets_topic()
-        assert await added(broker, producer, places) == 0
-        for place in range(3):
-            append(broker, producer, place)
         plain = fs.fault
 
         def killed(operation: str, path: str) -> Any:
@@ -202,32 +258,35 @@ async def test_a_crash_at_any_write_of_an_end_has_the_same_end(committed: bool) 
             return plain(operation, path)
 
         fs.fault = killed  # type: ignore[method-assign]
-        await ended(broker, producer, committed)
-        complete = "CompleteCommit" if committed else "CompleteAbort"
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer, [*PLACES, (OFFSETS_TOPIC, [1])], rules) == 0
+        for place in range(3):
+            append(broker, producer, place)
+        await ended(broker, producer, committed, rules)
         await eventually("it is complete", lambda: state_now(broker, "t") == complete)
         fs.fault = plain  # type: ignore[method-assign]
         found.append(fs.as_killed())
-    assert len(found) >= 6, "Prepare, four markers, Complete"
+    assert len(found) >= 11, "Empty, Ongoing, three batches, Prepare, four markers, Complete"
 
     states = []
     for disk in found:
         async with coordinator(disk) as again:
             await eventually(
                 "what was prepared is complete",
-                lambda: state_now(again, "t") in (complete, "Ongoing"),
+                lambda: state_now(again, "t") in ("", "Empty", "Ongoing", complete),
             )
             states.append(state_now(again, "t"))
-            counts = [len(markers(again, place)) for place in range(3)]
-            assert counts == [0, 0, 0] if states[-1] == "Ongoing" else all(counts)
-            assert len({end_of(p, again)[:2] for p in range(3) if len(markers(again, p)) == 1}) < 2
-            offsets = len(markers(again, 1, OFFSETS_TOPIC))
-            assert offsets > 0 or states[-1] == "Ongoing"
+            is_over = states[-1] == complete
             for place in range(3):
-                stable = partition_of(again, TOPIC, place).last_stable_offset
-                end = log_of(again, TOPIC, place).log_end_offset
-                assert stable == (0 if states[-1] == "Ongoing" else end)
-    assert states == ["Ongoing"] * states.count("Ongoing") + [complete] * states.count(complete)
-    assert 0 < states.count("Ongoing") < len(states)
+                ends = markers(again, place)
+                assert {each.committed for each in ends} == ({committed} if is_over else set())
+                partition = partition_of(again, TOPIC, place)
+                stable = partition.log.log_end_offset if is_over else 0
+                assert partition.last_stable_offset == stable
+            assert bool(markers(again, 1, OFFSETS_TOPIC)) is is_over
+    order = ["", "Empty", "Ongoing", complete]
+    assert list(dict.fromkeys(states)) == order
+    assert states == sorted(states, key=order.index)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from time import process_time
 from typing import Any
 
 import pytest
@@ -207,6 +208,18 @@ async def test_tombstones_and_the_last_value_of_each_id_are_what_is_loaded(tmp_p
         view = broker.transactions.view_of(IDS[ILL])
         assert view.get(gone) is None
         assert (view.get(IDS[ILL]).value.producer_epoch, view.live_records()) == (4, 1)
+
+
+async def test_many_ids_are_loaded_in_slices_and_soon(tmp_path: Path) -> None:
+    """20,000 take a quarter of a second of CPU time; the bound is for slow machines."""
+    await filled(tmp_path)
+    names = [f"m{n}" for n in range(60_000) if partition_for(f"m{n}", PARTITIONS) == ILL]
+    for start in range(0, len(names), 1000):
+        write(tmp_path, *((encode_key(name), VALUE) for name in names[start : start + 1000]))
+    began_s = process_time()
+    async with coordinator(tmp_path) as broker:
+        assert broker.transactions.view_of(IDS[ILL]).known() == len(names) + 1
+        assert process_time() - began_s < 10
 
 
 # -- epochs
