@@ -125,14 +125,15 @@ class PartitionLog:
         log.log_end_offset = end_offset
         log.recovery_point = min(expected.recovery_point, end_offset)
         log.segments.pending_deletes = deleted(fs, directory)
-        if not clean or not log.active.size:  # made just now, or by a process that did not end
+        for base_offset in base_offsets(fs, directory, TXN_INDEX):
+            if not log.segments.at(base_offset).transactions.load():
+                report.reread(base_offset)
+        if not clean or not log.active.size or report.first_reread is not None:
+            # Names were made just now, or by a process that did not end.
             log.segments.unsynced_directories |= dict.fromkeys(
                 (directory, os.path.dirname(directory))
             )
         log.segments.prepare(log.active, config)
-        for base_offset in base_offsets(fs, directory, TXN_INDEX):
-            if not log.segments.at(base_offset).transactions.load():
-                report.reread(base_offset)
         log._fold()
         log._flush_opened()
         return log
