@@ -1,4 +1,4 @@
-"""What a shell is offered where a name is wanted: topics, groups, members, settings.
+"""What a shell is offered where a name is wanted: topics, groups, members, ids, settings.
 
 The broker of --bootstrap in the line, or of MUSTER_BOOTSTRAP, is asked, and has a second to answer.
 Where none answers, nothing is offered and nothing is said.
@@ -14,6 +14,7 @@ from cli import clock
 from cli.client.cluster import Cluster
 from cli.client.configs import BROKER_RESOURCE, TOPIC_RESOURCE, Resource, describe
 from cli.client.group_reads import list_groups, read_group
+from cli.client.transaction_reads import list_transactions
 
 WITHIN_S = 1.0
 
@@ -28,6 +29,10 @@ def _topics(cluster: Cluster, _: Given) -> list[str]:
 
 def _groups(cluster: Cluster, _: Given) -> list[str]:
     return [row["group"] for row in list_groups(cluster)]
+
+
+def _transactional_ids(cluster: Cluster, _: Given) -> list[str]:
+    return [each.transactional_id for each in list_transactions(cluster)]
 
 
 def _members(cluster: Cluster, given: Given) -> list[str]:
@@ -66,6 +71,8 @@ _SOURCES: dict[str, Source] = {
     "partitions": _topics,
     "group": _groups,
     "groups": _groups,
+    "id": _transactional_ids,
+    "ids": _transactional_ids,
     "members": _members,
     "instance": _instances,
     "settings": _settings,

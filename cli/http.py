@@ -33,14 +33,19 @@ _ADVERTISED = "http.advertised.listener"
 _WITH_ANY_KAFKA = {
     "groups why": "`muster groups describe GROUP` works",
     "groups watch": "`muster groups list` and `muster groups describe GROUP` work",
+    "transactions why": "`muster transactions describe ID` works",
     "offsets expiring": "`muster offsets get GROUP` works",
     "top": "`muster cluster` and `muster groups lag` work",
 }
 """What answers in part what a command needs a Muster for."""
 
 
-_HINT = re.compile(r"/api/(groups|topics) lists them")
+_HINT = re.compile(r"/api/(groups|topics|transactions) lists them")
 """What the API names for those who ask it by hand."""
+
+
+_NAMED_BY = {"groups": "group", "topics": "topic", "transactions": "id"}
+"""The field that has the name of a row."""
 
 
 def _as_commands(hint: re.Match[str]) -> str:
@@ -247,7 +252,7 @@ class Api:
         if hint is not None:
             nouns, name = hint[1], unquote(path.split("/")[3])
             rows = self._json(f"/api/{nouns}", {}, deadline)[nouns]
-            meant = nearest([name], [row[nouns.removesuffix("s")] for row in rows])
+            meant = nearest([name], [row[_NAMED_BY[nouns]] for row in rows])
             told += f"; did you mean {meant}?" if meant else ""
         return CommandError(told, REFUSED)
 

@@ -125,6 +125,14 @@ AFTER: Mapping[str, Mapping[str, str]] = {
         "tail": "`muster consume` prints records as they come",
         "verify": "`muster logs dump` exits with 4 where a file is damaged",
     },
+    "transactions": {
+        "describe-producers": "`muster transactions describe --topic TOPIC:0`",
+        "explain": "`muster transactions why`",
+        "fence": "`muster transactions abort ID` fences the producer of an id",
+        "find-hanging": "`muster transactions hanging`",
+        "show": "`muster transactions describe`",
+        "terminate": "`muster transactions abort`",
+    },
     "backup": {"import": "`muster backup restore`", "save": "`muster backup create`"},
 }
 """Noun -> word -> what does that."""
@@ -166,6 +174,15 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "--create": "`muster topics create`",
         "--alter": "`muster topics grow`",
         "--delete": "`muster topics delete`",
+    },
+    "transactions": {
+        "": "`muster transactions`",
+        "list": "`muster transactions list`",
+        "describe": "`muster transactions describe ID`",
+        "describe-producers": "`muster transactions describe --topic TOPIC:0`",
+        "abort": "`muster transactions abort --topic TOPIC:0 --start-offset N`",
+        "find-hanging": "`muster transactions hanging`",
+        "forceTerminateTransaction": "`muster transactions abort ID`",
     },
 }
 """Apache's tool, without its kafka- -> option -> what does that; "" is the tool alone."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from cli.client import group_member
 from cli.client.cluster import Cluster
@@ -29,6 +30,11 @@ groups reset billing --topic orders --to-latest
 groups delete billing
 groups watch
 groups watch live
+transactions list
+transactions describe billing-1
+transactions describe --topic orders
+transactions why billing-1
+transactions hanging
 offsets get billing
 offsets expiring --within 30d
 configs get --broker 1
@@ -92,11 +98,19 @@ def open_shop(folder: Path) -> Iterator[Shop]:
         shop.run("offsets set billing orders:0=0 lost:0=0 --execute")
         shop.run("backup create BACKUP")
         shop.run("topics delete lost --execute")
+        producer = Producer(
+            {"bootstrap.servers": broker.bootstrap, "transactional.id": "billing-1"}
+        )
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("orders", b"x", partition=0)
+        assert producer.flush(30) == 0
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(group_member, "SESSION_TIMEOUT_MS", 60_000)
             member = group_member.GroupMember(Cluster(broker.bootstrap), "live", ["orders"])
             assert until("the member owns partitions", member.join)
         yield shop
         member.leave()
+        producer.abort_transaction(30)
     finally:
         broker.kill()

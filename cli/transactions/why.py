@@ -1,0 +1,118 @@
+"""`muster transactions why`: who opened a transaction, what it holds back, and why it ended."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from cli import clock, output
+from cli.errors import CommandError
+from cli.http import Api, api_at
+from cli.options import BOOTSTRAP, INT32, TIMEOUT_S, Bootstrap, Http, Json, Timeout, whole_number
+from cli.times import instant, span
+from verdicts.commands import command, word
+
+Value = dict[str, Any]
+
+_PLACE = re.compile(r"(.+)[:-](\d{1,10})", re.DOTALL)
+_HELD_SHOWN = 5
+_MARKS = {"kept": "  [kept]", "log": "  [log]"}
+_LEGEND = {
+    "  [kept]": "[kept]: written down before the broker's last start",
+    "  [log]": "[log]: found in __transaction_state, which does not say who",
+}
+
+
+def why(
+    what: Annotated[str, typer.Argument(metavar="ID|TOPIC:PARTITION", help="What to tell of.")],
+    last: Annotated[
+        int, whole_number("--last", least=1, most=INT32, help="How many transactions.")
+    ] = 5,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    http: Http = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show who opened a transaction, who waits for it, and why it ended. Needs Muster's HTTP."""
+    api = api_at(bootstrap, "transactions why", http, timeout)
+    found = _asked(api, what)
+    if "stories" in found:
+        found["stories"] = found["stories"][-last:]
+        holding = [each for each in found["partition_list"] if each.get("holds")]
+        held = [_held(api, each["topic"], each["partition"]) for each in holding[:_HELD_SHOWN]]
+        found["held"] = [each["held"] for each in held if each["held"] is not None]
+        more = len(holding) - len(held)
+        lines = _of_id(found, more)
+    else:
+        lines = _of_place(found)
+    if json:
+        output.show_json(found)
+        return
+    for line in lines:
+        output.say_folded(line)
+
+
+def _asked(api: Api, what: str) -> Value:
+    """An id, or else a partition: ids may look like one."""
+    try:
+        found: Value = api.get(f"/api/transactions/{quote(what, safe='')}")
+        return found
+    except CommandError:
+        place = _PLACE.fullmatch(what)
+        if place is None:
+            raise
+        try:
+            return _held(api, place[1], int(place[2]))
+        except CommandError:
+            if ":" in what:
+                raise
+        raise
+
+
+def _held(api: Api, topic: str, partition: int) -> Value:
+    found: Value = api.get("/api/held", topic=topic, partition=partition)
+    return found
+
+
+def _of_id(found: Value, more: int) -> list[str]:
+    head = f"{found['id']}  {found['state'] or 'is gone'}"
+    if found["state"] is not None and found["since_ms"] is not None:
+        head += f"  open for {span(max(0, clock.now_ms() - found['since_ms']))}"
+    lines = [head]
+    for each in found["held"]:
+        lines.append(each["sentence"])
+    if more > 0:
+        lines.append(f"and {output.counted(more, 'more partition')}")
+    if found["state"] == "Ongoing":
+        lines.append("    to end it and fence its producer:")
+        lines.append(f"    $ {command('transactions abort', found['id'])}")
+    for each in found["stories"]:
+        mark = _MARKS.get(each["source"], "")
+        number = f"{instant(each['began_ms'])}  #{each['number']} "
+        lines.append(f"{number}{each['sentence']}{mark}")
+    if not found["stories"]:
+        lines.append("no transaction of it is remembered")
+    for each in found["refused"]:
+        who = f" by {each['client']}" if each["client"] else ""
+        at = f" at {each['host']}" if each["host"] else ""
+        lines.append(
+            f"{output.counted(each['count'], 'request')} refused with {each['error']}, the last"
+            f" at {instant(each['last_ms'])}{who}{at}: {each['why']}"
+        )
+    lines += [text for mark, text in _LEGEND.items() if any(line.endswith(mark) for line in lines)]
+    return lines
+
+
+def _of_place(found: Value) -> list[str]:
+    lines = [found["sentence"]]
+    held = found["held"]
+    if held is None:
+        return lines
+    if held["id"] is not None:
+        return [*lines, f"    $ {command('transactions why', held['id'])}"]
+    place = f"{found['topic']}:{found['partition']}"
+    start = f"--start-offset {held['start_offset']}"
+    return [*lines, f"    $ {command('transactions abort', [], f'--topic {word(place)}', start)}"]
