@@ -1,0 +1,227 @@
+"""What is looked at first, where two things are wrong at once: through real frames, every version.
+
+The states that pass by quickly, and those of a shard as a whole, are held still here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.cores.hosted_shard import Phase
+from protocol.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REQUEST,
+    INVALID_TRANSACTION_TIMEOUT,
+    NONE,
+    NOT_COORDINATOR,
+    PRODUCER_FENCED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.messages import BY_NAME
+from tests.broker.config.served import Served, serving
+from transactions.outcome import SendMarkers
+
+ID, GONE = "payer", "nobody"
+NOBODY = 1_000_000
+PHASES = {
+    Phase.LOADING: COORDINATOR_LOAD_IN_PROGRESS,
+    Phase.UNLOADED: NOT_COORDINATOR,
+    Phase.FAILED: NOT_COORDINATOR,
+}
+
+
+class Held:
+    """A broker with an id whose shard, or whose markers, a test holds."""
+
+    def __init__(self, served: Served) -> None:
+        self.served = served
+        self.markers: list[SendMarkers] = []
+
+    async def call(self, name: str, version: int, **value: Any) -> dict[str, Any]:
+        return await self.served.client.call(BY_NAME[name].key, version, **value)
+
+    async def init(self, id_: str = ID, version: int = 4, timeout_ms: int = 60_000) -> Any:
+        return await self.call(
+            "InitProducerId", version, transactional_id=id_, transaction_timeout_ms=timeout_ms
+        )
+
+    async def add(
+        self, id_: str, producer: tuple[int, int], version: int, topic: str = "orders"
+    ) -> int:
+        topics = [{"name": topic, "partitions": [0]}]
+        answer = await self.call(
+            "AddPartitionsToTxn",
+            version,
+            v3_and_below_transactional_id=id_,
+            v3_and_below_producer_id=producer[0],
+            v3_and_below_producer_epoch=producer[1],
+            v3_and_below_topics=topics,
+            transactions=[
+                {
+                    "transactional_id": id_,
+                    "producer_id": producer[0],
+                    "producer_epoch": producer[1],
+                    "verify_only": False,
+                    "topics": topics,
+                }
+            ],
+        )
+        if version >= 4:
+            (answer,) = answer["results_by_transaction"]
+            results = answer["topic_results"]
+        else:
+            results = answer["results_by_topic_v3_and_below"]
+        code: int = results[0]["results_by_partition"][0]["partition_error_code"]
+        return code
+
+    async def offsets(self, id_: str, producer: tuple[int, int], version: int) -> int:
+        answer = await self.call(
+            "AddOffsetsToTxn",
+            version,
+            transactional_id=id_,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            group_id="g",
+        )
+        code: int = answer["error_code"]
+        return code
+
+    async def end(
+        self, id_: str, producer: tuple[int, int], version: int, committed: bool = True
+    ) -> int:
+        answer = await self.call(
+            "EndTxn",
+            version,
+            transactional_id=id_,
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            committed=committed,
+        )
+        code: int = answer["error_code"]
+        return code
+
+    async def describe(self, id_: str) -> int:
+        answer = await self.call("DescribeTransactions", 0, transactional_ids=[id_])
+        code: int = answer["transaction_states"][0]["error_code"]
+        return code
+
+    def put_all(self, phase: Phase) -> None:
+        """Every shard is in that phase."""
+        for hosted in self.served.broker.transactions.hosted_shards:
+            hosted.phase = phase
+
+
+@asynccontextmanager
+async def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Held]:
+    """A broker that writes no marker: what ends stays between Prepare and Complete."""
+    async with serving(tmp_path, {"transaction.state.log.num.partitions": 2}) as served:
+        broker = served.broker
+        await broker.topics.ensure_transaction_topic()
+        assert await broker.producer_ids.ready()
+        test = Held(served)
+        monkeypatch.setattr(type(broker.markers), "take", lambda _, each: test.markers.append(each))
+        yield test
+        test.put_all(Phase.ACTIVE)
+
+
+CASES: dict[str, tuple[range, Any]] = {
+    "AddPartitionsToTxn": (range(6), lambda on, id_, who, v: on.add(id_, who, v)),
+    "AddOffsetsToTxn": (range(5), lambda on, id_, who, v: on.offsets(id_, who, v)),
+    "EndTxn": (range(6), lambda on, id_, who, v: on.end(id_, who, v)),
+}
+EACH = [(name, version) for name, (versions, _) in CASES.items() for version in versions]
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_shard_that_does_not_serve_says_so_behind_the_empty_id_and_before_all_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase
+) -> None:
+    async with held(tmp_path, monkeypatch) as on:
+        on.put_all(phase)
+        for name, version in EACH:
+            ask = CASES[name][1]
+            assert await ask(on, "", (NOBODY, 9), version) == INVALID_REQUEST
+            for id_ in (ID, GONE):
+                assert await ask(on, id_, (NOBODY, 9), version) == PHASES[phase]
+            if name == "AddPartitionsToTxn":
+                unknown = await on.add(ID, (NOBODY, 9), version, "nowhere")
+                assert unknown == UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("phase", PHASES)
+async def test_a_bad_timeout_is_told_before_a_shard_that_does_not_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, phase: Phase
+) -> None:
+    async with held(tmp_path, monkeypatch) as on:
+        on.put_all(phase)
+        for version in range(7):
+            assert (await on.init("", version, 0))["error_code"] == INVALID_REQUEST
+            assert (await on.init(ID, version, 0))["error_code"] == INVALID_TRANSACTION_TIMEOUT
+            assert (await on.init(ID, version))["error_code"] == PHASES[phase]
+
+
+async def test_descriptions_and_lists_of_a_shard_that_does_not_serve(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with held(tmp_path, monkeypatch) as on:
+        await on.init()
+        for phase, code in PHASES.items():
+            on.put_all(phase)
+            assert await on.describe("") == INVALID_REQUEST
+            assert await on.describe(ID) == await on.describe(GONE) == code
+        one, other = on.served.broker.transactions.hosted_shards
+        for version in range(3):
+            one.phase, other.phase = Phase.ACTIVE, Phase.LOADING
+            answer = await on.call("ListTransactions", version, state_filters=["Nowhere"])
+            assert answer["error_code"] == COORDINATOR_LOAD_IN_PROGRESS
+            assert answer["transaction_states"] == answer["unknown_state_filters"] == []
+            one.phase = other.phase = Phase.ACTIVE
+            other.phase = Phase.FAILED  # one that can't be read keeps no other from being listed
+            answer = await on.call("ListTransactions", version)
+            assert answer["error_code"] == NONE
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_a_transaction_that_ends_is_said_before_whose_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, committed: bool
+) -> None:
+    """Between Prepare and Complete 4.x says 51 first (KAFKA-18660); EndTxn of old rules does not.
+
+    Nothing of it passes before the markers are written.
+    """
+    async with held(tmp_path, monkeypatch) as on:
+        for number, (name, version) in enumerate(EACH):
+            id_ = f"{ID}-{number}"
+            answer = await on.init(id_)
+            pid, epoch = answer["producer_id"], answer["producer_epoch"]
+            assert await on.add(id_, (pid, epoch), 3) == NONE
+            assert await on.end(id_, (pid, epoch), 5, committed) == NONE
+            markers = on.markers.pop()
+            assert (markers.producer_epoch, markers.committed) == (epoch + 1, committed)
+
+            for who in ((NOBODY, 9), (pid, epoch), (pid, epoch + 1), (pid, epoch + 7)):
+                code = await CASES[name][1](on, id_, who, version)
+                assert code == while_it_ends(name, version, who, (pid, epoch + 1)), who
+            assert (await on.init(id_))["error_code"] == CONCURRENT_TRANSACTIONS
+            unknown = await CASES[name][1](on, GONE, (NOBODY, 9), version)
+            assert unknown == INVALID_PRODUCER_ID_MAPPING
+            assert await on.describe(id_) == NONE
+
+
+def while_it_ends(name: str, version: int, who: tuple[int, int], owner: tuple[int, int]) -> int:
+    """The answer between Prepare and Complete."""
+    if name != "EndTxn" or version >= 5:
+        return CONCURRENT_TRANSACTIONS
+    if who[0] != owner[0]:
+        return INVALID_PRODUCER_ID_MAPPING
+    if who[1] != owner[1]:
+        return PRODUCER_FENCED if version >= 2 else INVALID_PRODUCER_EPOCH
+    return CONCURRENT_TRANSACTIONS
