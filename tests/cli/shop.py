@@ -33,8 +33,7 @@ groups watch live
 transactions list
 transactions describe billing-1
 transactions describe --topic orders
-transactions why billing-1
-transactions hanging
+transactions abort --topic orders:0 --start-offset 1
 offsets get billing
 offsets expiring --within 30d
 configs get --broker 1
