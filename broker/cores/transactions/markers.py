@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-AT_ONCE = 64
-"""Markers of one transaction that are written before another's."""
+AT_ONCE = 16
+"""Markers of one transaction, some 50 us each, that are written before another's."""
 RETRY_MS_FIRST = 50
 RETRY_MS_MAX = 1000
 """How soon a partition that did not take its marker is asked again."""

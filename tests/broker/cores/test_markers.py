@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,11 +14,12 @@ from broker.broker import Broker
 from broker.cores.hosted_shard import Phase
 from broker.cores.transactions import markers as sending
 from broker.topics import partition as partitions_of_broker
-from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from log.values import Marker
 from tests.broker.edge import Taker
 from tests.broker.partitions import partition_of
 from tests.broker.serving import eventually, serving
+from tests.broker.slow_disk import SlowFiles
 from tests.broker.transactions import (
     PLACES,
     TOPIC,
@@ -113,6 +115,37 @@ async def test_no_marker_is_written_before_its_prepare_record_is_on_the_disk() -
         state = f"{state_partition(broker, 't').name}/00000000000000000000.log"
         first = fs.calls.index(("write", f"{DATA}/{data}"))
         assert ("fsync", f"{DATA}/{state}") in fs.calls[:first]
+
+
+async def test_a_disk_that_is_slow_with_the_prepare_record_delays_the_markers_and_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client is told to ask again when `request.timeout.ms` are over; it is not forgotten."""
+    monkeypatch.setattr(sending, "RETRY_MS_MAX", 1)
+    fs = SlowFiles(TRANSACTION_TOPIC)
+    settings = {
+        **SETTINGS,
+        "request.timeout.ms": "100",
+        "log.flush.interval.messages": "1",
+    }
+    async with serving(tmp_path, settings, fs=fs) as broker:
+        await served(broker)
+        await broker.topics.create(TOPIC, 3, {})
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer) == 0
+        fs.kind.may_go.clear()
+        replies: list[Any] = []
+        call = EndTransaction(Taker(replies.append), *producer, True, TV2)
+        broker.transactions.submit("t", call)
+        await eventually("an answer", lambda: replies)
+        assert replies[0].error_code == 15, "COORDINATOR_NOT_AVAILABLE: ask again"
+        assert state_now(broker, "t") == "PrepareCommit"
+        assert not markers(broker, 0)
+
+        fs.kind.may_go.set()
+
+        await eventually("it is complete", lambda: state_now(broker, "t") == "CompleteCommit")
+        assert [end_of(place, broker)[1] for place in range(3)] == [True] * 3
 
 
 async def test_a_log_that_takes_no_writes_gets_its_marker_when_it_does(
