@@ -1,0 +1,208 @@
+"""Directories in the middle of transactions: read by Kafka's tools, opened by each other's broker.
+
+A directory has transactions that are complete, open, and prepared (EndTxn is answered, and no
+marker is written yet). Whoever opens it completes what is prepared, lets the producers of open ones
+go on, and aborts those whose time is over; offsets in transactions move with the data.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import java
+from tests.broker import transactional_calls as calls
+from tests.broker.transactional_calls import Pair
+from tests.brokers import KIND, Broker, KafkaBroker
+from tests.interop.cluster import Cluster
+from tests.interop.test_dump_log_segments import dump
+from tests.interop.test_round_trip import replace
+from tests.interop.transactional_producers import seen
+from tests.waiting import until
+from tests.wire import Wire
+from transactions.states import BY_NUMBER
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(KIND == "kafka", reason="both brokers take part in any case"),
+]
+
+TOPIC, OFFSETS, STATE = "data", "__consumer_offsets", "__transaction_state"
+SETTINGS = {
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+}
+PREPARED = [f"prepared-{number}" for number in range(12)]
+TV1, TV2 = 4, 5
+"""Versions of EndTxn."""
+
+
+def write(wire: Wire, name: str, **fields: int) -> Pair:
+    """Begin a transaction: a record in each partition, and an offset of the group of that name."""
+    producer = calls.begin(wire, name, **fields)
+    calls.added(wire, name, producer, [(TOPIC, [0, 1])])
+    for partition in (0, 1):
+        value = f"{name}-{partition}".encode()
+        sent = calls.send(wire, name, producer, TOPIC, partition, 0, 11, value)
+        assert sent["error_code"] == 0, sent
+    until("the group is added", lambda: calls.add_offsets(wire, name, producer, name) == 0)
+    place = {"partition_index": 0, "committed_offset": 7, "committed_metadata": ""}
+    asked = {
+        "transactional_id": name,
+        "group_id": name,
+        "producer_id": producer[0],
+        "producer_epoch": producer[1],
+        "topics": [{"name": TOPIC, "partitions": [place]}],
+    }
+
+    def committed() -> bool:
+        [topic] = wire.call("TxnOffsetCommit", 2, asked)["topics"]
+        return bool(topic["partitions"][0]["error_code"] == 0)
+
+    until("the offset is taken", committed)
+    return producer
+
+
+def fill(wire: Wire) -> dict[str, Pair]:
+    """Transactions in every state; the producers of those that are open."""
+    calls.find(wire, "any", calls.GROUP)
+    for name, commit in (("committed", True), ("aborted", False)):
+        code, _ = calls.end(wire, name, write(wire, name), commit, TV1)
+        assert code == 0
+        wanted = "CompleteCommit" if commit else "CompleteAbort"
+        until(f"{name} is complete", lambda n=name, w=wanted: calls.state_of(wire, n) == w)
+    return {
+        "open": write(wire, "open"),
+        "late": write(wire, "late", timeout_ms=10_000),
+        **{name: write(wire, name) for name in PREPARED},
+    }
+
+
+def prepare(wire: Wire, producers: dict[str, Pair]) -> None:
+    """End half of the others by COMMIT and half by ABORT; nobody waits for their markers."""
+    for number, name in enumerate(PREPARED):
+        assert calls.end(wire, name, producers[name], number % 2 == 0, TV2)[0] == 0
+
+
+def state_logs(data: Path) -> str:
+    """What Kafka's tool prints of the logs of transactional ids."""
+    files = sorted(data.glob(f"{STATE}-*/*.log"))
+    return dump(java.KAFKA_NEW, files, "--transaction-log-decoder")
+
+
+def last_states(dumped: str) -> dict[str, str]:
+    """By transactional id the state of its last record."""
+    found = re.findall(r'"transactionalId":"([\w-]+)".*"transactionStatus":(\d)', dumped)
+    return {name: BY_NUMBER[int(number)].wire_name for name, number in found}
+
+
+@pytest.fixture
+def muster(tmp_path: Path) -> Iterator[Broker]:
+    """A broker that writes no markers of the transactions that are to stay prepared."""
+    made = Broker(tmp_path / "muster" / "data", SETTINGS)
+    made.command = [sys.executable, "tests/faults/no_markers.py"]
+    yield made
+    made.kill()
+
+
+@pytest.fixture
+def kafka(tmp_path: Path) -> Iterator[KafkaBroker]:
+    """Apache Kafka 4.3.1."""
+    made = KafkaBroker(tmp_path / "kafka" / "data", SETTINGS)
+    made.data.parent.mkdir()
+    yield made
+    made.kill()
+
+
+def assert_completed(broker: Broker, producers: dict[str, Pair]) -> None:
+    """What is prepared completes by itself; who is open goes on; who is late is aborted."""
+    committed = {name for number, name in enumerate(PREPARED) if number % 2 == 0}
+    with Wire(broker.port) as wire:
+        calls.find(wire, "open")
+        for name in PREPARED:
+            wanted = "CompleteCommit" if name in committed else "CompleteAbort"
+            until(f"{name} is complete", lambda n=name, w=wanted: calls.state_of(wire, n) == w)
+        assert calls.state_of(wire, "open") == "Ongoing"
+        code, _ = calls.end(wire, "open", producers["open"], True, TV2)
+        assert code == 0, "its producer goes on where it was"
+        until("the late one is aborted", lambda: calls.state_of(wire, "late") == "CompleteAbort")
+    committed |= {"committed", "open"}
+    cluster = Cluster(broker.bootstrap)
+    for partition in (0, 1):
+        values = seen(broker.bootstrap, TOPIC, partition)
+        assert sorted(values) == sorted(f"{name}-{partition}" for name in committed)
+    for name in ("aborted", "late", *PREPARED, "committed", "open"):
+        until("its offsets are stable", lambda n=name: stable(cluster, n))
+        moved = {(TOPIC, 0): 7} if name in committed else {}
+        assert cluster.committed(name) == moved, f"{name}: offsets move if the data does"
+
+
+def stable(cluster: Cluster, group: str) -> bool:
+    """Whether no transaction has an offset of the group."""
+    asked = [{"name": TOPIC, "partition_indexes": [0]}]
+    found = cluster.call("OffsetFetch", 7, group_id=group, topics=asked, require_stable=True)
+    return not found["error_code"] and not found["topics"][0]["partitions"][0]["error_code"]
+
+
+@pytest.mark.timeout(200)
+def test_kafka_reads_and_opens_what_muster_left(muster: Broker, kafka: KafkaBroker) -> None:
+    muster.start()
+    with Wire(muster.port) as wire:
+        calls.create_led(wire, TOPIC, 2)
+        producers = fill(wire)
+        prepare(wire, producers)
+    muster.kill()
+
+    states = last_states(state_logs(muster.data))
+    expected = {"committed": "CompleteCommit", "aborted": "CompleteAbort"}
+    expected |= {"open": "Ongoing", "late": "Ongoing"}
+    ends = ("PrepareCommit", "PrepareAbort")
+    expected |= {name: ends[number % 2] for number, name in enumerate(PREPARED)}
+    assert states == expected
+    offsets = dump(
+        java.KAFKA_NEW, sorted(muster.data.glob(f"{OFFSETS}-*/*.log")), "--offsets-decoder"
+    )
+    for name in ("committed", "aborted", "open", *PREPARED):
+        assert f'"group":"{name}"' in offsets
+    assert offsets.count("endTxnMarker: COMMIT") == 1
+    assert offsets.count("endTxnMarker: ABORT") == 1
+    data = dump(java.KAFKA_NEW, sorted(muster.data.glob(f"{TOPIC}-*/*.log")), "--print-data-log")
+    assert data.count("isTransactional: true isControl: false") == 2 * len(states)
+    assert data.count("endTxnMarker: COMMIT") == data.count("endTxnMarker: ABORT") == 2
+
+    kafka.start()
+    with Wire(kafka.port) as wire:
+        calls.create_led(wire, TOPIC, 2)
+        calls.find(wire, "any", calls.GROUP)
+        calls.find(wire, "any")
+    kafka.stop()
+    replaced = {file.parent.name for file in replace(muster.data, kafka.data)}
+    assert {f"{topic}-{n}" for topic in (TOPIC, OFFSETS, STATE) for n in (0, 1)} <= replaced
+    kafka.start()
+    assert_completed(kafka, producers)
+
+
+@pytest.mark.timeout(200)
+def test_muster_opens_what_kafka_left(muster: Broker, kafka: KafkaBroker) -> None:
+    kafka.start()
+    with Wire(kafka.port) as wire:
+        calls.create_led(wire, TOPIC, 2)
+        producers = fill(wire)
+        prepare(wire, producers)
+        kafka.kill()
+    states = last_states(state_logs(kafka.data))
+    assert any(states[name].startswith("Prepare") for name in PREPARED), states
+    muster = Broker(kafka.data, SETTINGS)
+    muster.start()
+    try:
+        assert_completed(muster, producers)
+        with Wire(muster.port) as wire:  # a new producer is given an id that nobody has
+            taken, _ = calls.begin(wire, "new")
+        assert taken not in {producer_id for producer_id, _ in producers.values()}
+    finally:
+        muster.kill()
