@@ -70,6 +70,11 @@ class Holders:
         """Whether ids may be missing, since they are being loaded."""
         return any(each.phase not in LOADED for each in self._transactions.hosted_shards)
 
+    def transactional_id_of(self, producer_id: int) -> str | None:
+        """Whose an open transaction's producer is, as of the last look; None: not known here."""
+        known = self._by_producer.get(producer_id)
+        return None if known is None else known.transactional_id
+
     def of(self, partition: Partition) -> Holder | None:
         """Who holds a partition back; None where nobody does."""
         log = partition.log

@@ -13,6 +13,7 @@ from typing import Any
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import PartitionLag
 from broker.metrics.sources import Sources
+from broker.web.pending_views import pending_view
 from broker.web.verdict_views import findings_of, never_committed, verdict_of
 from coordinator.events import AssignedMember
 from coordinator.group_journal import GroupJournal
@@ -66,6 +67,9 @@ def group_head(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
         "leader": group.leader_id,
         "coordinator_partition": hosted.index,
         "awaits": _awaits(group, now),
+        "pending_offsets": [
+            pending_view(sources, each) for each in hosted.core.view.pending(group.group_id)
+        ],
     }
 
 

@@ -29,6 +29,12 @@ function sign(each, phase) {
 
 const PHASES = { join: "Join phase", sync: "Sync phase", "initial delay": "Initial delay", coalescing: "Collecting joins" };
 
+// One line for each open transaction in which offsets of the group were committed.
+function pending(head) {
+  return head.pending_offsets.map((each) => h("p", { class: "note" }, each.sentence,
+    "; it is not shown before that ends"));
+}
+
 function banner(head, members) {
   const awaits = head.awaits;
   if (!awaits || !/Rebalance$/.test(head.state)) return null;
@@ -156,7 +162,7 @@ export function groupView() {
     worstFirst(offsets, (each) => `${each.topic}\n${String(each.partition).padStart(10, "0")}`);
     const oldest = Math.min(...offsets.map((each) => each.unread_since_ms || Infinity));
     return [
-      crumbs, title(head, rows), banner(head, members), findings(head, members, offsets), commands(head.group),
+      crumbs, title(head, rows), banner(head, members), pending(head), findings(head, members, offsets), commands(head.group),
       h("div", { class: "tiles" },
         h("section", { class: "tile wide" }, h("h2", null, "Records behind"), h("p", { class: "big" }, brief(head.lag)),
           h("p", { class: "faint" }, Number.isFinite(oldest) ? ["the oldest for ", ticking("for", oldest)] : "\u00a0"),

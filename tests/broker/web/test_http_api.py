@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.calls import TopicOffsets, TxnOffsetCommit
 from coordinator.expiring import DAY_MS
 from coordinator.journal_entries import Note
 from coordinator.states import State
@@ -20,7 +21,7 @@ from protocol.messages.leave_group import API as LEAVE_GROUP
 from protocol.messages.offset_fetch import API as OFFSET_FETCH
 from protocol.messages.produce import API as PRODUCE
 from protocol.messages.sync_group import API as SYNC_GROUP
-from tests.broker.edge import Client, eventually
+from tests.broker.edge import Client, Taker, eventually
 from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen, seeing
 from tests.wire import batch
@@ -181,6 +182,9 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         await member.lead(waiting, {})
         for topics in (["orders"], ["u"]):
             await member.lead(member.send_join(topics), {member.member_id: {"u": [0]}})
+        topics = [TopicOffsets("orders", [0, 1], [7, 7], [-1, -1], None, None)]
+        call = TxnOffsetCommit(Taker(print), GROUP, 4001, 2, -1, "", None, topics)
+        seen.broker.groups.submit(GROUP, call)
         newcomer = Member(seen)
         await newcomer.take_id()
         group = await got(seen, f"/api/groups/{GROUP}")
@@ -201,6 +205,7 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         "SUMMARY": summary["groups"][0],
         "GROUP": group,
         "FINDING": outside["findings"][0],
+        "PENDING": group["pending_offsets"][0],
         "AWAITS": preparing["awaits"],
         "AWAITED": preparing["awaits"]["members"][0],
         "MEMBER": group["members"][0],
@@ -218,6 +223,8 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         "EXPIRING": expiring["offsets"][0],
         "CLIENT": clients["clients"][0],
     }
+    whose = "2 offsets pending in the transaction of producer 4001"
+    assert group["pending_offsets"][0]["sentence"] == whose
     page = tables()
     elsewhere = {"RESTORED", "GENERATION", *OF_THE_PAGE}
     assert set(page) == {*seen_fields, *elsewhere}
