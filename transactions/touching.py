@@ -74,8 +74,13 @@ def _add(step: Step, call: AddPartitions) -> int:
 def verify_partitions(step: Step, call: VerifyPartitions) -> None:
     """Answers whether partitions are in the transaction: a code for each."""
     transaction = step.state.transactions.get(call.transactional_id)
+    error = _error_of_all(transaction, call.producer_id, call.producer_epoch)
+    there: dict[str, frozenset[int]] = {}
+    if transaction is not None and error == NONE:
+        there = {topic: frozenset(ids) for topic, ids in transaction.value.partitions}
+    nowhere: frozenset[int] = frozenset()
     codes = [
-        verify(transaction, call.producer_id, call.producer_epoch, topic, partition)
+        error or (NONE if partition in there.get(topic, nowhere) else TRANSACTION_ABORTABLE)
         for topic, ids in call.partitions
         for partition in ids
     ]
@@ -94,18 +99,24 @@ def verify(
     Checks: an unknown id (49), the producer id (49), its epoch (90), PREPARE_* (51), the partition
     (120).
     """
+    error = _error_of_all(transaction, producer_id, producer_epoch)
+    if transaction is None or error != NONE:
+        return error
+    for name, ids in transaction.value.partitions:
+        if name == topic:
+            return NONE if partition in ids else TRANSACTION_ABORTABLE
+    return TRANSACTION_ABORTABLE
+
+
+def _error_of_all(transaction: Transaction | None, producer_id: int, producer_epoch: int) -> int:
+    """NONE, or why no partition may be written whichever it is."""
     if transaction is None:
         return INVALID_PRODUCER_ID_MAPPING
     error = _owner_error(transaction, producer_id, producer_epoch)
     if error != NONE:
         return error
     cell = VERIFY_PARTITIONS[transaction.value.state]
-    if isinstance(cell, int):
-        return cell
-    for name, ids in transaction.value.partitions:
-        if name == topic:
-            return NONE if partition in ids else TRANSACTION_ABORTABLE
-    return TRANSACTION_ABORTABLE
+    return cell if isinstance(cell, int) else NONE
 
 
 def _owner_error(transaction: Transaction, producer_id: int, producer_epoch: int) -> int:
