@@ -389,7 +389,97 @@ REQUESTS = Dashboard(
     ),
 )
 
-DASHBOARDS = (OVERVIEW, GROUPS, ONE_GROUP, LOG, REQUESTS)
+TRANSACTIONS = Dashboard(
+    "transactions",
+    "Muster: transactions",
+    (
+        (
+            one(
+                "Open",
+                "short",
+                f'sum(muster_transactional_ids{{{ME},state=~"Ongoing|Prepare.*"}})',
+                kind="stat",
+            ),
+            one(
+                "Oldest",
+                "s",
+                f"max(muster_transaction_oldest_open_seconds{{{ME}}})",
+                kind="stat",
+            ),
+            one(
+                "Partitions held back",
+                "short",
+                f"count(muster_partition_held_back_records{{{ME}}}) or vector(0)",
+                kind="stat",
+            ),
+            one(
+                "Groups held back",
+                "short",
+                f'count(muster_group_verdict{{{ME},verdict="HELD_BACK"}}) or vector(0)',
+                kind="stat",
+            ),
+            one("Ids", "short", f"sum(muster_transactional_ids{{{ME}}})", kind="stat"),
+        ),
+        (
+            Panel(
+                "Committed and aborted a second",
+                "short",
+                (
+                    (f"sum(rate(muster_transactions_committed_total{{{ME}}}{RATE}))", "committed"),
+                    (
+                        f"sum by (cause) (rate(muster_transactions_aborted_total{{{ME}}}{RATE}))",
+                        "aborted: {{cause}}",
+                    ),
+                ),
+            ),
+            quantiles(
+                "From the decision to the last marker", "muster_transaction_completion_seconds", ""
+            ),
+        ),
+        (
+            one(
+                "Held back, by partition",
+                "short",
+                f"topk(20, muster_partition_held_back_records{{{ME}}})",
+                "{{topic}} {{partition}}",
+            ),
+            one(
+                "Held back for, by partition",
+                "s",
+                f"topk(20, muster_partition_held_back_seconds{{{ME}}})",
+                "{{topic}} {{partition}}",
+            ),
+        ),
+        (
+            one(
+                "Ids by state",
+                "short",
+                f"sum by (state) (muster_transactional_ids{{{ME}}})",
+                "{{state}}",
+            ),
+            one(
+                "Requests refused a second, by error",
+                "short",
+                f"sum by (error) (rate(muster_transaction_requests_refused_total{{{ME}}}{RATE}))",
+                "{{error}}",
+            ),
+            one(
+                "Batches refused a second, by error",
+                "short",
+                "sum by (error)"
+                f" (rate(muster_transaction_verification_failures_total{{{ME}}}{RATE}))",
+                "{{error}}",
+            ),
+        ),
+        (
+            one("Producers remembered", "short", f"muster_producers{{{ME}}}"),
+            one("Offsets that wait", "short", f"muster_offsets_pending{{{ME}}}"),
+            one("Time to load", "s", f"muster_transaction_load_seconds{{{ME}}}"),
+        ),
+    ),
+)
+
+DASHBOARDS = (OVERVIEW, GROUPS, ONE_GROUP, TRANSACTIONS, LOG, REQUESTS)
 
 
 def render(dashboard: Dashboard) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
+from confluent_kafka import Producer
 
 from protocol.consumer_protocol import encode_assignment
 from tests.brokers import Broker, free_port
@@ -141,7 +142,12 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
     broker = Broker(folder / "data", settings, http=where).start()
     busy = Busy(broker.port)
     busy.start()
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "billing-1"})
     try:
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce("orders", b"x", partition=0)
+        assert producer.flush(30) == 0
         with scraping(where, folder) as running:
             assert busy.failure is None, busy.failure
             yield running
