@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -17,7 +18,7 @@ from broker.topics import partition as partitions_of_broker
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from log.values import Marker
 from tests.broker.edge import Taker
-from tests.broker.partitions import partition_of
+from tests.broker.partitions import log_of, partition_of
 from tests.broker.serving import eventually, serving
 from tests.broker.slow_disk import SlowFiles
 from tests.broker.transactions import (
@@ -146,6 +147,30 @@ async def test_a_disk_that_is_slow_with_the_prepare_record_delays_the_markers_an
 
         await eventually("it is complete", lambda: state_now(broker, "t") == "CompleteCommit")
         assert [end_of(place, broker)[1] for place in range(3)] == [True] * 3
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_a_topic_that_is_deleted_while_its_marker_is_flushed_holds_nothing_up(
+    tmp_path: Path, fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentence 29."""
+    monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
+    fs = SlowFiles(TOPIC)
+    async with serving(tmp_path, SETTINGS, fs=fs) as broker:
+        await served(broker)
+        await broker.topics.create(TOPIC, 3, {"flush.messages": "1"})
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer) == 0
+        fs.kind.may_go.clear()
+        await ended(broker, producer, committed=True)
+        await eventually("markers are written", lambda: log_of(broker, TOPIC, 2).log_end_offset)
+        deleting = asyncio.get_running_loop().create_task(broker.topics.delete(TOPIC))
+        await eventually("it is gone", lambda: TOPIC not in broker.logs.topics)
+        fs.kind.fails = fails
+        fs.kind.may_go.set()
+        await deleting
+        await eventually("it is complete", lambda: state_now(broker, "t") == "CompleteCommit")
+        assert broker.fatal is None
 
 
 async def test_a_log_that_takes_no_writes_gets_its_marker_when_it_does(
