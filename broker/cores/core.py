@@ -144,6 +144,18 @@ class SnapshotForm(Generic[CoreT]):
 
 
 @dataclass(frozen=True, slots=True)
+class LongRuns:
+    """Runs that may be split over batches."""
+
+    kind: type
+    """Their type."""
+    pieces: Callable[[Any], Sequence[Any]]
+    """What such a run is split into."""
+    records_max: int
+    """How many records of such a run stay together."""
+
+
+@dataclass(frozen=True, slots=True)
 class Kind(Generic[CoreT]):
     """What the runtime must know of the cores that it hosts."""
 
@@ -163,12 +175,6 @@ class Kind(Generic[CoreT]):
     """The broker's property that names records which a load is to skip."""
     encode: Callable[[Any, int], bytes]
     """The records section of a run, whose offset deltas begin there."""
-    long_run: type
-    """The type of runs that may be split over batches."""
-    pieces: Callable[[Any], Sequence[Any]]
-    """What such a run is split into."""
-    run_records_max: int
-    """How many records of such a run stay together."""
     refusal: Callable[[Any, int], Reply]
     """The reply to a call that says only an error."""
     not_served: Callable[[Any, int], Reply]
@@ -189,6 +195,8 @@ class Kind(Generic[CoreT]):
     """Calls that are counted, and answered early where settings ask for it."""
     snapshot: SnapshotForm[CoreT] | None = None
     """None: its topic is loaded whole."""
+    long_runs: LongRuns | None = None
+    """None: no run is split."""
     own_batch: tuple[type, ...] = ()
     """The types of runs that stand in a batch of their own."""
     encode_own: Callable[[Any, BatchForm, int, int, int], tuple[bytes, BatchHeader]] | None = None

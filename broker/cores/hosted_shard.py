@@ -80,8 +80,9 @@ class HostedShard(Generic[CoreT]):
         self.kind = kind
         self._encode = kind.encode
         self._own_batch = frozenset(kind.own_batch)
-        self._not_plain = frozenset((kind.long_run, *kind.own_batch))
-        self._run_records_max = kind.run_records_max
+        self._long_runs = kind.long_runs
+        long_kinds = () if kind.long_runs is None else (kind.long_runs.kind,)
+        self._not_plain = frozenset((*long_kinds, *kind.own_batch))
         self.partition = partition
         """Whose log this is: it says what is stable."""
         self.log = partition.log
@@ -146,14 +147,18 @@ class HostedShard(Generic[CoreT]):
 
     def _accept_each(self, records: Sequence[Run]) -> None:
         """`accept` of runs among which some are long, or stand in batches of their own."""
-        long_run, most = self.kind.long_run, self._run_records_max
+        long_runs = self._long_runs
         together: list[Run] = []
         for run in records:
             pieces: Sequence[Run] = (run,)
             if type(run) in self._own_batch:
                 self._has_own = True
-            elif type(run) is long_run and len(run) > most:
-                pieces = self.kind.pieces(run)
+            elif (
+                long_runs is not None
+                and type(run) is long_runs.kind
+                and len(run) > long_runs.records_max
+            ):
+                pieces = long_runs.pieces(run)
             else:
                 together.append(run)
                 continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from broker.cores.core import Kind, SnapshotForm
+from broker.cores.core import Kind, LongRuns, SnapshotForm
 from broker.cores.groups.records import GroupReader, check_owner
 from broker.topics.partition import NotYetStable
 from broker.topics.registry import OFFSETS_TOPIC
@@ -123,9 +123,6 @@ GROUPS = Kind(
     corrupt=CorruptRecord,
     skip_setting="offsets.load.skip.records",
     encode=run_records,
-    long_run=OffsetTombstones,
-    pieces=pieces,
-    run_records_max=TOMBSTONES_PER_RUN,
     refusal=refusal,
     not_served=not_served,
     loading_error=loading_error,
@@ -135,6 +132,7 @@ GROUPS = Kind(
     needs_no_record=(Heartbeat, *_READS),
     sets_no_deadline=(Heartbeat, OffsetFetch),
     counted=OffsetCommit,
+    long_runs=LongRuns(OffsetTombstones, pieces, TOMBSTONES_PER_RUN),
     snapshot=SnapshotForm(IMAGE, blocks_of, restore),
     own_batch=(TransactionalRun, MarkerRun),
     encode_own=own_batch,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +20,6 @@ from transactions.outcome import SendMarkers
 from transactions.record_codec import CorruptTransactionRecord, run_records
 from transactions.refusal import loading_error, not_served, refusal, timed_out, write_failed
 from transactions.shard import TransactionShard
-from transactions.values import TransactionRun
 
 _READS = (VerifyPartitions, DescribeTransaction, ListTransactions)
 
@@ -40,11 +38,6 @@ def not_stable(reply: Any, error: Exception) -> Any:
     return StableLater(reply) if isinstance(reply, SendMarkers) else timed_out(reply)
 
 
-def pieces(run: TransactionRun) -> Sequence[TransactionRun]:
-    """A run is one record."""
-    return (run,)
-
-
 TRANSACTIONS = Kind(
     topic=TRANSACTION_TOPIC,
     things="transactional ids",
@@ -54,9 +47,6 @@ TRANSACTIONS = Kind(
     corrupt=CorruptTransactionRecord,
     skip_setting="transaction.state.log.load.skip.records",
     encode=run_records,
-    long_run=TransactionRun,
-    pieces=pieces,
-    run_records_max=1,
     refusal=refusal,
     not_served=not_served,
     loading_error=loading_error,
