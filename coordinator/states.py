@@ -13,6 +13,8 @@ The state of a group changes only in ``Group.transition_to``; every handler has 
                                           +---------------------------------- STABLE
             DEAD <- any: deleted, expired or unloaded      join, leave, expiry
 
+A transaction's marker is written in every state, and asks for no group.
+
 Error codes below: 15 COORDINATOR_NOT_AVAILABLE, 25 UNKNOWN_MEMBER_ID, 27 REBALANCE_IN_PROGRESS,
 68 NON_EMPTY_GROUP, 69 GROUP_ID_NOT_FOUND, 86 GROUP_SUBSCRIBED_TO_TOPIC.
 """
@@ -31,8 +33,8 @@ class State(Enum):
 
     *Action*: JoinGroup of a new member is accepted, any other member is unknown (25), as it is to
     SyncGroup, Heartbeat and LeaveGroup. OffsetCommit without a generation (a simple consumer) is
-    accepted, one with a generation gets 25. OffsetFetch, DescribeGroups and ListGroups answer.
-    DeleteGroups and OffsetDelete delete.
+    accepted, one with a generation gets 25; TxnOffsetCommit likewise. OffsetFetch, DescribeGroups
+    and ListGroups answer. DeleteGroups and OffsetDelete delete, what is pending too.
 
     *Transition*: the first member -> PREPARING_REBALANCE, held open for the initial delay.
     DeleteGroups, or retention when no offset is left -> DEAD.
@@ -43,8 +45,9 @@ class State(Enum):
 
     *Action*: JoinGroup is parked. SyncGroup gets 27. Heartbeat gets 27 and keeps the session.
     LeaveGroup removes. OffsetCommit of a member of the last generation is accepted, so that
-    consumers can commit what they did before they rejoin. OffsetFetch, DescribeGroups and
-    ListGroups answer, without metadata. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
+    consumers can commit what they did before they rejoin. TxnOffsetCommit of such a member, or
+    one that names no membership, is accepted. OffsetFetch, DescribeGroups and ListGroups answer,
+    without metadata. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
 
     *Transition*: every known member has joined and none is pending, or the deadline has come ->
     AWAITING_SYNC, and dynamic members that have not joined are out; the generation goes up.
@@ -57,8 +60,9 @@ class State(Enum):
 
     *Action*: JoinGroup of a member whose protocols are unchanged is answered again. SyncGroup is
     parked, the leader's gives everybody their assignment. Heartbeat gets 0 and keeps the session.
-    LeaveGroup removes. OffsetCommit gets 27. OffsetFetch, DescribeGroups and ListGroups answer,
-    without metadata. DeleteGroups gets 68; OffsetDelete 86 for topics in use.
+    LeaveGroup removes. OffsetCommit gets 27, TxnOffsetCommit is accepted as before: a transaction
+    can't wait. OffsetFetch, DescribeGroups and ListGroups answer, without metadata. DeleteGroups
+    gets 68; OffsetDelete 86 for topics in use.
 
     *Transition*: the leader's SyncGroup -> STABLE. A new member, a changed one, a static one that
     came back, a loss, or the deadline (who has not synced is out) -> PREPARING_REBALANCE; parked
@@ -69,7 +73,8 @@ class State(Enum):
     """Every member has its assignment. A deadline is armed while somebody has not fetched theirs.
 
     *Action*: JoinGroup of an unchanged follower is answered again. SyncGroup gets the assignment
-    and keeps the session, as do Heartbeat (0) and OffsetCommit (accepted). LeaveGroup removes.
+    and keeps the session, as do Heartbeat (0) and OffsetCommit (accepted); TxnOffsetCommit is
+    accepted and keeps none. LeaveGroup removes.
     OffsetFetch, DescribeGroups (in full) and ListGroups answer. DeleteGroups gets 68;
     OffsetDelete 86 for topics in use.
 

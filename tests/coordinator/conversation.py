@@ -13,6 +13,7 @@ from coordinator.calls import (
     Call,
     DeleteGroup,
     DescribeGroup,
+    EndOffsets,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -23,13 +24,14 @@ from coordinator.calls import (
     OffsetFetch,
     SyncGroup,
     TopicOffsets,
+    TxnOffsetCommit,
 )
 from coordinator.config import GroupConfig
 from coordinator.outcome import JoinReply, Outcome, Reply
 from coordinator.refusal import loading_error, refusal
 from coordinator.shard import GroupShard
 from coordinator.sweeps import EVERY_LOG_OFFSET
-from offsets.runs import Run
+from offsets.runs import OwnBatch, Run
 from protocol.consumer_protocol import encode_subscription
 from protocol.now import Now
 from tests import golden_text
@@ -67,7 +69,7 @@ class Speaker:
 
 _OPTIONS = re.compile(
     "group|member|instance|client|host|session|rebalance|type|protocols|v|reason|generation|name"
-    "|assign|retention|stamp|states|types|epoch"
+    "|assign|retention|stamp|states|types|epoch|producer"
 )
 
 
@@ -80,7 +82,7 @@ class Conversation:
         self.mode = "live"
         self.mono_ms = 0
         self.wall_offset_ms = WALL_MS
-        self.log: list[tuple[int, Run]] = []
+        self.log: list[tuple[int, Run | OwnBatch]] = []
         self.next_offset = 0
         self.speakers: dict[str, Speaker] = {}
         self.fresh_ids = 0
@@ -246,27 +248,7 @@ class Conversation:
         name, *rest = words.plain
         speaker = None if name == "-" else self._speaker(words)
         generation_id = words.number("generation", speaker.generation_id if speaker else -1)
-        columns: dict[str, list[tuple[int, int, str | None]]] = {}
-        for word in rest:
-            where, _, what = word.partition("=")
-            topic, _, partition = where.partition("/")
-            offset, colon, metadata = what.partition(":")
-            entry = (int(partition), int(offset), metadata if colon else None)
-            columns.setdefault(topic, []).append(entry)
-        stamps = words.optional("stamp")
-        topics = []
-        for topic, entries in columns.items():
-            partitions, offsets, metadata = (list(column) for column in zip(*entries, strict=True))
-            topics.append(
-                TopicOffsets(
-                    topic,
-                    partitions,
-                    offsets,
-                    [words.number("epoch", -1)] * len(entries),
-                    metadata if any(metadata) else None,
-                    None if stamps is None else [int(stamp) for stamp in stamps.split(",")],
-                )
-            )
+        topics = topics_of(rest, words)
         call = OffsetCommit(
             self._ticket(name.replace("-", "commit")),
             group_id,
@@ -279,9 +261,39 @@ class Conversation:
         row = "OffsetCommit" if generation_id >= 0 else "OffsetCommit simple"
         return speaker, row, call
 
+    def _call_txn_commit(self, words: Words, group_id: str) -> tuple[Speaker | None, str, Call]:
+        """``txn-commit NAME t/0=5 producer=7`` as ``commit``, in the producer's transaction."""
+        name, *rest = words.plain
+        speaker = None if name == "-" else self._speaker(words)
+        generation_id = words.number("generation", speaker.generation_id if speaker else -1)
+        member_id = words.options.get("member", speaker.member_id if speaker else "")
+        instance_id = words.optional("instance", speaker.instance_id if speaker else None)
+        call = TxnOffsetCommit(
+            self._ticket(name.replace("-", "commit")),
+            group_id,
+            words.number("producer", 7),
+            0,
+            generation_id,
+            member_id,
+            instance_id,
+            topics_of(rest, words),
+        )
+        named = generation_id >= 0 or member_id or instance_id is not None
+        return speaker, "TxnOffsetCommit" if named else "TxnOffsetCommit unnamed", call
+
+    def _call_end(self, words: Words, group_id: str) -> tuple[None, str, Call]:
+        """``end COMMIT producer=7``: the marker of a transaction."""
+        committed = words.plain[0] == "COMMIT"
+        call = EndOffsets(self._ticket("end"), words.number("producer", 7), 0, 0, committed)
+        return None, "a marker", call
+
     def _call_fetch(self, words: Words, group_id: str) -> tuple[None, str, Call]:
-        topics = partitions_of(words.plain) or None
-        return None, "OffsetFetch", OffsetFetch(self._ticket("fetch"), group_id, topics)
+        """``fetch t/0``, or all; ``fetch stable t/0`` with require_stable."""
+        plain = [each for each in words.plain if each != "stable"]
+        topics = partitions_of(plain) or None
+        stable = len(plain) < len(words.plain)
+        call = OffsetFetch(self._ticket("fetch"), group_id, topics, stable)
+        return None, "OffsetFetch", call
 
     def _call_describe(self, words: Words, group_id: str) -> tuple[None, str, Call]:
         return None, "DescribeGroups", DescribeGroup(self._ticket("describe"), group_id)
@@ -366,6 +378,32 @@ class Conversation:
     def _do_not_owner(self, words: Words) -> list[str]:
         self.mode = "not owner"
         return []
+
+
+def topics_of(offsets: list[str], words: Words) -> list[TopicOffsets]:
+    """``t/0=5 t/1=6:metadata``, as columns."""
+    columns: dict[str, list[tuple[int, int, str | None]]] = {}
+    for word in offsets:
+        where, _, what = word.partition("=")
+        topic, _, partition = where.partition("/")
+        offset, colon, metadata = what.partition(":")
+        entry = (int(partition), int(offset), metadata if colon else None)
+        columns.setdefault(topic, []).append(entry)
+    stamps = words.optional("stamp")
+    topics = []
+    for topic, entries in columns.items():
+        partitions, numbers, texts = (list(column) for column in zip(*entries, strict=True))
+        topics.append(
+            TopicOffsets(
+                topic,
+                partitions,
+                numbers,
+                [words.number("epoch", -1)] * len(entries),
+                texts if any(texts) else None,
+                None if stamps is None else [int(stamp) for stamp in stamps.split(",")],
+            )
+        )
+    return topics
 
 
 def protocols_of(text: str) -> list[tuple[str, bytes]]:

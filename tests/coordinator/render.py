@@ -31,7 +31,7 @@ from coordinator.outcome import (
     SyncReply,
 )
 from coordinator.shard import GroupShard
-from offsets.runs import GroupRun, OffsetRun, Run
+from offsets.runs import GroupRun, MarkerRun, OffsetRun, OwnBatch, Run, TransactionalRun
 from protocol.consumer_protocol import subscribed_topics
 from protocol.deadlines import NEVER
 from protocol.errors import NAMES, ProtocolError
@@ -62,7 +62,12 @@ def text_of(data: bytes) -> str:
         return data.decode()
 
 
-def render_run(run: Run) -> list[str]:
+def render_run(run: Run | OwnBatch) -> list[str]:
+    if isinstance(run, TransactionalRun):
+        lines = [line for each in run.runs for line in render_run(each)]
+        return [f"producer {run.producer_id} {line}" for line in lines]
+    if isinstance(run, MarkerRun):
+        return [f"producer {run.producer_id} {'COMMIT' if run.committed else 'ABORT'}"]
     if isinstance(run, OffsetRun):
         lines = []
         for i, partition in enumerate(run.partitions):
@@ -148,7 +153,9 @@ def _fetch(reply: FetchReply) -> str:
     parts = []
     for topic in reply.topics:
         for i, partition in enumerate(topic.partitions):
-            part = f"{topic.topic}/{partition}={topic.offsets[i]}"
+            codes = topic.codes
+            code = codes if isinstance(codes, int) else codes[i]
+            part = f"{topic.topic}/{partition}={name_of(code) if code else topic.offsets[i]}"
             part += f":{topic.metadata[i]}" if topic.metadata and topic.metadata[i] else ""
             parts.append(part)
     return " ".join(["fetch", name_of(reply.error_code), *parts])

@@ -37,8 +37,7 @@ def test_a_conversation_goes_as_it_was_reviewed(name: str) -> None:
 def cells() -> list[tuple[str, str, set[str]]]:
     """(request, state, answers) of each cell of the table in docs/coordinator.md.
 
-    A column is a state as it is on the wire. Kafka's rows for transactional commits are not there:
-    this coordinator does not serve them.
+    A column is a state as it is on the wire.
     """
     section = DOCS.read_text().split("## What each request gets")[1].split("\n## ")[0]
     header, _, *rows = [
@@ -74,7 +73,7 @@ def test_the_conversations_cover_each_state_by_each_request(
 
 def test_the_table_has_every_request_and_every_state() -> None:
     rows = {(request, state) for request, state, _ in cells()}
-    assert len(rows) == 12 * 8
+    assert len(rows) == 15 * 8
     assert set(shown()) == rows
 
 
