@@ -20,11 +20,13 @@ from log.clean_job import CleanedGroup, CleanJob, decode_answer, decode_job, enc
 from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from log.segment import LOG
+from log.values import Marker
 from protocol.records.batch import records_of
 from protocol.records.stored import iter_stored
 from tests.broker.cleaned_logs import make_topic, no_process_is_left, opened, write
 from tests.broker.edge import eventually
 from tests.log.cleaning_tools import all_records, last_by_key
+from tests.log.log_tools import batch
 
 
 async def test_the_dirtiest_log_is_cleaned_and_the_checkpoint_says_up_to_where(
@@ -169,6 +171,34 @@ async def test_records_wait_for_min_compaction_lag_and_old_ones_for_no_ratio(
         assert await cleaning.clean_dirtiest()
         assert not await cleaning.clean_dirtiest()
         assert old.active.size == 0, "what was overdue in the active segment was rolled"
+        await cleaning.stop()
+
+
+async def test_an_open_transaction_ends_the_cleaning_and_makes_none_run_in_vain(
+    tmp_path: Path,
+) -> None:
+    with opened(tmp_path) as broker:
+        log, cleaning = make_topic(broker), broker.cleaning
+        write(log, random.Random(6), 100)
+        begins = log.log_end_offset
+        log.append(batch(producer=(7, 0, 0), transactional=True), 0, 1)
+        write(log, random.Random(7), 100)
+        before = last_by_key(all_records(log))
+
+        assert await cleaning.clean_dirtiest()
+        assert (cleaning.runs, cleaning.checkpoint.cleaned_to("t", 0)) == (1, begins)
+        behind = [segment for segment in log.segments if segment.base_offset > begins]
+        for _ in range(3):
+            assert not await cleaning.clean_dirtiest()
+        assert cleaning.checkpoint.dirty_bytes(log) < log.segments.at(begins).size
+        assert (cleaning.runs, cleaning._paused) == (1, {}), "nothing to do, and no trouble"
+        assert log.segments[-len(behind) :] == behind, "nobody has touched them"
+
+        log.append_marker(Marker(7, 0, 0, False), 0, 1)
+        assert await cleaning.clean_dirtiest()
+        assert cleaning.checkpoint.cleaned_to("t", 0) == log.active.base_offset
+        after = last_by_key(all_records(log))
+        assert {key: after[key] for key in before} == before
         await cleaning.stop()
 
 
