@@ -1,4 +1,4 @@
-"""DescribeProducers (61): the idempotent producers of partitions (KIP-664)."""
+"""DescribeProducers (61): the producers of partitions, and what each has open there (KIP-664)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,6 @@ def _described(
             UNKNOWN_TOPIC_OR_PARTITION,
             "This server does not host this topic-partition.",
         )
-    log = there.log
     log = there.log
     producers = request.array("topics", "partitions", "active_producers")
     for producer_id, producer in list(log.producers.items()):

@@ -16,6 +16,7 @@ from broker.cores.hosted_shard import Phase
 from protocol.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_REQUEST,
@@ -27,6 +28,7 @@ from protocol.errors import (
 )
 from protocol.messages import BY_NAME
 from tests.broker.config.served import Served, serving
+from tests.simulated_files import SimulatedFiles
 from transactions.outcome import SendMarkers
 
 ID, GONE = "payer", "nobody"
@@ -48,7 +50,7 @@ class Held:
     async def call(self, name: str, version: int, **value: Any) -> dict[str, Any]:
         return await self.served.client.call(BY_NAME[name].key, version, **value)
 
-    async def init(self, id_: str = ID, version: int = 4, timeout_ms: int = 60_000) -> Any:
+    async def init(self, id_: str | None = ID, version: int = 4, timeout_ms: int = 60_000) -> Any:
         return await self.call(
             "InitProducerId", version, transactional_id=id_, transaction_timeout_ms=timeout_ms
         )
@@ -225,3 +227,52 @@ def while_it_ends(name: str, version: int, who: tuple[int, int], owner: tuple[in
     if who[1] != owner[1]:
         return PRODUCER_FENCED if version >= 2 else INVALID_PRODUCER_EPOCH
     return CONCURRENT_TRANSACTIONS
+
+
+# -- what fails
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_a_disk_that_takes_nothing_is_no_fatal_error_of_a_client(
+    tmp_path: Path, version: int
+) -> None:
+    """Sentence: EndTxn never answers -1, nor does any other; what they answer is asked again."""
+    fs = SimulatedFiles()
+    settings = {"transaction.state.log.num.partitions": 1}
+    async with serving(tmp_path, settings, fs=fs) as served:
+        await served.broker.topics.ensure_transaction_topic()
+        assert await served.broker.producer_ids.ready()
+        on = Held(served)
+        answer = await on.init()
+        who = answer["producer_id"], answer["producer_epoch"]
+        assert await on.add(ID, who, 3) == NONE
+
+        fs.fail("write", ".log", count=1 << 30)
+        passing = {COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR}
+        for _ in range(5):
+            assert await on.end(ID, who, version) in passing
+            assert await on.add(ID, who, version, "payments") in {
+                *passing, UNKNOWN_TOPIC_OR_PARTITION,
+            }  # fmt: skip
+            assert await on.offsets(ID, who, min(version, 4)) in passing
+            assert (await on.init("new", version))["error_code"] in passing
+
+
+async def test_no_producer_id_at_hand_is_a_load_in_progress(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sentence: never REQUEST_TIMED_OUT, which is the end of older clients."""
+    async with held(tmp_path, monkeypatch) as on:
+        broker = on.served.broker
+        while broker.producer_ids.ids.take() is not None:
+            pass
+
+        def refuse(_: int) -> range:
+            raise OSError(28, "the disk is full")
+
+        monkeypatch.setattr(broker.registry, "reserve_producer_ids", refuse)
+        for version in range(7):
+            for id_ in (ID, None):
+                answer = await on.init(id_, version)
+                assert answer["error_code"] == COORDINATOR_LOAD_IN_PROGRESS, (version, id_)
+                assert answer["producer_id"] == -1
