@@ -59,7 +59,11 @@ def _described(
         )
     log = there.log
     producers = request.array("topics", "partitions", "active_producers")
-    for producer_id, producer in list(log.producers.items()):
+    for producer_id in log.producers.ids():
+        yield None
+        producer = log.producers.get(producer_id)
+        if producer is None:  # it has expired meanwhile
+            continue
         producers.append(
             {
                 "producer_id": producer_id,
@@ -70,7 +74,6 @@ def _described(
                 "current_txn_start_offset": log.producers.open_transactions.get(producer_id, -1),
             }
         )
-        yield None
     if there.high_watermark < log.log_end_offset:  # nobody hears of a batch before it is stable
         waiting = _Waiting()
         there.when_stable(log.log_end_offset, ((waiting, None),), _reason)

@@ -165,7 +165,8 @@ def known_to(log: PartitionLog) -> Told:
             producer.coordinator_epoch,
             log.producers.open_transactions.get(producer_id, -1),
         )
-        for producer_id, producer in log.producers.items()
+        for producer_id in log.producers.ids()
+        if (producer := log.producers.get(producer_id)) is not None
     ]
     by_time = []
     for level, limit in ((0, log.log_end_offset), (READ_COMMITTED, stable)):
