@@ -38,6 +38,7 @@ from coordinator.outcome import (
     SyncReply,
 )
 from offsets.cache import FetchedColumns
+from protocol.errors import NONE
 from tests.simulation.whole.client import WireRequest
 
 
@@ -186,7 +187,7 @@ def _fetch(call: OffsetFetch, chance: Random) -> WireRequest:
     value: dict[str, Any] = {"group_id": call.group_id, "topics": topics}
     if version >= 8:
         value = {"groups": [value]}
-    return WireRequest("OffsetFetch", version, {**value, "require_stable": chance.random() < 0.5})
+    return WireRequest("OffsetFetch", version, {**value, "require_stable": call.require_stable})
 
 
 def reply_of(call: Call, version: int, value: dict[str, Any]) -> Reply:
@@ -223,7 +224,7 @@ def reply_of(call: Call, version: int, value: dict[str, Any]) -> Reply:
         case OffsetCommit():
             return _committed(value)
         case OffsetFetch():
-            return _fetched(value["groups"][0] if version >= 8 else value)
+            return _fetched(value["groups"][0] if version >= 8 else value, version)
         case DescribeGroup():
             return _described(value["groups"][0])
         case ListGroups():
@@ -259,7 +260,8 @@ def _committed(value: dict[str, Any]) -> CommitReply:
     return CommitReply(codes.pop() if len(codes) == 1 else columns)
 
 
-def _fetched(value: dict[str, Any]) -> FetchReply:
+def _fetched(value: dict[str, Any], version: int) -> FetchReply:
+    """An answer of version 1 has no place for a group's error: every partition says it."""
     topics = []
     for topic in value["topics"]:
         partitions = topic["partitions"]
@@ -270,7 +272,14 @@ def _fetched(value: dict[str, Any]) -> FetchReply:
             [p["committed_leader_epoch"] for p in partitions],
             metadata if any(metadata) else None,
         )
-        topics.append(FetchedColumns(topic["name"], *columns))
+        codes = [p["error_code"] for p in partitions]
+        topics.append(FetchedColumns(topic["name"], *columns, codes if any(codes) else NONE))
+    if version < 2:
+        errors = {
+            topic.codes if isinstance(topic.codes, int) else topic.codes[0] for topic in topics
+        }
+        [error] = errors or {NONE}
+        return FetchReply(error, () if error else topics)
     return FetchReply(value["error_code"], topics)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from coordinator.calls import Call, OffsetCommit
+from coordinator.calls import Call, OffsetCommit, TxnOffsetCommit
 from coordinator.outcome import CommitReply, FetchReply, JoinReply, LeaveReply, Reply, SyncReply
 from coordinator.refusal import timed_out, write_failed
 
@@ -112,7 +112,7 @@ def essence(reply: Reply, call: Call) -> Any:
         case LeaveReply():
             return reply.error_code or max((code for _, _, code in reply.members), default=0)
         case CommitReply():
-            assert isinstance(call, OffsetCommit)
+            assert isinstance(call, OffsetCommit | TxnOffsetCommit)
             errors = reply.errors
             columns = []
             for i, topic in enumerate(call.topics):
@@ -126,6 +126,7 @@ def essence(reply: Reply, call: Call) -> Any:
                     list(topic.partitions),
                     list(topic.offsets),
                     list(topic.metadata or ()),
+                    topic.codes,
                 )
                 for topic in reply.topics
             }
