@@ -6,9 +6,21 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from offsets.own_batches import own_batch
 from offsets.record_codec import run_records
-from offsets.runs import GroupMember, GroupRun, GroupValue, OffsetRun, OffsetTombstones, Run
+from offsets.runs import (
+    GroupMember,
+    GroupRun,
+    GroupValue,
+    MarkerRun,
+    OffsetRun,
+    OffsetTombstones,
+    Run,
+    TransactionalRun,
+)
 from offsets.section_reader import runs_of_section
+from protocol.records.batch import PLAIN_FORM, read_header, section_of
+from protocol.records.markers import transaction_end
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "consumer-offsets.md"
 AT_MS = 1_700_000_000_000
@@ -31,8 +43,20 @@ def examples() -> list[bytes]:
 
 
 def test_the_example_is_what_we_write_and_read() -> None:
-    assert [run_records(run, 0) for run in EXAMPLE] == examples()
-    assert [read(data) for data in examples()] == EXAMPLE
+    records = examples()[: len(EXAMPLE)]
+    assert [run_records(run, 0) for run in EXAMPLE] == records
+    assert [read(data) for data in records] == EXAMPLE
+
+
+def test_the_transaction_is_what_we_write_and_read() -> None:
+    batches = examples()[len(EXAMPLE) :]
+    pending = OffsetRun("shop", "orders", [1], [8], [-1], None, AT_MS)
+    marker = MarkerRun(4001, 3, 5, True)
+    transactional = TransactionalRun(4001, 2, [pending])
+    assert own_batch(transactional, PLAIN_FORM, 39, 0, AT_MS)[0] == batches[0]
+    assert own_batch(marker, PLAIN_FORM, 40, 0, AT_MS + 1)[0] == batches[1]
+    assert read(section_of(batches[0], read_header(batches[0]))) == pending
+    assert transaction_end(batches[1], read_header(batches[1])) == (True, 5)
 
 
 def read(section: bytes) -> Run:
