@@ -5,6 +5,7 @@ The states that pass by quickly, and those of a shard as a whole, are held still
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -23,12 +24,15 @@ from protocol.errors import (
     INVALID_TRANSACTION_TIMEOUT,
     NONE,
     NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
     PRODUCER_FENCED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages import BY_NAME
 from tests.broker.config.served import Served, serving
+from tests.broker.topic_calls import produce_request
 from tests.simulated_files import SimulatedFiles
+from tests.wire import batch
 from transactions.outcome import SendMarkers
 
 ID, GONE = "payer", "nobody"
@@ -108,6 +112,24 @@ class Held:
             committed=committed,
         )
         code: int = answer["error_code"]
+        return code
+
+    async def produce(self, id_: str, producer: tuple[int, int], version: int) -> int:
+        """The first records of the next transaction, to a partition of nobody's."""
+        records = batch(
+            b"v",
+            producer_id=producer[0],
+            producer_epoch=producer[1],
+            base_sequence=0,
+            is_transactional=True,
+        )
+        request = produce_request("orders", records, 1, transactional_id=id_)
+        asked = asyncio.ensure_future(self.call("Produce", version, **request))
+        while not asked.done():  # the broker itself tries again for 100 ms
+            self.served.pass_ms(5)
+            await asyncio.sleep(0)
+        answer = asked.result()
+        code: int = answer["responses"][0]["partition_responses"][0]["error_code"]
         return code
 
     async def describe(self, id_: str) -> int:
@@ -213,6 +235,8 @@ async def test_a_transaction_that_ends_is_said_before_whose_it_is(
                 code = await CASES[name][1](on, id_, who, version)
                 assert code == while_it_ends(name, version, who, (pid, epoch + 1)), who
             assert (await on.init(id_))["error_code"] == CONCURRENT_TRANSACTIONS
+            for produced, code in ((11, NOT_ENOUGH_REPLICAS), (12, CONCURRENT_TRANSACTIONS)):
+                assert await on.produce(id_, (pid, epoch + 1), produced) == code
             unknown = await CASES[name][1](on, GONE, (NOBODY, 9), version)
             assert unknown == INVALID_PRODUCER_ID_MAPPING
             assert await on.describe(id_) == NONE
