@@ -134,8 +134,11 @@ def next_offset(answer: dict[str, Any]) -> int:
     return max(header.last_offset for header, _ in iter_stored(answer["records"], partial=True)) + 1
 
 
-def test_the_transactions_of_one_producer_are_told_apart(wire: Wire, name: str) -> None:
-    create_topic(wire, name)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_transactions_of_one_producer_are_told_apart(
+    wire: Wire, name: str, version: int
+) -> None:
+    topic_id = create_topic(wire, name)["topic_id"]
     producer = initialized(wire, name, rules=1)
     for number in range(4):
         producer.add({name: [0]})
@@ -143,7 +146,7 @@ def test_the_transactions_of_one_producer_are_told_apart(wire: Wire, name: str) 
         assert producer.end(commit=number % 2 == 0) == NONE
         ended(wire, name)
 
-    answer = fetch(wire, name, isolation_level=1)
+    answer = fetch(wire, name, version=version, topic_id=topic_id, isolation_level=1)
 
     assert told_aborted(answer) == [(producer.producer_id, 2), (producer.producer_id, 6)]
     assert committed_values(answer) == [b"0", b"2"]
