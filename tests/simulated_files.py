@@ -101,6 +101,7 @@ class SimulatedFile:
             self._put(position, bytes(data)[: len(data) + room])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
         self._put(position, bytes(data))
+        self._fs.on_written(self.path, data)
 
     def _put(self, position: int, data: bytes) -> None:
         inode = self._inode
@@ -148,6 +149,8 @@ class SimulatedFiles:
         """(operation, path) of all that changed something or failed, in order."""
         self.names: dict[str, Inode] = {}
         self.directories: set[str] = {"/"}
+        self.on_written: Callable[[str, Buffer], None] = lambda path, data: None
+        """Called with what was written to a file, behind the write."""
         self._faults: list[Fault] = []
         self._modified: dict[str, int] = {}
         self._unsynced: dict[str, list[Undo]] = {}

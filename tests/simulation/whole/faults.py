@@ -38,6 +38,7 @@ class Faults:
     def __init__(self, world: LivingWorld, chance: Random) -> None:
         self.world = world
         self.chance = chance
+        self.worth = FAULTS_WORTH
         self.disk_until_ns = 0
         """Until when the disk is in trouble, or may be the reason of what is."""
         self._deeds: dict[str, Callable[[], None]] = {
@@ -61,7 +62,7 @@ class Faults:
         if self.world.calm:
             return
         self.begin()
-        [name] = self.chance.choices(list(FAULTS_WORTH), list(FAULTS_WORTH.values()))
+        [name] = self.chance.choices(list(self.worth), list(self.worth.values()))
         if self.world.process is not None:
             self.world.happened[name] += 1
             self._deeds[name]()

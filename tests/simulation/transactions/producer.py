@@ -1,0 +1,381 @@
+"""Transactional producers at the wire, by the rules of TV1 or TV2, and what becomes of them.
+
+A producer writes deed after deed: records to some partitions, offsets of its group, then EndTxn. It
+asks again what was not answered, with the same bytes and sequence numbers, as Kafka's clients do.
+Now and then its process dies: the next one fences it by InitProducerId, and aborts what it had
+open. A `Zombie` is one that is thought dead and goes on all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from protocol.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
+    UNKNOWN_SERVER_ERROR,
+)
+from protocol.errors import NAMES as ERROR_NAMES
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
+from tests.simulation.transactions.ledger import Deed, Outcome, Place
+from tests.simulation.whole.agenda import MS, S
+from tests.simulation.whole.client import CONNECTS_AGAIN_NS, Client, Sent, WireRequest
+
+if TYPE_CHECKING:
+    from tests.simulation.transactions.world import TransactionWorld
+
+SOURCE = "out"
+SOURCE_PARTITIONS = 3
+OUT: tuple[Place, ...] = (("out", 0), ("out", 1), ("out", 2), ("more", 0))
+TIMEOUT_S = 8
+"""transaction.timeout.ms of every producer."""
+_AGAIN = (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    3,  # a topic that is not made yet
+    6,
+    7,
+    56,  # its disk is full
+)
+_FENCED = (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
+
+
+@dataclass
+class Step:
+    """One request of a deed, and what its success means."""
+
+    request: WireRequest
+    done: Callable[[dict[str, Any]], None] = lambda _: None
+
+
+@dataclass
+class Standing:
+    """What one process of a producer has: what dies with it."""
+
+    producer_id: int = -1
+    epoch: int = -1
+    sequences: dict[Place, int] = field(default_factory=dict)
+    deed: Deed | None = None
+    steps: list[Step] = field(default_factory=list)
+    unsure: bool = False
+    """TV1: a request was given up whose answer nobody knows; another epoch keeps it out."""
+
+
+class TransactionalProducer(Client):
+    """See the module."""
+
+    def __init__(
+        self, world: TransactionWorld, name: str, host: str, chance: Random, rules: int
+    ) -> None:
+        super().__init__(world, name, host, chance)
+        self.market = world
+        self.rules = rules
+        self.group_id = f"group of {name}"
+        self.transactional_id = f"id of {name}"
+        self.state = Standing()
+        self.zombie: Zombie | None = None
+        self.made = 0
+        """Deeds so far."""
+
+    # -- what it does next
+
+    def act(self) -> None:
+        state = self.state
+        if not self.calm and self.chance.random() < 0.004:
+            self._die()
+            return
+        if not self.calm and self.chance.random() < 0.006:
+            self.drop_connection()
+            self.think_after(self.chance.choice(CONNECTS_AGAIN_NS))
+            return
+        if state.producer_id < 0 or (state.unsure and state.deed is None):
+            self._init()
+            return
+        if not state.steps:
+            if self.calm:
+                self.think_after(1 * S)
+                return
+            self._begin()
+        if self.chance.random() < 0.01 and not self.calm:
+            self.think_after(self.chance.choice((2, 6, 15)) * S)  # perhaps too slow for its timeout
+            return
+        step = state.steps[0]
+        self.market.may_be_doubled(self, step.request)
+        self.send(step.request, step)
+
+    def _init(self) -> None:
+        state = self.state
+        value = {
+            "transactional_id": self.transactional_id,
+            "transaction_timeout_ms": TIMEOUT_S * 1000,
+            "producer_id": state.producer_id,
+            "producer_epoch": state.epoch,
+        }
+        version = 4 if state.producer_id >= 0 else self.chance.randint(0, 4)
+        if version < 3:
+            del value["producer_id"], value["producer_epoch"]
+        self.send(WireRequest("InitProducerId", version, value))
+
+    def _die(self) -> None:
+        """The process is gone, or is thought to be; another one begins."""
+        self.world.happened["producer died"] += 1
+        before, self.state = self.state, Standing()
+        if self.zombie is not None and self.chance.random() < 0.5:
+            if before.deed is not None and before.deed.outcome is Outcome.OPEN:
+                before.deed.outcome = Outcome.UNKNOWN  # the zombie may yet do it
+            self.zombie.rise(before)
+        elif before.deed is not None:
+            before.deed.given_up()
+        self.drop_connection()
+        self.think_after(self.chance.choice((100 * MS, 1 * S, 5 * S)))
+
+    def _dies_of(self, state: Standing) -> None:
+        if self.state is state:
+            self._die()
+            self.think_after(self.chance.choice((1, 2 * TIMEOUT_S)) * S)
+
+    # -- a deed
+
+    def _begin(self) -> None:
+        """Plan the next deed: what is to be sent, in order."""
+        state, chance = self.state, self.chance
+        self.made += 1
+        deed = Deed(self.name, self.made, self.rules)
+        deed.producer_ids.add((state.producer_id, state.epoch))
+        state.deed = self.market.ledger.begin(deed)
+        places = chance.sample(OUT, chance.randint(1, len(OUT)))
+        batches = [chance.choice(places) for _ in range(chance.randint(1, 4))]
+        offsets = chance.random() < 0.6
+        steps: list[Step] = []
+        if self.rules == 1:
+            touched = dict.fromkeys(batches)
+            steps.append(Step(self._add_partitions(list(touched))))
+            if offsets:
+                value = {**self._who(), "group_id": self.group_id}
+                steps.append(Step(WireRequest("AddOffsetsToTxn", chance.randint(0, 3), value)))
+        index = 0
+        for place in batches:
+            count = chance.choice((1, 1, 2, 7))
+            values = [deed.value(index + i) for i in range(count)]
+            index += count
+            steps.append(self._produce(deed, place, values))
+        if offsets:
+            moved = chance.sample(range(SOURCE_PARTITIONS), chance.randint(1, SOURCE_PARTITIONS))
+            deed.offsets = dict.fromkeys(moved, deed.number)
+            steps.append(Step(self._commit_offsets(deed)))
+        if chance.random() < 0.9 or self.calm:
+            steps.append(self._end(deed, committed=chance.random() < 0.7))
+            state.steps = steps
+        else:
+            # It dies without a word: its timeout ends it, or the next process does.
+            nothing = WireRequest("Metadata", 4, {"topics": []})
+            state.steps = [*steps, Step(nothing, lambda _: self._dies_of(state))]
+
+    def _who(self) -> dict[str, Any]:
+        return {
+            "transactional_id": self.transactional_id,
+            "producer_id": self.state.producer_id,
+            "producer_epoch": self.state.epoch,
+        }
+
+    def _add_partitions(self, places: list[Place]) -> WireRequest:
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in places:
+            by_topic.setdefault(topic, []).append(partition)
+        who = {f"v3_and_below_{name}": value for name, value in self._who().items()}
+        topics = [{"name": name, "partitions": ids} for name, ids in by_topic.items()]
+        value = {**who, "v3_and_below_topics": topics}
+        return WireRequest("AddPartitionsToTxn", self.chance.randint(0, 3), value)
+
+    def _produce(self, deed: Deed, place: Place, values: list[bytes]) -> Step:
+        state = self.state
+        deed.parts.setdefault(place, []).extend(values)
+        sequence = state.sequences.get(place, 0)
+        state.sequences[place] = sequence + len(values)
+        topic, partition = place
+        records = [Record(i, self.market.wall_ms, None, value) for i, value in enumerate(values)]
+        batch = encode_batch(
+            records,
+            base_offset=0,
+            compression=self.chance.choice((0, 0, 0, 2)),
+            producer_id=state.producer_id,
+            producer_epoch=state.epoch,
+            base_sequence=sequence,
+            is_transactional=True,
+        )
+        data = [{"index": partition, "records": batch}]
+        value = {
+            "transactional_id": self.transactional_id,
+            "acks": -1,
+            "timeout_ms": 30_000,
+            "topic_data": [{"name": topic, "partition_data": data}],
+        }
+        version = 12 if self.rules == 2 else self.chance.randint(3, 11)
+        return Step(WireRequest("Produce", version, value))
+
+    def _commit_offsets(self, deed: Deed) -> WireRequest:
+        partitions = [
+            {
+                "partition_index": partition,
+                "committed_offset": offset,
+                "committed_metadata": deed.metadata,
+            }
+            for partition, offset in deed.offsets.items()
+        ]
+        topics = [{"name": SOURCE, "partitions": partitions}]
+        value = {**self._who(), "group_id": self.group_id, "topics": topics}
+        version = 5 if self.rules == 2 else self.chance.randint(0, 4)
+        return WireRequest("TxnOffsetCommit", version, value)
+
+    def _end(self, deed: Deed, committed: bool) -> Step:
+        state = self.state
+        value = {**self._who(), "committed": committed}
+        version = 5 if self.rules == 2 else self.chance.randint(0, 4)
+
+        def ended(answer: dict[str, Any]) -> None:
+            deed.outcome = Outcome.COMMITTED if committed else Outcome.ABORTED
+            self.world.happened[f"TV{self.rules} {deed.outcome.value}"] += 1
+            if self.rules == 2:
+                _goes_on_with(state, answer["producer_id"], answer["producer_epoch"])
+            self._forget(state)
+
+        return Step(WireRequest("EndTxn", version, value), ended)
+
+    def _forget(self, state: Standing) -> None:
+        """The deed is over for the process that has this standing."""
+        if state.deed is not None:
+            state.deed.given_up()
+            if state.deed.outcome is not Outcome.COMMITTED or self.chance.random() < 0.1:
+                state.unsure = state.unsure or self.rules == 1
+        state.deed, state.steps = None, []
+
+    # -- what it hears
+
+    def send(self, request: WireRequest, about: Any = None, expects_answer: bool = True) -> None:
+        if request.name == "EndTxn" and request.value["committed"]:
+            assert self.state.deed is not None
+            self.state.deed.commit_asked = True
+        super().send(request, about, expects_answer)
+
+    def lost(self) -> None:
+        self.state.unsure = self.state.unsure or self.rules == 1
+
+    def leaves(self, sent: Sent, frame: bytes) -> None:
+        if sent.request.name == "InitProducerId":
+            answer = sent.answer_in(frame)
+            if answer["error_code"] == NONE:
+                producer_id, epoch = answer["producer_id"], answer["producer_epoch"]
+                self.market.ledger.fence(producer_id, epoch, self.market.ends())
+
+    def hear(self, sent: Sent, frame: bytes) -> None:
+        answer = sent.answer_in(frame)
+        code = _worst(sent.request.name, answer)
+        self.world.happened[f"{sent.request.name} {ERROR_NAMES[code]}"] += 1
+        assert code != UNKNOWN_SERVER_ERROR, f"{self.name}: {sent.request} is answered -1"
+        pause_ns = self.chance.choice((1, 5, 30, 200)) * MS
+        if sent.request.name == "InitProducerId":
+            if code == NONE:
+                self.state = Standing(answer["producer_id"], answer["producer_epoch"])
+            elif code in _FENCED:
+                self.state = Standing()
+        elif code == NONE:
+            step: Step = sent.about
+            if self.state.steps and self.state.steps[0] is step:
+                self.state.steps.pop(0)
+                step.done(answer)
+                if self.wire is None:
+                    return  # it has died
+        elif code in _AGAIN:
+            pause_ns = self.chance.choice((20, 100)) * MS
+        else:
+            self.failed(sent.request, code)
+        self.think_after(pause_ns)
+
+    def failed(self, request: WireRequest, code: int) -> None:
+        """An error that no repetition cures: the deed is over."""
+        state, deed = self.state, self.state.deed
+        assert deed is not None
+        if code == OUT_OF_ORDER_SEQUENCE_NUMBER and not self.market.ledger.excused(deed):
+            raise AssertionError(f"{self.name} sent all in order, and {request} is out of order")
+        if code in _FENCED:
+            deed.given_up()
+            self.state = Standing()  # timed out, or somebody has fenced it
+        elif code in (TRANSACTION_ABORTABLE, INVALID_TXN_STATE) and request.name != "EndTxn":
+            assert self.rules == 1, f"{self.name}: {request.name} gets {ERROR_NAMES[code]}"
+            state.steps = [self._end(deed, committed=False)]
+        else:
+            assert self.market.ledger.excused(deed), (
+                f"{self.name}: {request.name} v{request.version} of deed {deed.number} gets"
+                f" {ERROR_NAMES[code]}"
+            )
+            deed.given_up()
+            self.state = Standing()
+
+
+class Zombie(TransactionalProducer):
+    """A process that was taken for dead: it goes on with what it had, until it is told."""
+
+    def __init__(self, of: TransactionalProducer, host: str, chance: Random) -> None:
+        super().__init__(of.market, f"zombie of {of.name}", host, chance, of.rules)
+        self.transactional_id, self.group_id = of.transactional_id, of.group_id
+
+    def rise(self, state: Standing) -> None:
+        """Go on with what the dead process had."""
+        self.state = state
+        self.world.happened["zombie"] += 1
+        if not self.sent:
+            self.think_after(self.chance.choice((1 * MS, 300 * MS, 2 * S)))
+
+    def act(self) -> None:
+        state = self.state
+        if not state.steps:
+            self.state = Standing()
+            self.think_after(5 * S)
+            return
+        self.send(state.steps[0].request, state.steps[0])
+
+    def failed(self, request: WireRequest, code: int) -> None:
+        if self.state.deed is not None:
+            self.state.deed.given_up()
+        self.state = Standing()
+
+
+def _goes_on_with(state: Standing, producer_id: int, epoch: int) -> None:
+    if (producer_id, epoch) != (state.producer_id, state.epoch):
+        state.sequences.clear()
+    state.producer_id, state.epoch = producer_id, epoch
+
+
+def _worst(name: str, answer: dict[str, Any]) -> int:
+    """The one error of an answer: all its partitions have the same."""
+    codes: list[int]
+    if name == "Produce":
+        topics = answer["responses"]
+        codes = [part["error_code"] for each in topics for part in each["partition_responses"]]
+    elif name == "TxnOffsetCommit":
+        codes = [part["error_code"] for each in answer["topics"] for part in each["partitions"]]
+    elif name == "AddPartitionsToTxn":
+        codes = [
+            part["partition_error_code"]
+            for each in answer["results_by_topic_v3_and_below"]
+            for part in each["results_by_partition"]
+        ]
+    else:
+        codes = [answer.get("error_code", NONE)]
+    return next((code for code in codes if code), NONE)

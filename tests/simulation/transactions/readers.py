@@ -1,0 +1,125 @@
+"""Consumers of committed records: they filter as Kafka's clients do, and remember what they saw."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from protocol.errors import NONE, OFFSET_OUT_OF_RANGE
+from protocol.records.batch import records_of
+from protocol.records.stored import iter_stored
+from tests.simulation.transactions.ledger import Place
+from tests.simulation.whole.agenda import MS, S
+from tests.simulation.whole.client import CONNECTS_AGAIN_NS, Client, Sent, WireRequest
+
+if TYPE_CHECKING:
+    from tests.simulation.transactions.world import TransactionWorld
+
+_ABORT = b"\0\0"
+
+
+class CommittedReader(Client):
+    """Reads one partition from its beginning on with isolation.level=read_committed."""
+
+    def __init__(
+        self, world: TransactionWorld, name: str, host: str, chance: Random, place: Place
+    ) -> None:
+        super().__init__(world, name, host, chance)
+        self.market = world
+        self.place = place
+        self.position = 0
+        self.seen: dict[int, bytes] = {}
+        """By offset, what it has given to its application below ``position``."""
+        self._again_from = 0
+
+    def act(self) -> None:
+        dice = 1.0 if self.calm else self.chance.random()
+        if dice < 0.01:
+            self.drop_connection()
+            self.think_after(self.chance.choice(CONNECTS_AGAIN_NS))
+            return
+        if dice < 0.03:
+            self.position, self.seen = 0, {}
+        topic, partition = self.place
+        wanted = {
+            "partition": partition,
+            "fetch_offset": self.position,
+            "partition_max_bytes": 1 << 20 if self.calm else self.chance.choice((1, 300, 1 << 20)),
+        }
+        value = {
+            "max_wait_ms": self.chance.choice((0, 500, 5_000)),
+            "min_bytes": self.chance.choice((1, 1, 500)),
+            "max_bytes": 1 << 22,
+            "isolation_level": 1,
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [{"topic": topic, "partitions": [wanted]}],
+            "forgotten_topics_data": [],
+        }
+        self.send(WireRequest("Fetch", self.chance.randint(4, 12), value), self.position)
+
+    def hear(self, sent: Sent, frame: bytes) -> None:
+        topics = sent.answer_in(frame)["responses"]
+        fetched = topics[0]["partitions"][0] if topics else {"error_code": -1}
+        if fetched["error_code"] == NONE and sent.about == self.position:
+            self._take(fetched)
+        elif fetched["error_code"] == OFFSET_OUT_OF_RANGE:
+            raise AssertionError(f"{self.name} was told of {sent.about}, and it is out of range")
+        self.think_after(self.chance.choice((1, 20, 300)) * MS if not self.calm else 1 * S // 10)
+
+    def _take(self, fetched: dict[str, Any]) -> None:
+        begins = [(each["first_offset"], each["producer_id"]) for each in _aborted(fetched)]
+        assert begins == sorted(begins), f"{self.name}: {begins} is not in order"
+        aborted: set[int] = set()
+        data = fetched["records"] or b""
+        for header, _ in iter_stored(data, partial=True):
+            while begins and begins[0][0] <= header.last_offset:
+                aborted.add(begins.pop(0)[1])
+            assert header.last_offset < fetched["last_stable_offset"], f"{self.name}: {header}"
+            if header.is_control:
+                if (records_of(data, header)[0].key or b"")[2:4] == _ABORT:
+                    aborted.discard(header.producer_id)
+            elif not (header.is_transactional and header.producer_id in aborted):
+                for record in records_of(data, header):
+                    if record.offset >= self.position:
+                        self.seen[record.offset] = record.value or b""
+            self.position = max(self.position, header.last_offset + 1)
+
+    def check(self, committed: dict[int, bytes]) -> None:
+        """What it has seen so far is what the log says is committed."""
+        below = {offset: value for offset, value in committed.items() if offset < self.position}
+        if self.seen != below:
+            odd = sorted(self.seen.items() ^ below.items())
+            raise AssertionError(
+                f"{self.name} at {self.position} has seen otherwise than was committed: {odd[:5]}"
+            )
+
+
+def _aborted(fetched: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = fetched["aborted_transactions"]
+    return found
+
+
+class Ghost(Client):
+    """Sends copies of requests that others have sent, later, on a connection of its own."""
+
+    def __init__(self, world: TransactionWorld, name: str, host: str, chance: Random) -> None:
+        super().__init__(world, name, host, chance)
+        self.market = world
+        self.copies: list[WireRequest] = []
+
+    def haunt(self, request: WireRequest) -> None:
+        """Send ``request`` once more, later."""
+        if len(self.copies) < 5:
+            self.copies.append(request)
+
+    def act(self) -> None:
+        if self.copies and not self.calm:
+            self.world.happened["doubled"] += 1
+            copy = self.copies.pop(self.chance.randrange(len(self.copies)))
+            self.send(copy)
+        else:
+            self.think_after(self.chance.choice((10, 100, 1_000)) * MS)
+
+    def hear(self, sent: Sent, frame: bytes) -> None:
+        self.think_after(self.chance.choice((1, 50, 1_500, 6_000)) * MS)

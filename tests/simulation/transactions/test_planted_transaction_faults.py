@@ -1,0 +1,220 @@
+"""Faults planted into what the broker does about transactions: the worlds must find each.
+
+A plant puts a wrong piece into the place of a right one, with `monkeypatch`. What is wrong with
+each is in its name. A fault that `MOST_SEEDS` worlds do not find has no checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from broker.apis.enlisting import Enlisted
+from broker.topics.last_stable import LastStable
+from coordinator.shard import GroupShard
+from log.errors import AppendRefused
+from log.partition_log import PartitionLog
+from log.producer_state import ProducerStates
+from log.values import Marker, ReadInfo
+from offsets.cache import OffsetCache
+from offsets.pending import PendingOffsets
+from offsets.runs import TransactionalRun
+from protocol.errors import INVALID_PRODUCER_EPOCH
+from protocol.now import Now
+from protocol.records.batch import BatchHeader
+from protocol.records.corrupt import CorruptRecords
+from tests.simulation.transactions.world import TransactionWorld
+from transactions import touching
+from transactions.outcome import Outcome, SendMarkers
+from transactions.shard import TransactionShard
+
+MOST_SEEDS = 12
+SECONDS = 100
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def markers_are_written_before_their_prepare_record(patch: pytest.MonkeyPatch) -> None:
+    real = TransactionShard.handle
+
+    def handle(self: TransactionShard, call: Any, now: Now) -> Outcome:
+        records, replies, events = real(self, call, now)
+        for ticket, reply in replies:
+            if isinstance(reply, SendMarkers):
+                ticket.take(reply)
+        kept = [each for each in replies if not isinstance(each[1], SendMarkers)]
+        return Outcome(records, kept, events)
+
+    patch.setattr(TransactionShard, "handle", handle)
+
+
+def markers_are_not_sent_again_after_a_load(patch: pytest.MonkeyPatch) -> None:
+    real = TransactionShard.loaded
+
+    def loaded(self: TransactionShard, now: Now) -> Outcome:
+        records, replies, events = real(self, now)
+        kept = [each for each in replies if not isinstance(each[1], SendMarkers)]
+        return Outcome(records, kept, events)
+
+    patch.setattr(TransactionShard, "loaded", loaded)
+
+
+def one_partition_gets_no_marker(patch: pytest.MonkeyPatch) -> None:
+    real = PartitionLog.append_marker
+
+    def append_marker(self: PartitionLog, marker: Marker, *args: Any) -> Any:
+        if (self.topic, self.partition) == ("more", 0):
+            marker = marker._replace(committed=False)
+        return real(self, marker, *args)
+
+    patch.setattr(PartitionLog, "append_marker", append_marker)
+
+
+def readers_are_let_past_a_transaction_that_has_no_marker(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(LastStable, "offset", lambda self, high_watermark: high_watermark)
+
+
+def the_last_stable_offset_is_one_too_high(patch: pytest.MonkeyPatch) -> None:
+    real = LastStable.offset
+
+    def offset(self: LastStable, high_watermark: int) -> int:
+        return min(high_watermark, real(self, high_watermark) + 1)
+
+    patch.setattr(LastStable, "offset", offset)
+
+
+def what_was_aborted_begins_one_too_late(patch: pytest.MonkeyPatch) -> None:
+    real = PartitionLog.aborted_in
+
+    def aborted_in(
+        self: PartitionLog, info: ReadInfo, offset: int, limit: int
+    ) -> list[tuple[int, int]]:
+        return [(producer, first + 1) for producer, first in real(self, info, offset, limit)]
+
+    patch.setattr(PartitionLog, "aborted_in", aborted_in)
+
+
+def what_was_aborted_is_not_known_after_a_start(patch: pytest.MonkeyPatch) -> None:
+    real = PartitionLog._fold
+
+    def fold(self: PartitionLog) -> None:
+        real(self)
+        for segment in self.segments:
+            segment.transactions.truncate_to(0)
+
+    patch.setattr(PartitionLog, "_fold", fold)
+
+
+def the_image_loses_what_is_pending(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(GroupShard, "restore_pending", lambda *_: None)
+
+
+def pending_offsets_are_forgotten_by_their_marker(patch: pytest.MonkeyPatch) -> None:
+    real = PendingOffsets.end
+
+    def end(self: PendingOffsets, producer_id: int) -> Any:
+        real(self, producer_id)
+        return ()
+
+    patch.setattr(PendingOffsets, "end", end)
+
+
+def offsets_count_before_their_transaction_commits(patch: pytest.MonkeyPatch) -> None:
+    real = OffsetCache.replay
+
+    def replay(self: OffsetCache, run: Any, base_offset: int) -> Any:
+        if isinstance(run, TransactionalRun):
+            for part in run.runs:
+                real(self, part, base_offset)
+                base_offset += len(part)
+            return None
+        return real(self, run, base_offset)
+
+    patch.setattr(OffsetCache, "replay", replay)
+
+
+def epochs_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
+    real = ProducerStates.check
+
+    def check(self: ProducerStates, batch: BatchHeader, *args: Any) -> None:
+        try:
+            real(self, batch, *args)
+        except AppendRefused as refused:
+            if refused.error_code != INVALID_PRODUCER_EPOCH:
+                raise
+
+    patch.setattr(ProducerStates, "check", check)
+    patch.setattr(touching, "_owner_error", lambda *_: 0)
+
+
+def sequences_are_restored_one_too_high(patch: pytest.MonkeyPatch) -> None:
+    real = PartitionLog._fold
+
+    def fold(self: PartitionLog) -> None:
+        real(self)
+        for _, producer in self.producers.items():
+            if producer.batches:
+                last = producer.batches.pop()
+                producer.batches.append(last._replace(last_sequence=last.last_sequence + 1))
+
+    patch.setattr(PartitionLog, "_fold", fold)
+
+
+def what_is_sent_again_is_written_again(patch: pytest.MonkeyPatch) -> None:
+    real = ProducerStates.check
+
+    def check(self: ProducerStates, batch: BatchHeader, *args: Any) -> None:
+        producer = self.get(batch.producer_id)
+        if producer is None or producer.last_sequence != batch.last_sequence:
+            real(self, batch, *args)
+
+    patch.setattr(ProducerStates, "duplicate_of", lambda *_: None)
+    patch.setattr(ProducerStates, "check", check)
+
+
+def nobody_ends_what_has_timed_out(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TransactionShard, "expire", lambda *_: Outcome())
+    patch.setattr(TransactionShard, "next_deadline", lambda _: None)
+
+
+def a_partition_need_not_be_added(patch: pytest.MonkeyPatch) -> None:
+    async def add(self: Enlisted, services: Any, partitions: Sequence[Any]) -> int:
+        return 0
+
+    patch.setattr(Enlisted, "error", lambda *_: 0)
+    patch.setattr(Enlisted, "add", add)
+
+
+PLANTS = [
+    markers_are_written_before_their_prepare_record,
+    markers_are_not_sent_again_after_a_load,
+    one_partition_gets_no_marker,
+    readers_are_let_past_a_transaction_that_has_no_marker,
+    the_last_stable_offset_is_one_too_high,
+    what_was_aborted_begins_one_too_late,
+    what_was_aborted_is_not_known_after_a_start,
+    the_image_loses_what_is_pending,
+    pending_offsets_are_forgotten_by_their_marker,
+    offsets_count_before_their_transaction_commits,
+    epochs_are_not_looked_at,
+    sequences_are_restored_one_too_high,
+    what_is_sent_again_is_written_again,
+    nobody_ends_what_has_timed_out,
+    a_partition_need_not_be_added,
+]
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    for seed in range(MOST_SEEDS):
+        try:
+            world = TransactionWorld(seed)
+            world.run(SECONDS)
+            world.rest()
+        except (AssertionError, CorruptRecords) as found:
+            print(f"seed {seed}: {found}")
+            return
+    pytest.fail(f"{MOST_SEEDS} worlds of {SECONDS} s found nothing wrong")
