@@ -222,7 +222,15 @@ func (p *producer) transact(commit bool) time.Duration {
 	return took
 }
 
-// transactions has each connection's producer end transactions without pause.
+// pace is how far apart one producer's transactions begin.
+func pace() time.Duration {
+	if *rate == 0 {
+		return 0
+	}
+	return time.Duration(float64(*conns) / *rate * float64(time.Second))
+}
+
+// transactions has each connection's producer end transactions, without pause or at a rate.
 func transactions(run string) {
 	ensureTopic()
 	var done atomic.Int64
@@ -236,7 +244,10 @@ func transactions(run string) {
 		go func() {
 			defer wg.Done()
 			var mine []float64
+			due := time.Now().Add(pace() / time.Duration(*conns) * time.Duration(i))
 			for !stop.Load() {
+				time.Sleep(time.Until(due))
+				due = due.Add(pace())
 				took := p.transact(true)
 				if measuring.Load() {
 					done.Add(1)
