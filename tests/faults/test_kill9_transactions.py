@@ -198,3 +198,18 @@ def test_many_more_kills(brokers: Callable[..., Broker], proxy: KillingProxy, na
     broker = broker_behind(proxy, brokers)
     for number in range(CAMPAIGNS):
         campaign(broker, proxy, f"{name}-{number}", ROUNDS)
+
+
+@pytest.mark.parametrize(
+    ("read", "committed", "found"),
+    [
+        ([["a", "b", "b"]], 3, "came out twice"),
+        ([["a", "c"]], 2, "another order, or a hole"),
+        ([["b", "a"]], 2, "another order, or a hole"),
+        ([["a", "b"], ["a"]], 2, "offsets and data differ"),
+        ([["a", "b"]], 1, "offsets and data differ"),
+    ],
+)
+def test_the_checker_finds(read: list[list[str]], committed: int, found: str) -> None:
+    with pytest.raises(AssertionError, match=found):
+        assert_is_what_was_committed("planted", ["a", "b", "c"], read, committed)

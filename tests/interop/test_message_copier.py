@@ -140,3 +140,17 @@ def test_nothing_is_lost_doubled_or_reordered(
 def test_a_hundred_thousand_records(brokers: Callable[..., Broker], name: str, case: Case) -> None:
     records = 33_000 if case.in_order else 100_000
     copy(brokers(), name, case, records, 750, 3, random.Random())
+
+
+@pytest.mark.parametrize(
+    ("read", "found"),
+    [
+        ([["a", "b", "a"], ["c"]], "1 records came out twice"),
+        ([["a"], ["c"]], "1 records did not come out"),
+        ([["b", "a"], ["c"]], "another order"),
+        ([["a", "b"], ["c", "d"]], "records that nobody sent"),
+    ],
+)
+def test_the_checker_finds(read: list[list[str]], found: str) -> None:
+    with pytest.raises(AssertionError, match=found):
+        assert_once([["a", "b"], ["c"]], read, in_order=True, who="planted")
