@@ -32,6 +32,7 @@ DYNAMIC = frozenset(
     "max.connections.per.ip.overrides",
     "num.recovery.threads.per.data.dir",
     "producer.id.expiration.ms",
+    "transaction.partition.verification.enable",
 }
 """Properties that AlterConfigs and IncrementalAlterConfigs change."""
 

@@ -12,10 +12,12 @@ import pytest
 from broker.topics.cleaner_worker import CleaningFailed
 from log.clean_job import CleanJob
 from protocol.errors import INVALID_COMMIT_OFFSET_SIZE, NONE
+from protocol.messages.produce import API as PRODUCE
 from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME
 from tests.broker.config.orders import Orders, orders_of, records
 from tests.broker.config.served import GROUP, Test
 from tests.broker.edge import Client, eventually
+from tests.broker.topic_calls import produce_request
 from verdicts.thresholds import SETTINGS, Thresholds
 
 OFFSETS = "__consumer_offsets"
@@ -75,6 +77,23 @@ async def test_producers_are_forgotten_when_they_were_idle_so_long(tmp_path: Pat
         await orders.alter_broker({"producer.id.expiration.ms": "9000"})
         await orders.broker.maintenance.expire_producers()
         assert len(orders.log.producers) == 0
+
+
+@reconfigures("transaction.partition.verification.enable")
+async def test_partitions_of_old_transactions_are_looked_up_or_not(tmp_path: Path) -> None:
+    """A produce by the rules before KIP-890, in a transaction that does not have the partition."""
+    async with orders_of(tmp_path) as orders:
+        await orders.broker.topics.ensure_transaction_topic()
+        looked_up = []
+        for producer_id, text in ((7, None), (8, "false"), (9, "true")):
+            await orders.alter_broker({"transaction.partition.verification.enable": text})
+            header = {"producer_id": producer_id, "producer_epoch": 0, "base_sequence": 0}
+            data = records(b"v", timestamp_ms=orders.now_ms, **header, is_transactional=True)
+            request = produce_request("orders", data, transactional_id="payer")
+            answer = await orders.served.client.call(PRODUCE.key, 9, **request)
+            code = answer["responses"][0]["partition_responses"][0]["error_code"]
+            looked_up.append(code != NONE)
+        assert looked_up == [True, False, True]
 
 
 @reconfigures(
