@@ -233,7 +233,9 @@ def held_view(sources: Sources, topic: str, partition: Partition, holder: Holder
         "ends_ms": holder.ends_ms,
         **client_view(holder.client),
         "waits": [wait_view(each, now_ms) for each in waits],
-        "sentence": held_back(place, holder, waits, now_ms),
+        "sentence": held_back(
+            place, holder, waits, now_ms, sources.markers.late(holder.transactional_id or "")
+        ),
     }
 
 

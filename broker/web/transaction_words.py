@@ -5,7 +5,7 @@ What a sentence says is in the fields beside it, too (docs/http-api.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from broker.metrics.holders import Holder
 from transactions.calls import Client
@@ -25,8 +25,17 @@ def client_named(client: Client) -> str:
     return f"client '{client.client_id}'{at}" if client.client_id else f"a client{at}"
 
 
-def held_back(place: str, holder: Holder, waits: Iterable[Wait], now_ms: int) -> str:
-    """What holds a partition back, for how long still, and who waits for that."""
+def held_back(
+    place: str,
+    holder: Holder,
+    waits: Iterable[Wait],
+    now_ms: int,
+    late: Sequence[tuple[str, int]] = (),
+) -> str:
+    """What holds a partition back, for how long still, and who waits for that.
+
+    ``late`` are partitions that do not take the markers of the transaction.
+    """
     producer = f"producer {holder.producer_id}, epoch {holder.producer_epoch}"
     for_ms = max(0, now_ms - holder.since_ms)
     if holder.transactional_id is None:
@@ -43,6 +52,10 @@ def held_back(place: str, holder: Holder, waits: Iterable[Wait], now_ms: int) ->
     sentence += f", of {of}" if of else ""
     if holder.ends_ms is None:
         sentence += "; its end is decided, and its markers are being written"
+        if late:
+            names = ", ".join([f"{topic}-{partition}" for topic, partition in late[:_NAMED]])
+            more = f" and {len(late) - _NAMED} more" if len(late) > _NAMED else ""
+            sentence += f", which {names}{more} can't take now: see the broker's log for its disk"
     elif holder.ends_ms > now_ms:
         left = span(holder.ends_ms - now_ms)
         sentence += f"; it is aborted in {left} at the latest unless it ends"

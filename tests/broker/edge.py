@@ -169,7 +169,6 @@ class EdgeBroker:
             advertised=self.advertised,
             groups=self.groups,
             transactions=not_here,
-            markers=not_here,
             local_markers=not_here,
             producer_ids=not_here,
             registry=registry,

@@ -67,7 +67,17 @@ class Destination(Protocol):
 class Sending:
     """The markers of one transaction that are on their way."""
 
-    __slots__ = ("again", "marker", "markers", "refused", "rounds", "timer", "todo", "waiting")
+    __slots__ = (
+        "again",
+        "late",
+        "marker",
+        "markers",
+        "refused",
+        "rounds",
+        "timer",
+        "todo",
+        "waiting",
+    )
 
     def __init__(self, markers: SendMarkers, coordinator_epoch: int) -> None:
         self.markers = markers
@@ -84,6 +94,8 @@ class Sending:
         """How many were asked and have not answered."""
         self.again: dict[Place, int] = {}
         """Those that did not take it in this round, and their errors."""
+        self.late: tuple[Place, ...] = ()
+        """Those that did not take it when they were asked last."""
         self.refused = NONE
         self.rounds = 0
         """How many ended in vain."""
@@ -152,6 +164,11 @@ class MarkerSender:
     def sendings(self) -> Mapping[str, Sending]:
         """What is on its way, by transactional id."""
         return self._sendings
+
+    def late(self, transactional_id: str) -> tuple[Place, ...]:
+        """The partitions that did not take the marker of a transaction when they were asked."""
+        sending = self._sendings.get(transactional_id)
+        return () if sending is None else sending.late
 
     def take(self, reply: SendMarkers | StableLater | int) -> None:
         """A Prepare record is stable, or will be later; an error: it is not in the log."""
@@ -254,6 +271,7 @@ class MarkerSender:
             self._tell(sending)
             return
         sending.rounds += 1
+        sending.late = tuple(sending.again)
         if sending.rounds == TOLD_AFTER:
             (topic, partition), error_code = next(iter(sending.again.items()))
             logger.warning(

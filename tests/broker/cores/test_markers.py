@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from broker.cores.hosted_shard import Phase
 from broker.cores.transactions import markers as sending
 from broker.topics import partition as partitions_of_broker
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from broker.web.transaction_views import place_view
 from log.values import Marker
 from tests.broker.edge import Taker
 from tests.broker.partitions import log_of, partition_of
@@ -60,6 +62,13 @@ def end_of(place: int, broker: Broker) -> tuple[int, bool, int]:
     """The only marker of a partition: its epoch, whether it commits, its coordinator epoch."""
     (marker,) = markers(broker, place)
     return marker.epoch, marker.committed, marker.coordinator_epoch
+
+
+def held_by(broker: Broker, topic: str, index: int) -> str:
+    """What holds a partition back, in a sentence."""
+    deque(broker.sources.holders.refresh(), maxlen=0)
+    partition = partition_of(broker, topic, index)
+    return str(place_view(broker.sources, topic, partition)["sentence"])
 
 
 @pytest.mark.parametrize(("rules", "epoch"), [(TV1, 0), (TV2, 1)])
@@ -182,6 +191,7 @@ async def test_a_log_that_takes_no_writes_gets_its_marker_when_it_does(
     async with coordinator(fs) as broker:
         ill, well = await initialised(broker, "ill"), await initialised(broker, "well")
         assert await added(broker, ill) == 0
+        append(broker, ill, 1)
         assert await added(broker, well, [(TOPIC, [0])]) == 0
         fs.fail("write", ".log", count=1 << 30)
         fs._faults[-1].suffix = f"{TOPIC}-1/00000000000000000000.log"
@@ -191,7 +201,11 @@ async def test_a_log_that_takes_no_writes_gets_its_marker_when_it_does(
         await eventually("the other", lambda: state_now(broker, "well") == "CompleteCommit")
         await eventually("some rounds", lambda: broker.markers.sendings["ill"].rounds > 3)
         assert state_now(broker, "ill") == "PrepareCommit"
-        assert list(broker.markers.sendings["ill"].again or [(TOPIC, 1)]) == [(TOPIC, 1)]
+        assert broker.markers.late("ill") == ((TOPIC, 1),)
+        assert broker.markers.late("well") == ()
+        why = held_by(broker, TOPIC, 1)
+        assert "transaction 'ill'" in why
+        assert f"markers are being written, which {TOPIC}-1 can't take now" in why
 
         fs.heal()
         await eventually("all is", lambda: state_now(broker, "ill") == "CompleteCommit")
