@@ -19,9 +19,9 @@ from tests.broker import transactional_calls as calls
 from tests.broker.transactional_calls import Pair
 from tests.brokers import KIND, Broker, KafkaBroker
 from tests.interop.cluster import Cluster
+from tests.interop.committed_readers import seen
 from tests.interop.test_dump_log_segments import dump
 from tests.interop.test_round_trip import replace
-from tests.interop.transactional_producers import seen
 from tests.waiting import until
 from tests.wire import Wire
 from transactions.states import BY_NUMBER

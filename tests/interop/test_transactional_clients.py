@@ -11,18 +11,19 @@ from collections.abc import Callable
 import pytest
 
 from tests import java
+from tests.broker.transactional_calls import added, begin, end, send
 from tests.brokers import KIND, Broker
 from tests.interop.cluster import Cluster
+from tests.interop.committed_readers import PYTHON, seen, seen_by
 from tests.interop.transactional_producers import (
     JAVA,
-    PYTHON,
     ClientError,
     JavaProgram,
     Transactional,
     producers,
-    seen,
 )
 from tests.waiting import until
+from tests.wire import Wire
 
 pytestmark = pytest.mark.interop
 CLIENTS = (*JAVA, *PYTHON)
@@ -97,6 +98,32 @@ def test_a_zombie_is_fenced_and_leaves_nothing(broker: Broker, name: str, client
     assert committed_offset(broker, f"{name}-group", name) == -1
     everything = seen(broker.bootstrap, name, committed=False)
     assert everything == ["before", "heir"]
+
+
+@pytest.mark.parametrize("reader", PYTHON)
+def test_every_reader_sees_what_is_committed_and_nothing_else(
+    broker: Broker, name: str, reader: str
+) -> None:
+    """Transactions of two producers that overlap, and one that is open behind them."""
+    Cluster(broker.bootstrap).create_topic(name, 1)
+    with Wire(int(broker.bootstrap.rpartition(":")[2])) as wire:
+        one, two = begin(wire, f"{name}-1"), begin(wire, f"{name}-2")
+        for each, producer in ((f"{name}-1", one), (f"{name}-2", two)):
+            added(wire, each, producer, [(name, [0])])
+        send(wire, f"{name}-1", one, name, 0, 0, 11, b"a", b"b")
+        send(wire, f"{name}-2", two, name, 0, 0, 11, b"lost")
+        send(wire, f"{name}-1", one, name, 0, 2, 11, b"c")
+        send(wire, f"{name}-2", two, name, 0, 1, 11, b"lost too")
+        assert end(wire, f"{name}-1", one)[0] == 0
+        code, again = end(wire, f"{name}-2", two, committed=False)
+        assert code == 0
+        added(wire, f"{name}-2", again, [(name, [0])])
+        send(wire, f"{name}-2", again, name, 0, 0, 11, b"open")
+
+        # Five records and two markers: the position stands behind the last of these.
+        assert seen_by(reader, broker.bootstrap, name, 7) == ["a", "b", "c"]
+        assert end(wire, f"{name}-2", again)[0] == 0
+        assert seen_by(reader, broker.bootstrap, name, 9) == ["a", "b", "c", "open"]
 
 
 def _go_on(producer: Transactional, topic: str) -> None:

@@ -1,4 +1,4 @@
-"""Transactional producers of each client, behind one face; what readers see of their topics."""
+"""Transactional producers of each client, behind one face."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from typing import Any, Protocol
 from confluent_kafka import Consumer, TopicPartition
 
 from tests import java
-from tests.waiting import until
 
 PROGRAM = Path(__file__).parent / "programs" / "TransactionalProducers.java"
 WITHIN_S = 30
 JAVA = ("kafka-clients-0.11.0.3", "kafka-clients-2.8.2", java.KAFKA_NEW)
-PYTHON = ("confluent", "aiokafka", "kafka-python")
 
 
 class ClientError(Exception):
@@ -328,34 +326,3 @@ class Aiokafka:
         with suppress(Exception):  # a fenced one says so again
             self._loop.run_until_complete(asyncio.wait_for(self._producer.stop(), 5))
         self._loop.close()
-
-
-def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[str]:
-    """What a reader sees of a partition, up to its end for that reader's isolation level."""
-    level = "read_committed" if committed else "read_uncommitted"
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "nobody",
-            "isolation.level": level,
-            "enable.partition.eof": True,
-            "enable.auto.commit": False,
-        }
-    )
-    values: list[str] = []
-
-    def at_end() -> bool:
-        message = consumer.poll(0.2)
-        if message is None:
-            return False
-        if message.error() is not None:
-            return bool(message.error().code() == -191)  # the end of the partition
-        values.append((message.value() or b"").decode())
-        return False
-
-    try:
-        consumer.assign([TopicPartition(topic, partition, 0)])
-        until(f"the end of {topic}", at_end)
-    finally:
-        consumer.close()
-    return values

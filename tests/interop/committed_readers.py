@@ -1,0 +1,98 @@
+"""What consumers of each Python client see of a partition: all of it, or what is committed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.waiting import until
+
+PYTHON = ("confluent", "aiokafka", "kafka-python")
+WITHIN_S = 30
+_END_OF_PARTITION = -191
+
+
+def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[str]:
+    """What a reader sees of a partition, up to its end for that reader's isolation level."""
+    level = "read_committed" if committed else "read_uncommitted"
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "nobody",
+            "isolation.level": level,
+            "enable.partition.eof": True,
+            "enable.auto.commit": False,
+        }
+    )
+    values: list[str] = []
+
+    def at_end() -> bool:
+        message = consumer.poll(0.2)
+        if message is None:
+            return False
+        if message.error() is not None:
+            return bool(message.error().code() == _END_OF_PARTITION)
+        values.append((message.value() or b"").decode())
+        return False
+
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        until(f"the end of {topic}", at_end)
+    finally:
+        consumer.close()
+    return values
+
+
+def seen_by(reader: str, bootstrap: str, topic: str, until_offset: int) -> list[str]:
+    """What a read_committed consumer of that client sees of partition 0, up to a position."""
+    match reader:
+        case "confluent":
+            return seen(bootstrap, topic)
+        case "kafka-python":
+            return _seen_by_kafka_python(bootstrap, topic, until_offset)
+        case _:
+            return asyncio.run(_seen_by_aiokafka(bootstrap, topic, until_offset))
+
+
+def _seen_by_kafka_python(bootstrap: str, topic: str, until_offset: int) -> list[str]:
+    from kafka import KafkaConsumer
+    from kafka.structs import TopicPartition as Partition
+
+    consumer = KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed")
+    partition = Partition(topic, 0)
+    values: list[str] = []
+
+    def at_end() -> bool:
+        for messages in consumer.poll(timeout_ms=200).values():
+            values.extend(message.value.decode() for message in messages)
+        return bool(consumer.position(partition) >= until_offset)
+
+    try:
+        consumer.assign([partition])
+        consumer.seek(partition, 0)
+        until(f"the end of {topic}", at_end)
+    finally:
+        consumer.close()
+    return values
+
+
+async def _seen_by_aiokafka(bootstrap: str, topic: str, until_offset: int) -> list[str]:
+    from aiokafka import AIOKafkaConsumer
+    from aiokafka.structs import TopicPartition as Partition
+
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_committed")
+    partition = Partition(topic, 0)
+    values: list[str] = []
+    await consumer.start()
+    try:
+        consumer.assign([partition])
+        consumer.seek(partition, 0)
+        async with asyncio.timeout(WITHIN_S):
+            while await consumer.position(partition) < until_offset:
+                found = await consumer.getmany(partition, timeout_ms=200)
+                for messages in found.values():
+                    values.extend(message.value.decode() for message in messages)
+    finally:
+        await consumer.stop()
+    return values
