@@ -26,6 +26,7 @@ from broker.web.group_views import (
     summary,
 )
 from broker.web.live import Row, Source
+from broker.web.live_transactions import OneTransaction, Transactions
 from broker.web.search_names import search_names
 from broker.web.topic_views import (
     api_rows,
@@ -48,10 +49,13 @@ JUDGED_EVERY_S = 5.0
 
 
 def find(sources: Sources, watch: str) -> Source | None:
-    """What a client may watch: groups, groups/GROUP, topics, topics/TOPIC, broker."""
+    """What a client may watch: groups, groups/GROUP, transactions, transactions/ID, topics,
+    topics/TOPIC, broker."""
     kind, slash, name = watch.partition("/")
     if kind == "groups":
         return OneGroup(sources, name) if slash else Groups(sources)
+    if kind == "transactions":
+        return OneTransaction(sources, name) if slash else Transactions(sources)
     if kind == "topics":
         return OneTopic(sources, name) if slash else Topics(sources)
     return TheBroker(sources) if watch == "broker" else None

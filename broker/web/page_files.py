@@ -46,11 +46,12 @@ HEADERS = {
     "cache-control": "no-cache",
 }
 _PLAIN = """muster
-/         in a browser: groups, topics and the broker, live
+/         in a browser: groups, transactions, topics and the broker, live
 /metrics  Prometheus series
 /runbooks what to do about each alert
 /healthz  loading, ready or poisoned; /readyz and /livez for probes
 /api/groups, /api/groups/GROUP, /api/groups/GROUP/journal  what groups do, and why
+/api/transactions, /api/transactions/ID, /api/held  what is open, and what waits for it
 /api/topics, /api/topics/TOPIC, /api/broker  what there is
 /api/live  the same as it changes
 /api/offsets/expiring  what retention will drop

@@ -17,6 +17,7 @@ from transactions.calls import Client
 from transactions.journal_entries import Refusals, Story, Wait
 from transactions.states import State
 from transactions.transaction import Transaction
+from verdicts.spelling import plain_host
 
 STEP = 200
 """Partitions of one step."""
@@ -56,7 +57,7 @@ def client_view(client: Client, prefix: str = "") -> View:
     """A client as two fields; None where it is not known."""
     return {
         f"{prefix}client": client.client_id or None,
-        f"{prefix}host": client.host or None,
+        f"{prefix}host": plain_host(client.host) or None,
     }
 
 
@@ -175,7 +176,7 @@ def wait_view(wait: Wait, now_ms: int) -> View:
         "topic": reader.topic,
         "partition": reader.partition,
         "client": reader.client_id or None,
-        "host": reader.host or None,
+        "host": plain_host(reader.host) or None,
         "since_ms": reader.since_ms,
         "waited_ms": waited_ms(wait, now_ms),
         "over": wait.over,

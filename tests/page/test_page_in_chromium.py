@@ -201,7 +201,8 @@ def test_dark_and_light_by_the_system_and_by_the_switch(browser: Browser) -> Non
 def test_a_phone_scrolls_down_only(browser: Browser, broker: PageBroker) -> None:
     long = "a-group-whose-name-is-as-long-as-names-get-" + "x" * 120
     commit(broker, long)
-    for place in ("#/groups", group_page(long), "#/topics", f"#/topics/{TOPIC}", "#/broker"):
+    views = ("#/groups", group_page(long), "#/topics", f"#/topics/{TOPIC}", "#/broker")
+    for place in (*views, "#/transactions", "#/transactions/nobody"):
         browser.open(place, size=PHONE)
         assert browser.ask("return document.documentElement.scrollWidth") <= PHONE[0], (
             place,

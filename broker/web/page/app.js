@@ -8,6 +8,7 @@ import { Watch } from "./live.js";
 import { follow, place } from "./place.js";
 import { hasten } from "./table.js";
 import { topicView, topicsView } from "./topics.js";
+import { transactionView, transactionsView } from "./transactions.js";
 
 const main = document.getElementById("main");
 const link = document.getElementById("link");
@@ -25,6 +26,8 @@ let arrival = null;  // what is still to be done when the view is drawn for the 
 function route() {
   const { kind, name } = place;
   if (kind === "groups" && name) return { kind, what: `groups/${name}`, title: name, make: groupView, up: () => place.list("groups") };
+  if (kind === "transactions" && name) return { kind, what: `transactions/${name}`, title: name, make: transactionView, up: () => place.list("transactions") };
+  if (kind === "transactions") return { kind, what: "transactions", title: "Transactions", make: transactionsView };
   if (kind === "topics" && name) return { kind, what: `topics/${name}`, title: name, make: topicView, up: () => place.list("topics") };
   if (kind === "topics") return { kind, what: "topics", title: "Topics", make: topicsView };
   if (kind === "broker") return { kind, what: "broker", title: "Broker", make: brokerView };
@@ -181,6 +184,7 @@ document.addEventListener("keydown", (event) => {
     filter.focus();
     filter.select();
   } else if (event.key === "g") location.hash = place.list("groups");
+  else if (event.key === "x") location.hash = place.list("transactions");
   else if (event.key === "t") location.hash = place.list("topics");
   else if (event.key === "b") location.hash = "#/broker";
   else return;

@@ -30,7 +30,7 @@ export function command(verb, names, options = []) {
 
 // A command of the broker's, which does not say at which broker.
 export const addressed = (text) =>
-  text.replace(/^muster (?:(?:groups|topics|offsets) )?\w+/, (verb) => [verb, ...address()].join(" "));
+  text.replace(/^muster (?:(?:groups|transactions|topics|offsets) )?\w+/, (verb) => [verb, ...address()].join(" "));
 
 export const commandLine = (text, words = null) => h("p", { class: "command" },
   words ? h("span", null, words) : null, h("code", { tabindex: "0" }, text),

@@ -197,6 +197,7 @@ export const shortIds = (text) =>
   (text || "").replace(/([0-9a-f]{8})-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g, "$1…");
 
 export const groupLink = (id) => `#/groups/${encodeURIComponent(id)}`;
+export const transactionLink = (id) => `#/transactions/${encodeURIComponent(id)}`;
 export const topicLink = (name) => `#/topics/${encodeURIComponent(name)}`;
 
 // ------------------------------------------------------------------------------------ pieces
@@ -207,6 +208,11 @@ const STATES = {
   CompletingRebalance: ["completing", "Completing"],
   Empty: ["empty", "Empty"],
   Dead: ["empty", "Dead"],
+  Ongoing: ["preparing", "Ongoing"],
+  PrepareCommit: ["completing", "Committing"],
+  PrepareAbort: ["completing", "Aborting"],
+  CompleteCommit: ["stable", "Committed"],
+  CompleteAbort: ["empty", "Aborted"],
 };
 export function stateBadge(state) {
   const [kind, word] = STATES[state] || ["empty", state || "gone"];

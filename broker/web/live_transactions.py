@@ -1,0 +1,125 @@
+"""The heads and rows of `/api/live` for transactions, with the rows' tokens.
+
+As in broker/web/live_rows.py: a row is made again only when its token has changed, and times are
+points in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from broker.cores.hosted_shard import Phase
+from broker.loop.slices import Slices
+from broker.metrics.sources import Sources
+from broker.topics.partition import Partition
+from broker.web.group_views import View
+from broker.web.live import Row, Source
+from broker.web.transaction_views import (
+    STEP,
+    held_view,
+    listing_head,
+    partition_rows,
+    readable,
+    refused_view,
+    stories,
+    transaction_row,
+)
+from transactions.transaction import Transaction
+
+HELD_MS = 1_000
+"""A partition is shown that is held back for so long: most transactions are over by then."""
+
+
+class Transactions(Source):
+    """Every transactional id in a line, table ``transaction``; what is held back, ``held``."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+
+    async def prepare(self, slices: Slices) -> None:
+        """Find out whose the producers of open transactions are."""
+        for _ in self.sources.holders.refresh():
+            if slices.over:
+                await slices.pause()
+
+    def head(self) -> View:
+        """Whether ids may be missing."""
+        return listing_head(self.sources)
+
+    def rows(self) -> Iterator[Row | None]:
+        """One an id, and one a partition that is held back."""
+        for hosted in readable(self.sources):
+            for known in list(hosted.core.view.transactions.values()):
+                token = (known.value, known.client)
+                yield Row(
+                    "transaction", known.transactional_id, token, partial(transaction_row, known)
+                )
+        for name, entry in list(self.sources.logs.topics.items()):
+            for start in range(0, len(entry.partitions), STEP):
+                yield None
+                for partition in entry.partitions[start : start + STEP]:
+                    row = self._held(name, partition)
+                    if row is not None:
+                        yield row
+
+    def _held(self, topic: str, partition: Partition) -> Row | None:
+        holder = self.sources.holders.of(partition)
+        if holder is None or self.sources.time.now().wall_ms - holder.since_ms < HELD_MS:
+            return None
+
+        def make() -> View:
+            return without_spans(held_view(self.sources, topic, partition, holder))
+
+        return Row("held", f"{topic}-{partition.index}", None, make)
+
+
+class OneTransaction(Source):
+    """An id: tables ``partition``, ``story`` and ``refused``."""
+
+    def __init__(self, sources: Sources, transactional_id: str) -> None:
+        self.sources = sources
+        self.transactional_id = transactional_id
+
+    def _known(self) -> Transaction | None:
+        hosted = self.sources.transactions.hosted_for(self.transactional_id)
+        return None if hosted is None else hosted.core.view.get(self.transactional_id)
+
+    def head(self) -> View:
+        """The id in a line; ``exists`` is false for one of which nothing is known."""
+        known = self._known()
+        hosted = self.sources.transactions.hosted_for(self.transactional_id)
+        journal = self.sources.transaction_journal.of(self.transactional_id)
+        head: View = {
+            "id": self.transactional_id,
+            "state": None,
+            "exists": known is not None or journal is not None,
+            "loading": hosted is not None and hosted.phase is Phase.LOADING,
+        }
+        return head if known is None else {**head, **transaction_row(known)}
+
+    def rows(self) -> Iterator[Row | None]:
+        """The partitions of the open one, and the story."""
+        known = self._known()
+        if known is not None:
+            for row in partition_rows(self.sources, known):
+                place = f"{row['topic']}-{row['partition']}"
+                yield Row("partition", place, None, partial(dict, row))
+        now_ms = self.sources.time.now().wall_ms
+        for story in stories(self.sources, self.transactional_id, known, now_ms):
+            is_over = story["outcome"] not in ("open", "committing", "aborting")
+            row = story if is_over else without_spans(story)
+            yield Row("story", str(row["number"]), None, partial(dict, row))
+        journal = self.sources.transaction_journal.of(self.transactional_id)
+        for refused in () if journal is None else list(journal.refused.values()):
+            token = (refused.count, refused.last_ms)
+            yield Row("refused", str(refused.error_code), token, partial(refused_view, refused))
+
+
+def without_spans(row: View) -> View:
+    """The row without what changes by the clock alone."""
+    row.pop("sentence", None)
+    for each in row["waits"]:
+        if not each["over"]:
+            each.pop("waited_ms")
+    return row

@@ -1,0 +1,170 @@
+// Transactions: what is open, what it holds back, who waits; and the story of one id.
+import { command, commandLine } from "./commands.js";
+import { brief, count, groupLink, h, nothing, plural, ranges, span, stateBadge, ticking, topicLink, transactionLink, when } from "./dom.js";
+import { place } from "./place.js";
+import { inOrder, matching, search, table } from "./table.js";
+
+const faint = (words) => h("span", { class: "faint" }, words);
+const number = (title, by, of, cell) => ({ title, by, of, cell, kind: "number", down: true });
+const exact = (value) => h("span", { title: count(value) }, brief(value));
+const who = (each) => (each.client || each.host
+  ? [each.client || "a client", each.host ? faint(` at ${each.host}`) : null] : faint("–"));
+const textOfWho = (each) => `${each.client ?? ""} ${each.host ?? ""}`;
+
+// ---------------------------------------------------------------------------------- all of them
+
+const OPEN_FIRST = (each) => [each.open ? 0 : 1, each.open ? each.since_ms : -each.last_update_ms, each.id];
+
+const IDS = [
+  { title: "Id", by: "id", kind: "name", of: (each) => each.id, cell: (each) => h("a", { href: transactionLink(each.id) }, each.id) },
+  { title: "State", by: "state", kind: "still", of: (each) => each.state, cell: (each) => stateBadge(each.state) },
+  { title: "Open for", by: "open", kind: "number", of: (each) => each.since_ms,
+    cell: (each) => (each.since_ms ? ticking("for", each.since_ms) : faint("–")) },
+  { title: "Times out in", by: "ends", kind: "number", of: (each) => each.ends_ms,
+    cell: (each) => (each.ends_ms ? ticking("until", each.ends_ms) : faint("–")) },
+  number("Partitions", "partitions", (each) => each.partitions, (each) => (each.open ? count(each.partitions) : faint("–"))),
+  number("Held back", "held", (each) => each.held, (each) => (each.held ? exact(each.held) : faint("–"))),
+  { title: "Client", by: "client", kind: "still", of: (each) => each.client, cell: who },
+  number("Producer", "producer", (each) => each.producer_id, (each) => `${each.producer_id}, epoch ${each.producer_epoch}`),
+  { title: "Last change", by: "last", kind: "still", of: (each) => each.last_update_ms, down: true, cell: (each) => ticking("ago", each.last_update_ms) },
+];
+
+const waiting = (each) => (each.waits.length
+  ? [...new Set(each.waits.map((wait) => wait.group))].map((group, i) => [i ? ", " : "", h("a", { href: groupLink(group) }, group || "(no name)")])
+  : faint("none is known"));
+
+const HELD = [
+  { title: "Partition", by: "partition", kind: "name", of: (each) => `${each.topic}-${String(each.partition).padStart(9, "0")}`,
+    cell: (each) => [h("a", { href: topicLink(each.topic) }, each.topic), `:${each.partition}`] },
+  number("Held back", "records", (each) => each.held_back, (each) => exact(each.held_back)),
+  { title: "For", by: "for", kind: "number", of: (each) => each.since_ms, cell: (each) => ticking("for", each.since_ms) },
+  number("From offset", "from", (each) => each.start_offset, (each) => count(each.start_offset)),
+  { title: "By", by: "by", kind: "name", of: (each) => each.id,
+    cell: (each) => (each.id === null ? h("span", { class: "bad" }, `producer ${each.producer_id}, which no id has: it hangs`)
+      : h("a", { href: transactionLink(each.id) }, each.id)) },
+  { title: "Client", by: "client", kind: "still", of: (each) => each.client, cell: who },
+  { title: "Groups that wait", by: "groups", kind: "words", of: (each) => each.waits.length, down: true, cell: waiting },
+];
+
+const hanging = (each) => commandLine(
+  command("transactions abort", [], ["--topic", `${each.topic}:${each.partition}`, "--start-offset", String(each.start_offset)]),
+  `${each.topic}:${each.partition} hangs: nobody but an operator ends it`);
+
+export function transactionsView() {
+  const render = (watch) => {
+    const held = inOrder(watch.rows("held"), (each) => [each.since_ms, each.topic, each.partition]);
+    const records = new Map();
+    for (const each of held) records.set(each.id, (records.get(each.id) ?? 0) + each.held_back);
+    const all = inOrder(watch.rows("transaction").map((each) => ({ ...each, held: records.get(each.id) ?? 0 })), OPEN_FIRST);
+    const found = matching(all, (each) => [each.id, each.state, textOfWho(each)]);
+    const open = all.filter((each) => each.open).length;
+    return [
+      h("div", { class: "title" }, h("h1", null, "Transactions"),
+        h("p", { class: "sub" }, `${plural(all.length, "id")}, ${count(open)} open`,
+          held.length ? [", ", h("b", null, `${plural(held.length, "partition")} held back`)] : "")),
+      watch.head.loading ? h("p", { class: "note" }, "The broker is still loading: ids are missing.") : null,
+      Object.entries(watch.head.unreadable ?? {}).map(([partition, why]) =>
+        h("p", { class: "note bad" }, `Ids are missing: ${partition} can't be read. ${why}`)),
+      held.length ? [
+        h("h2", null, "Readers wait here"),
+        table({ name: "held", caption: "Partitions held back", columns: HELD, rows: held, key: (each) => `${each.topic}-${each.partition}`, standing: "for" }),
+        held.filter((each) => each.id === null).slice(0, 5).map(hanging),
+        h("h2", null, "Transactional ids"),
+      ] : null,
+      search("Filter by id, state, client, host"),
+      found.length
+        ? table({ caption: "Transactional ids", columns: IDS, rows: found, key: (each) => each.id, standing: "open" })
+        : nothing(all.length ? `None of ${plural(all.length, "id")} matches “${place.get("q")}”.`
+          : "No producer has a transactional id yet. Start one, and it appears here."),
+    ];
+  };
+  return { render };
+}
+
+// --------------------------------------------------------------------------------------- one id
+
+const PARTITIONS = [
+  { title: "Partition", by: "partition", kind: "name", of: (each) => `${each.topic}-${String(each.partition).padStart(9, "0")}`,
+    cell: (each) => [h("a", { href: topicLink(each.topic) }, each.topic), `:${each.partition}`, each.there ? "" : faint(" is gone")] },
+  number("Begins at", "start", (each) => each.start_offset, (each) => count(each.start_offset)),
+  number("Stable up to", "stable", (each) => each.last_stable_offset, (each) => count(each.last_stable_offset)),
+  number("End", "end", (each) => each.end_offset, (each) => count(each.end_offset)),
+  number("Held back", "held", (each) => each.held_back, (each) => count(each.held_back)),
+  { title: "By this one", by: "holds", kind: "still", of: (each) => Number(Boolean(each.holds)), down: true,
+    cell: (each) => (each.holds ? "yes" : faint(each.held_back ? "by another" : "–")) },
+];
+
+const OUTCOMES = {
+  open: "open", committing: "committing", aborting: "aborting",
+  committed: "committed", aborted: "aborted", unknown: "ended unseen",
+};
+
+const CAUSES = { client: "by its client", timeout: "its timeout was over", fenced: "a newer producer fenced it", admin: "by an operator" };
+
+function outcome(each) {
+  const grave = each.outcome === "aborted" && each.cause !== "client";
+  return [h("span", { class: grave ? "bad" : null }, OUTCOMES[each.outcome] ?? each.outcome),
+    each.cause ? faint(`, ${CAUSES[each.cause] ?? each.cause}`) : null];
+}
+
+function waits(each) {
+  const told = each.waits.slice(0, 4).map((wait, i) => [
+    i ? ", " : "", h("a", { href: groupLink(wait.group) }, wait.group || "(no name)"), ` at ${wait.topic}:${wait.partition} `,
+    wait.over ? `for ${span(wait.waited_ms)}` : ["for ", ticking("for", wait.since_ms)]]);
+  const more = each.waits.length - told.length;
+  return told.length ? [told, more > 0 ? ` and ${more} more` : ""] : faint("–");
+}
+
+const touched = (each) => (each.partitions.length
+  ? each.partitions.map(({ topic, partitions }) => h("span", { class: "chip" }, topic, ":", h("b", null, ranges(partitions))))
+  : faint("–"));
+
+const STORY = [
+  { title: "Began", by: "began", kind: "still", of: (each) => each.number, down: true,
+    cell: (each) => [when(each.began_ms), each.source === "kept" ? faint(" kept") : each.source === "log" ? faint(" from the log") : null] },
+  { title: "Outcome", by: "outcome", kind: "words", of: (each) => each.outcome, cell: outcome },
+  { title: "Lasted", by: "lasted", kind: "number", of: (each) => (each.ended_ms ? each.ended_ms - each.began_ms : null), down: true,
+    cell: (each) => (each.ended_ms ? span(each.ended_ms - each.began_ms) : each.outcome === "unknown" ? faint("–") : ticking("for", each.began_ms)) },
+  { title: "Opened by", by: "client", kind: "still", of: (each) => each.client, cell: who },
+  { title: "Wrote to", by: "touched", kind: "words", of: (each) => each.touched, down: true, cell: touched },
+  { title: "Ended by", by: "ender", kind: "still", of: (each) => each.ended_by_client,
+    cell: (each) => who({ client: each.ended_by_client, host: each.ended_by_host }) },
+  { title: "Readers waited", by: "waits", kind: "words", of: (each) => each.waits.length, down: true, cell: waits },
+];
+
+const REFUSED = [
+  { title: "Refused with", by: "error", kind: "name", of: (each) => each.error, cell: (each) => each.error },
+  number("Times", "times", (each) => each.count, (each) => count(each.count)),
+  { title: "Last", by: "last", kind: "still", of: (each) => each.last_ms, down: true, cell: (each) => ticking("ago", each.last_ms) },
+  { title: "Client", by: "client", kind: "still", of: (each) => each.client, cell: who },
+  { title: "Why", by: "why", kind: "words", of: (each) => each.why, cell: (each) => each.why },
+];
+
+export function transactionView() {
+  const render = (watch) => {
+    const head = watch.head;
+    const crumbs = h("p", { class: "crumbs" }, h("a", { href: place.list("transactions") }, "Transactions"), " / ");
+    const title = h("h1", null, head.id);
+    if (!head.exists) return [crumbs, title, nothing(head.loading ? "Its partition is being loaded." : "There is no such transactional id.")];
+    const partitions = inOrder(watch.rows("partition"), (each) => [each.holds ? 0 : 1, each.topic, each.partition]);
+    const stories = watch.rows("story").sort((a, b) => b.number - a.number);
+    const refused = watch.rows("refused").sort((a, b) => b.last_ms - a.last_ms);
+    const producer = head.state === null ? "only its journal is left"
+      : [`producer ${head.producer_id}, epoch ${head.producer_epoch}, timeout ${span(head.timeout_ms)}, `, who(head)];
+    return [
+      crumbs,
+      h("div", { class: "title" }, title, h("p", { class: "sub" }, stateBadge(head.state), " ", producer)),
+      head.open ? h("p", { class: "note", role: "status" }, "Open for ", ticking("for", head.since_ms),
+        head.ends_ms ? ["; its timeout aborts it in ", ticking("until", head.ends_ms), " unless it ends"] : "; its end is decided, and its markers are being written") : null,
+      head.state === "Ongoing" ? commandLine(command("transactions abort", [head.id]), "Plan to abort it and fence its producer") : null,
+      partitions.length ? [h("h2", null, "Partitions"),
+        table({ name: "partitions", caption: "Partitions", columns: PARTITIONS, rows: partitions, key: (each) => `${each.topic}-${each.partition}`, standing: "-holds" })] : null,
+      h("h2", null, "Story"),
+      stories.length ? table({ name: "story", caption: "Its last transactions", columns: STORY, rows: stories, key: (each) => each.number, standing: "-began" })
+        : nothing("No transaction of it is remembered."),
+      refused.length ? [h("h2", null, "Refused"),
+        table({ name: "refused", caption: "Refused requests", columns: REFUSED, rows: refused, key: (each) => each.error, standing: "-last" })] : null,
+    ];
+  };
+  return { render };
+}
