@@ -273,7 +273,7 @@ class ProducerStates:
         In short steps, between which the states may change. One with an open transaction stays.
         """
         producers, opened = self._producers, self.open_transactions
-        known = iter(list(producers))
+        known = iter(self.ids())
         while ids := list(islice(known, EXPIRED_AT_ONCE)):
             for producer_id in ids:
                 producer = producers.get(producer_id)

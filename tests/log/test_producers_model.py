@@ -264,7 +264,7 @@ def _sequence_restored_wrong(patch: pytest.MonkeyPatch) -> None:
 
     def restore(self: ProducerStates, data: bytes) -> bool:
         done = real(self, data)
-        for _, producer in self.items():
+        for producer in self._producers.values():
             producer.batches = [
                 last._replace(last_sequence=last.first_sequence) for last in producer.batches
             ]
