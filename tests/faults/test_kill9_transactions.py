@@ -33,7 +33,8 @@ ROUNDS = 20
 """Kills of one campaign."""
 CAMPAIGNS = 10
 """How many campaigns `make soak` runs."""
-RECORDS = 60_000
+RECORDS = 10_000
+"""How many there are to copy; as many again when the copier of Java has come to their end."""
 PARTITIONS = 2
 GOES_ON_WITHIN_S = 60.0
 PATIENCE_S = 2.0
@@ -137,7 +138,7 @@ def campaign(broker: Broker, proxy: KillingProxy, name: str, rounds: int) -> Non
     for topic, partitions in ((source, 1), (ours, PARTITIONS), (theirs, 1)):
         cluster.create_topic(topic, partitions)
     [sent] = seed(broker.bootstrap, source, 1, RECORDS)
-    copying = Copying(source, theirs, f"{theirs}-group", 10, group_metadata=True)
+    copying = Copying(source, theirs, f"{theirs}-group", 10, 20_000, group_metadata=True)
     copier = Copier(copying, proxy.bootstrap, 0)
     confluent = Confluent(proxy.bootstrap, source, ours, seed_of_all)
     hits = proxy.hits
@@ -148,6 +149,10 @@ def campaign(broker: Broker, proxy: KillingProxy, name: str, rounds: int) -> Non
     ):
         for number in range(rounds):
             confluent.until_commits(3)
+            if copier.is_done():
+                copier.until_done()
+                sent += seed(broker.bootstrap, source, 1, RECORDS, len(sent))[0]
+                copier.start()
             before = int(copier.status().get("totalProcessed", 0))
             copier.until_copied(before + 10, GOES_ON_WITHIN_S)
             if number % 3 == 2:

@@ -105,14 +105,16 @@ class Copier:
         assert self.is_done(), self.program.story()
 
 
-def seed(bootstrap: str, topic: str, partitions: int, records: int) -> list[list[str]]:
-    """Records with the numbers from 0 as values, spread over the partitions; by partition."""
+def seed(
+    bootstrap: str, topic: str, partitions: int, records: int, first: int = 0
+) -> list[list[str]]:
+    """Records with the numbers from ``first`` as values, over all partitions; by partition."""
     failed: list[object] = []
     producer = Producer(
         {"bootstrap.servers": bootstrap, "enable.idempotence": True, "linger.ms": 20}
     )
     sent: list[list[str]] = [[] for _ in range(partitions)]
-    for number in range(records):
+    for number in range(first, first + records):
         place = number % partitions
         sent[place].append(str(number))
         producer.produce(
