@@ -53,17 +53,17 @@ func flexible(key, ver int16, body func(*enc)) []byte {
 	return req(key, ver, func(e *enc) { e.tags(); body(e); e.tags() })
 }
 
-// batch is one of n records of recordSize bytes; stamp gives it a producer's epoch.
-func batch(n int, pid int64) []byte {
+// batchOf is one of n records of so many bytes, not sealed yet.
+func batchOf(n, size int, pid int64, epoch int16, sequence int32, attributes int16) []byte {
 	records := &enc{}
-	value := make([]byte, recordSize)
+	value := make([]byte, size)
 	for i := 0; i < n; i++ {
 		one := &enc{}
 		one.i8(0)
 		one.varint(0)
 		one.varint(int64(i))
 		one.varint(-1)
-		one.varint(recordSize)
+		one.varint(int64(size))
 		one.b = append(one.b, value...)
 		one.varint(0)
 		records.varint(int64(len(one.b)))
@@ -76,20 +76,27 @@ func batch(n int, pid int64) []byte {
 	e.i32(-1)
 	e.i8(2)
 	e.i32(0)
-	e.i16(1 << 4)
+	e.i16(attributes)
 	e.i32(int32(n - 1))
 	e.i64(now)
 	e.i64(now)
 	e.i64(pid)
-	e.i16(0)
-	e.i32(0) // each transaction begins anew: its epoch is one more
+	e.i16(epoch)
+	e.i32(sequence)
 	e.i32(int32(n))
 	e.b = append(e.b, records.b...)
 	return e.b
 }
+
+// seal writes a batch's checksum.
+func seal(b []byte) {
+	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], castagnoli))
+}
+
+// stamp gives a batch a producer's epoch.
 func stamp(b []byte, epoch int16) {
 	binary.BigEndian.PutUint16(b[51:], uint16(epoch))
-	binary.BigEndian.PutUint32(b[17:], crc32.Checksum(b[21:], castagnoli))
+	seal(b)
 }
 
 // producer writes transactions of its own transactional id.
@@ -137,7 +144,7 @@ func initProducer(i int, run string, records, parts int) *producer {
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	b := batch(records, p.pid)
+	b := batchOf(records, recordSize, p.pid, 0, 0, 1<<4) // each transaction begins at sequence 0
 	p.size = len(b)
 	p.frame = flexible(apiProduce, 12, func(e *enc) {
 		e.cstr(p.id)

@@ -1,0 +1,73 @@
+package main
+
+import "encoding/binary"
+
+// Plain records: one Produce frame sent again and again, and one Fetch of what it wrote.
+
+const (
+	plainRecords = 16
+	plainValue   = 1000
+)
+
+// plainBatch is one of records without a producer.
+func plainBatch(n, size int) []byte {
+	b := batchOf(n, size, -1, -1, -1, 0)
+	seal(b)
+	return b
+}
+
+// produceFrame writes the batch to a partition (Produce v8, acks of all).
+func produceFrame(partition int32, b []byte) []byte {
+	return req(apiProduce, 8, func(e *enc) {
+		e.null()
+		e.i16(-1)
+		e.i32(30000)
+		e.i32(1)
+		e.str(*topic)
+		e.i32(1)
+		e.i32(partition)
+		e.byts(b)
+	})
+}
+
+// produced is whether a Produce v8 was taken.
+func produced(d *dec) bool {
+	d.i32()
+	d.str()
+	d.i32()
+	d.i32()
+	return d.i16() == 0
+}
+
+// produce has each connection write to a partition of its own.
+func produce() {
+	ensureTopic()
+	b := plainBatch(plainRecords, plainValue)
+	pump(func(i int) *plan {
+		return &plan{c: dial(*addr), frames: [][]byte{produceFrame(int32(i%*tparts), b)}, ok: produced}
+	})
+}
+
+// consume has each connection fetch a mebibyte of plain records, always the same one.
+func consume(run string) {
+	*topic = "plain" + run
+	*tparts = 1
+	ensureTopic()
+	c := dial(*addr)
+	f := produceFrame(0, plainBatch(plainRecords, plainValue))
+	for written := 0; written < 2*readBytes; written += plainRecords * plainValue {
+		if !produced(c.call(f)) {
+			panic("Produce is refused")
+		}
+	}
+	pump(func(i int) *plan {
+		return &plan{c: dial(*addr), frames: [][]byte{fetchFrame(0, 0, 0)}, ok: func(d *dec) bool {
+			d.i32()
+			d.i32()
+			d.str()
+			d.i32()
+			d.i32()
+			return d.i16() == 0 && int(binary.BigEndian.Uint32(d.b[d.p+20:])) > readBytes/2
+		}}
+	})
+}
