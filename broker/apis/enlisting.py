@@ -65,7 +65,11 @@ class Enlisted(NamedTuple):
             partition.topic,
             partition.index,
         )
-        return told(error, knows_fenced=False)
+        if error == NONE:
+            return NONE
+        code = told(error, knows_fenced=False)
+        services.metrics.transactions.verification_failures[code] += 1
+        return code
 
     async def add(self, services: Services, partitions: Partitions) -> int:
         """Adds partitions to the transaction; the error that all of them have.

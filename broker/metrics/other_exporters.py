@@ -20,6 +20,8 @@ from coordinator.read_only import MemberView
 from coordinator.states import State
 from protocol.messages import BY_KEY
 
+LATE_MS = 300_000
+"""A transaction is late that is open for so much longer than the longest timeout, as in Kafka."""
 QUANTILES = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 
 
@@ -285,6 +287,7 @@ class Jmx(_View):
         counts |= {f"groups{state.lower()}": count for state, count in scan.states.items()}
         for name, count in counts.items():
             self.families.family(f"{manager}{name}", f"Number of {name}.").add_plain(count)
+        self._transactions(scan)
         network = "kafka_network_requestmetrics_"
         family = self.families.family
         times = family(f"{network}totaltimems", "Milliseconds of a request.")
@@ -298,6 +301,30 @@ class Jmx(_View):
                 times.add(f'{at},quantile="{share}"', value / 1_000_000)
             count_of.add(at, histogram.count)
             requests.add(at, sum(self.sources.server.errors[key].values()))
+
+    def _transactions(self, scan: Scan) -> None:
+        """What Kafka tells of transactions."""
+        now_ms = self.sources.time.now().wall_ms
+        longest_ms = self.sources.config["transaction.max.timeout.ms"] + LATE_MS
+        late = sum(now_ms - since_ms > longest_ms for since_ms in scan.held_since_ms)
+        failures = sum(self.sources.totals.transactions.verification_failures.values())
+        manager = "kafka_server_replicamanager_"
+        for name, meaning, kind, value in (
+            (
+                f"{manager}partitionswithlatetransactionscount",
+                "Partitions with a transaction above the longest timeout and five minutes.",
+                "gauge",
+                late,
+            ),
+            (f"{manager}produceridcount", "Producers remembered.", "gauge", scan.producers),
+            (
+                "kafka_server_addpartitionstotxnmanager_verificationfailurerate_count",
+                "Batches that were refused by verification.",
+                "untyped",
+                failures,
+            ),
+        ):
+            self.families.family(name, meaning, kind).add_plain(value)
 
 
 Compat = KMinion | LagExporter | Jmx

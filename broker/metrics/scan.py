@@ -89,6 +89,8 @@ class Scan:
         """Transactional ids by state."""
         self.oldest_open_ms: int | None = None
         """When the transaction began that has been open for longest."""
+        self.held_since_ms: list[int] = []
+        """Since when the partitions are held back that are."""
         self.producers = 0
         """Producers that partitions remember."""
         self._late: list[Seen] = []
@@ -225,6 +227,11 @@ class Scan:
             partitions = entry.partitions[start : start + STEP]
             self.poisoned += sum([each.log.poisoned is not None for each in partitions])
             self.producers += sum([len(each.log.producers) for each in partitions])
+            for each in partitions:
+                if each.log.producers.open_transactions:
+                    holder = self.sources.holders.of(each)
+                    if holder is not None:
+                        self.held_since_ms.append(holder.since_ms)
             for view in self.views:
                 view.partitions(entry, partitions)
             yield len(partitions)

@@ -100,7 +100,7 @@ def _touched(story: Story) -> str:
 
 def _ended(story: Story, now_ms: int) -> str:
     until_ms = story.prepared_ms or story.ended_ms or now_ms
-    length = span(max(0, until_ms - story.began_ms))
+    length = _length(max(0, until_ms - story.began_ms))
     verb = "committed" if story.outcome in (Outcome.COMMITTING, Outcome.COMMITTED) else "aborted"
     by = client_named(story.ended_by)
     match story.outcome:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from protocol.checked_lines import NotALine, fields_of
+from protocol.checked_lines import NotALine, fields_of, header_of
 from protocol.checked_lines import line_of as checked_line
 from protocol.kept_text import Source
 from protocol.now import Now
@@ -22,9 +23,10 @@ from transactions.events import (
 )
 from transactions.journal import BYTES_KEPT, RECENT_KEPT, SAVED_OPEN_MS, TOLD_KEPT, Journal
 from transactions.journal_entries import LONG_MS, Entry, Outcome, Reader, Story, copied
-from transactions.journal_lines import entry_of, line_of, name_of
+from transactions.journal_lines import NAME, VERSION, entry_of, line_of, name_of
 from transactions.states import State
 
+PAGE = Path(__file__).parents[2] / "docs" / "transactions-journal.md"
 NOON = 1_700_000_000_000
 APP, OTHER = Client("billing", "10.0.0.7"), Client("billing", "10.0.0.8")
 INVOICES = Reader("invoices", "orders", 0, "invoices-app", "10.0.0.9", NOON)
@@ -294,6 +296,19 @@ def test_what_is_taken_does_not_change_any_more() -> None:
     told.journal.wait("id", told.stories()[0], INVOICES, told.now)
     assert isinstance(taken, Story)
     assert (len(taken.partitions), taken.waits) == (2, {})
+
+
+def test_the_worked_example_of_the_page() -> None:
+    text = PAGE.read_text().split("```text\n")[1].split("```")[0].encode()
+    first, second = text.splitlines(keepends=True)
+    assert first == header_of(NAME, VERSION)
+    name, story = entry_of(second[:-1])
+    assert isinstance(story, Story)
+    assert (name, story.number, story.cause) == ("billing-1", 12, Cause.TIMEOUT)
+    assert [each.reader.group_id for each in story.waits.values()] == ["invoices"]
+    assert line_of(name, story) == second
+    for kind in ("transaction", "refused", "gone"):
+        assert f"| `{kind}` |" in PAGE.read_text()
 
 
 @pytest.mark.parametrize("kind", ["transaction", "refused", "gone"])
