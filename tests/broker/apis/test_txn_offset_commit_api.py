@@ -152,6 +152,26 @@ def test_only_a_member_of_now_commits_for_its_group(wire: Wire, name: str, versi
     assert commit(generation_id=-1, member_id="", group_instance_id=None) == NONE, "it names nobody"
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_group_that_nobody_knows_is_made_by_who_names_no_generation(
+    wire: Wire, name: str, version: int
+) -> None:
+    """Sentence 27: with a generation it is ILLEGAL_GENERATION, and there is no group then."""
+    producer = beginning(wire, name, version)
+
+    def groups() -> list[str]:
+        found = wire.call("ListGroups", 4, {"states_filter": []})["groups"]
+        return [each["group_id"] for each in found if each["group_id"] == name]
+
+    if version in WITH_MEMBERS:
+        member = {"generation_id": 3, "member_id": "m", "group_instance_id": None}
+        codes = producer.commit_offsets(name, {(name, 0): 1}, version, **member)
+        assert (codes, groups()) == ([ILLEGAL_GENERATION], [])
+    assert producer.commit_offsets(name, {(name, 0): 1}, version) == [NONE]
+    assert producer.end(commit=True) == NONE
+    until("the group is there", lambda: groups() == [name])
+
+
 @pytest.mark.parametrize("version", range(3))
 def test_a_client_that_can_t_name_a_member_commits_for_any_group(
     wire: Wire, name: str, version: int

@@ -1,0 +1,222 @@
+"""What a partition's leader makes of the coordinator's answers, by version; and its patience."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.apis.enlisting import Enlisted
+from broker.apis.produce.response import Refused
+from broker.apis.produce.transaction import Transaction
+from broker.cores.hosted_shard import Phase
+from protocol.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REQUEST,
+    INVALID_TXN_STATE,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
+)
+from tests.broker.hand_time import HandTime
+from tests.broker.serving import asked, serving
+from tests.broker.topic_calls import create_topic
+from tests.broker.transactional import initialized
+from tests.wire import Wire, batch
+from transactions.calls import TV1, TV2, Client
+
+VERSIONS = range(3, 14)
+
+
+def transactional(**fields: Any) -> bytes:
+    header = {"producer_id": 7, "producer_epoch": 1, "base_sequence": 0, **fields}
+    return batch(b"v", is_transactional=True, **header)
+
+
+def told(error: int, version: int) -> int:
+    """What a Produce of that version is told for an answer of the coordinator."""
+    request: Any = SimpleNamespace(
+        api_version=version,
+        client_id="client",
+        connection=SimpleNamespace(client_host="/127.0.0.1"),
+    )
+    services: Any = None
+    topics = [("t", [(0, transactional())])]
+    transaction = Transaction(services, request, "id", topics, may_write_internal=False)
+    refused = transaction._refused(error)
+    assert isinstance(refused, Refused)
+    return refused.error_code
+
+
+@pytest.mark.parametrize(
+    ("error", "before_11", "in_11", "from_12"),
+    [
+        (COORDINATOR_LOAD_IN_PROGRESS, *[NOT_ENOUGH_REPLICAS] * 3),
+        (COORDINATOR_NOT_AVAILABLE, *[NOT_ENOUGH_REPLICAS] * 3),
+        (NOT_COORDINATOR, *[NOT_ENOUGH_REPLICAS] * 3),
+        (
+            CONCURRENT_TRANSACTIONS,
+            NOT_ENOUGH_REPLICAS,
+            NOT_ENOUGH_REPLICAS,
+            CONCURRENT_TRANSACTIONS,
+        ),
+        (
+            TRANSACTION_ABORTABLE,
+            INVALID_TXN_STATE,
+            TRANSACTION_ABORTABLE,
+            TRANSACTION_ABORTABLE,
+        ),
+        (INVALID_TXN_STATE, *[INVALID_TXN_STATE] * 3),
+        (INVALID_PRODUCER_EPOCH, *[INVALID_PRODUCER_EPOCH] * 3),
+        (INVALID_PRODUCER_ID_MAPPING, *[INVALID_PRODUCER_ID_MAPPING] * 3),
+        (INVALID_REQUEST, *[INVALID_REQUEST] * 3),
+    ],
+)
+def test_each_version_is_told_what_it_can_go_on_with(
+    error: int, before_11: int, in_11: int, from_12: int
+) -> None:
+    """Sentence 8: while a transaction is completed a Produce says 51 from v12 on, 19 before."""
+    for version in VERSIONS:
+        expected = before_11 if version < 11 else in_11 if version == 11 else from_12
+        assert told(error, version) == expected, version
+
+
+# -- patience
+
+
+class Coordinator:
+    """Answers AddPartitions with these codes in turn, the last one again and again."""
+
+    def __init__(self, time: HandTime, codes: Sequence[int]) -> None:
+        self.codes = list(codes)
+        self.time = time
+        self.asked_ms: list[int] = []
+
+    def submit(self, _: str, call: Any) -> None:
+        self.asked_ms.append(self.time.mono_ms)
+        code = self.codes.pop(0) if len(self.codes) > 1 else self.codes[0]
+        asyncio.get_running_loop().call_soon(call.ticket.take, code)
+
+
+async def added(*codes: int) -> tuple[int, list[int]]:
+    """What adding a partition comes to, and when the coordinator was asked."""
+    time = HandTime()
+
+    async def sleep(seconds: float) -> None:
+        time.move(round(seconds * 1000))
+
+    coordinator = Coordinator(time, codes)
+    services: Any = SimpleNamespace(
+        time=SimpleNamespace(now=time.now, sleep=sleep),
+        transactions=coordinator,
+        config={
+            "add.partitions.to.txn.retry.backoff.ms": 20,
+            "add.partitions.to.txn.retry.backoff.max.ms": 100,
+        },
+    )
+    who = Enlisted("id", 7, 1, TV2, Client())
+    code = await who.add(services, [("t", [0])])
+    first = coordinator.asked_ms[0]
+    return code, [at - first for at in coordinator.asked_ms]
+
+
+async def test_a_transaction_that_is_completed_soon_is_waited_for() -> None:
+    codes = [CONCURRENT_TRANSACTIONS, CONCURRENT_TRANSACTIONS, NONE]
+
+    assert await added(*codes) == (NONE, [0, 20, 40])
+
+
+async def test_nobody_waits_for_it_for_longer_than_a_tenth_of_a_second() -> None:
+    code, asked_ms = await added(CONCURRENT_TRANSACTIONS)
+
+    assert (code, asked_ms) == (CONCURRENT_TRANSACTIONS, [0, 20, 40, 60, 80, 100])
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_LOAD_IN_PROGRESS),
+        (INVALID_PRODUCER_ID_MAPPING, INVALID_PRODUCER_ID_MAPPING),
+        (PRODUCER_FENCED, INVALID_PRODUCER_EPOCH),
+    ],
+)
+async def test_other_errors_are_told_at_once(code: int, said: int) -> None:
+    assert await added(code) == (said, [0])
+
+
+# -- the coordinator is not there
+
+
+@pytest.mark.parametrize(
+    ("phase", "error"),
+    [
+        (Phase.LOADING, COORDINATOR_LOAD_IN_PROGRESS),
+        (Phase.UNWRITABLE, NOT_COORDINATOR),
+        (Phase.FAILED, NOT_COORDINATOR),
+        (Phase.UNLOADED, NOT_COORDINATOR),
+        (None, NOT_COORDINATOR),
+    ],
+)
+def test_a_coordinator_that_does_not_serve_is_no_coordinator(
+    phase: Phase | None, error: int
+) -> None:
+    hosted = None if phase is None else SimpleNamespace(phase=phase)
+    services: Any = SimpleNamespace(
+        transactions=SimpleNamespace(hosted_for=lambda _: hosted),
+        config={"transaction.partition.verification.enable": True},
+    )
+    partition: Any = SimpleNamespace(topic="t", index=0)
+
+    for rules in (TV1, TV2):
+        assert Enlisted("id", 7, 1, rules, Client()).error(services, partition) == error
+        assert Enlisted("", 7, 1, rules, Client()).error(services, partition) == INVALID_REQUEST
+
+
+# -- a setting
+
+
+@pytest.mark.parametrize("verified", [True, False])
+async def test_where_nothing_is_verified_clients_of_tv1_write_where_they_want(
+    tmp_path: Path, verified: bool
+) -> None:
+    """And those of TV2 not: their partitions are added all the same."""
+    settings = {"transaction.partition.verification.enable": str(verified).lower()}
+
+    def work(wire: Wire) -> tuple[int, int]:
+        create_topic(wire, "t", 2)
+        old, new = initialized(wire, "old", rules=1), initialized(wire, "new")
+        codes = old.produce("t", b"v")["error_code"], new.produce("t", b"v")["error_code"]
+        asked = {"transactional_ids": ["old", "new"]}
+        described = wire.call("DescribeTransactions", 0, asked)["transaction_states"]
+        assert [each["transaction_state"] for each in described] == ["Empty", "Ongoing"]
+        return codes
+
+    async with serving(tmp_path, settings) as broker:
+        refused = TRANSACTION_ABORTABLE if verified else NONE
+        assert await asked(broker, work) == (refused, NONE)
+
+
+async def test_two_requests_at_once_for_one_id_are_both_served(tmp_path: Path) -> None:
+    """Kafka answers the first NETWORK_EXCEPTION, for its broker sends one at a time."""
+
+    def work(wire: Wire) -> list[int]:
+        create_topic(wire, "t", 20)
+        producer = initialized(wire, "id")
+        for index in range(20):
+            data = producer.records("t", index, b"v")
+            wire.send("Produce", 12, producer.ask_produce({("t", index): data}))
+        answers = [wire.receive()[1] for _ in range(20)]
+        return [each["responses"][0]["partition_responses"][0]["error_code"] for each in answers]
+
+    async with serving(tmp_path) as broker:
+        assert await asked(broker, work) == [NONE] * 20
