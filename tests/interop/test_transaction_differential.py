@@ -1,0 +1,146 @@
+"""Every answer about transactions is the one that Apache Kafka gives.
+
+Random traces of producers that fence each other run at once against the broker under test and
+Kafka: beside 4.3.1 by the rules of transaction.version 2, with clients of both rules; beside 3.9.2
+by those before. See tests/interop/transactional and docs/differences.md. `SEED=n` runs the trace of
+that seed alone, `STEPS=n` asks for so many compared answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.brokers import CHECKOUT, KIND, Broker, KafkaBroker, make_broker, running
+from tests.interop.differential.brokers import NEW, OLD
+from tests.interop.differential.wire import Target, Wire
+from tests.interop.transactional.campaign import Campaign
+from tests.interop.transactional.rules import REASONS
+from tests.interop.transactional.trace import TV1, TV2, VERSIONS, trace_of
+
+STEPS = int(os.environ.get("STEPS", "5000"))
+SOAK_STEPS = int(os.environ.get("STEPS", "60000"))
+SETTINGS = {
+    "auto.create.topics.enable": "false",
+    "group.coordinator.append.linger.ms": "0",
+    "log.retention.ms": "-1",
+    "offsets.topic.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "300",
+    "transaction.state.log.num.partitions": "4",
+}
+OURS = {TV1: {"transaction.version": "0"}, TV2: {}}
+"""Of Muster alone: by which rules it acts."""
+PEERS = {TV1: OLD, TV2: NEW}
+
+
+@contextmanager
+def brokers(folder: Path, rules: str) -> Iterator[list[Target]]:
+    """The broker under test, and the Kafka that acts by these rules."""
+    peer = PEERS[rules]
+    theirs = {k: v for k, v in SETTINGS.items() if peer == NEW or not k.startswith("group.")}
+    own = {k: v for k, v in SETTINGS.items() if not k.startswith("group.")}
+    tested = make_broker(folder / "tested" / "data", {**own, **OURS[rules]})
+    kafka = KafkaBroker(folder / peer / "data", theirs, peer)
+    if isinstance(tested, KafkaBroker):  # BROKER=kafka: the tester is tested
+        tested = KafkaBroker(folder / "tested" / "data", theirs, peer)
+    with running(tested, kafka):
+        yield [Target("tested", tested.port), Target(peer, kafka.port)]
+
+
+def judge(campaign: Campaign, capsys: pytest.CaptureFixture[str], *, whole: bool) -> None:
+    asyncio.run(campaign.run())
+    with capsys.disabled():
+        print("\n" + campaign.report())
+    assert not campaign.failed, "\n".join(map(str, campaign.failed))
+    if whole and KIND == "muster":
+        assert not campaign.missing(), "\n".join(campaign.missing())
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("rules", [TV2, TV1])
+def test_random_transactions_are_answered_as_by_kafka(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rules: str
+) -> None:
+    seed = os.environ.get("SEED")
+    with brokers(tmp_path, rules) as targets:
+        if seed:
+            judge(Campaign(targets, rules, int(seed), 1 << 30, 1), capsys, whole=False)
+        else:
+            judge(Campaign(targets, rules, 1, STEPS), capsys, whole=STEPS >= 5000)
+
+
+@pytest.mark.interop
+@pytest.mark.soak
+@pytest.mark.parametrize("rules", [TV2, TV1])
+def test_fresh_random_transactions_are_answered_as_by_kafka(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], rules: str
+) -> None:
+    first_seed = int(os.environ.get("SEED") or secrets.randbelow(1 << 40))
+    with capsys.disabled():
+        print(f"\nseeds from {first_seed} on")
+    with brokers(tmp_path, rules) as targets:
+        judge(Campaign(targets, rules, first_seed, SOAK_STEPS), capsys, whole=True)
+
+
+class LyingWire(Wire):
+    """A connection on which every AddOffsetsToTxn v2 that is answered 0 is answered 48."""
+
+    def send(
+        self, name: str, version: int, value: dict[str, Any]
+    ) -> asyncio.Future[dict[str, Any]]:
+        future = super().send(name, version, value)
+        if (name, version) != ("AddOffsetsToTxn", 2):
+            return future
+        return asyncio.ensure_future(self._lie(future))  # type: ignore[return-value]
+
+    async def _lie(self, future: asyncio.Future[dict[str, Any]]) -> dict[str, Any]:
+        answer = await future
+        return {**answer, "error_code": answer["error_code"] or 48}
+
+
+@pytest.mark.interop
+def test_a_planted_difference_is_found(tmp_path: Path) -> None:
+    own = {key: value for key, value in SETTINGS.items() if not key.startswith("group.")}
+    first, second = (Broker(tmp_path / name / "data", own) for name in ("a", "b"))
+    with running(first, second):
+        truth = Campaign([Target("a", first.port), Target("b", second.port)], TV2, 1, 400)
+        asyncio.run(truth.run())
+        assert not truth.failed
+        assert truth.compared.total() >= 400
+        liar = Target("liar", first.port, connection=LyingWire)
+        lie = Campaign([liar, Target("b", second.port)], TV2, 1001, 4000, stop_after=1)
+        asyncio.run(lie.run())
+        [found, *_] = lie.failed
+        assert "b: error_code 48 against 0" in found.difference
+        assert "AddOffsetsToTxn v2" in found.story[-1]
+
+
+def test_a_trace_is_a_function_of_its_seed() -> None:
+    assert trace_of(77, TV2, VERSIONS) == trace_of(77, TV2, VERSIONS)
+    assert trace_of(77, TV2, VERSIONS) != trace_of(78, TV2, VERSIONS)
+
+
+def test_traces_ask_for_every_version_of_every_api() -> None:
+    asked = {(s.api, s.version) for seed in range(60) for s in trace_of(seed, TV2, VERSIONS)}
+    wanted = {(a, v) for a, (first, last) in VERSIONS.items() for v in range(first, last + 1)}
+    assert wanted <= asked
+
+
+def test_a_run_that_reaches_nothing_says_what_it_missed() -> None:
+    campaign = Campaign([], TV2, 1, 0, ranges=dict(VERSIONS))
+    missing = campaign.missing()
+    assert "EndTxn v5 was compared 0 times, not 20" in missing
+    assert "no EndTxn TV2 commit before while CompleteAbort" in missing
+
+
+def test_every_reason_to_differ_is_documented_and_no_other() -> None:
+    page = (CHECKOUT / "docs" / "differences.md").read_text().split("## Transactions")[1]
+    rows = {line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")}
+    assert rows == {"what", *(reason.text for reason in REASONS)}

@@ -1,0 +1,99 @@
+"""Where Muster differs from Kafka's transactions; docs/differences.md has each with its reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.errors import (
+    ILLEGAL_GENERATION,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_TXN_STATE,
+    NONE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    PRODUCER_FENCED,
+    TRANSACTION_ABORTABLE,
+    UNKNOWN_MEMBER_ID,
+)
+from tests.interop.transactional.normal import codes
+from tests.interop.transactional.trace import Step
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why two brokers may differ, and whether the trace can go on then."""
+
+    text: str
+    goes_on: bool
+    nothing_appended: bool = False
+    """The partition must end at the same offset for both."""
+
+
+TIMED_OUT = Reason("a commit is repeated that a timeout aborted", True)
+GUARD_LEFT = Reason("a transaction's first batch has a later sequence, behind one refused", False)
+REFUSED_BEFORE = Reason("a producer's first batch was refused, and a later one comes", False)
+REPEATED = Reason("a batch is repeated outside of its transaction", False, nothing_appended=True)
+BOTH_WRONG = Reason("the producer id is another id's, and its epoch is behind too", True)
+NEXT_EPOCH = Reason("a batch of a later epoch comes into an open transaction", False)
+OLD_START = Reason("3.9.2 describes when an id had its last transaction", True)
+NEW_GROUP = Reason("an offset of a transaction comes with a generation, and no group", True)
+NEVER_COMPLETE = Reason("a partition takes no marker of the transaction's epoch", False)
+REASONS = (
+    TIMED_OUT,
+    GUARD_LEFT,
+    REFUSED_BEFORE,
+    REPEATED,
+    BOTH_WRONG,
+    NEXT_EPOCH,
+    OLD_START,
+    NEW_GROUP,
+    NEVER_COMPLETE,
+)
+"""All of them; a test finds each in docs/differences.md."""
+
+
+def reason_of(step: Step, state: str, mine: dict[str, Any], other: dict[str, Any]) -> Reason | None:
+    """Why two answers may differ; None where they may not."""
+    both = (codes(mine), codes(other))
+    who = step.says.get("who")
+    if who == "other" and both == ([INVALID_PRODUCER_ID_MAPPING], [INVALID_PRODUCER_EPOCH]):
+        return BOTH_WRONG
+    match step.api:
+        case "Produce":
+            return _of_produce(step, both)
+        case "TxnOffsetCommit" if both == ([ILLEGAL_GENERATION], [UNKNOWN_MEMBER_ID]):
+            return NEW_GROUP
+        case "DescribeTransactions" if _undated(mine) == _undated(other):
+            return OLD_START
+        case "ListTransactions" if step.says["duration_ms"] >= 0 and _used(mine) == _used(other):
+            return OLD_START
+        case "EndTxn" if step.version >= 5 and step.says["committed"]:
+            differ = both == ([PRODUCER_FENCED], [INVALID_TXN_STATE])
+            return TIMED_OUT if differ and state == "CompleteAbort" else None
+    return None
+
+
+def _of_produce(step: Step, both: tuple[list[int], list[int]]) -> Reason | None:
+    mine, other = both
+    if both == ([NONE], [OUT_OF_ORDER_SEQUENCE_NUMBER]):
+        return REFUSED_BEFORE
+    if both == ([OUT_OF_ORDER_SEQUENCE_NUMBER], [NONE]) and step.version >= 12:
+        return GUARD_LEFT if step.says["kind"] == "gap" else None
+    if both == ([INVALID_PRODUCER_EPOCH], [NONE]) and step.says["who"] == "next":
+        return NEXT_EPOCH
+    refused = ([INVALID_PRODUCER_EPOCH], [INVALID_TXN_STATE], [TRANSACTION_ABORTABLE])
+    return REPEATED if mine == [NONE] and other in refused else None
+
+
+def _used(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """What is listed, without ids that have had no transaction since InitProducerId."""
+    return [each for each in answer["transaction_states"] if each["transaction_state"] != "Empty"]
+
+
+def _undated(answer: dict[str, Any]) -> list[dict[str, Any]]:
+    """Descriptions without the time of the transaction, of ids that have none."""
+    return [
+        {**each, "transaction_start_time_ms": each["transaction_state"] == "Empty" or each}
+        for each in answer["transaction_states"]
+    ]
