@@ -83,8 +83,8 @@ class IdJournal:
         return found if self.open is None else [*found, self.open]
 
     def measure(self) -> int:
-        """Count the open one anew; how many bytes it has more."""
-        grown = (0 if self.open is None else self.open.size()) - self._open_bytes
+        """Count the open one anew, without its texts; how many bytes it has more."""
+        grown = (0 if self.open is None else self.open.rough_size()) - self._open_bytes
         self._open_bytes += grown
         self.bytes += grown
         return grown

@@ -156,6 +156,11 @@ class Story:
             return True
         return bool(self.waits) or self.ended_ms - self.began_ms >= LONG_MS
 
+    def rough_size(self) -> int:
+        """Estimated bytes, but for its texts."""
+        named = len(self.partitions) + len(self.groups)
+        return _STORY_BYTES + _PARTITION_BYTES * named + _WAIT_BYTES * len(self.waits)
+
     def size(self) -> int:
         """Estimated bytes."""
         size = _STORY_BYTES + _PARTITION_BYTES * (len(self.partitions) + len(self.groups))

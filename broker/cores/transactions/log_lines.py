@@ -7,8 +7,6 @@ ends a transaction against the will of its producer is a ``warning``.
 
 from __future__ import annotations
 
-from typing import Any
-
 import structlog
 
 from protocol.errors import NAMES
@@ -28,6 +26,8 @@ from transactions.states import State
 
 logger = structlog.get_logger(__name__)
 
+DEBUG, INFO, WARNING = 10, 20, 30
+"""Levels as structlog counts them."""
 _NAMED = 3
 _ABORTS = (Cause.TIMEOUT, Cause.ADMIN)
 
@@ -37,6 +37,8 @@ def observe(event: Event) -> None:
     if isinstance(event, Transition):
         _moved(event)
     elif isinstance(event, PartitionsAdded):
+        if not logger.is_enabled_for(DEBUG):
+            return
         logger.debug(
             "partitions added to a transaction",
             id=event.transactional_id,
@@ -89,7 +91,11 @@ def _first(partitions: Partitions) -> str:
 
 
 def _moved(event: Transition) -> None:
-    _level(event)(
+    level = _level(event)
+    if level == DEBUG and not logger.is_enabled_for(DEBUG):
+        return  # a transaction that runs as it should has four of these
+    logger.log(
+        level,
         "transaction state changed",
         id=event.transactional_id,
         old=None if event.old is None else event.old.wire_name,
@@ -104,13 +110,13 @@ def _moved(event: Transition) -> None:
     )
 
 
-def _level(event: Transition) -> Any:
+def _level(event: Transition) -> int:
     if event.new is State.PREPARE_ABORT and event.cause in _ABORTS:
-        return logger.warning
+        return WARNING
     is_told = event.old is None or event.cause in (Cause.FENCED, Cause.EXPIRED)
     if is_told or (event.new is not State.ONGOING and event.open_ms >= LONG_MS):
-        return logger.info
-    return logger.debug
+        return INFO
+    return DEBUG
 
 
 def _lengths(event: Transition) -> dict[str, int]:
