@@ -16,8 +16,10 @@ from cli.client.transaction_reads import (
     list_transactions,
     states_named,
 )
+from cli.errors import CommandError
+from cli.http import find_api
 from cli.layout import Column, Columns
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide, whole_number
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Http, Json, Timeout, Wide, whole_number
 from cli.patterns import chosen
 from cli.sorting import Sort, Top, in_order
 from cli.times import duration_ms
@@ -31,6 +33,8 @@ COLUMNS: Columns = [
     Column("touched", "PARTITIONS"),
     Column("producer_id", "PRODUCER"),
     Column("producer_epoch", "EPOCH"),
+    "client",
+    "host",
     "coordinator",
 ]
 SORTED_BY: Columns = [
@@ -69,10 +73,14 @@ def list_ids(
     top: Top = None,
     wide: Wide = False,
     bootstrap: Bootstrap = BOOTSTRAP,
+    http: Http = None,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """List transactional ids: what is open, for how long, and on how many partitions."""
+    """List transactional ids: what is open, for how long, and on how many partitions.
+
+    A Muster that serves HTTP tells whose each is, too.
+    """
     states = states_named(state or [])
     least_ms = None if longer_than is None else duration_ms(longer_than, "--longer-than")
     cluster = Cluster(bootstrap, timeout_s=timeout)
@@ -87,8 +95,27 @@ def list_ids(
     rows = in_order(rows, sort, top, SORTED_BY)
     filtered = patterns or states or producer or least_ms is not None
     empty = "No such transactional ids" if filtered else "No transactional ids yet"
+    _add_clients(cluster, rows, http, timeout)
     shown = rows if json else list(map(for_people, rows))
     output.show(shown, COLUMNS, empty, json, wide=wide)
+
+
+def _add_clients(
+    cluster: Cluster, rows: list[output.Row], http: str | None, timeout_s: float
+) -> None:
+    """Who moved each id last, where a Muster tells: Kafka's protocol does not."""
+    known: dict[str, output.Row] = {}
+    if rows:
+        try:
+            api = find_api(cluster, "transactions list", http, timeout_s)
+            found = [] if api is None else api.get("/api/transactions")["transactions"]
+            known = {each["id"]: each for each in found}
+        except CommandError:
+            if http is not None:
+                raise
+    for row in rows:
+        told = known.get(row["transactional_id"], {})
+        row.update(client=told.get("client"), host=told.get("host"))
 
 
 def _rows(cluster: Cluster, found: list[Listed]) -> list[output.Row]:

@@ -87,6 +87,8 @@ def test_what_is_open_is_listed_with_its_age_and_filters_hold(broker: Broker, to
     assert row["partitions"] == [{"topic": topic, "partitions": [0, 1]}]
     assert 0 <= row["open_ms"] < 60_000
     assert row["timeout_ms"] == 300_000
+    is_muster = not isinstance(broker, KafkaBroker)
+    assert (row["client"], row["host"]) == (("rdkafka", "127.0.0.1") if is_muster else (None, None))
     assert name in listed("--state", "open")
     assert name not in listed("--state", "CompleteCommit")
     assert name in listed(f"{topic}-*", "--producer-id", str(row["producer_id"]))
