@@ -2,8 +2,8 @@
 
 Random traces of producers that fence each other run at once against the broker under test and
 Kafka: beside 4.3.1 by the rules of transaction.version 2, with clients of both rules; beside 3.9.2
-by those before. See tests/interop/transactional and docs/differences.md. `SEED=n` runs the trace of
-that seed alone, `STEPS=n` asks for so many compared answers.
+by those before. See tests/interop/transaction_traces and docs/differences.md. `SEED=n` runs the
+trace of that seed alone, `STEPS=n` asks for so many compared answers.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ import pytest
 from tests.brokers import CHECKOUT, KIND, Broker, KafkaBroker, make_broker, running
 from tests.interop.differential.brokers import NEW, OLD
 from tests.interop.differential.wire import Target, Wire
-from tests.interop.transactional.campaign import Campaign
-from tests.interop.transactional.rules import REASONS
-from tests.interop.transactional.trace import TV1, TV2, VERSIONS, trace_of
+from tests.interop.transaction_traces.campaign import Campaign
+from tests.interop.transaction_traces.rules import REASONS
+from tests.interop.transaction_traces.trace import TV1, TV2, VERSIONS, trace_of
 
-STEPS = int(os.environ.get("STEPS", "5000"))
-SOAK_STEPS = int(os.environ.get("STEPS", "60000"))
+ENOUGH = {TV1: 5000, TV2: 6500}
+"""Answers that reach every version and every cell."""
+STEPS = os.environ.get("STEPS")
+SOAK_STEPS = int(STEPS or "60000")
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.coordinator.append.linger.ms": "0",
@@ -73,7 +75,8 @@ def test_random_transactions_are_answered_as_by_kafka(
         if seed:
             judge(Campaign(targets, rules, int(seed), 1 << 30, 1), capsys, whole=False)
         else:
-            judge(Campaign(targets, rules, 1, STEPS), capsys, whole=STEPS >= 5000)
+            steps = int(STEPS or ENOUGH[rules])
+            judge(Campaign(targets, rules, 1, steps), capsys, whole=steps >= ENOUGH[rules])
 
 
 @pytest.mark.interop

@@ -144,6 +144,8 @@ class Script:
         if self.maybe(0.5):
             self.offsets(actor, rules)
         end = {"who": "own", "committed": self.maybe(0.6)}
+        if self.maybe(0.2):
+            self.add(actor, "EndTxn", rules, who="before", committed=self.maybe(0.5))
         self.add(actor, "EndTxn", rules, **end)
         if self.maybe(0.5):
             end["committed"] ^= self.maybe(0.3)

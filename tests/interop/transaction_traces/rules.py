@@ -16,8 +16,8 @@ from protocol.errors import (
     TRANSACTION_ABORTABLE,
     UNKNOWN_MEMBER_ID,
 )
-from tests.interop.transactional.normal import codes
-from tests.interop.transactional.trace import Step
+from tests.interop.transaction_traces.normal import codes
+from tests.interop.transaction_traces.trace import Step
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from protocol.records.batch import records_of
 from protocol.records.stored import iter_stored
-from tests.interop.transactional.side import Side
+from tests.interop.transaction_traces.side import Side
 
 _DROPPED = frozenset(
     {

@@ -16,7 +16,7 @@ from protocol.errors import (
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
 from tests.interop.differential.wire import Target, Wire
-from tests.interop.transactional.trace import AWAIT_ABORT, IDS, Step
+from tests.interop.transaction_traces.trace import AWAIT_ABORT, IDS, Step
 
 ANSWER_WITHIN_S = 20.0
 PAUSE_S = 0.002

@@ -12,10 +12,10 @@ from typing import Any
 from protocol.errors import NONE
 from tests.interop.differential.normal import difference
 from tests.interop.differential.wire import Target
-from tests.interop.transactional.normal import codes, normal, of_trace
-from tests.interop.transactional.rules import NEVER_COMPLETE, Reason, reason_of
-from tests.interop.transactional.side import UNSETTLED, Side
-from tests.interop.transactional.trace import (
+from tests.interop.transaction_traces.normal import codes, normal, of_trace
+from tests.interop.transaction_traces.rules import NEVER_COMPLETE, Reason, reason_of
+from tests.interop.transaction_traces.side import UNSETTLED, Side
+from tests.interop.transaction_traces.trace import (
     AWAIT_ABORT,
     PARTITIONS,
     TV1,
