@@ -81,6 +81,8 @@ class Campaign:
     first_seed: int
     steps: int
     seeds: int = 1 << 30
+    whole: bool = False
+    """Goes on for half as long again where something was not reached."""
     stop_after: int = 6
     compared: Counter[tuple[str, int]] = field(default_factory=Counter)
     cells: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -107,7 +109,10 @@ class Campaign:
 
     @property
     def _over(self) -> bool:
-        return self.compared.total() >= self.steps or len(self.failed) >= self.stop_after
+        compared = self.compared.total()
+        if len(self.failed) >= self.stop_after or compared >= 3 * self.steps // 2:
+            return True
+        return compared >= self.steps and not (self.whole and self.missing())
 
     async def _worker(self, seeds: Iterator[int]) -> None:
         for seed in seeds:
