@@ -148,7 +148,7 @@ class TransactionalProducer(Client):
     def _dies_of(self, state: Standing) -> None:
         if self.state is state:
             self._die()
-            self.think_after(self.chance.choice((1, 2 * TIMEOUT_S)) * S)
+            self.think_after(self.chance.choice((1, 2 * TIMEOUT_S, 8 * TIMEOUT_S)) * S)
 
     # -- a deed
 

@@ -5,10 +5,15 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING, Any
 
-from protocol.errors import NONE, OFFSET_OUT_OF_RANGE
+from protocol.errors import NONE, OFFSET_OUT_OF_RANGE, UNSTABLE_OFFSET_COMMIT
 from protocol.records.batch import records_of
 from protocol.records.stored import iter_stored
 from tests.simulation.transactions.ledger import Place
+from tests.simulation.transactions.producer import (
+    SOURCE,
+    SOURCE_PARTITIONS,
+    TransactionalProducer,
+)
 from tests.simulation.whole.agenda import MS, S
 from tests.simulation.whole.client import CONNECTS_AGAIN_NS, Client, Sent, WireRequest
 
@@ -93,6 +98,56 @@ class CommittedReader(Client):
             raise AssertionError(
                 f"{self.name} at {self.position} has seen otherwise than was committed: {odd[:5]}"
             )
+
+
+class OffsetsReader(Client):
+    """Asks for a group's offsets, with ``require_stable`` or without; they never go back."""
+
+    def __init__(
+        self,
+        world: TransactionWorld,
+        name: str,
+        host: str,
+        chance: Random,
+        of: TransactionalProducer,
+    ) -> None:
+        super().__init__(world, name, host, chance)
+        self.market = world
+        self.of = of
+        self.told: dict[int, int] = {}
+        """By partition, the latest offset."""
+        self.unstable: set[int] = set()
+        """Partitions of which the last answer said that their offset is not stable."""
+
+    def act(self) -> None:
+        value = {
+            "group_id": self.of.group_id,
+            "topics": [{"name": SOURCE, "partition_indexes": list(range(SOURCE_PARTITIONS))}],
+            "require_stable": self.calm or self.chance.random() < 0.7,
+        }
+        self.send(WireRequest("OffsetFetch", 7, value))
+
+    def hear(self, sent: Sent, frame: bytes) -> None:
+        answer = sent.answer_in(frame)
+        if answer["error_code"] == NONE:
+            self.unstable.clear()
+            for entry in answer["topics"][0]["partitions"]:
+                self._take(entry["partition_index"], entry["error_code"], entry["committed_offset"])
+        self.think_after(self.chance.choice((20, 300, 2_000)) * MS)
+
+    def _take(self, partition: int, code: int, offset: int) -> None:
+        if code == UNSTABLE_OFFSET_COMMIT:
+            self.world.happened["unstable offset"] += 1
+            assert offset == -1
+            self.unstable.add(partition)
+            return
+        assert code == NONE, f"{self.name}: partition {partition} has error {code}"
+        before = self.told.get(partition, -1)
+        excused = self.of.rules == 1 and self.market.ledger.strays
+        assert offset >= before or excused, (
+            f"{self.name}: partition {partition} goes from {before} to {offset}"
+        )
+        self.told[partition] = offset
 
 
 def _aborted(fetched: dict[str, Any]) -> list[dict[str, Any]]:

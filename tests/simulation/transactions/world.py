@@ -24,7 +24,7 @@ from tests.simulation.transactions.producer import (
     TransactionalProducer,
     Zombie,
 )
-from tests.simulation.transactions.readers import CommittedReader, Ghost
+from tests.simulation.transactions.readers import CommittedReader, Ghost, OffsetsReader
 from tests.simulation.whole.agenda import MS, S
 from tests.simulation.whole.client import Client, Sent, WireRequest
 from tests.simulation.whole.disk_log import OFFSETS_TOPIC
@@ -85,9 +85,22 @@ class TransactionWorld(LivingWorld):
             )
             for at, (name, index) in enumerate(OUT)
         ]
+        self.offsets_readers = [
+            OffsetsReader(self, f"asks for {each.group_id}", f"10.5.0.{number}", self._fork(), each)
+            for number, each in enumerate(self.producers)
+        ]
         self.ghost = Ghost(self, "ghost", "10.4.0.1", self._fork())
         maker = Maker(self, "maker", "10.4.0.2", self._fork())
-        self.populate([maker, *self.producers, *zombies, *self.readers, self.ghost])
+        self.populate(
+            [
+                maker,
+                *self.producers,
+                *zombies,
+                *self.readers,
+                *self.offsets_readers,
+                self.ghost,
+            ]
+        )
         self.agenda.after(LOOKS_S * S, self._look)
 
     def _producer(self, number: int) -> TransactionalProducer:
@@ -237,6 +250,12 @@ class TransactionWorld(LivingWorld):
             }
             expected = {key: o for key, o in latest.items() if key[0] == producer.group_id}
             assert told == expected, f"{producer.group_id} is told {told}, and it is {expected}"
+            assert not list(hosted.core.view.all_pending()), "offsets are pending still"
+        for reader in self.offsets_readers:
+            heard = {(reader.of.group_id, key): offset for key, offset in reader.told.items()}
+            for key, offset in heard.items():
+                assert offset == latest.get(key, -1), f"{reader.name} hears {offset} of {key}"
+            assert not reader.unstable, f"{reader.name} hears of unstable offsets"
 
 
 class Maker(Client):
