@@ -8,7 +8,7 @@ import contextlib
 import pytest
 
 from tests import java
-from tests.brokers import KIND, Broker
+from tests.brokers import Broker
 from tests.interop.cluster import Cluster, read_topic
 from tests.interop.producers import produce
 
@@ -104,46 +104,3 @@ def test_java_reads_every_codec(request: pytest.FixtureRequest, release: str, na
         "20000",
     )
     assert sorted(done.stdout.splitlines()) == sorted(wanted), done.stderr
-
-
-@pytest.mark.skipif(KIND == "kafka", reason="Apache Kafka has transactions")
-@pytest.mark.parametrize("client", ["confluent", "kafka-python", "aiokafka"])
-def test_a_transactional_producer_is_refused_at_once_and_for_good(
-    broker: Broker, client: str, name: str
-) -> None:
-    match client:
-        case "confluent":
-            from confluent_kafka import KafkaException, Producer
-
-            producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": name})
-            with pytest.raises(KafkaException) as refused:
-                producer.init_transactions(10)
-            assert not refused.value.args[0].retriable(), refused.value
-        case "kafka-python":
-            from kafka import KafkaProducer
-            from kafka.errors import KafkaError, KafkaTimeoutError
-
-            second = KafkaProducer(
-                bootstrap_servers=broker.bootstrap, transactional_id=name, max_block_ms=10000
-            )
-            with contextlib.closing(second), pytest.raises(KafkaError) as found:
-                second.init_transactions()
-            assert not isinstance(found.value, KafkaTimeoutError)
-        case "aiokafka":
-            from aiokafka.errors import KafkaError as AioKafkaError
-
-            with pytest.raises(AioKafkaError):
-                asyncio.run(_start_transactional(broker.bootstrap, name))
-
-
-async def _start_transactional(bootstrap: str, transactional_id: str) -> None:
-    from aiokafka import AIOKafkaProducer
-
-    producer = AIOKafkaProducer(
-        bootstrap_servers=bootstrap, transactional_id=transactional_id, request_timeout_ms=5000
-    )
-    try:
-        async with asyncio.timeout(15):
-            await producer.start()
-    finally:
-        await producer.stop()

@@ -103,6 +103,7 @@ async def test_partitions_of_old_transactions_are_looked_up_or_not(tmp_path: Pat
     "group.verdict.flapping.ms",
     "group.verdict.flapping.rebalances",
     "group.verdict.flapping.returns",
+    "group.verdict.held.back.ms",
     "group.verdict.lagging.ms",
     "group.verdict.stalled.ms",
 )

@@ -42,6 +42,8 @@ OF_THE_PAGE = {
     "EVENT",
 }
 """Tables that tests/broker/web/test_live.py reads."""
+OF_TRANSACTIONS = {"TRANSACTION", "TOUCHED", "STORY", "WAIT", "REFUSED", "HELD", "PLACE"}
+"""Tables that tests/broker/web/test_transactions_api.py reads."""
 
 
 class Member:
@@ -226,7 +228,7 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
     whose = "2 offsets pending in the transaction of producer 4001"
     assert group["pending_offsets"][0]["sentence"] == whose
     page = tables()
-    elsewhere = {"RESTORED", "GENERATION", *OF_THE_PAGE}
+    elsewhere = {"RESTORED", "GENERATION", *OF_THE_PAGE, *OF_TRANSACTIONS}
     assert set(page) == {*seen_fields, *elsewhere}
     assert {name: set(value) for name, value in seen_fields.items()} == {
         name: fields for name, fields in page.items() if name in seen_fields

@@ -218,8 +218,8 @@ async def test_the_broker(tmp_path: Path) -> None:
         await seen.client.commit("readers", 0)
         await seen.broker.trends.sample()
         await seen.broker.trends.sample()
-        key = {"key_type": 1, "coordinator_keys": ["tx"]}
-        await seen.client.call(FIND_COORDINATOR.key, 4, **key)
+        share_group = {"key_type": 2, "coordinator_keys": ["shared"]}
+        await seen.client.call(FIND_COORDINATOR.key, 4, **share_group)
         told = (await seen.get("/api/broker")).json()
         async with watching(seen, "broker") as stream:
             assert set(stream.head) | {"apis", "unsupported"} == set(told) == table_of("BROKER")

@@ -10,6 +10,7 @@ from tests.broker.edge import eventually
 from tests.broker.seen import Seen, seeing
 from tests.broker.stories import produce
 from tests.broker.transaction_stories import NEWER, Producer, opened
+from tests.broker.web.test_http_api import OF_TRANSACTIONS, tables
 
 HELD = "/api/held?topic=orders&partition=0"
 
@@ -149,6 +150,33 @@ async def test_a_hanging_one_is_told_with_what_ends_it(tmp_path: Path) -> None:
     assert [(each["topic"], each["partition"], each["id"]) for each in rows] == [
         ("orders", 0, None)
     ]
+
+
+async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        old = await held_for_41_s(seen)
+        old.epoch += 1
+        assert await old.add("orders", 0) != 0
+        rows = (await got(seen, "/api/transactions"))["transactions"]
+        told = await got(seen, "/api/transactions/billing-1")
+        place = await got(seen, HELD)
+    [story], [refused] = told["stories"], told["refused"]
+    lists_of_one = {"partition_list", "stories", "refused"}
+    assert {*rows[0], *lists_of_one} == set(told)
+    seen_fields = {
+        "TRANSACTION": told,
+        "TOUCHED": told["partition_list"][0],
+        "STORY": story,
+        "WAIT": story["waits"][0],
+        "REFUSED": refused,
+        "HELD": place["held"],
+        "PLACE": place,
+    }
+    assert {*seen_fields} == OF_TRANSACTIONS
+    page = tables()
+    assert {name: set(view) for name, view in seen_fields.items()} == {
+        name: page[name] for name in seen_fields
+    }
 
 
 async def test_the_list_has_every_id_in_a_line(tmp_path: Path) -> None:
