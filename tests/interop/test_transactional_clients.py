@@ -104,9 +104,16 @@ def test_a_zombie_is_fenced_and_leaves_nothing(broker: Broker, name: str, client
 def test_every_reader_sees_what_is_committed_and_nothing_else(
     broker: Broker, name: str, reader: str
 ) -> None:
-    """Transactions of two producers that overlap, and one that is open behind them."""
+    """Transactions of two producers that overlap, and one that is open behind them.
+
+    Before them one is aborted that has written nothing here: its marker is in no list of aborted
+    transactions (sentence 21).
+    """
     Cluster(broker.bootstrap).create_topic(name, 1)
     with Wire(int(broker.bootstrap.rpartition(":")[2])) as wire:
+        nothing = begin(wire, f"{name}-0")
+        added(wire, f"{name}-0", nothing, [(name, [0])])
+        assert end(wire, f"{name}-0", nothing, committed=False)[0] == 0
         one, two = begin(wire, f"{name}-1"), begin(wire, f"{name}-2")
         for each, producer in ((f"{name}-1", one), (f"{name}-2", two)):
             added(wire, each, producer, [(name, [0])])
@@ -120,10 +127,10 @@ def test_every_reader_sees_what_is_committed_and_nothing_else(
         added(wire, f"{name}-2", again, [(name, [0])])
         send(wire, f"{name}-2", again, name, 0, 0, 11, b"open")
 
-        # Five records and two markers: the position stands behind the last of these.
-        assert seen_by(reader, broker.bootstrap, name, 7) == ["a", "b", "c"]
+        # Five records and three markers: the position stands behind the last of these.
+        assert seen_by(reader, broker.bootstrap, name, 8) == ["a", "b", "c"]
         assert end(wire, f"{name}-2", again)[0] == 0
-        assert seen_by(reader, broker.bootstrap, name, 9) == ["a", "b", "c", "open"]
+        assert seen_by(reader, broker.bootstrap, name, 10) == ["a", "b", "c", "open"]
 
 
 def _go_on(producer: Transactional, topic: str) -> None:

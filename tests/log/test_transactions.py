@@ -150,6 +150,35 @@ def test_what_was_cleaned_away_is_overlooked(seed: int) -> None:
         assert consumed(log) == consumed(writer.log)
 
 
+@pytest.mark.parametrize("stops", ["in order", "in order, and all indexes are gone", "killed"])
+@pytest.mark.parametrize("seed", range(5))
+def test_an_index_that_is_lost_or_torn_is_made_again(seed: int, stops: str) -> None:
+    """Sentence 16. After a stop in order the file of a segment is either torn, or gone with its
+    other indexes: a segment without aborted transactions has none, here and in Kafka."""
+    fs = SimulatedFiles()
+    log = open_log(fs, **SMALL)
+    RandomLog(log, random.Random(seed)).append(60)
+    entries, visible = [*aborted(log)], consumed(log)
+    assert entries
+    clean = stops != "killed"
+    if clean:
+        log.close()
+    else:
+        fs.kill()
+    if stops == "in order":
+        for name in fs.list(DIRECTORY):
+            if name.endswith(".txnindex"):
+                fs.put(f"{DIRECTORY}/{name}", fs.written(f"{DIRECTORY}/{name}")[:-10])
+    else:
+        for suffix in (".txnindex", ".index", ".timeindex"):
+            remove(fs, suffix)
+
+    again = open_log(fs, clean=clean, **SMALL)
+
+    assert in_files(fs, again) == entries
+    assert consumed(again) == visible == due(again)
+
+
 def test_a_producer_with_an_open_transaction_is_not_forgotten() -> None:
     fs = SimulatedFiles()
     transactional(open_log(fs), 9, 0, b"a")

@@ -20,14 +20,14 @@ UNSTABLE = (-1, UNSTABLE_OFFSET_COMMIT)
 PARTITIONS = 100
 
 
-def prepared(wire: Wire, name: str, partitions: int = 3) -> TransactionalProducer:
+def prepared(wire: Wire, name: str, partitions: int = 3, rules: int = 2) -> TransactionalProducer:
     """A topic, a coordinator for groups, and a producer."""
     create_topic(wire, name, partitions)
     asked = {"key": name, "key_type": 0}
     until(
         "there is a coordinator", lambda: not wire.call("FindCoordinator", 2, asked)["error_code"]
     )
-    return initialized(wire, name)
+    return initialized(wire, name, rules)
 
 
 def plain(wire: Wire, name: str, offsets: dict[int, int]) -> None:
@@ -93,7 +93,8 @@ def test_an_open_transaction_holds_the_cleaning_and_its_end_frees_it(
     with Wire(broker.port) as wire:
         producer = prepared(wire, name, PARTITIONS)
         plain(wire, name, {0: 1, 1: 1, 2: 1})
-        assert producer.commit_offsets(name, {(name, 0): 8}) == [NONE]
+        assert producer.commit_offsets(name, {(name, 0): 8, (name, 1): 8}) == [NONE] * 2
+        plain(wire, name, {1: 11})
         create_topic(wire, "t", PARTITIONS)
         for number in range(800):
             commit(wire, "other", number)
@@ -106,7 +107,7 @@ def test_an_open_transaction_holds_the_cleaning_and_its_end_frees_it(
     broker.start()
     with Wire(broker.port) as wire:
         producer.wire = wire
-        assert fetched(wire, name, stable=True) == [UNSTABLE, (1, NONE), (1, NONE)]
+        assert fetched(wire, name, stable=True) == [UNSTABLE, UNSTABLE, (1, NONE)]
         until("it ends", lambda: producer.end(True) == NONE)
 
         def cleaned() -> bool:
@@ -115,12 +116,29 @@ def test_an_open_transaction_holds_the_cleaning_and_its_end_frees_it(
             return disk_bytes(folder) < held // 2
 
         until("it is cleaned", cleaned, within_s=60)
-        assert fetched(wire, name, stable=True) == [(8, NONE), (1, NONE), (1, NONE)]
+        assert fetched(wire, name, stable=True) == [(8, NONE), (11, NONE), (1, NONE)]
     broker.kill()
     (folder / "groups.image").unlink(missing_ok=True)
     broker.start()
     with Wire(broker.port) as wire:
-        assert fetched(wire, name, stable=True) == [(8, NONE), (1, NONE), (1, NONE)]
+        assert fetched(wire, name, stable=True) == [(8, NONE), (11, NONE), (1, NONE)]
+
+
+@pytest.mark.parametrize("rules", [1, 2])
+def test_behind_the_answer_of_its_end_no_offset_is_unstable(
+    brokers: Callable[..., Broker], name: str, rules: int
+) -> None:
+    """Sentence 25: the very next request finds them; a consumer never has to ask twice."""
+    broker = brokers(SETTINGS)
+    with Wire(broker.port) as wire:
+        producer = prepared(wire, name, rules=rules)
+        for number in range(30):
+            if rules == 1:
+                until("it is added", lambda: producer.add_offsets(name) == NONE)
+            assert producer.commit_offsets(name, {(name, 0): number}) == [NONE]
+            assert fetched(wire, name, stable=True)[0] == UNSTABLE
+            assert producer.end(True) == NONE
+            assert fetched(wire, name, stable=True)[0] == (number, NONE)
 
 
 def test_a_deleted_group_is_not_brought_back_by_a_commit(
