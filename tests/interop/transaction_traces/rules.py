@@ -74,6 +74,14 @@ def reason_of(step: Step, state: str, mine: dict[str, Any], other: dict[str, Any
     return None
 
 
+_COORDINATOR_SAYS = (
+    INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
+    INVALID_PRODUCER_ID_MAPPING,
+    TRANSACTION_ABORTABLE,
+)
+
+
 def _of_produce(step: Step, both: tuple[list[int], list[int]]) -> Reason | None:
     mine, other = both
     if both == ([NONE], [OUT_OF_ORDER_SEQUENCE_NUMBER]):
@@ -82,8 +90,7 @@ def _of_produce(step: Step, both: tuple[list[int], list[int]]) -> Reason | None:
         return GUARD_LEFT if step.says["kind"] == "gap" else None
     if both == ([INVALID_PRODUCER_EPOCH], [NONE]) and step.says["who"] == "next":
         return NEXT_EPOCH
-    refused = ([INVALID_PRODUCER_EPOCH], [INVALID_TXN_STATE], [TRANSACTION_ABORTABLE])
-    return REPEATED if mine == [NONE] and other in refused else None
+    return REPEATED if mine == [NONE] and other[0] in _COORDINATOR_SAYS else None
 
 
 def _used(answer: dict[str, Any]) -> list[dict[str, Any]]:
