@@ -65,11 +65,14 @@ class Enlisted(NamedTuple):
             partition.topic,
             partition.index,
         )
-        if error == NONE:
-            return NONE
-        code = told(error, knows_fenced=False)
-        services.metrics.transactions.verification_failures[code] += 1
-        return code
+        return told(error, knows_fenced=False)
+
+    def refusal(self, services: Services, partition: Partition) -> int:
+        """`error`, of records that are to be appended now: those that can't be are counted."""
+        error = self.error(services, partition)
+        if error:
+            services.metrics.transactions.verification_failures[error] += 1
+        return error
 
     async def add(self, services: Services, partitions: Partitions) -> int:
         """Adds partitions to the transaction; the error that all of them have.

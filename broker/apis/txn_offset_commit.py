@@ -137,7 +137,7 @@ def _error(services: Services, enlisted: Enlisted, hosted: HostedGroups) -> int:
     partition = hosted.partition
     if enlisted.is_open(partition):
         return NONE
-    error = enlisted.error(services, partition)
+    error = enlisted.refusal(services, partition)
     if error:
         return error
     known = partition.log.producers.get(enlisted.producer_id)

@@ -33,9 +33,9 @@ class TransactionTotals:
     """Milliseconds from the decision to the last marker."""
     refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
     """Error code -> requests of transactions that were refused."""
-
     verification_failures: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Error code -> batches that came for a partition that is in no transaction of theirs."""
+    """Error code -> batches and offsets that were refused: their partition is in no transaction of
+    theirs."""
 
     def observe(self, event: Event) -> None:
         """Count one fact of the core."""

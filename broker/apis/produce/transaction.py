@@ -160,7 +160,7 @@ class Transaction:
                 continue
             if producers.duplicate_of(batch) is not None:
                 continue  # whatever has become of its transaction: it is answered as before
-            error = enlisted.error(self._services, partition)
+            error = enlisted.refusal(self._services, partition)
             if error:
                 raise self._refused(self._not_added or error)
 

@@ -220,3 +220,45 @@ async def test_two_requests_at_once_for_one_id_are_both_served(tmp_path: Path) -
 
     async with serving(tmp_path) as broker:
         assert await asked(broker, work) == [NONE] * 20
+
+
+async def test_a_request_does_not_overtake_the_one_that_adds_its_partition(tmp_path: Path) -> None:
+    """A producer has five on their way: all but the first find the partition added."""
+
+    def work(wire: Wire) -> list[tuple[int, int]]:
+        create_topic(wire, "t", 1)
+        producer = initialized(wire, "id")
+        for sequence in range(5):
+            data = producer.records("t", 0, b"v", base_sequence=sequence)
+            wire.send("Produce", 12, producer.ask_produce({("t", 0): data}))
+        answers = [wire.receive()[1] for _ in range(5)]
+        assert producer.end(commit=True) == NONE
+        entries = [each["responses"][0]["partition_responses"][0] for each in answers]
+        return [(entry["error_code"], entry["base_offset"]) for entry in entries]
+
+    async with serving(tmp_path) as broker:
+        assert await asked(broker, work) == [(NONE, offset) for offset in range(5)]
+
+
+async def test_only_what_is_refused_is_a_failed_verification(tmp_path: Path) -> None:
+    """A partition that the broker adds is looked up before, and is not there yet."""
+
+    def work(wire: Wire) -> None:
+        create_topic(wire, "t", 2)
+        new = initialized(wire, "new")
+        assert new.produce("t")["error_code"] == NONE
+        assert new.commit_offsets("g", {("t", 0): 1}) == [NONE]
+        assert new.end(commit=True) == NONE
+
+    def late(wire: Wire) -> None:
+        old = initialized(wire, "old", rules=1)
+        assert old.produce("t")["error_code"] == TRANSACTION_ABORTABLE
+        assert old.commit_offsets("g", {("t", 0): 1}) == [TRANSACTION_ABORTABLE]
+
+    async with serving(tmp_path) as broker:
+        await broker.topics.ensure_offsets_topic()
+        failures = broker.metrics.transactions.verification_failures
+        await asked(broker, work)
+        assert not failures
+        await asked(broker, late)
+        assert failures == {TRANSACTION_ABORTABLE: 2}
