@@ -13,7 +13,7 @@ from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.partition import NotYetStable, Partition
-from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from broker.topics.ticket import Ticket
 from coordinator.calls import EndOffsets
 from log.errors import AppendRefused, LogPoisoned
@@ -47,10 +47,11 @@ class LocalMarkers:
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
         """Writes a marker; ``ticket`` takes an error code when it is stable, or never will be.
 
-        UNKNOWN_TOPIC_OR_PARTITION where there is no such partition (any more); what the log's
-        producer states refuse it with (47, 52); anything else may pass.
+        UNKNOWN_TOPIC_OR_PARTITION where there is no such partition (any more), or none that may
+        have records of a transaction: the log of transactional ids is written by its shards alone.
+        What the log's producer states refuse it with (47, 52); anything else may pass.
         """
-        entry = self._logs.topics.get(topic)
+        entry = None if topic == TRANSACTION_TOPIC else self._logs.topics.get(topic)
         found = None if entry is None else entry.partition(partition)
         if found is None:
             ticket.take(UNKNOWN_TOPIC_OR_PARTITION)

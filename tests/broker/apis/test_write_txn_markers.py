@@ -12,13 +12,24 @@ from structlog.testing import capture_logs
 
 from broker.broker import Broker
 from broker.cores.hosted_shard import Phase
-from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from coordinator.calls import OffsetFetch, TopicOffsets, TxnOffsetCommit
 from offsets.partitioner import partition_for
 from tests.broker.edge import Taker
 from tests.broker.partitions import partition_of
 from tests.broker.serving import asked, eventually, serving
-from tests.broker.transactions import TOPIC, Ended, Producer, append, markers, served
+from tests.broker.transactions import (
+    TOPIC,
+    Ended,
+    Producer,
+    added,
+    append,
+    ended,
+    initialised,
+    markers,
+    served,
+    state_now,
+)
 from transactions.events import Cause
 
 PID = 4711
@@ -169,3 +180,17 @@ async def test_ten_thousand_markers_are_answered_in_order(tmp_path: Path) -> Non
     async with broker_with_a_hanging_transaction(tmp_path) as broker:
         codes = await write(broker, *[(TOPIC, [0, 2])] * 5_000)
         assert codes == [0, 3] * 5_000
+
+
+async def test_nobody_writes_the_log_of_the_transaction_coordinator(tmp_path: Path) -> None:
+    """Its shards know where their records end: a record of another would be where theirs go."""
+    async with broker_with_a_hanging_transaction(tmp_path) as broker:
+        producer = await initialised(broker, "t")
+        assert await write(broker, (TRANSACTION_TOPIC, [0])) == [3]
+
+        assert await added(broker, producer, [(TOPIC, [1]), (TRANSACTION_TOPIC, [0])]) == 0
+        await ended(broker, producer, committed=True)
+
+        await eventually("it is complete", lambda: state_now(broker, "t") == "CompleteCommit")
+        assert not markers(broker, 0, TRANSACTION_TOPIC)
+        assert not any(broker.internal_errors.counts.values())
