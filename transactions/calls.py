@@ -101,7 +101,8 @@ class MarkersWritten:
 
 @dataclass(slots=True)
 class MarkersRefused:
-    """A partition refused a marker (47, 52): somebody newer owns the id. -> int"""
+    """Some partitions refused their markers (47, 52): somebody newer has ended the transaction
+    there. The others have theirs. -> int"""
 
     ticket: Ticket
     transactional_id: str

@@ -68,7 +68,7 @@ class State(Enum):
     *Action*: 51 to InitProducerId, AddPartitions and EndTxn, whatever producer they name (but TV1's
     EndTxn looks at that first); 51 to a partition. The client comes again.
 
-    *Transition*: all markers are written, or one is refused -> COMPLETE_COMMIT. Nothing else.
+    *Transition*: each marker is written or refused -> COMPLETE_COMMIT. Nothing else.
     """
 
     PREPARE_ABORT = (3, "PrepareAbort")
@@ -76,7 +76,7 @@ class State(Enum):
 
     *Action*: as PREPARE_COMMIT.
 
-    *Transition*: all markers are written, or one is refused -> COMPLETE_ABORT. Nothing else.
+    *Transition*: each marker is written or refused -> COMPLETE_ABORT. Nothing else.
     """
 
     COMPLETE_COMMIT = (4, "CompleteCommit")

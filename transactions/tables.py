@@ -125,7 +125,7 @@ MARKERS: dict[State, Act] = {
     State.COMPLETE_ABORT: Act.IGNORE,
     State.DEAD: Act.IGNORE,
 }
-"""All markers are written, or one is refused, of the producer and epoch that the id has now."""
+"""Each marker is written or refused, of the producer and epoch that the id has now."""
 
 DESCRIBE: dict[State, int] = {
     State.EMPTY: NONE,

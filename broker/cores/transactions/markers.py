@@ -3,8 +3,9 @@
 `MarkerSender` is the ticket that takes a `SendMarkers` once its Prepare record is stable. Each
 partition is asked until it has the marker; when all have it the shard is told, and the transaction
 is complete. A partition whose log takes no writes holds its transaction up for as long as it is so,
-and no other. Nothing is kept on disk: after a load the shard asks for everything anew, and a
-partition that has a marker already takes another without harm.
+and no other. One that refuses its marker has been ended by somebody newer; the others get theirs
+all the same, since nobody else would end them. Nothing is kept on disk: after a load the shard asks
+for everything anew, and a partition that has a marker already takes another without harm.
 """
 
 from __future__ import annotations
@@ -97,6 +98,7 @@ class Sending:
         self.late: tuple[Place, ...] = ()
         """Those that did not take it when they were asked last."""
         self.refused = NONE
+        """The last error with which a partition refused its marker."""
         self.rounds = 0
         """How many ended in vain."""
         self.timer: TimerHandle | None = None
@@ -267,7 +269,7 @@ class MarkerSender:
     def _round_over(self, sending: Sending) -> None:
         if self._is_outdated(sending):
             return
-        if sending.refused or not sending.again:
+        if not sending.again:
             self._tell(sending)
             return
         sending.rounds += 1

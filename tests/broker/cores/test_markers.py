@@ -274,8 +274,8 @@ async def test_offsets_are_first() -> None:
         assert [topic for topic, _ in asked] == [OFFSETS_TOPIC] * 2 + [TOPIC] * 3
 
 
-async def test_a_refused_marker_ends_the_sending() -> None:
-    """Somebody newer has ended it there: the rest is not for this coordinator to end."""
+async def test_a_refused_marker_is_not_sent_again() -> None:
+    """Somebody newer has ended it there."""
     async with coordinator(SimulatedFiles()) as broker:
         producer = await initialised(broker, "t")
         assert await added(broker, producer) == 0
@@ -286,6 +286,32 @@ async def test_a_refused_marker_ends_the_sending() -> None:
 
         await eventually("it is over", lambda: state_now(broker, "t") == "CompleteCommit")
         assert not broker.markers.sendings
+        assert [each.epoch for each in markers(broker, 1)] == [producer.epoch + 5]
+
+
+async def test_a_refused_marker_keeps_no_other_partition_from_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Complete before the last marker would hold that partition's readers back for ever."""
+    monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
+    monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
+    fs = SimulatedFiles()
+    async with coordinator(fs) as broker:
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer) == 0
+        append(broker, producer, 0)
+        newer = Marker(producer.producer_id, producer.epoch + 5, 9, committed=False)
+        partition_of(broker, TOPIC, 1).append_marker(newer, broker.time.now().wall_ms)
+        fs.fail("write", ".log", count=1 << 30)
+        fs._faults[-1].suffix = f"{TOPIC}-0/00000000000000000000.log"
+
+        await ended(broker, producer, committed=True)
+        await eventually("some rounds", lambda: broker.markers.sendings["t"].rounds > 3)
+        assert state_now(broker, "t") == "PrepareCommit"
+
+        fs.heal()
+        await eventually("it is over", lambda: state_now(broker, "t") == "CompleteCommit")
+        assert partition_of(broker, TOPIC, 0).last_stable_offset == 2
         assert [each.epoch for each in markers(broker, 1)] == [producer.epoch + 5]
 
 
