@@ -11,6 +11,7 @@ from tests.broker.seen import Seen, seeing
 from tests.broker.stories import produce
 from tests.broker.transaction_stories import NEWER, Producer, opened
 from tests.broker.web.test_http_api import OF_TRANSACTIONS, tables
+from tests.broker.web.test_live import table_of, watching
 
 HELD = "/api/held?topic=orders&partition=0"
 
@@ -206,3 +207,27 @@ async def test_what_is_not_there_is_said(tmp_path: Path) -> None:
             assert (await seen.get(path)).status_code == status, path
         view = await got(seen, HELD)
     assert view["sentence"] == "orders-0 is not held back by a transaction"
+
+
+async def test_the_fields_are_those_of_the_page(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        old = await held_for_41_s(seen)
+        view = await got(seen, "/api/transactions/billing-1")
+        assert set(view) == table_of("TRANSACTION")
+        assert set(view["partition_list"][0]) == table_of("TOUCHED")
+        assert set(view["stories"][0]) == table_of("STORY")
+        assert set(view["stories"][0]["waits"][0]) == table_of("WAIT")
+        place = await got(seen, HELD)
+        assert set(place) == table_of("PLACE")
+        assert set(place["held"]) == table_of("HELD")
+        async with watching(seen, "transactions") as stream:
+            lists = {"partition_list", "stories", "refused"}
+            assert set(stream.tables["transaction"]["billing-1"]) == table_of("TRANSACTION") - lists
+            assert set(stream.tables["held"]["orders-0"]) == table_of("HELD") - {"sentence"}
+        async with watching(seen, "transactions/billing-1") as stream:
+            assert stream.head["exists"]
+            assert set(stream.tables["story"]["1"]) == table_of("STORY") - {"sentence"}
+        await Producer(seen, "billing-1", NEWER).init()
+        assert await old.add("orders", 0) != 0
+        view = await got(seen, "/api/transactions/billing-1")
+        assert set(view["refused"][0]) == table_of("REFUSED")
