@@ -200,7 +200,7 @@ class _Producing:
         """
         entry = place.entry
         try:
-            partition = self._writable(entry, place.partition)
+            partition = self._writable(entry, place.partition, place.data)
             assert entry is not None
             if partition.topic == OFFSETS_TOPIC:
                 return False
@@ -250,7 +250,7 @@ class _Producing:
         try:
             while True:
                 entry = self._as_it_is_now(place.entry)
-                partition = self._writable(entry, index)
+                partition = self._writable(entry, index, data)
                 assert entry is not None
                 if produced is not None and entry.rules == rules:
                     break
@@ -304,7 +304,7 @@ class _Producing:
 
     # -- one partition
 
-    def _writable(self, entry: TopicLogs | None, index: int) -> Partition:
+    def _writable(self, entry: TopicLogs | None, index: int, data: bytes | None) -> Partition:
         """The partition to append to, if this request may."""
         if entry is None:
             raise Refused(self._unknown)
@@ -315,6 +315,8 @@ class _Producing:
             raise Refused(INVALID_REQUIRED_ACKS)
         name = entry.topic.name
         if entry.topic.is_internal and (not self.may_write_internal or name == TRANSACTION_TOPIC):
+            if self.transaction is not None:
+                self.transaction.check_unwritable(partition, data)
             raise Refused(INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
         return partition
 

@@ -134,15 +134,26 @@ class Transaction:
                 yield
 
     def _must_add(self, partition: Partition, data: bytes | None) -> bool:
+        return self._missing(partition, data) != NONE
+
+    def _missing(self, partition: Partition, data: bytes | None) -> int:
+        """Why ``data`` can't be appended as long as its partition is not added; 0 if it can."""
         enlisted = self._enlisted
         if not is_transactional(data) or enlisted.is_open(partition):
-            return False
+            return NONE
         assert data is not None
         try:
             repeats = partition.log.producers.duplicate_of(read_header(data))
         except CorruptRecords:
-            return False  # which is answered by whoever looks at the records
-        return repeats is None and enlisted.error(self._services, partition) != NONE
+            return NONE  # which is answered by whoever looks at the records
+        return enlisted.error(self._services, partition) if repeats is None else NONE
+
+    def check_unwritable(self, partition: Partition, data: bytes | None) -> None:
+        """Raises Refused where that comes before what else keeps a client from writing, as in
+        Kafka: for clients that add partitions themselves."""
+        error = NONE if self.adds else self._missing(partition, data)
+        if error:
+            raise self._refused(error)
 
     async def add(self) -> None:
         """Adds what must be added by one call, all or none."""

@@ -11,6 +11,7 @@ from protocol.errors import (
     INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_RECORD,
+    INVALID_TOPIC_EXCEPTION,
     INVALID_TXN_STATE,
     NONE,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -190,6 +191,28 @@ def test_a_fenced_producer_appends_nothing(wire: Wire, name: str, version: int) 
 
     assert answer["error_code"] == INVALID_PRODUCER_EPOCH
     assert end_offset(wire, name) == 0
+
+
+@pytest.mark.parametrize("version", TV1_VERSIONS)
+def test_no_transaction_has_an_internal_topic(wire: Wire, name: str, version: int) -> None:
+    """Clients can't add one, which comes before that they may not write there."""
+    wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
+    producer = initialized(wire, name, rules=1)
+
+    answer = producer.produce("__consumer_offsets", b"v", version=version)
+
+    told = TRANSACTION_ABORTABLE if version >= 11 else INVALID_TXN_STATE
+    assert answer["error_code"] == told
+
+
+def test_clients_of_tv2_may_not_write_internal_topics_either(wire: Wire, name: str) -> None:
+    wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})
+    producer = initialized(wire, name)
+
+    assert producer.produce("__consumer_offsets", b"v")["error_code"] == INVALID_TOPIC_EXCEPTION
+    asked = {"transactional_ids": [name]}
+    [described] = wire.call("DescribeTransactions", 0, asked)["transaction_states"]
+    assert described["transaction_state"] == "Empty", "nothing was added"
 
 
 @pytest.mark.parametrize("version", VERSIONS)
