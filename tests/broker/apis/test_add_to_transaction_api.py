@@ -78,7 +78,7 @@ def test_partitions_are_added_once_however_often_they_are_named(
 def test_one_bad_topic_keeps_all_others_out_and_begins_nothing(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
-    """Sentence: the good ones say OPERATION_NOT_ATTEMPTED."""
+    """Sentence 7: the good ones say OPERATION_NOT_ATTEMPTED."""
     wanted = [("nowhere", [0]), (name, [0, 3, -1]), ("__consumer_offsets", [0])]
     refused = {
         ("nowhere", 0): UNKNOWN_TOPIC_OR_PARTITION,
@@ -227,7 +227,7 @@ def test_offsets_have_the_checks_of_partitions(
 def test_a_transaction_that_ends_is_done_before_the_next_begins(
     wire: Wire, name: str, producer: Pair
 ) -> None:
-    """Sentence: what comes while the markers are written says CONCURRENT_TRANSACTIONS.
+    """Sentence 8: what comes while the markers are written says CONCURRENT_TRANSACTIONS.
 
     Even to a wrong producer id; Muster is through before the answer, most of the time.
     """

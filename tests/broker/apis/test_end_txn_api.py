@@ -98,7 +98,7 @@ def test_an_empty_id_has_nothing_to_end_by_the_old_rules(
 def test_an_empty_abort_raises_the_epoch_and_marks_no_partition(
     wire: Wire, name: str, producer: Pair
 ) -> None:
-    """Sentence: under TV2 an ABORT of nothing is done and bumps, a COMMIT of nothing is 48."""
+    """Sentence 5: under TV2 an ABORT of nothing is done and bumps, a COMMIT of nothing is 48."""
     pid, epoch = producer
     assert end(wire, name, producer, True) == (INVALID_TXN_STATE, NOTHING)
     assert end(wire, name, producer, False) == (NONE, (pid, epoch + 1))
@@ -130,7 +130,7 @@ def test_by_the_old_rules_the_same_end_may_be_asked_for_again(
 def test_by_the_new_rules_the_epoch_before_gets_the_same_answer_again(
     wire: Wire, name: str, producer: Pair, committed: bool
 ) -> None:
-    """Sentence: a COMMIT again is 0 with the new pair for the old epoch, 48 for the new one."""
+    """Sentence 4: a COMMIT again is 0 with the new pair for the old epoch, 48 for the new one."""
     pid, epoch = producer
     after = (pid, epoch + 1)
     added(wire, name, producer, [(name, [0])])
@@ -166,7 +166,7 @@ def test_the_end_of_a_transaction_that_was_begun_by_new_rules_follows_the_reques
 def test_a_fenced_producer_is_told_so_and_never_that_its_id_is_unknown(
     wire: Wire, name: str, producer: Pair, version: int, was_open: bool
 ) -> None:
-    """Sentence: EndTxn 90, or 47 before version 2; AddPartitions alike; Produce 47."""
+    """Sentence 2: EndTxn 90, or 47 before version 2; AddPartitions alike; Produce 47."""
     if was_open:
         added(wire, name, producer, [(name, [0])])
         assert send(wire, name, producer, name)["error_code"] == NONE
@@ -214,7 +214,7 @@ def test_every_version_ends_what_was_written(
 def test_when_the_epochs_run_out_the_producer_goes_on_with_another_id(
     wire: Wire, name: str
 ) -> None:
-    """Sentence: at epoch 32766 a commit answers another id and epoch 0, and so does its retry."""
+    """Sentence 12: at epoch 32766 a commit answers another id with epoch 0, again for its retry."""
     create_led(wire, name)
     pid, epoch = begin(wire, name)
     raising = {"transactional_id": name, "transaction_timeout_ms": 60_000}

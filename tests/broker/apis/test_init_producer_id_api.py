@@ -150,7 +150,7 @@ def test_two_phase_commit_is_off_and_said_so_before_the_timeout(wire: Wire, name
 def test_a_lost_answer_asked_for_again_is_the_same_answer(
     wire: Wire, name: str, version: int
 ) -> None:
-    """Sentence: with (pid, e) both times e+1, with (pid, e-1) fenced, without a pid one more."""
+    """Sentence 3: with (pid, e) both times e+1, with (pid, e-1) fenced, without a pid one more."""
     pid, epoch = begin(wire, name, version=version)
 
     asked = [init_once(wire, name, version, (pid, epoch)) for _ in range(3)]
@@ -188,7 +188,7 @@ def topic(wire: Wire, name: str) -> str:
 def test_an_open_transaction_is_aborted_first_and_the_next_epoch_is_higher(
     wire: Wire, topic: str, version: int
 ) -> None:
-    """Sentence: 51 at least once, then a higher epoch; the first answer is never success."""
+    """Sentence 1: 51 at least once, then a higher epoch; the first answer is never success."""
     pid, epoch = begin(wire, topic, version=version)
     added(wire, topic, (pid, epoch), [(topic, [0])])
 

@@ -260,7 +260,7 @@ def while_it_ends(name: str, version: int, who: tuple[int, int], owner: tuple[in
 async def test_a_disk_that_takes_nothing_is_no_fatal_error_of_a_client(
     tmp_path: Path, version: int
 ) -> None:
-    """Sentence: EndTxn never answers -1, nor does any other; what they answer is asked again."""
+    """Sentence 6: EndTxn never answers -1, nor does any other; what they answer is asked again."""
     fs = SimulatedFiles()
     settings = {"transaction.state.log.num.partitions": 1}
     async with serving(tmp_path, settings, fs=fs) as served:
@@ -285,7 +285,7 @@ async def test_a_disk_that_takes_nothing_is_no_fatal_error_of_a_client(
 async def test_no_producer_id_at_hand_is_a_load_in_progress(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Sentence: never REQUEST_TIMED_OUT, which is the end of older clients."""
+    """Sentence 6: never REQUEST_TIMED_OUT, which is the end of older clients."""
     async with held(tmp_path, monkeypatch) as on:
         broker = on.served.broker
         while broker.producer_ids.ids.take() is not None:

@@ -139,7 +139,7 @@ async def test_of_ten_thousand_partitions_none_is_taken_for_another(tmp_path: Pa
 async def test_a_thousand_partitions_that_are_added_one_by_one_take_bounded_room(
     tmp_path: Path,
 ) -> None:
-    """Sentence: each record has the whole list, so the log of states grows by its square."""
+    """Sentence 31: each record has the whole list, so the log of states grows by its square."""
     async with wide(tmp_path) as served:
         client = served.client
         producer = await init(client, "payer")
