@@ -129,6 +129,8 @@ class ListTransactions:
     producer_ids: frozenset[int]
     duration_ms: int
     """Only those that have been open for longer (wall time); below 0: all."""
+    among: Sequence[str] | None = None
+    """Only these ids are looked at; None: all."""
 
 
 Call = (

@@ -79,9 +79,11 @@ def list_transactions(step: Step, call: ListTransactions) -> None:
     An id without a transaction has begun at -1, and so is older than any duration, as in Kafka.
     """
     began_before_ms = step.now.wall_ms - call.duration_ms
+    known = step.state.transactions
+    among = known.values() if call.among is None else filter(None, map(known.get, call.among))
     listed = [
         ListedTransaction(each.transactional_id, each.producer_id, each.state.wire_name)
-        for each in step.state.transactions.values()
+        for each in among
         if DESCRIBE[each.state] == NONE
         and (not call.states or each.state.wire_name in call.states)
         and (not call.producer_ids or each.producer_id in call.producer_ids)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from broker.apis import list_transactions
 from broker.broker import Broker
 from broker.config.config import BadConfig
 from broker.cores.hosted_shard import HostedShard, Phase
@@ -388,3 +389,26 @@ async def test_a_stop_in_the_middle_is_completed_by_the_next_start(tmp_path: Pat
     async with coordinator(tmp_path) as broker:
         await eventually("it ends", lambda: state_now(broker, IDS[0]) == "CompleteCommit")
         assert [each.coordinator_epoch for each in markers(broker, 0)] == [1]
+
+
+async def test_the_ids_of_a_shard_are_listed_some_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A shard with 20,000 would take 27 ms in one piece."""
+    monkeypatch.setattr(list_transactions, "IDS_AT_ONCE", 10)
+    pieces: list[int] = []
+    async with serving(tmp_path, {"transaction.state.log.num.partitions": "1"}) as broker:
+        await served(broker)
+        names = [f"id-{number}" for number in range(25)]
+        for name in names:
+            await initialised(broker, name)
+        submit_to = broker.transactions.submit_to
+
+        def noted(hosted: Any, call: Any) -> None:
+            pieces.append(len(call.among))
+            submit_to(hosted, call)
+
+        monkeypatch.setattr(broker.transactions, "submit_to", noted)
+        answer = await asked(broker, lambda wire: wire.call("ListTransactions", 2, {}))
+        found = [each["transactional_id"] for each in answer["transaction_states"]]
+        assert (found, pieces) == (names, [10, 10, 5])
