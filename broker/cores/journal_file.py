@@ -66,6 +66,7 @@ class JournalFile(Generic[EntryT]):
     def __init__(
         self, form: JournalForm[EntryT], fs: FileSystem, directory: str, bytes_max: int
     ) -> None:
+        self.name = form.file
         self._form = form
         self._fs = fs
         self._half = max(bytes_max // 2, HALF_BYTES_MIN)

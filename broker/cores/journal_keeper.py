@@ -98,7 +98,7 @@ class JournalKeeper(Generic[JournalT, EntryT]):
                 self.journal.restore(name, entry)
                 entries += 1
             if entries:
-                logger.info("the journal was read", entries=entries)
+                logger.info("the journal was read", file=self._file.name, entries=entries)
 
     def observe(self, event: Event) -> None:
         """Takes in one fact of the core."""

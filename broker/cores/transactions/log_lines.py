@@ -10,7 +10,7 @@ from __future__ import annotations
 import structlog
 
 from protocol.errors import NAMES
-from transactions.calls import Partitions
+from transactions.calls import BROKER, Client, Partitions
 from transactions.events import (
     Cause,
     EndedPastCoordinator,
@@ -104,8 +104,7 @@ def _moved(event: Transition) -> None:
         epoch=event.producer_epoch,
         cause=event.cause.value,
         detail=event.detail,
-        client=event.client.client_id,
-        host=event.client.host,
+        **_whose(event.client),
         **_lengths(event),
     )
 
@@ -117,6 +116,11 @@ def _level(event: Transition) -> int:
     if is_told or (event.new is not State.ONGOING and event.open_ms >= LONG_MS):
         return INFO
     return DEBUG
+
+
+def _whose(client: Client) -> dict[str, str]:
+    """Who asked for it; nothing where the broker did it of itself."""
+    return {} if client == BROKER else {"client": client.client_id, "host": client.host}
 
 
 def _lengths(event: Transition) -> dict[str, int]:

@@ -12,7 +12,7 @@ from tests.broker.edge import eventually
 from tests.broker.seen import seeing
 from tests.broker.stories import produce
 from tests.broker.transaction_stories import NEWER, Producer, opened
-from transactions.calls import Client
+from transactions.calls import BROKER, Client
 from transactions.events import Cause, ShardLoaded, TransactionRefused, Transition
 from transactions.states import State
 
@@ -57,6 +57,15 @@ def test_each_transition_has_its_line_with_its_cause(
 def test_markers_say_how_long_they_took() -> None:
     line = line_of(State.PREPARE_COMMIT, State.COMPLETE_COMMIT, Cause.MARKERS, 110, 10)
     assert line["markers_ms"] == 10
+
+
+def test_what_the_broker_does_of_itself_names_no_client() -> None:
+    states = State.ONGOING, State.PREPARE_ABORT
+    with capture_logs() as lines:
+        observe(Transition("id", *states, 7, 3, Cause.TIMEOUT, "too long", BROKER, 2, 9_000, -1))
+    [line] = lines
+    assert {"client", "host"}.isdisjoint(line)
+    assert (line["cause"], line["open_ms"]) == ("timeout", 9_000)
 
 
 def test_a_zombie_that_goes_on_does_not_flood_the_log() -> None:
