@@ -153,7 +153,7 @@ def find(partition: Partition, timestamp: int) -> Found:
     """What a timestamp, or one of the special values, finds in a log. Raises CorruptLog."""
     log, high_watermark = partition.log, partition.high_watermark
     if timestamp == LATEST:
-        return Found(-1, high_watermark, log.epochs.latest)
+        return Found(-1, high_watermark, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return Found(-1, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):

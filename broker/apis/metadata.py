@@ -150,7 +150,7 @@ def partition_entry(services: Services, partition: Partition) -> dict[str, Any]:
         "error_code": NONE,
         "partition_index": partition.index,
         "leader_id": me[0],
-        "leader_epoch": partition.log.epochs.latest,
+        "leader_epoch": partition.leader_epoch,
         "replica_nodes": me,
         "isr_nodes": me,
         "offline_replicas": [],

@@ -341,7 +341,8 @@ def add_histograms(sources: Sources, families: Families) -> None:
             api = label("api", BY_KEY[key].name)
             requests.add_histogram(api, times, *_TIME_BITS, NANOSECONDS)
     turns = families.family("muster_turn_seconds", "The end of a turn.", "histogram")
-    turns.add_histogram("", sources.groups.turns, *_TIME_BITS, NANOSECONDS)
+    for name, coordinator in (("groups", sources.groups), ("transactions", sources.transactions)):
+        turns.add_histogram(label("coordinator", name), coordinator.turns, *_TIME_BITS, NANOSECONDS)
     totals = sources.totals
     by_log = {
         "offsets": totals.offsets_writes,

@@ -17,6 +17,7 @@ from coordinator.events import (
     GenerationFormed,
     OffsetsExpired,
     OffsetsMovedBack,
+    TransactionalOffsets,
     Transition,
 )
 from coordinator.states import State
@@ -53,6 +54,8 @@ class Metrics:
     """OffsetCommits that set an offset lower than it was."""
     offsets_removed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
     """Cause -> offsets dropped by retention or by deletion."""
+    transactional_offsets: dict[bool, int] = field(default_factory=lambda: {True: 0, False: 0})
+    """Whether their transaction was committed -> offsets that waited for its end."""
     fetch_conversions: int = 0
     """Records given to old clients in a form older than the log's."""
     produce_conversions: int = 0
@@ -77,6 +80,8 @@ class Metrics:
             self.commits_moved_back += 1
         elif isinstance(event, OffsetsExpired):
             self.offsets_removed[event.cause] += event.offsets
+        elif isinstance(event, TransactionalOffsets):
+            self.transactional_offsets[event.committed] += event.offsets
 
     def _moved(self, event: Transition, mono_ms: int) -> None:
         since_ms = self._syncing.pop(event.group_id, None)

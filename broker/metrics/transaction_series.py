@@ -81,6 +81,14 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
             hosted.core.view.offsets.pending_count() for hosted in sources.groups.hosted_shards
         ),
     )
+    ended = CounterMetricFamily(
+        "muster_transactional_offsets_total",
+        "Committed offsets whose transaction ended.",
+        labels=["outcome"],
+    )
+    for committed, count in sources.totals.transactional_offsets.items():
+        ended.add_metric(["committed" if committed else "dropped"], count)
+    yield ended
     yield from _shards(sources)
 
 

@@ -107,7 +107,7 @@ class Partition:
 
     @property
     def leader_epoch(self) -> int:
-        """The epoch that batches get when they are appended."""
+        """The epoch that batches get when they are appended; 0 in a log that has none yet."""
         return max(self.log.epochs.latest, 0)
 
     @property

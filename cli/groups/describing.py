@@ -76,6 +76,7 @@ def _value(look: Look) -> dict[str, Any]:
         "more_findings": told.more_findings,
         "members": group.members,
         "offsets": offsets,
+        "pending_offsets": list(told.pending),
     }
 
 
@@ -88,6 +89,8 @@ def _show(look: Look, wide: bool) -> None:
     )
     for line in headline(told):
         output.say_folded(line)
+    for pending in told.pending:
+        output.say_folded(pending["sentence"])
     output.say("")
     shown = group.members if wide else numbered(group.members, group.members)
     nobody = "No members" if group.kind in (CLASSIC, CONSUMER) else _NOT_SHOWN.format(group.kind)

@@ -82,6 +82,7 @@ def test_random_transactions_are_answered_as_by_kafka(
 
 @pytest.mark.interop
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("rules", [TV2, TV1])
 def test_fresh_random_transactions_are_answered_as_by_kafka(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], rules: str

@@ -101,8 +101,7 @@ def _observe_offsets(event: Event) -> None:
             example=f"{first.topic}-{first.partition}: {first.offset_before} to {first.offset}",
         )
     elif isinstance(event, TransactionalOffsets):
-        tell = logger.debug if event.committed else logger.info
-        tell(
+        logger.debug(
             "offsets of a transaction " + ("committed" if event.committed else "dropped"),
             group=event.group_id,
             producer_id=event.producer_id,

@@ -39,6 +39,7 @@ from tests.broker.transactions import (
     markers,
     served,
     state_now,
+    state_partition,
     told,
 )
 from tests.simulated_files import SimulatedFiles
@@ -241,15 +242,12 @@ async def test_each_load_begins_a_leader_epoch_that_markers_and_batches_have(
             state = partition_of(broker, TRANSACTION_TOPIC, 0)
             *_, (_, last) = state.log.scan()
             assert last.partition_leader_epoch == epochs[-1]
-            (told_of,) = (await asked(broker, lambda wire: metadata(wire, TRANSACTION_TOPIC)))[
-                "topics"
-            ]
-            told_epoch = min(
-                each["leader_epoch"]
-                for each in told_of["partitions"]
-                if each["partition_index"] == 0
-            )
-            assert max(told_epoch, 0) == life
+            answer = await asked(broker, lambda wire: metadata(wire, TRANSACTION_TOPIC))
+            (told_of,) = answer["topics"]
+            by_index = {each["partition_index"]: each for each in told_of["partitions"]}
+            empty = state_partition(broker, IDS[1]).index
+            assert by_index[0]["leader_epoch"] == life
+            assert by_index[empty]["leader_epoch"] == 0
     assert epochs == [0, 1, 2]
     text = (tmp_path / f"{TRANSACTION_TOPIC}-0" / "leader-epoch-checkpoint").read_text()
     assert text.splitlines()[2:][0] == "0 0"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from broker.metrics.scan import STEP, Scan
+from coordinator.events import TransactionalOffsets
 from tests.broker.edge import eventually
 from tests.broker.seen import seeing
 from tests.broker.stories import produce
@@ -70,6 +71,17 @@ async def test_a_transaction_that_no_id_knows_is_held_back_since_its_last_record
         seen.pass_ms(90_000)
         scrape = await seen.scrape()
         assert scrape["muster_partition_held_back_seconds", *ORDERS_0] == 90
+
+
+async def test_offsets_of_transactions_are_counted_by_what_became_of_them(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        now = seen.time.now()
+        for committed, offsets in ((True, 3), (False, 2), (True, 4)):
+            seen.broker.metrics.observe(TransactionalOffsets("g", 7, 0, committed, offsets), now)
+        scrape = await seen.scrape()
+    name = "muster_transactional_offsets_total"
+    assert scrape[name, "outcome=committed"] == 7
+    assert scrape[name, "outcome=dropped"] == 2
 
 
 async def test_no_step_of_a_scrape_looks_at_more_than_a_few_ids(tmp_path: Path) -> None:

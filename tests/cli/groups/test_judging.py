@@ -16,10 +16,13 @@ from cli.client.group_reads import Committed, Group, Known
 from cli.client.offsets_at import Bounds
 from cli.groups import judging, looking
 from cli.groups.judging import Manner, Told
+from protocol.errors import NONE
+from tests.broker.transactional import initialized
 from tests.brokers import Broker, free_port
 from tests.cli.running import Ran, run
 from tests.interop.cluster import Cluster
 from tests.waiting import until
+from tests.wire import Wire
 
 RECORDS = 5
 OLD_MS = 600_000
@@ -227,6 +230,32 @@ def test_an_offset_outside_its_log_is_told_before_the_broker_looks_again(
 
     assert found["verdict"] == described["verdict"] == "OUT_OF_RANGE"
     assert found["sentence"] == described["findings"][0]["sentence"]
+
+
+@pytest.mark.interop
+def test_offsets_of_an_open_transaction_are_told(muster: Broker, name: str) -> None:
+    Cluster(muster.bootstrap).create_topic(name, 1)
+    Reader(muster, name).close()
+    with Wire(muster.port) as wire:
+        producer = initialized(wire, name)
+        assert producer.commit_offsets(name, {(name, 0): 4}) == [NONE]
+        [described] = run("groups", "describe", name, "--json").json
+        text = run("groups", "describe", name).out
+        assert producer.end(commit=True) == NONE
+
+    [pending] = described["pending_offsets"]
+    assert (pending["producer_id"], pending["offsets"]) == (producer.producer_id, 1)
+    assert pending["sentence"].startswith("1 offset pending in the transaction of ")
+    assert pending["sentence"] in text
+    again = until(
+        "its marker is written",
+        lambda: (
+            found
+            if not (found := run("groups", "describe", name, "--json").json[0])["pending_offsets"]
+            else None
+        ),
+    )
+    assert [row["committed"] for row in again["offsets"]] == [4]
 
 
 class Api:
