@@ -101,10 +101,9 @@ class OneTransaction(Source):
     def rows(self) -> Iterator[Row | None]:
         """The partitions of the open one, and the story."""
         known = self._known()
-        if known is not None:
-            for row in partition_rows(self.sources, known):
-                place = f"{row['topic']}-{row['partition']}"
-                yield Row("partition", place, None, partial(dict, row))
+        for row in partition_rows(self.sources, known):
+            place = f"{row['topic']}-{row['partition']}"
+            yield Row("partition", place, None, partial(dict, row))
         now_ms = self.sources.time.now().wall_ms
         for story in stories(self.sources, self.transactional_id, known, now_ms):
             is_over = story["outcome"] not in ("open", "committing", "aborting")

@@ -72,11 +72,9 @@ def transactions(sources: Sources) -> Iterator[View]:
 
 
 def transaction_view(
-    sources: Sources, hosted: HostedTransactions | None, transactional_id: str
+    sources: Sources, known: Transaction | None, transactional_id: str
 ) -> View | None:
-    """One id with its partitions and its story; None where nothing is known of it."""
-    view = None if hosted is None else hosted.core.view
-    known = None if view is None else view.get(transactional_id)
+    """One id with its story, but for its partitions; None where nothing is known of it."""
     journal = sources.transaction_journal.of(transactional_id)
     if known is None and journal is None:
         return None
@@ -84,16 +82,15 @@ def transaction_view(
     row: View = {"id": transactional_id, "state": None}
     if known is not None:
         row = transaction_row(known)
-    row["partition_list"] = [] if known is None else list(partition_rows(sources, known))
     row["stories"] = stories(sources, transactional_id, known, now_ms)
     refused = [] if journal is None else list(journal.refused.values())
     row["refused"] = [refused_view(each) for each in refused]
     return row
 
 
-def partition_rows(sources: Sources, known: Transaction) -> Iterator[View]:
+def partition_rows(sources: Sources, known: Transaction | None) -> Iterator[View]:
     """The partitions of an open transaction, each with what it holds back."""
-    if not known.is_open:
+    if known is None or not known.is_open:
         return
     for topic, ids in known.partitions:
         entry = sources.logs.topics.get(topic)

@@ -12,6 +12,7 @@ from broker.web.answers import listing, path_parts, refused
 from broker.web.transaction_views import (
     held_rows,
     listing_head,
+    partition_rows,
     place_view,
     transaction_view,
     transactions,
@@ -53,10 +54,12 @@ class TransactionsApi:
             return refused(503, f"transaction {name}: its partition is being loaded; try again")
         if hosted is not None and hosted.log.unreadable is not None:
             return refused(503, f"transaction {name}: its partition can't be read")
-        view = transaction_view(self.sources, hosted, name)
+        known = None if hosted is None else hosted.core.view.get(name)
+        view = transaction_view(self.sources, known, name)
         if view is None:
             return refused(404, f"transaction {name}: there is none; /api/transactions lists them")
-        return JSONResponse(view)
+        rows = partition_rows(self.sources, known)
+        return listing(self.sources.slicer, view, "partition_list", rows)
 
     async def held(self, request: Request) -> Response:
         """The partitions that transactions hold back; or whether one is, and by which."""
