@@ -74,6 +74,15 @@ class Enlisted(NamedTuple):
             services.metrics.transactions.verification_failures[error] += 1
         return error
 
+    def must_be_added(self, services: Services, partition: Partition) -> bool:
+        """Whether the broker adds the partition, or waits until the record that did is stable.
+
+        So long nothing may be written there: were the record lost nobody would end what it opens.
+        """
+        hosted = services.transactions.hosted_for(self.transactional_id)
+        waits = hosted is not None and hosted.accepted > hosted.partition.high_watermark
+        return waits or self.error(services, partition) != NONE
+
     async def add(self, services: Services, partitions: Partitions) -> int:
         """Adds partitions to the transaction; the error that all of them have.
 

@@ -102,11 +102,9 @@ def _as_known(error: int, version: int) -> int:
 
 def _must_be_added(services: Services, enlisted: Enlisted, hosted: HostedGroups) -> bool:
     """Whether the group's partition is not in the transaction yet, and could be written."""
-    if services.groups.view_of(enlisted.group_id) is None:
+    if services.groups.view_of(enlisted.group_id) is None or enlisted.is_open(hosted.partition):
         return False
-    return (
-        not enlisted.is_open(hosted.partition) and enlisted.error(services, hosted.partition) != 0
-    )
+    return enlisted.must_be_added(services, hosted.partition)
 
 
 async def _add_and_commit(

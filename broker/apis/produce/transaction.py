@@ -134,26 +134,27 @@ class Transaction:
                 yield
 
     def _must_add(self, partition: Partition, data: bytes | None) -> bool:
-        return self._missing(partition, data) != NONE
+        return self._opens(partition, data) and self._enlisted.must_be_added(
+            self._services, partition
+        )
 
-    def _missing(self, partition: Partition, data: bytes | None) -> int:
-        """Why ``data`` can't be appended as long as its partition is not added; 0 if it can."""
-        enlisted = self._enlisted
-        if not is_transactional(data) or enlisted.is_open(partition):
-            return NONE
+    def _opens(self, partition: Partition, data: bytes | None) -> bool:
+        """Whether ``data`` would be the first of its transaction in the partition."""
+        if not is_transactional(data) or self._enlisted.is_open(partition):
+            return False
         assert data is not None
         try:
-            repeats = partition.log.producers.duplicate_of(read_header(data))
+            return partition.log.producers.duplicate_of(read_header(data)) is None
         except CorruptRecords:
-            return NONE  # which is answered by whoever looks at the records
-        return enlisted.error(self._services, partition) if repeats is None else NONE
+            return False  # which is answered by whoever looks at the records
 
     def check_unwritable(self, partition: Partition, data: bytes | None) -> None:
         """Raises Refused where that comes before what else keeps a client from writing, as in
         Kafka: for clients that add partitions themselves."""
-        error = NONE if self.adds else self._missing(partition, data)
-        if error:
-            raise self._refused(error)
+        if not self.adds and self._opens(partition, data):
+            error = self._enlisted.refusal(self._services, partition)
+            if error:
+                raise self._refused(error)
 
     async def add(self) -> None:
         """Adds what must be added by one call, all or none."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from broker.apis.enlisting import Enlisted
 from broker.apis.produce.response import Refused
 from broker.apis.produce.transaction import Transaction
 from broker.cores.hosted_shard import Phase
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from protocol.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -29,9 +31,12 @@ from protocol.errors import (
     TRANSACTION_ABORTABLE,
 )
 from tests.broker.hand_time import HandTime
-from tests.broker.serving import asked, serving
+from tests.broker.partitions import log_of
+from tests.broker.serving import asked, eventually, serving
+from tests.broker.slow_disk import SlowFiles
 from tests.broker.topic_calls import create_topic
-from tests.broker.transactional import initialized
+from tests.broker.transactional import TransactionalProducer, initialized
+from tests.broker.transactions import state_now
 from tests.wire import Wire, batch
 from transactions.calls import TV1, TV2, Client
 
@@ -262,3 +267,45 @@ async def test_only_what_is_refused_is_a_failed_verification(tmp_path: Path) -> 
         assert not failures
         await asked(broker, late)
         assert failures == {TRANSACTION_ABORTABLE: 2}
+
+
+async def test_nothing_is_written_before_the_record_that_adds_its_partition_is_stable(
+    tmp_path: Path,
+) -> None:
+    """A producer whose connection broke sends again what waits for a slow disk.
+
+    Without the record nobody would end what its batch opens, were the power lost.
+    """
+    fs = SlowFiles(TRANSACTION_TOPIC)
+    settings = {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}
+    never = str(2**63 - 1)
+    async with serving(tmp_path, settings, fs=fs) as broker:
+        await broker.topics.create("t", 1, {"flush.messages": never})
+        await broker.topics.ensure_offsets_topic()
+        made: list[TransactionalProducer] = []
+        await asked(broker, lambda wire: made.append(initialized(wire, "id")))
+        fs.kind.may_go.clear()
+        log, offsets = log_of(broker, "t"), log_of(broker, OFFSETS_TOPIC)
+
+        def produce(wire: Wire) -> int:
+            code: int = replace(made[0], wire=wire).produce("t")["error_code"]
+            return code
+
+        def commit(wire: Wire) -> list[int]:
+            return replace(made[0], wire=wire).commit_offsets("g", {("t", 0): 1})
+
+        async with asyncio.TaskGroup() as group:
+            first = group.create_task(asked(broker, produce))
+            hosted = broker.transactions.hosted_for("id")
+            assert hosted is not None
+            await eventually("it is added", lambda: state_now(broker, "id") == "Ongoing")
+            again = group.create_task(asked(broker, produce))
+            commits = [group.create_task(asked(broker, commit)) for _ in range(2)]
+            await eventually(
+                "all wait", lambda: hosted.partition.waiting == 4 or log.log_end_offset
+            )
+            assert (log.log_end_offset, offsets.log_end_offset) == (0, 0)
+            fs.kind.may_go.set()
+        assert [first.result(), again.result()] == [NONE, NONE]
+        assert [commit.result() for commit in commits] == [[NONE], [NONE]]
+        assert log.log_end_offset == 1, "the second is a duplicate of the first"
