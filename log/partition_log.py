@@ -236,6 +236,7 @@ class PartitionLog:
             producer_epoch=epoch,
             coordinator_epoch=coordinator_epoch,
             leader_epoch=leader_epoch,
+            timestamp_type=self.config.timestamp_type,
         )
         if leader_epoch > self.epochs.latest:
             self._assign_epoch(leader_epoch, offset)

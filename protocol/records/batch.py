@@ -350,6 +350,7 @@ def encode_end_transaction(
     producer_epoch: int,
     coordinator_epoch: int,
     leader_epoch: int = -1,
+    timestamp_type: int = CREATE_TIME,
 ) -> bytes:
     """The control batch that ends a transaction in a partition; ``outcome`` is ABORT or COMMIT."""
     key = struct.pack(">hh", 0, outcome)
@@ -357,6 +358,7 @@ def encode_end_transaction(
     return encode_batch(
         [Record(base_offset, timestamp, key, value)],
         leader_epoch=leader_epoch,
+        timestamp_type=timestamp_type,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
         is_transactional=True,

@@ -121,6 +121,27 @@ TIMES = (0, NOW_MS, NOW_MS + 1, NOW_MS + 5_000, NOW_MS + 3_600_000)
 """Markers have times too: those that Kafka wrote are later than the records."""
 
 
+@pytest.mark.parametrize("timestamps", ["CreateTime", "LogAppendTime"])
+def test_markers_say_whose_time_they_have(
+    kafka: KafkaBroker, tmp_path: Path, timestamps: str
+) -> None:
+    """The bit of log append time is on a marker as on every batch of its topic."""
+    marker = Marker(7, 0, 3, committed=False)
+    config = LogConfig(message_timestamp_type=timestamps)
+    log = PartitionLog.open(FS, str(tmp_path), "ours", 0, config)
+    data = batch(0, b"v", producer=(7, 0, 0), transactional=True)
+    log.append(bytes(data), 0, NOW_MS)
+    log.append_marker(marker, 0, NOW_MS)
+    with Wire(kafka.port) as wire:
+        created(wire, timestamps, **{"message.timestamp.type": timestamps})
+        assert produce(wire, timestamps, data, transactional_id="t")["error_code"] == NONE
+        assert write_marker(wire, timestamps, marker) == NONE
+        kafkas = fetch(wire, timestamps, 1)["records"]
+    [_, ours] = [header.attributes for _, header in log.scan()]
+    assert ours == (0x38 if timestamps == "LogAppendTime" else 0x30)
+    assert [header.attributes for header, _ in iter_stored(kafkas)] == [ours]
+
+
 def told_by(wire: Wire, topic: str) -> Told:
     """What Kafka says: the aborted transactions of many reads, and the producers."""
     end: int = list_offset(wire, topic, -1)["offset"]
