@@ -204,6 +204,14 @@ def send(
     return produce(wire, topic, data, partition, version, transactional_id=transactional_id)
 
 
+def hang(wire: Wire, transactional_id: str, topic: str, partition: int) -> None:
+    """Records of a transaction that its coordinator knows nothing of, as a late batch left them
+    before KIP-890. The broker must not verify (transaction.partition.verification.enable)."""
+    producer = begin(wire, transactional_id)
+    entry = send(wire, transactional_id, producer, topic, partition, 0, 9, b"a", b"b")
+    assert entry["error_code"] == NONE
+
+
 def describe(wire: Wire, *transactional_ids: str) -> list[dict[str, Any]]:
     """DescribeTransactions."""
     request = {"transactional_ids": list(transactional_ids)}

@@ -13,10 +13,11 @@ from cli.client.cluster import Cluster
 from cli.client.new_topics import NewTopic, create_topics
 from cli.errors import FOUND
 from tests import java
+from tests.broker.transactional_calls import hang
 from tests.brokers import Broker, KafkaBroker
 from tests.cli.running import Ran, run
-from tests.interop.transactional import hang
 from tests.waiting import until
+from tests.wire import Wire
 
 pytestmark = pytest.mark.interop
 
@@ -156,7 +157,8 @@ def test_what_hangs_is_found_and_the_command_that_it_tells_ends_it(
     broker: Broker, topic: str
 ) -> None:
     live = opened(broker, f"{topic}-live", topic, 1)
-    hang(broker, f"{topic}-gone", topic, 0)
+    with Wire(broker.port) as wire:
+        hang(wire, f"{topic}-gone", topic, 0)
 
     def found() -> list[dict[str, Any]]:
         rows = shown(

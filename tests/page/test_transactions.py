@@ -8,14 +8,15 @@ import pytest
 from confluent_kafka import Producer
 from selenium.webdriver.common.keys import Keys
 
+from tests.broker.transactional_calls import hang
 from tests.brokers import KIND
 from tests.interop.cluster import Cluster, Feed
-from tests.interop.transactional import hang
 from tests.page.axe import violations
 from tests.page.browser import DESK, PHONE, Browser, browsing
 from tests.page.conftest import PARTITIONS, TOPIC, cells, rows
 from tests.page.scene import PageBroker, commit
 from tests.waiting import until
+from tests.wire import Wire
 
 pytestmark = [
     pytest.mark.interop,
@@ -98,7 +99,8 @@ def test_what_holds_whom_back_is_told_and_gone_when_it_ends(
 def test_what_hangs_is_told_with_the_command_that_ends_it(
     browser: Browser, broker: PageBroker
 ) -> None:
-    hang(broker, "gone", TOPIC, 1)
+    with Wire(broker.port) as wire:
+        hang(wire, "gone", TOPIC, 1)
     browser.open("#/transactions")
     until("it hangs", lambda: "which no id has: it hangs" in browser.text("main"))
     text = browser.text(".command code")
