@@ -96,11 +96,16 @@ class EndedPastCoordinator:
     So an operator ends what hangs. The edge reports it: no shard need know of the producer.
     """
 
+    transactional_id: str
+    """The id that has this producer; "" where none has it any more."""
+
     producer_id: int
     producer_epoch: int
     committed: bool
     partitions: Partitions
     """Where it was open."""
+    since_ms: int
+    """Wall time of the producer's last record there."""
     client: Client
 
 

@@ -21,6 +21,7 @@ from protocol.unsaved import Unsaved
 from transactions.calls import BROKER
 from transactions.events import (
     Cause,
+    EndedPastCoordinator,
     Event,
     PartitionsAdded,
     TransactionRefused,
@@ -47,6 +48,7 @@ SAVED_OPEN_MS = 3_000
 SAVED_AGAIN_MS = 60_000
 """What happens again and again is written down no more often."""
 _ID_BYTES = 900
+HUNG = "it hung, and an operator's request ended it past its coordinator"
 
 _PREPARES = {State.PREPARE_COMMIT: True, State.PREPARE_ABORT: False}
 _ENDS = {
@@ -141,6 +143,8 @@ class Journal:
             self._touched(event, now)
         elif isinstance(event, TransactionRefused):
             self._refused(event, now)
+        elif isinstance(event, EndedPastCoordinator):
+            self._ended_past(event, now)
 
     def wait(self, transactional_id: str, opened: Story, reader: Reader, now: Now) -> None:
         """A reader was seen waiting for the open transaction of an id.
@@ -187,6 +191,19 @@ class Journal:
             self._forget(name)
             if self._unsaved is not None:
                 self._unsaved.mark(name, 0, Gone(now.wall_ms))
+
+    def _ended_past(self, event: EndedPastCoordinator, now: Now) -> None:
+        """What hung is a story of its own, unless the coordinator has one open: that tells on."""
+        name = event.transactional_id
+        if not name or ((known := self._ids.get(name)) is not None and known.open is not None):
+            return
+        journal = self._latest(name)
+        story = Story(0, event.producer_id, event.producer_epoch, BROKER, event.since_ms)
+        story.touch(event.partitions, "")
+        self._begin(name, journal, story)
+        story.prepare(event.committed, Cause.ADMIN, HUNG, event.client, now)
+        outcome = Outcome.COMMITTED if event.committed else Outcome.ABORTED
+        self._end(name, journal, story, outcome, now)
 
     def _begin(self, name: str, journal: IdJournal, story: Story) -> Story:
         if journal.open is not None:

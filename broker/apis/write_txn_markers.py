@@ -8,6 +8,7 @@ lower epoch (INVALID_PRODUCER_EPOCH) and of an older coordinator (TRANSACTION_CO
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.gather import Gather
@@ -21,43 +22,54 @@ from transactions.events import EndedPastCoordinator
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+    from broker.topics.partition import Partition
+
+_STEP = 500
+"""Transactional ids of one step."""
 
 
 def _handle(services: Services, request: Request) -> Steps:
     gather: Gather[int] = Gather()
-    open_before: list[bool] = []
+    open_before: list[int | None] = []
     for wanted in request.value["markers"]:
         marker = _marker(wanted)
         yield None
         for topic in wanted["topics"]:
             for partition in topic["partition_indexes"]:
                 place = services.logs.get(topic["name"], partition)
-                open_before.append(
-                    place is not None
-                    and marker.producer_id in place.log.producers.open_transactions
-                )
+                open_before.append(None if place is None else _open_since(place, marker))
                 services.local_markers.write(topic["name"], partition, marker, gather.ticket())
                 yield from gather.sent()
     yield from gather.rest()
     outcomes = zip(gather.replies, open_before, strict=True)
     answers = request.array("markers")
     for wanted in request.value["markers"]:
-        topics, ended = [], []
+        topics, ended, since_ms = [], [], 0
         for topic in wanted["topics"]:
             name, partitions = topic["name"], []
             for partition in topic["partition_indexes"]:
-                error_code, was_open = next(outcomes)
+                error_code, last_ms = next(outcomes)
                 partitions.append({"partition_index": partition, "error_code": error_code})
-                if was_open and error_code == NONE:
+                if last_ms is not None and error_code == NONE:
                     ended.append((name, (partition,)))
+                    since_ms = max(since_ms, last_ms)
                 yield None
             topics.append({"name": name, "partitions": partitions})
         answers.append({"producer_id": wanted["producer_id"], "topics": topics})
         yield None
         if ended:
-            _tell(services, request, wanted, ended)
+            yield from _tell(services, request, wanted, ended, since_ms)
     worst = next((code for code in gather.replies if code != NONE), NONE)
     request.respond({"markers": answers}, worst)
+
+
+def _open_since(place: Partition, marker: Marker) -> int | None:
+    """When the producer wrote last to its open transaction; None where it has none open."""
+    producers = place.log.producers
+    if marker.producer_id not in producers.open_transactions:
+        return None
+    known = producers.get(marker.producer_id)
+    return None if known is None else known.last_timestamp_ms
 
 
 def _marker(wanted: dict[str, Any]) -> Marker:
@@ -70,12 +82,29 @@ def _marker(wanted: dict[str, Any]) -> Marker:
     )
 
 
-def _tell(services: Services, request: Request, wanted: dict[str, Any], ended: Partitions) -> None:
-    """What was open is no more: a line of the log, and a metric."""
+def _tell(
+    services: Services, request: Request, wanted: dict[str, Any], ended: Partitions, since_ms: int
+) -> Steps:
+    """What was open is no more: a line of the log, a metric, and the journal of its id."""
     producer_id, epoch = wanted["producer_id"], wanted["producer_epoch"]
     committed = wanted["transaction_result"]
-    event = EndedPastCoordinator(producer_id, epoch, committed, ended, client_of(request))
+    transactional_id = yield from _id_of(services, producer_id)
+    event = EndedPastCoordinator(
+        transactional_id, producer_id, epoch, committed, ended, since_ms, client_of(request)
+    )
     services.transactions.life.emit([event])
+
+
+def _id_of(services: Services, producer_id: int) -> Generator[None, None, str]:
+    """Whose a producer is, some ids at a step; "" where no transactional id has it."""
+    for hosted in list(services.transactions.hosted_shards):
+        ids = list(hosted.core.view.transactions.values())
+        for start in range(0, len(ids), _STEP):
+            for known in ids[start : start + _STEP]:
+                if known.producer_id == producer_id:
+                    return known.transactional_id
+            yield None
+    return ""
 
 
 SERVED = ServedApi(API, 0, 2, _handle)

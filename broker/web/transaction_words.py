@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from broker.metrics.holders import Holder
 from transactions.calls import Client
 from transactions.events import Cause
+from transactions.journal import HUNG
 from transactions.journal_entries import Outcome, Story, Wait
 from verdicts.spelling import plain_host, ranges
 from verdicts.wording import span
@@ -69,6 +70,8 @@ def story_told(story: Story, now_ms: int) -> str:
     """One transaction from its beginning to its end, or as far as it has come."""
     who = client_named(story.client)
     opened = f"opened by {who}" if who else "opened before the broker's last start"
+    if story.cause is Cause.ADMIN and story.detail == HUNG:
+        opened = "left open without its coordinator's knowledge"
     producer = f"producer {story.producer_id}, epoch {story.producer_epoch}"
     parts = [f"{opened} ({producer})"]
     if touched := _touched(story):

@@ -73,6 +73,7 @@ def observe(event: Event) -> None:
     elif isinstance(event, EndedPastCoordinator):
         logger.warning(
             "a request ended what a producer had open, past its coordinator",
+            id=event.transactional_id,
             producer=event.producer_id,
             epoch=event.producer_epoch,
             committed=event.committed,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from protocol.consumer_protocol import encode_assignment
+from protocol.messages.write_txn_markers import API as WRITE_TXN_MARKERS
 from tests.broker.edge import eventually
 from tests.broker.seen import Seen, seeing
 from tests.broker.stories import produce
@@ -178,6 +179,38 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
     assert {name: set(view) for name, view in seen_fields.items()} == {
         name: page[name] for name in seen_fields
     }
+
+
+async def test_what_an_operator_ended_is_a_story_of_the_id(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 5)
+        stray = await opened(seen, "stray")
+        assert await stray.end() == 0
+        stray.epoch += 1
+        await stray.hang("orders")
+        seen.pass_ms(90_000)
+        marker = {
+            "producer_id": stray.id,
+            "producer_epoch": stray.epoch,
+            "transaction_result": False,
+            "topics": [{"name": "orders", "partition_indexes": [0]}],
+            "coordinator_epoch": 0,
+            "transaction_version": 0,
+        }
+        answer = await seen.client.call(WRITE_TXN_MARKERS.key, 2, markers=[marker])
+        [topic] = answer["markers"][0]["topics"]
+        assert topic["partitions"][0]["error_code"] == 0
+        told = await got(seen, "/api/transactions/stray")
+    *_, story = told["stories"]
+    assert (story["outcome"], story["cause"], story["ended_by_client"]) == (
+        "aborted",
+        "admin",
+        "tester",
+    )
+    assert story["sentence"] == (
+        "left open without its coordinator's knowledge (producer 0, epoch 1);"
+        " it wrote to orders:0; aborted after 90.0 s by an operator, client 'tester' at 127.0.0.1"
+    )
 
 
 async def test_the_list_has_every_id_in_a_line(tmp_path: Path) -> None:
