@@ -270,7 +270,7 @@ class Broker:
                     write_transaction_line,
                 ],
                 before_replies=self.writes.hold,
-                after_replies=self.writes.flush,
+                after_replies=self._answered,
             ),
         )
 
@@ -524,6 +524,11 @@ class Broker:
     def _transaction_settings(self) -> RuntimeSettings:
         topic = self.logs.settings(TRANSACTION_TOPIC)
         return transaction_settings(self.config, self.markers, self.producer_ids.ids, topic)
+
+    def _answered(self) -> None:
+        """A turn of the transaction coordinator ends: its answers leave, and then its markers."""
+        self.writes.flush()
+        self.markers.ask_due()
 
     def _settings_changed(self) -> None:
         """Gives those who keep copies of settings the ones that hold now."""

@@ -10,6 +10,7 @@ for everything anew, and a partition that has a marker already takes another wit
 
 from __future__ import annotations
 
+from asyncio import get_running_loop
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
@@ -159,6 +160,8 @@ class MarkerSender:
         self._sendings: dict[str, Sending] = {}
         self._queue: deque[Sending] = deque()
         """Those with partitions to be asked now."""
+        self._is_due = False
+        """A round begins with the next turn of the loop."""
         self._worker: Task[None] | None = None
         self._stopped = False
 
@@ -218,13 +221,21 @@ class MarkerSender:
         self._ask(sending)
 
     def _ask(self, sending: Sending) -> None:
-        """Begins a round, in this turn of the loop as far as its allowance goes."""
-        if not sending.todo:
-            self._round_over(sending)
-            return
+        """Has a round begun behind this turn's answers, with the next turn at the latest."""
         self._queue.append(sending)
-        if self._worker is not None:
+        if self._worker is None and not self._is_due:
+            self._is_due = True
+            get_running_loop().call_soon(self.ask_due)
+
+    def ask_due(self) -> None:
+        """Begins the rounds that are due: as far as a turn's allowance goes, the rest in slices.
+
+        The turn calls it when its answers have left. So EndTxn is answered before its markers are
+        written, and the client's next request finds them written all the same.
+        """
+        if not self._is_due:
             return
+        self._is_due = False
         ticks_ns = self._time.ticks_ns
         until_ns = self._slicer.direct_until_ns()
         while self._queue and ticks_ns() < until_ns:
@@ -249,6 +260,9 @@ class MarkerSender:
         if self._is_outdated(sending):
             return
         todo = sending.todo
+        if not todo:
+            self._round_over(sending)
+            return
         for _ in range(min(AT_ONCE, len(todo))):
             place = todo.popleft()
             sending.waiting += 1

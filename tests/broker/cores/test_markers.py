@@ -88,7 +88,7 @@ async def test_each_partition_gets_its_marker_and_then_the_transaction_is_comple
         await eventually("it is complete", lambda: state_now(broker, "t") == complete)
         assert [end_of(place, broker) for place in range(3)] == [(epoch, committed, 0)] * 3
         assert partition_of(broker, TOPIC, 1).last_stable_offset == 2
-        assert not broker.markers.sendings
+        await eventually("its end is in the log", lambda: not broker.markers.sendings)
 
 
 async def test_a_deleted_topic_has_its_marker() -> None:
@@ -285,7 +285,7 @@ async def test_a_refused_marker_is_not_sent_again() -> None:
         await ended(broker, producer, committed=True)
 
         await eventually("it is over", lambda: state_now(broker, "t") == "CompleteCommit")
-        assert not broker.markers.sendings
+        await eventually("its end is in the log", lambda: not broker.markers.sendings)
         assert [each.epoch for each in markers(broker, 1)] == [producer.epoch + 5]
 
 
