@@ -59,7 +59,7 @@ def held_back(
             sentence += f", which {names}{more} can't take now: see the broker's log for its disk"
     elif holder.ends_ms > now_ms:
         left = span(holder.ends_ms - now_ms)
-        sentence += f"; it is aborted in {left} at the latest unless it ends"
+        sentence += f"; it times out in {left} unless it ends"
     else:
         sentence += "; its timeout is over, and the next look at timeouts aborts it"
     waiting = [each for each in waits if not each.over]

@@ -51,7 +51,7 @@ async def test_a_partition_says_which_transaction_holds_it_back_and_who_waits(
         view = await got(seen, HELD)
     assert view["sentence"] == (
         "orders-0 is held back at offset 5 by transaction 'billing-1' (producer 0, epoch 0), open"
-        " for 42.0 s, of client 'billing' at 10.0.0.7; it is aborted in 18.0 s at the latest"
+        " for 42.0 s, of client 'billing' at 10.0.0.7; it times out in 18.0 s"
         " unless it ends; readers of group 'invoices' have waited 41.0 s"
     )
     held = view["held"]
