@@ -44,6 +44,7 @@ def markers_are_written_before_their_prepare_record(patch: pytest.MonkeyPatch) -
         for ticket, reply in replies:
             if isinstance(reply, SendMarkers):
                 ticket.take(reply)
+                ticket.ask_due()
         kept = [each for each in replies if not isinstance(each[1], SendMarkers)]
         return Outcome(records, kept, events)
 
