@@ -103,9 +103,7 @@ def test_an_epoch_before_ours_is_fenced() -> None:
     from broker.topics.leader_epoch import epoch_error
 
     class Partition:
-        class log:
-            class epochs:
-                latest = 5
+        leader_epoch = 5
 
     assert epoch_error(Partition(), 4) == FENCED_LEADER_EPOCH  # type: ignore[arg-type]
     assert epoch_error(Partition(), 6) == UNKNOWN_LEADER_EPOCH  # type: ignore[arg-type]
