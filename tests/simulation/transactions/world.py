@@ -30,6 +30,7 @@ from tests.simulation.whole.client import Client, Sent, WireRequest
 from tests.simulation.whole.disk_log import OFFSETS_TOPIC
 from tests.simulation.whole.faults import FAULTS_WORTH
 from tests.simulation.whole.living import LivingWorld
+from tests.simulation.whole.process import Process
 from tests.simulation.whole.virtual_time import WALL_S
 
 SWEEP_S = 2
@@ -76,7 +77,14 @@ class TransactionWorld(LivingWorld):
         self.files.on_written = self._file_written
         self.topics_made = False
         self._served_s: dict[tuple[Place, int, int], float] = {}
-        """Of each open transaction, how long the broker has served since it was first seen."""
+        """Of each open transaction, how long the broker has served since it was first seen.
+
+        The time before a life's first look at timeouts does not count: one that dies again and
+        again within it aborts nothing.
+        """
+        self._looked_at: Process | None = None
+        self._life_s = 0
+        """For how long that one has been looked at."""
         self.producers = [self._producer(number) for number in range(producers)]
         zombies = [producer.zombie for producer in self.producers if producer.zombie is not None]
         self.readers = [
@@ -188,8 +196,12 @@ class TransactionWorld(LivingWorld):
         process = self.process
         if process is None or not process.serves:
             return
+        if process is not self._looked_at:
+            self._looked_at, self._life_s = process, 0
+        self._life_s += LOOKS_S
         in_trouble = (
-            self.faults.disk_in_trouble
+            self._life_s <= SWEEP_S  # it has not looked for old transactions yet
+            or self.faults.disk_in_trouble
             or self.disk_ns
             or (process.loop.now_ns > self.agenda.now_ns + 500 * MS)
         )
