@@ -182,7 +182,8 @@ class Confluent:
 
         try:
             what(*arguments)
-        except KafkaException as error:
+        except (KafkaException, SystemError) as error:
+            # The binding says SystemError where a fatal error meets a delivery's callback.
             raise ClientError(str(error)) from error
 
     def init(self) -> None:

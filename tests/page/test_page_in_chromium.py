@@ -132,11 +132,11 @@ def test_everything_is_reached_by_keys(browser: Browser, broker: PageBroker) -> 
     browser.press("\ue004")  # Tab
     assert browser.focused() == "Skip to content"
     order = []
-    for _ in range(7):
+    for _ in range(8):
         browser.press("\ue004")
         order.append(browser.focused())
-    assert order[:4] == ["Muster, all groups", "Groups", "Topics", "Broker"]
-    assert order[4].startswith("Theme: ")
+    assert order[:5] == ["Muster, all groups", "Groups", "Transactions", "Topics", "Broker"]
+    assert order[5].startswith("Theme: ")
     assert FILTER in order
 
     browser.press("/")
