@@ -90,9 +90,9 @@ def test_a_zombie_is_fenced_and_leaves_nothing(broker: Broker, name: str, client
         heir.init()
         heir.begin()
         heir.send(name, 0, "heir")
+        heir.commit()  # first: kafka-python's zombie takes the id over again, at Kafka too
         with pytest.raises(ClientError):
             _go_on(zombie, name)
-        heir.commit()
 
     assert seen(broker.bootstrap, name) == ["heir"]
     assert committed_offset(broker, f"{name}-group", name) == -1
