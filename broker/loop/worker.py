@@ -11,6 +11,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable, Hashable
+from traceback import clear_frames
 from typing import Any, TypeVar
 
 from broker.time import Time
@@ -73,6 +74,7 @@ class Worker:
     def _start(self, client: Hashable, job: Callable[[], Any], done: asyncio.Future[Any]) -> None:
         def ended(running: asyncio.Future[Any]) -> None:
             error = None if running.cancelled() else running.exception()
+            _let_go(error)
             if not done.done():
                 if error is None:
                     done.set_result(running.result())
@@ -83,3 +85,11 @@ class Worker:
         self._running, self._served = done, client
         sys.setswitchinterval(SWITCH_S)
         self._threads.run(job).add_done_callback(ended)
+
+
+def _let_go(error: BaseException | None) -> None:
+    """What the job had in hand goes with it: an error holds the frames that it went through, in
+    circles that only a collection would end."""
+    while error is not None:
+        clear_frames(error.__traceback__)
+        error = error.__context__
