@@ -24,8 +24,8 @@ class LeaderEpochs:
     def load(self) -> bool:
         """Read the file; False, and no entries, when it is missing or not what was written.
 
-        It is written without fsync when an epoch begins, so that a loss of power may damage it; the
-        batches have their epochs in them.
+        It is written without fsync when a batch begins an epoch, so that a loss of power may damage
+        it; the batches have their epochs in them.
         """
         self.entries = []
         if not self._fs.exists(self._path):
@@ -60,11 +60,14 @@ class LeaderEpochs:
         self.entries.append((epoch, start_offset))
         return True
 
-    def assign(self, epoch: int, start_offset: int) -> None:
-        """Enter ``epoch``, which begins at ``start_offset``, and write the file."""
+    def assign(self, epoch: int, start_offset: int, *, durable: bool = False) -> None:
+        """Enter ``epoch``, which begins at ``start_offset``, and write the file.
+
+        Without ``durable`` a loss of power may take it back, as long as no batch has it.
+        """
         before = list(self.entries)
         if self.note(epoch, start_offset):
-            self._replace(self.entries, before, durable=False)
+            self._replace(self.entries, before, durable=durable)
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop the epochs that began at or above ``end_offset``."""

@@ -315,20 +315,24 @@ class PartitionLog:
             self.segments.unsynced_directories[self.directory] = None
         segment.transactions.append(aborted)
 
-    def _assign_epoch(self, epoch: int, start_offset: int) -> None:
+    def _assign_epoch(self, epoch: int, start_offset: int, *, durable: bool = False) -> None:
         try:
-            self.epochs.assign(epoch, start_offset)
+            self.epochs.assign(epoch, start_offset, durable=durable)
         except OSError as error:
             raise self._poison(error) from error
 
     def begin_epoch(self) -> None:
-        """Begin another leader epoch at the log's end. Raises LogPoisoned.
+        """Begin another leader epoch at the log's end, in any thread. Raises LogPoisoned.
 
-        A log without any gets epoch 0 first, where it has records.
+        It is on the disk when this returns, and so is the log before it: an epoch that begins
+        behind the log's end is dropped at the next start. So no loss of power has an epoch given
+        out again that others have seen. A log without any gets epoch 0 first, where it has records.
         """
+        if self.recovery_point < self.log_end_offset:
+            self.flush()
         if self.epochs.latest < 0 and self.log_end_offset > self.log_start_offset:
             self._assign_epoch(0, self.log_start_offset)
-        self._assign_epoch(self.epochs.latest + 1, self.log_end_offset)
+        self._assign_epoch(self.epochs.latest + 1, self.log_end_offset, durable=True)
 
     def roll(self) -> Segment:
         """Seal the active segment and begin another at the log's end; an empty one stays.

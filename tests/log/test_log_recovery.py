@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 
 import pytest
@@ -341,3 +342,18 @@ def test_a_log_below_its_start_offset_begins_anew_there() -> None:
     assert (log.log_start_offset, log.log_end_offset) == (10, 10)
     assert log.recovery.bytes_cut == 207
     assert fs.list(DIRECTORY)[:2] == ["00000000000000000000.log.cut", "00000000000000000010.log"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_loss_of_power_brings_an_epoch_back_that_was_begun(seed: int) -> None:
+    """Markers in other partitions have it, and these refuse a lower one."""
+    chance = random.Random(seed)
+    fs = SimulatedFiles()
+    begun = []
+    for life in range(5):
+        log = open_log(fs)
+        append_values(log, b"%d" % life)
+        log.begin_epoch()
+        begun.append(log.epochs.latest)
+        fs.lose_power(chance)
+    assert begun == sorted(set(begun))
