@@ -1,0 +1,54 @@
+"""``/admin``: what old tools ask the controller for by nodes.
+
+``delete_topics/<topic>`` has no data. ``reassign_partitions`` shrinks as partitions are done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from protocol.znodes.fields import Fields, encode, partition_list
+
+DELETE_TOPICS = "/admin/delete_topics"
+REASSIGN = "/admin/reassign_partitions"
+PREFERRED = "/admin/preferred_replica_election"
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+def delete_path(topic: str) -> str:
+    """Where the deletion of a topic is asked for."""
+    return f"{DELETE_TOPICS}/{topic}"
+
+
+def encode_reassignments(targets: Mapping[Place, Sequence[int]]) -> bytes:
+    """The replicas that partitions are to have."""
+    partitions = [
+        {"topic": topic, "partition": partition, "replicas": list(replicas)}
+        for (topic, partition), replicas in targets.items()
+    ]
+    return encode({"version": 1, "partitions": partitions})
+
+
+def decode_reassignments(data: bytes) -> dict[Place, tuple[int, ...]]:
+    """The replicas that partitions are to have. Raises BadNode."""
+    fields = Fields(REASSIGN, data)
+    targets: dict[Place, tuple[int, ...]] = {}
+    for each in fields.partitions("partitions"):
+        replicas = each.get("replicas")
+        if not isinstance(replicas, list) or not all(type(one) is int for one in replicas):
+            raise fields.bad("partitions", "partitions with their replicas")
+        targets[each["topic"], each["partition"]] = tuple(replicas)
+    return targets
+
+
+def encode_preferred(places: Sequence[Place]) -> bytes:
+    """The partitions whose preferred leaders are to lead."""
+    return encode({"version": 1, "partitions": partition_list(places)})
+
+
+def decode_preferred(data: bytes) -> list[Place]:
+    """The partitions whose preferred leaders are to lead. Raises BadNode."""
+    there = Fields(PREFERRED, data).partitions("partitions")
+    return [(each["topic"], each["partition"]) for each in there]

@@ -1,0 +1,127 @@
+"""``/brokers/ids/<id>``: a broker's registration; and ``/brokers/seqid``, which gives ids.
+
+Version 5 since Kafka 2.7 (features); 4 since 0.10.2 (listener map); 3 had the rack, 2 endpoints, 1
+a host and a port alone. ``host`` and ``port`` are the first PLAINTEXT endpoint, for old clients;
+null and -1 without one. Source: KIP-4, KIP-103, KIP-584.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol.znodes.fields import BadNode, Fields, encode
+
+IDS = "/brokers/ids"
+SEQUENCE_IDS = "/brokers/seqid"
+VERSION = 5
+VERSION_BEFORE_FEATURES = 4
+PLAINTEXT = "PLAINTEXT"
+_ENDPOINT = re.compile(r"([A-Za-z0-9_]+)://\[?([^\]]*?)\]?:(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a broker listens."""
+
+    listener: str
+    """The listener's name."""
+    host: str
+    port: int
+    security_protocol: str = PLAINTEXT
+
+    @property
+    def text(self) -> str:
+        """As Kafka writes it: ``LISTENER://host:port``."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.listener}://{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a broker says of itself."""
+
+    broker_id: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    timestamp_ms: int = 0
+    jmx_port: int = -1
+    features: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """The lowest and the highest level by feature."""
+
+    def endpoint(self, listener: str) -> Endpoint | None:
+        """Where it listens under that name."""
+        return next((each for each in self.endpoints if each.listener == listener), None)
+
+
+def path(broker_id: int) -> str:
+    """Where a broker registers."""
+    return f"{IDS}/{broker_id}"
+
+
+def encode_registration(broker: Registration, version: int = VERSION) -> bytes:
+    """The node's data, of version 4 or 5."""
+    plain = next((each for each in broker.endpoints if each.security_protocol == PLAINTEXT), None)
+    value: dict[str, Any] = {}
+    if version >= VERSION:
+        value["features"] = {
+            name: {"min_version": low, "max_version": high}
+            for name, (low, high) in broker.features.items()
+        }
+    value["listener_security_protocol_map"] = {
+        each.listener: each.security_protocol for each in broker.endpoints
+    }
+    value["endpoints"] = [each.text for each in broker.endpoints]
+    value["jmx_port"] = broker.jmx_port
+    value["port"] = -1 if plain is None else plain.port
+    value["host"] = None if plain is None else plain.host
+    value["version"] = version
+    value["timestamp"] = str(broker.timestamp_ms)
+    if broker.rack is not None:
+        value["rack"] = broker.rack
+    return encode(value)
+
+
+def decode_registration(broker_id: int, data: bytes) -> Registration:
+    """What the node says. Raises BadNode."""
+    fields = Fields(path(broker_id), data)
+    version = fields.number("version")
+    if version < 1:
+        raise fields.bad("version", "1 or more")
+    protocols = fields.texts("listener_security_protocol_map")
+    if version == 1:
+        endpoints = [Endpoint(PLAINTEXT, fields.text("host"), fields.number("port"))]
+    else:
+        written = fields.all.get("endpoints")
+        if not isinstance(written, list):
+            raise fields.bad("endpoints", "a list")
+        endpoints = [_endpoint(broker_id, each, protocols) for each in written]
+    return Registration(
+        broker_id,
+        tuple(endpoints),
+        fields.text_or_none("rack"),
+        fields.number("timestamp", 0),
+        fields.number("jmx_port", -1),
+        _features(fields),
+    )
+
+
+def _endpoint(broker_id: int, text: Any, protocols: Mapping[str, str]) -> Endpoint:
+    found = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
+    if found is None:
+        raise BadNode(path(broker_id), f"has the endpoint {str(text)[:100]!r}, which is none")
+    listener = found[1]
+    return Endpoint(listener, found[2], int(found[3]), protocols.get(listener, listener))
+
+
+def _features(fields: Fields) -> dict[str, tuple[int, int]]:
+    features = fields.all.get("features") or {}
+    try:
+        return {
+            name: (int(level["min_version"]), int(level["max_version"]))
+            for name, level in features.items()
+        }
+    except (AttributeError, KeyError, TypeError, ValueError):
+        raise fields.bad("features", "levels by feature") from None

@@ -1,0 +1,108 @@
+"""The nodes of which a cluster has one: controller and its epoch, cluster id, producer ids."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from protocol.znodes.fields import BadNode, Fields, encode
+
+CONTROLLER = "/controller"
+CONTROLLER_EPOCH = "/controller_epoch"
+CLUSTER_ID = "/cluster/id"
+PRODUCER_IDS = "/latest_producer_id_block"
+FEATURE = "/feature"
+
+AT_START = (
+    "/brokers/ids",
+    "/brokers/topics",
+    "/brokers/seqid",
+    "/admin/delete_topics",
+    "/config/changes",
+    "/config/topics",
+    "/config/clients",
+    "/config/users",
+    "/config/brokers",
+    "/config/ips",
+    "/isr_change_notification",
+    "/log_dir_event_notification",
+    PRODUCER_IDS,
+    "/consumers",
+)
+"""The nodes that every broker creates at its start where they are not there, without data."""
+
+
+class ProducerIdBlock(NamedTuple):
+    """The producer ids that were given out last."""
+
+    broker_id: int
+    """To whom."""
+    first: int
+    last: int
+    """The last one that belongs to it."""
+
+
+def encode_controller(broker_id: int, wall_ms: int) -> bytes:
+    """Who is the controller; version 2 has KRaft's epoch since 3.4, which is -1 here."""
+    return encode(
+        {
+            "version": 2,
+            "brokerid": broker_id,
+            "timestamp": str(wall_ms),
+            "kraftControllerEpoch": -1,
+        }
+    )
+
+
+def decode_controller(data: bytes) -> int:
+    """The id of the controller's broker. Raises BadNode."""
+    return Fields(CONTROLLER, data).number("brokerid")
+
+
+def encode_epoch(epoch: int) -> bytes:
+    """The controller's epoch, a plain number."""
+    return str(epoch).encode()
+
+
+def decode_epoch(data: bytes) -> int:
+    """The controller's epoch. Raises BadNode."""
+    try:
+        return int(data)
+    except ValueError:
+        raise BadNode(CONTROLLER_EPOCH, f"has {data[:40]!r}, which is not a number") from None
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """The cluster's id; here the version is a text."""
+    return encode({"version": "1", "id": cluster_id})
+
+
+def decode_cluster_id(data: bytes) -> str:
+    """The cluster's id. Raises BadNode."""
+    return Fields(CLUSTER_ID, data).text("id")
+
+
+def encode_producer_ids(block: ProducerIdBlock) -> bytes:
+    """The last block of producer ids; its bounds are texts, since they outgrow 32 bits."""
+    return encode(
+        {
+            "version": 1,
+            "broker": block.broker_id,
+            "block_start": str(block.first),
+            "block_end": str(block.last),
+        }
+    )
+
+
+def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
+    """The last block, None of a node without data. Raises BadNode."""
+    if not data:
+        return None
+    fields = Fields(PRODUCER_IDS, data)
+    return ProducerIdBlock(
+        fields.number("broker"), fields.number("block_start"), fields.number("block_end")
+    )
+
+
+def encode_feature() -> bytes:
+    """``/feature`` without any finalized feature, as Kafka 3.3 and later write it."""
+    return encode({"version": 2, "status": 1, "features": {}})

@@ -1,0 +1,61 @@
+"""``/consumers/<group>``: members, owners and offsets of the consumer of 0.8 to 0.11.
+
+An offset's node has the next offset as plain text, an owner's the thread that has the partition.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from protocol.znodes.fields import BadNode, Fields
+
+CONSUMERS = "/consumers"
+
+
+class OldMember(NamedTuple):
+    """A consumer of the old kind."""
+
+    consumer_id: str
+    subscription: dict[str, int]
+    """Threads by topic, or by one regular expression."""
+    pattern: str
+    """``static``, ``white_list`` or ``black_list``."""
+
+
+def ids_path(group_id: str) -> str:
+    """Where members of a group register."""
+    return f"{CONSUMERS}/{group_id}/ids"
+
+
+def owner_path(group_id: str, topic: str, partition: int) -> str:
+    """Where the owner of a partition is."""
+    return f"{CONSUMERS}/{group_id}/owners/{topic}/{partition}"
+
+
+def offset_path(group_id: str, topic: str, partition: int) -> str:
+    """Where a group's offset of a partition is."""
+    return f"{CONSUMERS}/{group_id}/offsets/{topic}/{partition}"
+
+
+def encode_offset(offset: int) -> bytes:
+    """The next offset to be read."""
+    return str(offset).encode()
+
+
+def decode_offset(path: str, data: bytes) -> int:
+    """The next offset to be read. Raises BadNode."""
+    try:
+        return int(data)
+    except ValueError:
+        raise BadNode(path, f"has {data[:40]!r}, which is not an offset") from None
+
+
+def decode_member(group_id: str, consumer_id: str, data: bytes) -> OldMember:
+    """What a member's node says. Raises BadNode."""
+    fields = Fields(f"{ids_path(group_id)}/{consumer_id}", data)
+    subscription = fields.all.get("subscription")
+    if not isinstance(subscription, dict) or not all(
+        type(each) is int for each in subscription.values()
+    ):
+        raise fields.bad("subscription", "threads by topic")
+    return OldMember(consumer_id, dict(subscription), fields.text("pattern", "static"))

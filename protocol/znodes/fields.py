@@ -1,0 +1,113 @@
+"""What every family's reader does: bytes to an object, and its fields with their types."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class BadNode(ValueError):
+    """A node that does not parse. The text names it and says what is wrong."""
+
+    def __init__(self, path: str, problem: str) -> None:
+        super().__init__(f"ZooKeeper's node {path} {problem}")
+        self.path = path
+
+
+class Fields:
+    """The fields of a node's JSON object; each look-up checks its type and raises BadNode."""
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self._path = path
+        try:
+            there = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise BadNode(path, f"has no JSON: {str(error)[:100]}") from None
+        if not isinstance(there, dict):
+            raise BadNode(path, "has JSON that is not an object")
+        self.all: Mapping[str, Any] = there
+
+    def bad(self, name: str, wanted: str) -> BadNode:
+        """The error of a field that has something else."""
+        return BadNode(self._path, f"has {name}={str(self.all.get(name))[:100]!r}, not {wanted}")
+
+    def number(self, name: str, default: int | None = None) -> int:
+        """A whole number; older writers have some as texts."""
+        value = self.all.get(name, default)
+        if isinstance(value, str):
+            try:
+                value = int(value)
+            except ValueError:
+                raise self.bad(name, "a number") from None
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.bad(name, "a number")
+        return value
+
+    def numbers(self, name: str) -> tuple[int, ...]:
+        """A list of numbers."""
+        return _numbers(self, name, self.all.get(name))
+
+    def text(self, name: str, default: str | None = None) -> str:
+        """A text."""
+        value = self.all.get(name, default)
+        if not isinstance(value, str):
+            raise self.bad(name, "a text")
+        return value
+
+    def text_or_none(self, name: str) -> str | None:
+        """A text, None where it is null or absent."""
+        value = self.all.get(name)
+        if value is not None and not isinstance(value, str):
+            raise self.bad(name, "a text")
+        return value
+
+    def texts(self, name: str) -> Mapping[str, str]:
+        """An object of texts; absent is empty."""
+        value = self.all.get(name, {})
+        if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+            raise self.bad(name, "an object of texts")
+        return value
+
+    def replicas(self, name: str) -> dict[int, tuple[int, ...]]:
+        """Broker ids by partition, in the order of the partitions; absent is empty."""
+        value = self.all.get(name) or {}
+        if not isinstance(value, dict) or not all(_is_number(each) for each in value):
+            raise self.bad(name, "partitions with their replicas")
+        found = {int(each): _numbers(self, name, ids) for each, ids in value.items()}
+        return dict(sorted(found.items()))
+
+    def partitions(self, name: str) -> list[dict[str, Any]]:
+        """A list of objects that have at least ``topic`` and ``partition``."""
+        value = self.all.get(name)
+        if not isinstance(value, list) or not all(_is_partition(each) for each in value):
+            raise self.bad(name, "a list of topics with partitions")
+        return value
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 10
+
+
+def _is_partition(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("topic"), str)
+        and isinstance(value.get("partition"), int)
+    )
+
+
+def _numbers(fields: Fields, name: str, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(type(each) is int for each in value):
+        raise fields.bad(name, "a list of numbers")
+    return tuple(value)
+
+
+def partition_list(places: Sequence[tuple[str, int]]) -> list[dict[str, Any]]:
+    """What `Fields.partitions` reads."""
+    return [{"topic": topic, "partition": partition} for topic, partition in places]
+
+
+def encode(value: Mapping[str, Any]) -> bytes:
+    """JSON as Kafka writes it: no spaces, UTF-8."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode()

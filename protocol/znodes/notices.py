@@ -1,0 +1,61 @@
+"""Sequential nodes that tell others to look: configs, ISRs, broken log directories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from protocol.znodes.fields import Fields, encode, partition_list
+
+CONFIG_CHANGES = "/config/changes"
+CONFIG_CHANGE = f"{CONFIG_CHANGES}/config_change_"
+ISR_CHANGES = "/isr_change_notification"
+ISR_CHANGE = f"{ISR_CHANGES}/isr_change_"
+LOG_DIR_EVENTS = "/log_dir_event_notification"
+LOG_DIR_EVENT = f"{LOG_DIR_EVENTS}/log_dir_event_"
+LOG_DIR_FAILURE = 1
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+def number_of(name: str) -> int:
+    """The number that ZooKeeper gave a sequential node; -1 of a name without one."""
+    digits = name.rpartition("_")[2]
+    return int(digits) if digits.isascii() and digits.isdigit() else -1
+
+
+def encode_config_change(entity_path: str) -> bytes:
+    """Whose settings have changed, since 0.10.1: ``topics/orders``, ``users/a/clients/b``."""
+    return encode({"version": 2, "entity_path": entity_path})
+
+
+def decode_config_change(path: str, data: bytes) -> str:
+    """The path of the entity whose settings have changed, of version 1 too. Raises BadNode."""
+    fields = Fields(path, data)
+    version = fields.number("version")
+    if version == 1:
+        return f"{fields.text('entity_type')}/{fields.text('entity_name')}"
+    if version != 2:
+        raise fields.bad("version", "1 or 2")
+    return fields.text("entity_path")
+
+
+def encode_isr_change(places: Sequence[Place]) -> bytes:
+    """The partitions whose leaders have written another ISR."""
+    return encode({"version": 1, "partitions": partition_list(places)})
+
+
+def decode_isr_change(path: str, data: bytes) -> list[Place]:
+    """The partitions whose leaders have written another ISR. Raises BadNode."""
+    there = Fields(path, data).partitions("partitions")
+    return [(each["topic"], each["partition"]) for each in there]
+
+
+def encode_log_dir_event(broker_id: int) -> bytes:
+    """A directory of a broker has failed (KIP-112)."""
+    return encode({"version": 1, "broker": broker_id, "event": LOG_DIR_FAILURE})
+
+
+def decode_log_dir_event(path: str, data: bytes) -> int:
+    """The broker of which a directory has failed. Raises BadNode."""
+    return Fields(path, data).number("broker")

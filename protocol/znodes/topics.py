@@ -1,0 +1,127 @@
+"""``/brokers/topics/<topic>``: a topic's assignment; below it the state of each partition.
+
+Version 3 of a topic has its id (2.8, KIP-516), 2 what is added and removed by a reassignment (2.4,
+KIP-455), 1 the replicas alone. Kafka before 2.4 and its tools drop what is new when they rewrite
+one. The version of the node ``state`` is the partition epoch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from protocol.znodes.fields import Fields, encode
+
+TOPICS = "/brokers/topics"
+VERSION = 3
+VERSION_BEFORE_IDS = 2
+NO_LEADER = -1
+_KNOWN = frozenset({"version", "topic_id", "partitions", "adding_replicas", "removing_replicas"})
+
+Assignment = Mapping[int, tuple[int, ...]]
+"""Broker ids by partition; the first of each is preferred as leader."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNode:
+    """What the node of a topic says."""
+
+    partitions: Assignment
+    topic_id: str | None = None
+    """22 characters; None where the node has none."""
+    adding: Assignment = field(default_factory=dict)
+    """By partition that is being moved: the replicas that come."""
+    removing: Assignment = field(default_factory=dict)
+    """By partition that is being moved: the replicas that go."""
+    unknown: Mapping[str, Any] = field(default_factory=dict)
+    """What a later Kafka wrote; a rewrite keeps it."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateNode:
+    """What the node of a partition's state says."""
+
+    leader: int
+    """A broker's id, or NO_LEADER."""
+    leader_epoch: int
+    isr: tuple[int, ...]
+    """May be empty: Kafka 0.10.2 writes that."""
+    controller_epoch: int
+    recovering: bool = False
+    """Its leader was elected uncleanly and has still to recover (3.2, KIP-704)."""
+
+
+def topic_path(topic: str) -> str:
+    """Where a topic is."""
+    return f"{TOPICS}/{topic}"
+
+
+def partitions_path(topic: str) -> str:
+    """The parent of a topic's partitions."""
+    return f"{TOPICS}/{topic}/partitions"
+
+
+def partition_path(topic: str, partition: int) -> str:
+    """The parent of a partition's state."""
+    return f"{TOPICS}/{topic}/partitions/{partition}"
+
+
+def state_path(topic: str, partition: int) -> str:
+    """Where a partition's state is."""
+    return f"{TOPICS}/{topic}/partitions/{partition}/state"
+
+
+def encode_topic(topic: TopicNode, version: int = VERSION) -> bytes:
+    """The node's data; version 2 leaves the id out."""
+    value: dict[str, Any] = {
+        "version": version,
+        "partitions": _texts(topic.partitions),
+        "adding_replicas": _texts(topic.adding),
+        "removing_replicas": _texts(topic.removing),
+    }
+    if version >= VERSION and topic.topic_id is not None:
+        value["topic_id"] = topic.topic_id
+    return encode(value | dict(topic.unknown))
+
+
+def decode_topic(name: str, data: bytes) -> TopicNode:
+    """What the node says. Raises BadNode."""
+    fields = Fields(topic_path(name), data)
+    return TopicNode(
+        fields.replicas("partitions"),
+        fields.text_or_none("topic_id"),
+        fields.replicas("adding_replicas"),
+        fields.replicas("removing_replicas"),
+        {key: value for key, value in fields.all.items() if key not in _KNOWN},
+    )
+
+
+def encode_state(state: StateNode) -> bytes:
+    """The node's data."""
+    value: dict[str, Any] = {
+        "controller_epoch": state.controller_epoch,
+        "leader": state.leader,
+        "version": 1,
+        "leader_epoch": state.leader_epoch,
+        "isr": list(state.isr),
+    }
+    if state.recovering:
+        value["leader_recovery_state"] = 1
+    return encode(value)
+
+
+def decode_state(topic: str, partition: int, data: bytes) -> StateNode:
+    """What the node says. Raises BadNode."""
+    fields = Fields(state_path(topic, partition), data)
+    return StateNode(
+        fields.number("leader"),
+        fields.number("leader_epoch"),
+        fields.numbers("isr"),
+        fields.number("controller_epoch"),
+        fields.number("leader_recovery_state", 0) == 1,
+    )
+
+
+def _texts(assignment: Assignment) -> dict[str, list[int]]:
+    return {str(partition): list(ids) for partition, ids in assignment.items()}
