@@ -1,0 +1,165 @@
+"""What brokers speak among themselves, by ``inter.broker.protocol.version``.
+
+Kafka's channels between brokers ask no ApiVersions: what the setting says is sent, and a broker
+that lacks it stops the cluster. Versions 0.10.2 to 3.9. Source: Kafka 3.9 ``MetadataVersion``,
+``ControllerChannelManager``, ``RemoteLeaderEndPoint``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+OLDEST = (0, 10, 2, 0)
+NEWEST = (3, 9, 0, 0)
+_TEXT = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.\d+)*(?:-IV(\d+))?")
+_LAST_STEP = 99
+"""A release without ``-IV`` means the last step of its line."""
+
+_Since = tuple[tuple[tuple[int, int, int, int], int], ...]
+"""From which release on, and the version of the request; ascending."""
+
+_VERSIONS: Mapping[str, _Since] = {
+    "LeaderAndIsr": (
+        (OLDEST, 0),
+        ((1, 0, 0, 0), 1),
+        ((2, 2, 0, 0), 2),
+        ((2, 4, 0, 0), 3),
+        ((2, 4, 0, 1), 4),
+        ((2, 8, 0, 1), 5),
+        ((3, 2, 0, 0), 6),
+        ((3, 4, 0, 0), 7),
+    ),
+    "StopReplica": (
+        (OLDEST, 0),
+        ((2, 2, 0, 0), 1),
+        ((2, 4, 0, 1), 2),
+        ((2, 6, 0, 0), 3),
+        ((3, 4, 0, 0), 4),
+    ),
+    "UpdateMetadata": (
+        (OLDEST, 3),
+        ((1, 0, 0, 0), 4),
+        ((2, 2, 0, 0), 5),
+        ((2, 4, 0, 1), 6),
+        ((2, 8, 0, 1), 7),
+        ((3, 4, 0, 0), 8),
+    ),
+    "ControlledShutdown": ((OLDEST, 1), ((2, 2, 0, 0), 2), ((2, 4, 0, 1), 3)),
+    "Fetch": (
+        (OLDEST, 3),
+        ((0, 11, 0, 0), 4),
+        ((0, 11, 0, 1), 5),
+        ((1, 1, 0, 0), 7),
+        ((2, 0, 0, 1), 8),
+        ((2, 1, 0, 2), 10),
+        ((2, 3, 0, 1), 11),
+        ((2, 7, 0, 1), 12),
+        ((3, 1, 0, 0), 13),
+        ((3, 5, 0, 0), 14),
+        ((3, 5, 0, 1), 15),
+        ((3, 7, 0, 4), 16),
+        ((3, 9, 0, 0), 17),
+    ),
+    "ListOffsets": (
+        (OLDEST, 1),
+        ((0, 11, 0, 0), 2),
+        ((2, 0, 0, 1), 3),
+        ((2, 1, 0, 1), 4),
+        ((2, 2, 0, 1), 5),
+        ((2, 8, 0, 0), 6),
+        ((3, 0, 0, 1), 7),
+        ((3, 5, 0, 0), 8),
+        ((3, 9, 0, 0), 9),
+    ),
+    "OffsetForLeaderEpoch": (
+        ((0, 11, 0, 2), 0),
+        ((2, 0, 0, 0), 1),
+        ((2, 1, 0, 1), 2),
+        ((2, 3, 0, 1), 3),
+        ((2, 8, 0, 0), 4),
+    ),
+    "WriteTxnMarkers": (((0, 11, 0, 0), 0), ((2, 8, 0, 0), 1)),
+}
+
+_MAGIC_2 = (0, 11, 0, 0)
+_TRUNCATES_ON_FETCH = (2, 7, 0, 1)
+_ALTER_PARTITION = (2, 7, 0, 2)
+_TOPIC_IDS = (2, 8, 0, 0)
+_FEATURES = (2, 7, 0, 0)
+_BLOCKS_BY_CONTROLLER = (3, 0, 0, 0)
+_EPOCHS = (0, 11, 0, 2)
+
+
+class BadVersionText(ValueError):
+    """The setting names no version that brokers of a ZooKeeper cluster speak."""
+
+
+class InterBroker(NamedTuple):
+    """A value of ``inter.broker.protocol.version``."""
+
+    release: tuple[int, int, int, int]
+    """Major, minor, patch (of 0.x), and the step ``-IV``."""
+
+    def version_of(self, api: str) -> int | None:
+        """The version in which a request is sent, None where it did not exist yet."""
+        found = None
+        for since, version in _VERSIONS[api]:
+            if self.release >= since:
+                found = version
+        return found
+
+    @property
+    def has_leader_epochs(self) -> bool:
+        """Followers truncate by leader epochs, not to their high watermark (KIP-101)."""
+        return self.release >= _EPOCHS
+
+    @property
+    def truncates_on_fetch(self) -> bool:
+        """A fetch says where histories part, and needs no question before it (KIP-595)."""
+        return self.release >= _TRUNCATES_ON_FETCH
+
+    @property
+    def has_alter_partition(self) -> bool:
+        """Leaders ask the controller for another ISR; before they wrote it (KIP-497)."""
+        return self.release >= _ALTER_PARTITION
+
+    @property
+    def has_topic_ids(self) -> bool:
+        """Topics have ids (KIP-516)."""
+        return self.release >= _TOPIC_IDS
+
+    @property
+    def has_features(self) -> bool:
+        """Registrations are of version 5 (KIP-584)."""
+        return self.release >= _FEATURES
+
+    @property
+    def controller_gives_producer_ids(self) -> bool:
+        """AllocateProducerIds; before every broker took a block from ZooKeeper (KIP-730)."""
+        return self.release >= _BLOCKS_BY_CONTROLLER
+
+    @property
+    def has_magic_2(self) -> bool:
+        """Batches of magic 2 may be on the wire."""
+        return self.release >= _MAGIC_2
+
+
+def parse(text: str) -> InterBroker:
+    """The version that a text names, as ``3.9``, ``3.9-IV0``, ``0.10.2`` and ``0.10.2.2``.
+
+    Raises BadVersionText.
+    """
+    found = _TEXT.fullmatch(text.strip())
+    if found is None:
+        raise BadVersionText(f"{text!r} is not a Kafka version such as 3.9 or 0.10.2")
+    major, minor = int(found[1]), int(found[2])
+    patch = int(found[3] or 0) if major == 0 else 0
+    step = _LAST_STEP if found[4] is None else int(found[4])
+    release = (major, minor, patch, step)
+    if release < OLDEST or release[:3] > NEWEST[:3]:
+        raise BadVersionText(
+            f"{text!r} is not spoken in a ZooKeeper cluster with Muster: 0.10.2 to 3.9 are"
+        )
+    return InterBroker(release)

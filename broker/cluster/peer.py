@@ -1,0 +1,167 @@
+"""A connection to another broker: requests out, answers in their order.
+
+Many may be under way. An answer that does not come in time, or is none, ends the connection: what
+comes behind it could not be told apart. Frames are cut as those of clients are, so that no claimed
+length is ever allocated.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+from broker.time import Time
+from protocol.errors import ProtocolError
+from protocol.framing import Framer
+from protocol.headers import encode_request_header, response_header
+from protocol.schema import Api
+
+ANSWER_BYTES_MAX = 256 << 20
+"""The longest answer that is taken: a follower bounds what it asks for far below."""
+_LENGTH = struct.Struct(">i")
+_MIN_ANSWER_BYTES = 4
+
+Value = dict[str, Any]
+Decode = Callable[[bytes, int], Any]
+"""Makes the answer of a frame and the position of its body."""
+
+
+class PeerLost(Exception):
+    """The other broker can't be reached, was too slow, or answered nonsense; the text says which.
+
+    Whether it did what it was asked is not known.
+    """
+
+
+class Address(NamedTuple):
+    """Where a broker listens for others."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+class _Asked(NamedTuple):
+    """A request that is under way."""
+
+    expected: bytes
+    """The header of its answer."""
+    decode: Decode
+    answer: asyncio.Future[Any]
+
+
+class Peer(asyncio.Protocol):
+    """One connection; `connect` makes it."""
+
+    def __init__(self, address: Address, client_id: str, time: Time) -> None:
+        self.address = address
+        self._client_id = client_id
+        self._time = time
+        self._loop = asyncio.get_running_loop()
+        self._framer = Framer(ANSWER_BYTES_MAX, _MIN_ANSWER_BYTES)
+        self._asked: deque[_Asked] = deque()
+        self._correlation_id = 0
+        self._transport: asyncio.Transport | None = None
+        self.lost: PeerLost | None = None
+        """Why it can't be used any more."""
+
+    # -- requests
+
+    async def call(self, api: Api, version: int, value: Value, timeout_ms: int) -> Value:
+        """One request of the version that is named; its decoded answer. Raises PeerLost."""
+        answer: Value = await self.send(
+            api,
+            version,
+            api.encode_request(version, value),
+            lambda frame, position: api.decode_response(version, frame, position),
+            timeout_ms,
+        )
+        return answer
+
+    async def send(
+        self, api: Api, version: int, body: bytes, decode: Decode, timeout_ms: int
+    ) -> Any:
+        """One request whose body has been encoded; what ``decode`` makes of its answer.
+
+        Raises PeerLost.
+        """
+        if self.lost is not None or self._transport is None:
+            raise self.lost or PeerLost(f"there is no connection to {self.address}")
+        self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        head = encode_request_header(api.key, version, self._correlation_id, self._client_id)
+        expected = response_header(api.key, version, self._correlation_id)
+        answer: asyncio.Future[Any] = self._loop.create_future()
+        self._asked.append(_Asked(expected, decode, answer))
+        self._transport.writelines([_LENGTH.pack(len(head) + len(body)) + head, body])
+        try:
+            async with self._time.within(timeout_ms / 1000):
+                return await answer
+        except TimeoutError:
+            lost = PeerLost(f"{self.address} did not answer {api.name} in {timeout_ms} ms")
+            self.close(lost)
+            raise lost from None
+        except asyncio.CancelledError:
+            self.close(PeerLost(f"nobody waits for {self.address} any more"))
+            raise
+
+    def close(self, reason: PeerLost | None = None) -> None:
+        """Ends the connection; who still waits gets ``reason``."""
+        if self.lost is None:
+            self.lost = reason or PeerLost(f"the connection to {self.address} was closed")
+        if self._transport is not None:
+            self._transport.abort()
+        asked, self._asked = self._asked, deque()
+        for each in asked:
+            if not each.answer.done():
+                each.answer.set_exception(self.lost)
+
+    # -- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See `asyncio.Protocol`."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """See `asyncio.Protocol`."""
+        try:
+            frames = self._framer.feed(data)
+            for frame in frames:
+                self._answered(frame)
+        except ProtocolError as error:
+            self.close(PeerLost(f"{self.address} answers as no Kafka does: {error}"))
+
+    def _answered(self, frame: bytes) -> None:
+        if not self._asked:
+            raise ProtocolError("an answer to no request")
+        asked = self._asked[0]
+        if frame[: len(asked.expected)] != asked.expected:
+            raise ProtocolError("an answer to another request")
+        value = asked.decode(frame, len(asked.expected))
+        self._asked.popleft()
+        if not asked.answer.done():
+            asked.answer.set_result(value)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """See `asyncio.Protocol`."""
+        reason = f": {error}" if error else ""
+        self.close(PeerLost(f"{self.address} closed the connection{reason}"))
+
+
+async def connect(address: Address, client_id: str, time: Time, timeout_ms: int) -> Peer:
+    """A connection to the broker at an address. Raises PeerLost."""
+    loop = asyncio.get_running_loop()
+    try:
+        async with time.within(timeout_ms / 1000):
+            _, peer = await loop.create_connection(
+                lambda: Peer(address, client_id, time), address.host, address.port
+            )
+    except TimeoutError:
+        raise PeerLost(f"{address} did not take a connection in {timeout_ms} ms") from None
+    except OSError as error:
+        raise PeerLost(f"{address} takes no connection: {error.strerror or error}") from None
+    return peer
