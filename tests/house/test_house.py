@@ -12,8 +12,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
-    "protocol", "verdicts", "client", "offsets", "coordinator", "transactions", "log", "broker",
-    "cli", "pipeline",
+    "protocol", "verdicts", "client", "offsets", "coordinator", "transactions", "controller",
+    "log", "broker", "cli", "pipeline",
 )  # fmt: skip
 MODULE_LINES = 400
 FUNCTION_LINES = 60

@@ -22,6 +22,7 @@ ONE_PLACE = {
     "offsets": None,
     "coordinator": None,
     "transactions": None,
+    "controller": None,
     "log": "log/cleaner_process.py",  # its `main` is the first of a process: nobody is above it
     "broker": "broker/time.py",
     "cli": "cli/clock.py",

@@ -1,0 +1,21 @@
+"""What the controller must be told of the broker that it runs in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, frozen=True)
+class ControllerConfig:
+    """Settings, by Kafka's names where it has them."""
+
+    broker_id: int
+    unclean_leader_election_enable: bool = False
+    delete_topic_enable: bool = True
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_per_broker_percentage: int = 10
+    leader_imbalance_check_interval_ms: int = 300_000
+    topic_ids: bool = True
+    """Whether topics without ids get some: inter.broker.protocol.version >= 2.8-IV0."""
+    recovery_state: bool = True
+    """Whether an unclean leader is RECOVERING: inter.broker.protocol.version >= 3.2-IV0."""

@@ -1,0 +1,189 @@
+"""Facts: what ZooKeeper has, what came of writes, what brokers answered, and that time went by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+from controller.requests import Send
+from controller.values import BrokerFact, LeaderAndIsr, Replicas, TopicFact, TopicPartition
+
+
+@dataclass(slots=True, frozen=True)
+class BrokersSeen:
+    """All registered brokers, each time one comes, goes or changes its data."""
+
+    brokers: Sequence[BrokerFact]
+
+
+@dataclass(slots=True, frozen=True)
+class TopicsSeen:
+    """The names of all topics, after a change of the children of `/brokers/topics`."""
+
+    names: Sequence[str]
+
+
+@dataclass(slots=True, frozen=True)
+class TopicSeen:
+    """The node of a topic, as an answer to `ReadTopic` and after each change of its data.
+
+    ``spare_id`` is a fresh random id, which the controller may give to a topic without one.
+    """
+
+    topic: TopicFact
+    spare_id: bytes
+
+
+@dataclass(slots=True, frozen=True)
+class TopicGone:
+    """The node of a topic that was to be read isn't there."""
+
+    name: str
+
+
+@dataclass(slots=True, frozen=True)
+class StatesRead:
+    """The state nodes of partitions, as an answer to `ReadStates`; None: there is no node."""
+
+    states: Sequence[tuple[TopicPartition, LeaderAndIsr | None]]
+
+
+@dataclass(slots=True, frozen=True)
+class DeletionsSeen:
+    """The children of `/admin/delete_topics`."""
+
+    names: Sequence[str]
+
+
+@dataclass(slots=True, frozen=True)
+class ReassignmentsSeen:
+    """What `/admin/reassign_partitions` asks for, when it is created; nothing: it isn't there."""
+
+    targets: Mapping[TopicPartition, Replicas]
+
+
+@dataclass(slots=True, frozen=True)
+class PreferredSeen:
+    """What `/admin/preferred_replica_election` asks for, when it is created."""
+
+    partitions: Sequence[TopicPartition]
+
+
+@dataclass(slots=True, frozen=True)
+class IsrNotified:
+    """Nodes of `/isr_change_notification`, and the partitions that they name."""
+
+    paths: Sequence[str]
+    partitions: Sequence[TopicPartition]
+
+
+@dataclass(slots=True, frozen=True)
+class LogDirsNotified:
+    """Nodes of `/log_dir_event_notification`, and the brokers that they name."""
+
+    paths: Sequence[str]
+    broker_ids: Sequence[int]
+
+
+@dataclass(slots=True, frozen=True)
+class UncleanSeen:
+    """`unclean.leader.election.enable` of a topic; of the whole cluster where it has no name.
+
+    None: a topic without a setting of its own. Also the answer to `ReadUnclean`.
+    """
+
+    topic: str
+    allowed: bool | None
+
+
+@dataclass(slots=True, frozen=True)
+class ProducerIdsRead:
+    """`/latest_producer_id_block`: the last id given out, and the version of the node.
+
+    -1 and -1: it isn't there; -1 and a version: it is empty.
+    """
+
+    block_end: int
+    znode_version: int
+
+
+class Result(Enum):
+    """What came of a write."""
+
+    OK = "ok"
+    BAD_VERSION = "bad version"
+    """The node has another version than expected."""
+    NODE_EXISTS = "node exists"
+    NO_NODE = "no node"
+    FENCED = "fenced"
+    """`/controller_epoch` has another version: this broker is no longer the controller."""
+    FAILED = "failed"
+    """Anything else. Nobody knows whether it was written."""
+
+
+class WriteResult(NamedTuple):
+    """The result of one write."""
+
+    ticket: int
+    """That of the write."""
+    result: Result
+    version: int = -1
+    """With OK: the version that the node has now."""
+
+
+@dataclass(slots=True, frozen=True)
+class Written:
+    """Results of writes."""
+
+    results: Sequence[WriteResult]
+
+
+@dataclass(slots=True, frozen=True)
+class Answered:
+    """A broker answered a request.
+
+    ``error`` is that of the whole answer. ``partitions`` has those of LeaderAndIsr and StopReplica;
+    an answer without partitions of its own has none.
+    """
+
+    request: Send
+    error: int
+    partitions: Mapping[TopicPartition, int]
+
+
+@dataclass(slots=True, frozen=True)
+class Ready:
+    """All that was there at the election was read: the controller begins to act."""
+
+
+@dataclass(slots=True, frozen=True)
+class Resigned:
+    """This broker is no longer the controller, or can't know: its session is lost."""
+
+
+@dataclass(slots=True, frozen=True)
+class Tick:
+    """The time of `next_deadline` has come."""
+
+
+Fact = (
+    BrokersSeen
+    | TopicsSeen
+    | TopicSeen
+    | TopicGone
+    | StatesRead
+    | DeletionsSeen
+    | ReassignmentsSeen
+    | PreferredSeen
+    | IsrNotified
+    | LogDirsNotified
+    | UncleanSeen
+    | ProducerIdsRead
+    | Written
+    | Answered
+    | Ready
+    | Resigned
+    | Tick
+)

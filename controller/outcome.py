@@ -1,0 +1,202 @@
+"""What one step of the controller asks of its host: see `controller`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller.calls import Ticket
+from controller.events import Event
+from controller.requests import Send
+from controller.values import Assignment, LeaderAndIsr, Replicas, TopicPartition
+
+# ---------------------------------------------------------------------------------- the writes
+
+
+class CreateState(NamedTuple):
+    """Creates `…/partitions`, `…/partitions/<p>` and `state`; the first two may be there.
+
+    NODE_EXISTS is about the state. OK has version 0.
+    """
+
+    ticket: int
+    topic: str
+    partition: int
+    state: LeaderAndIsr
+
+
+class SetState(NamedTuple):
+    """Sets the state at the version ``state.partition_epoch``. OK has the new version."""
+
+    ticket: int
+    topic: str
+    partition: int
+    state: LeaderAndIsr
+
+
+class RewriteTopic(NamedTuple):
+    """Sets `/brokers/topics/<name>` at a version. OK has the new version."""
+
+    ticket: int
+    name: str
+    topic_id: bytes | None
+    partitions: Mapping[int, Assignment]
+    znode_version: int
+    unknown: object
+    """`TopicFact.unknown`"""
+
+
+class DeleteTopic(NamedTuple):
+    """Deletes, in this order, the tree of `/brokers/topics/<name>`, `/config/topics/<name>` and
+    `/admin/delete_topics/<name>`. What isn't there is no error."""
+
+    ticket: int
+    name: str
+
+
+class DeleteNodes(NamedTuple):
+    """Deletes nodes by their paths, whatever their version. What isn't there is no error."""
+
+    ticket: int
+    paths: Sequence[str]
+
+
+class SetReassignments(NamedTuple):
+    """Writes what is left of `/admin/reassign_partitions`; deletes the node when nothing is."""
+
+    ticket: int
+    targets: Mapping[TopicPartition, Replicas]
+
+
+class SetProducerIds(NamedTuple):
+    """Sets `/latest_producer_id_block` at a version; -1: creates it."""
+
+    ticket: int
+    broker_id: int
+    block_start: int
+    block_end: int
+    """Inclusive."""
+    znode_version: int
+
+
+Write = (
+    CreateState
+    | SetState
+    | RewriteTopic
+    | DeleteTopic
+    | DeleteNodes
+    | SetReassignments
+    | SetProducerIds
+)
+
+# ----------------------------------------------------------------------------------- the reads
+
+
+class ReadTopic(NamedTuple):
+    """Read `/brokers/topics/<name>` with a watch of its data. -> TopicSeen or TopicGone"""
+
+    name: str
+
+
+class ReadStates(NamedTuple):
+    """Read the state nodes of partitions. -> StatesRead, one or several"""
+
+    partitions: Sequence[TopicPartition]
+
+
+class ReadUnclean(NamedTuple):
+    """Read `unclean.leader.election.enable` of a topic. -> UncleanSeen"""
+
+    topic: str
+
+
+class ReadProducerIds(NamedTuple):
+    """Read `/latest_producer_id_block`. -> ProducerIdsRead"""
+
+
+Read = ReadTopic | ReadStates | ReadUnclean | ReadProducerIds
+
+# --------------------------------------------------------------------------------- the replies
+
+
+class AlteredPartition(NamedTuple):
+    """One partition of an AlterPartition's answer: with 0 what holds now."""
+
+    topic: str
+    topic_id: bytes | None
+    partition: int
+    error_code: int
+    leader: int = -1
+    leader_epoch: int = -1
+    isr: Replicas = ()
+    partition_epoch: int = -1
+    recovering: bool = False
+
+
+class AlterPartitionReply(NamedTuple):
+    """Answer to AlterPartition, in the order of the call."""
+
+    error_code: int
+    partitions: Sequence[AlteredPartition] = ()
+
+
+class ControlledShutdownReply(NamedTuple):
+    """Answer to ControlledShutdown: the partitions that the broker still leads."""
+
+    error_code: int
+    remaining: Sequence[TopicPartition] = ()
+
+
+class ElectLeadersReply(NamedTuple):
+    """Answer to ElectLeaders, with what was wrong with each partition."""
+
+    error_code: int
+    partitions: Mapping[TopicPartition, tuple[int, str]]
+
+
+class ReassignmentsReply(NamedTuple):
+    """Answer to AlterPartitionReassignments, with what was wrong with each partition."""
+
+    error_code: int
+    partitions: Mapping[TopicPartition, tuple[int, str]]
+
+
+class ListedReassignments(NamedTuple):
+    """Answer to ListPartitionReassignments."""
+
+    error_code: int
+    partitions: Mapping[TopicPartition, Assignment]
+
+
+class ProducerIdsReply(NamedTuple):
+    """Answer to AllocateProducerIds."""
+
+    error_code: int
+    first: int = -1
+    length: int = 0
+
+
+Reply = (
+    AlterPartitionReply
+    | ControlledShutdownReply
+    | ElectLeadersReply
+    | ReassignmentsReply
+    | ListedReassignments
+    | ProducerIdsReply
+)
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the host does now, in this order. See `controller`."""
+
+    writes: Sequence[Write] = ()
+    sends: Sequence[Send] = ()
+    reads: Sequence[Read] = ()
+    replies: Sequence[tuple[Ticket, Reply]] = ()
+    events: Sequence[Event] = ()
+    resign: str = ""
+    """Why this broker is no longer the controller."""
+    more: bool = False
+    """There is more to do: `Controller.work` in the next turn."""

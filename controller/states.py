@@ -1,0 +1,107 @@
+"""The machines of partitions and replicas on one page.
+
+The state of a partition changes only in ``Partition.transition_to``, that of a replica only in
+``Partition.move_replica``; both check the tables below.
+
+                        state node written             leader lost, none can follow
+    NON_EXISTENT -> NEW -------------------> ONLINE <------------------------------> OFFLINE
+         ^                                                  elected                     |
+         +------------------------- its topic is being deleted -------------------------+
+
+                                                          broker, disk or ISR is lost
+    NON_EXISTENT -> NEW -> ONLINE <-----------------------------> OFFLINE <----+
+         ^                                                           |         |
+         |                                   StopReplica with delete |         | refused, or lost
+         |                                                           v         |
+         +-- SUCCESSFUL <- answered 0 --------------- DELETION_STARTED -> DELETION_INELIGIBLE
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class PartitionState(Enum):
+    """Whether a partition has a state node, and a leader."""
+
+    NON_EXISTENT = "NonExistentPartition"
+    """Never created, or deleted. Nobody has it in a request."""
+
+    NEW = "NewPartition"
+    """It has replicas and no state node: no replica was alive when it was created, or the write is
+    under way. *Leaves*: a live replica -> the node is created, leader first of the live ones, ISR
+    all of them -> ONLINE. The node is there already -> it is read, ONLINE or OFFLINE by it."""
+
+    ONLINE = "OnlinePartition"
+    """It has a leader that lives. *Leaves*: the leader is lost and nobody may follow -> leader -1
+    is written -> OFFLINE. A new leader, or a new ISR -> ONLINE again."""
+
+    OFFLINE = "OfflinePartition"
+    """It has no leader. *Leaves*: a member of the ISR returns, or an unclean election is allowed
+    -> ONLINE. Its topic is deleted -> NON_EXISTENT."""
+
+
+class ReplicaState(Enum):
+    """What the controller believes of a replica."""
+
+    NON_EXISTENT = "NonExistentReplica"
+    """Not a replica, or deleted."""
+
+    NEW = "NewReplica"
+    """Just created or added by a reassignment: LeaderAndIsr told it so with is_new."""
+
+    ONLINE = "OnlineReplica"
+    """Its broker lives, and was told by LeaderAndIsr."""
+
+    OFFLINE = "OfflineReplica"
+    """Its broker is gone, shutting down, its disk failed, or it was told to stop. It is taken out
+    of the ISR, unless it is the last member."""
+
+    DELETION_STARTED = "ReplicaDeletionStarted"
+    """StopReplica with delete is on its way."""
+
+    DELETION_SUCCESSFUL = "ReplicaDeletionSuccessful"
+    """The broker answered that it is gone. When all replicas of a topic are here its znodes go."""
+
+    DELETION_INELIGIBLE = "ReplicaDeletionIneligible"
+    """It can't be deleted now: its broker is gone or refused. The topic waits for the broker."""
+
+
+LEGAL_PREVIOUS: dict[PartitionState, frozenset[PartitionState]] = {
+    PartitionState.NON_EXISTENT: frozenset({PartitionState.OFFLINE}),
+    PartitionState.NEW: frozenset({PartitionState.NON_EXISTENT}),
+    PartitionState.ONLINE: frozenset(
+        {PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE}
+    ),
+    PartitionState.OFFLINE: frozenset(
+        {PartitionState.NEW, PartitionState.ONLINE, PartitionState.OFFLINE}
+    ),
+}
+"""From where each state of a partition may be entered."""
+
+LEGAL_PREVIOUS_REPLICA: dict[ReplicaState, frozenset[ReplicaState]] = {
+    ReplicaState.NON_EXISTENT: frozenset({ReplicaState.DELETION_SUCCESSFUL}),
+    ReplicaState.NEW: frozenset({ReplicaState.NON_EXISTENT}),
+    ReplicaState.ONLINE: frozenset(
+        {
+            ReplicaState.NEW,
+            ReplicaState.ONLINE,
+            ReplicaState.OFFLINE,
+            ReplicaState.DELETION_INELIGIBLE,
+        }
+    ),
+    ReplicaState.OFFLINE: frozenset(
+        {
+            ReplicaState.NEW,
+            ReplicaState.ONLINE,
+            ReplicaState.OFFLINE,
+            ReplicaState.DELETION_INELIGIBLE,
+        }
+    ),
+    ReplicaState.DELETION_STARTED: frozenset({ReplicaState.OFFLINE}),
+    ReplicaState.DELETION_SUCCESSFUL: frozenset({ReplicaState.DELETION_STARTED}),
+    ReplicaState.DELETION_INELIGIBLE: frozenset(
+        {ReplicaState.OFFLINE, ReplicaState.DELETION_STARTED}
+    ),
+}
+"""From where each state of a replica may be entered."""

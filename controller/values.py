@@ -1,0 +1,90 @@
+"""What the controller knows of brokers, topics and partitions, as values."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from protocol.znodes.brokers import Endpoint
+
+NO_LEADER = -1
+LEADER_OF_DELETED = -2
+"""The leader that UpdateMetadata tells of a partition that is being deleted."""
+NO_CONTROLLER_EPOCH = 0
+
+TopicPartition = tuple[str, int]
+Replicas = tuple[int, ...]
+
+
+class BrokerFact(NamedTuple):
+    """A registered broker, as `/brokers/ids/<id>` has it."""
+
+    broker_id: int
+    epoch: int
+    """The czxid of its znode: it grows with every registration."""
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    features: tuple[tuple[str, int, int], ...] = ()
+    """Name, lowest and highest version."""
+
+
+class Assignment(NamedTuple):
+    """The replicas of a partition, and the reassignment under way.
+
+    ``replicas`` is the whole list, the target first. The target is without ``removing``, the
+    origin without ``adding``.
+    """
+
+    replicas: Replicas
+    adding: Replicas = ()
+    removing: Replicas = ()
+
+    @property
+    def target(self) -> Replicas:
+        """What the replicas shall be."""
+        return tuple(each for each in self.replicas if each not in self.removing)
+
+    @property
+    def origin(self) -> Replicas:
+        """What the replicas were before the reassignment."""
+        return tuple(each for each in self.replicas if each not in self.adding)
+
+    def reassigned_to(self, target: Replicas) -> Assignment:
+        """The way from the origin of this to a target, which may be the origin itself."""
+        origin = self.origin
+        whole = (*target, *(each for each in origin if each not in target))
+        return Assignment(
+            whole,
+            tuple(each for each in whole if each not in origin),
+            tuple(each for each in whole if each not in target),
+        )
+
+
+class TopicFact(NamedTuple):
+    """A topic, as `/brokers/topics/<name>` has it."""
+
+    name: str
+    topic_id: bytes | None
+    """None: the node has none."""
+    partitions: dict[int, Assignment]
+    znode_version: int
+    created: int = 0
+    """The czxid of the node: another one is another topic of the same name."""
+    unknown: Any = None
+    """What the codec of the node keeps of keys that it doesn't know. It comes back in
+    `RewriteTopic`."""
+
+
+class LeaderAndIsr(NamedTuple):
+    """What the state node of a partition says."""
+
+    leader: int
+    leader_epoch: int
+    isr: Replicas
+    controller_epoch: int
+    recovering: bool = False
+    partition_epoch: int = 0
+    """The version of the znode. Of a state that is to be written: the one it has now."""
+
+    def says_as(self, other: LeaderAndIsr) -> bool:
+        """Whether the node's data would be the same, whatever its version."""
+        return self[:5] == other[:5]

@@ -1,0 +1,52 @@
+"""The tables of the machines, and the arithmetic of a reassignment."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.states import (
+    LEGAL_PREVIOUS,
+    LEGAL_PREVIOUS_REPLICA,
+    PartitionState,
+    ReplicaState,
+)
+from controller.values import Assignment, LeaderAndIsr
+
+
+def test_each_state_can_be_entered() -> None:
+    assert set(LEGAL_PREVIOUS) == set(PartitionState)
+    assert set(LEGAL_PREVIOUS_REPLICA) == set(ReplicaState)
+    assert all(LEGAL_PREVIOUS.values())
+    assert all(LEGAL_PREVIOUS_REPLICA.values())
+
+
+@pytest.mark.parametrize(
+    ("before", "target", "after"),
+    [
+        (
+            Assignment((1, 2, 3)),
+            (3, 4, 5),
+            Assignment((3, 4, 5, 1, 2), (4, 5), (1, 2)),
+        ),
+        (Assignment((1, 2)), (2, 1), Assignment((2, 1))),
+        (
+            Assignment((3, 4, 1, 2), (3, 4), (1, 2)),
+            (5, 1),
+            Assignment((5, 1, 2), (5,), (2,)),
+        ),
+        (Assignment((3, 4, 1, 2), (3, 4), (1, 2)), (1, 2), Assignment((1, 2))),
+    ],
+)
+def test_a_reassignment_lists_target_and_origin(
+    before: Assignment, target: tuple[int, ...], after: Assignment
+) -> None:
+    assert before.reassigned_to(target) == after
+    assert after.target == target
+    assert after.origin == tuple(each for each in after.replicas if each in before.origin)
+
+
+def test_a_state_says_the_same_at_another_version() -> None:
+    state = LeaderAndIsr(1, 2, (1, 2), 3, partition_epoch=4)
+
+    assert state.says_as(state._replace(partition_epoch=9))
+    assert not state.says_as(state._replace(isr=(1,)))
