@@ -67,7 +67,7 @@ from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
 from broker.topics.old_commits import OldCommits
 from broker.topics.owned_topics import OWNED
-from broker.topics.partition import PartitionServices
+from broker.topics.partition_services import PartitionServices
 from broker.topics.producer_ids import ProducerIdPool
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BadDirectory
 from broker.topics.topic_admin import TopicAdmin

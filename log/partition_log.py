@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from threading import Lock
 
-from log import lookup, produce, retention
+from log import lookup, produce, replicated, retention
 from log.batch_scan import CHUNK_BYTES
 from log.config import LogConfig
 from log.errors import LogPoisoned, OffsetOutOfRange
@@ -33,6 +33,7 @@ from protocol.records.batch import (
     ABORT,
     COMMIT,
     LOG_APPEND_TIME,
+    MAGIC,
     BatchHeader,
     encode_end_transaction,
 )
@@ -158,7 +159,6 @@ class PartitionLog:
         )
         known.clear()  # of the segments as they were; what is appended from now on is not in it
         self.recovery.first_reread = None
-        self.producers.settle(self.recovery_point)
 
     def _flush_opened(self) -> None:
         """Flush what the log is opened with, where a flush is due: readers have it from now on.
@@ -278,6 +278,55 @@ class PartitionLog:
                 producers.end(batch)
             else:
                 producers.note(batch)
+
+    def append_replicated(self, batches: Buffer, now_ms: int) -> int:
+        """Append what a leader has of batches behind this log's end, its bytes unchanged.
+
+        Returns how many bytes that were; a batch cut off at the end is none. Raises CorruptRecords,
+        log untouched, and LogPoisoned.
+        """
+        if self.poisoned is not None:
+            raise LogPoisoned(self.poisoned, final=self.failed_for_good)
+        found = replicated.pieces(
+            batches, self.log_end_offset, self.epochs.latest, self.config.segment_bytes
+        )
+        for piece in found:
+            self._append_piece(piece, now_ms)
+        return sum([len(piece.buffer) for piece in found])
+
+    def _append_piece(self, piece: replicated.Piece, now_ms: int) -> None:
+        for epoch, offset in piece.epochs:
+            self._assign_epoch(epoch, offset)
+        producers = self.producers
+        aborted = producers.aborted_by(
+            [batch for batch in piece.producers if isinstance(batch, Ended) or not batch.is_control]
+        )
+        self._write(piece.buffer, piece.last_offset, piece.max_timestamp_ms, now_ms, aborted)
+        for batch in piece.producers:
+            if isinstance(batch, Ended):
+                producers.end(batch)
+            elif batch.is_control:
+                producers.note_epoch(batch.producer_id, batch.producer_epoch)
+            else:
+                producers.note(batch)
+
+    def drop_empty_epochs(self) -> None:
+        """Drop the leader epochs that have no batch: they were another leader's never.
+
+        Raises LogPoisoned.
+        """
+        try:
+            self.epochs.truncate_from_end(self.log_end_offset)
+        except OSError as error:
+            raise self._poison(error) from error
+
+    def start_epoch(self, epoch: int) -> None:
+        """Begin leader epoch ``epoch`` at the log's end, before it has a batch (KIP-101).
+
+        A follower that has more of an older epoch learns by it where to cut. Raises LogPoisoned.
+        """
+        if epoch > self.epochs.latest and self.config.message_magic == MAGIC:
+            self._assign_epoch(epoch, self.log_end_offset)
 
     def _write(
         self,
@@ -607,7 +656,10 @@ class PartitionLog:
         return self.log_start_offset
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Drop all batches that reach ``offset`` or lie above; return the new end. LogPoisoned."""
+        """Drop all batches that reach ``offset`` or lie above; return the new end. LogPoisoned.
+
+        An epoch that begins at the log's end, without a batch, stays unless something is dropped.
+        """
         if offset >= self.log_end_offset:
             return self.log_end_offset
         try:
@@ -616,6 +668,22 @@ class PartitionLog:
             reason = f"truncating {self.directory} to offset {offset} failed: {error}"
             self.fail_for_good(reason)
             raise LogPoisoned(reason, final=True) from error
+        self._truncated(end_offset, gone, now_ms)
+        return end_offset
+
+    def start_at(self, offset: int, now_ms: int) -> None:
+        """Drop all; the next batch begins at ``offset`` or above. Raises LogPoisoned."""
+        try:
+            gone = self.segments.start_at(offset, self.config)
+        except OSError as error:
+            reason = f"beginning {self.directory} anew at offset {offset} failed: {error}"
+            self.fail_for_good(reason)
+            raise LogPoisoned(reason, final=True) from error
+        self.log_start_offset = offset
+        self.epochs.truncate_from_end(0)
+        self._truncated(offset, gone, now_ms)
+
+    def _truncated(self, end_offset: int, gone: Sequence[Segment], now_ms: int) -> None:
         self.log_end_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
@@ -629,7 +697,6 @@ class PartitionLog:
         except OSError as error:
             self.fail_for_good(f"truncating {self.directory} failed: {error}")
             raise LogPoisoned(str(self.poisoned), final=True) from error
-        return end_offset
 
     @property
     def first_unstable_offset(self) -> int:

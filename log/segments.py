@@ -211,6 +211,20 @@ class Segments:
         self._capped = (None, -1, -1)  # the batch there may be another soon
         return end_offset, gone
 
+    def start_at(self, offset: int, config: LogConfig) -> list[Segment]:
+        """Drop all batches; the only segment begins at ``offset``. Otherwise like `cut`."""
+        kept = next((segment for segment in self._all if segment.base_offset == offset), None)
+        if kept is None:
+            kept = self._create(offset, config)
+        else:
+            kept.truncate_to(offset)
+            kept.resume()
+        gone = [segment for segment in self._all if segment is not kept]
+        self._all = [kept]
+        self.active = kept
+        self._capped = (None, -1, -1)
+        return gone
+
     # -- what leaves
 
     def take_first(self, count: int) -> list[Segment]:

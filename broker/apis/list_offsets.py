@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import structlog
 
 from broker.net.request import Request, ServedApi, Steps
-from broker.topics.leader_epoch import epoch_error
 from broker.topics.partition import Partition
 from log.errors import CorruptLog
 from protocol.errors import (
@@ -121,7 +120,7 @@ def _partition(
     if partition is None:
         return _error(index, UNKNOWN_TOPIC_OR_PARTITION)
     log = partition.log
-    error_code = epoch_error(partition, wanted["current_leader_epoch"])
+    error_code = partition.serving_error(wanted["current_leader_epoch"])
     if error_code:
         return _error(index, error_code)
     timestamp = wanted["timestamp"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.net.request import Request, ServedApi, Steps
-from broker.topics.leader_epoch import epoch_error
 from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages.offset_for_leader_epoch import API
 
@@ -37,7 +36,7 @@ def _end_offset(services: Services, name: str, wanted: dict[str, Any]) -> dict[s
     if partition is None:
         error_code = UNKNOWN_TOPIC_OR_PARTITION
     else:
-        error_code = epoch_error(partition, wanted["current_leader_epoch"])
+        error_code = partition.serving_error(wanted["current_leader_epoch"])
     epoch = end_offset = -1
     if partition is not None and not error_code:
         epoch, end_offset = partition.log.epochs.end_offset_for(

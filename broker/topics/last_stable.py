@@ -14,12 +14,12 @@ class LastStable:
 
     __slots__ = ("_at", "_log", "held")
 
-    def __init__(self, log: PartitionLog) -> None:
+    def __init__(self, log: PartitionLog, high_watermark: int) -> None:
         self._log = log
-        self.held = bool(log.producers.open_transactions)
-        """A transaction holds it back."""
-        self._at = self.offset(log.log_end_offset)
+        self._at = self.offset(high_watermark)
         """Where it was when it was looked at last."""
+        self.held = bool(log.producers.open_transactions or log.producers.ended)
+        """A transaction holds it back."""
 
     def offset(self, high_watermark: int) -> int:
         """Where it is now."""

@@ -21,7 +21,8 @@ from broker.config.config_value import BadValue
 from broker.topics.adoption import PARTITION_METADATA_FILE, partition_metadata
 from broker.topics.checkpoints import Checkpoints
 from broker.topics.missing import KnownMissing, check_partitions
-from broker.topics.partition import Partition, PartitionServices
+from broker.topics.partition import Partition
+from broker.topics.partition_services import PartitionServices
 from broker.topics.produce_rules import produce_rules
 from broker.topics.registry import (
     BadDirectory,
@@ -30,6 +31,7 @@ from broker.topics.registry import (
     partition_of,
     uuid_bytes,
 )
+from broker.topics.replica import Replica, ReplicaServices
 from log.checkpoint import clear_clean_shutdown, read_clean_shutdown, write_clean_shutdown
 from log.config import LogConfig
 from log.errors import CorruptLog, LogPoisoned
@@ -184,6 +186,9 @@ class LogManager:
     def _partition(self, log: PartitionLog) -> Partition:
         services = self.services
         writes = services.owned_writes.get(log.topic, services.writes)
+        if isinstance(services, ReplicaServices):
+            known = self.checkpoints.expected((log.topic, log.partition))
+            return Replica(log, services, writes, self.serves, known.high_watermark)
         return Partition(log, services, writes, self.serves)
 
     def _finish_deletions(self, partitions: Iterable[Partition]) -> None:

@@ -3,7 +3,8 @@
 A waiting Fetch is woken by an append to one of its partitions, by the flush that such an append
 waits for, by the deletion of a partition, or by its deadline. One that reads committed records is
 woken when the last stable offset moves, and not by what open transactions append. Appends of one
-turn wake it once, at the turn's end. One timer serves all deadlines.
+turn wake it once, at the turn's end. One that another replica sends is woken by what is appended,
+before it is stable. One timer serves all deadlines.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ Partition = tuple[str, int]
 class Waiter:
     """One parked Fetch. ``wake(due)`` is asked again when there may be enough, or it is due."""
 
-    __slots__ = ("committed", "deadline_ms", "done", "missing_bytes", "partitions", "wake")
+    __slots__ = (
+        "committed", "deadline_ms", "done", "missing_bytes", "partitions", "to_end", "wake",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -33,6 +36,7 @@ class Waiter:
         missing_bytes: int,
         wake: Callable[[bool], None],
         committed: bool = False,
+        to_end: bool = False,
     ) -> None:
         self.partitions = frozenset(partitions)
         self.deadline_ms = deadline_ms
@@ -43,6 +47,8 @@ class Waiter:
         """Called with True when the deadline has come; answers the request or lets it wait on."""
         self.committed = committed
         """It reads below the last stable offset alone."""
+        self.to_end = to_end
+        """It reads to the log's end, as other replicas do."""
         self.done = False
         """It waits no longer."""
 
@@ -117,13 +123,21 @@ class LongPolls:
             if waiter.missing_bytes <= 0:
                 self._wake_soon(waiter)
 
+    def appended_behind(self, topic: str, partition: int, size_bytes: int) -> None:
+        """``size_bytes`` were appended that only other replicas may read yet."""
+        for waiter in self._by_partition.get((topic, partition), ()):
+            if waiter.to_end:
+                waiter.missing_bytes -= size_bytes
+                if waiter.missing_bytes <= 0:
+                    self._wake_soon(waiter)
+
     def wake_partition(self, topic: str, partition: int, committed: bool = True) -> None:
         """What was appended to a partition may be read now, however much that is.
 
         Unless ``committed`` is set it is part of open transactions, or behind the first.
         """
         for waiter in self._by_partition.get((topic, partition), ()):
-            if committed or not waiter.committed:
+            if (committed or not waiter.committed) and not waiter.to_end:
                 self._wake_soon(waiter)
 
     def wake_committed(self, topic: str, partition: int) -> None:
@@ -131,6 +145,11 @@ class LongPolls:
         for waiter in self._by_partition.get((topic, partition), ()):
             if waiter.committed:
                 self._wake_soon(waiter)
+
+    def wake_all(self, topic: str, partition: int) -> None:
+        """Another broker leads a partition now, or nobody: who waits for it must see that."""
+        for waiter in self._by_partition.get((topic, partition), ()):
+            self._wake_soon(waiter)
 
     def wake_topic(self, topic: str) -> None:
         """Something happened to a topic's partitions that its waiters must see."""

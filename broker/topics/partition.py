@@ -14,22 +14,20 @@ from __future__ import annotations
 
 from asyncio import CancelledError, Task, TimerHandle, get_running_loop, wait
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import structlog
 
 from broker.loop.histogram import Writes
-from broker.loop.internal_errors import InternalErrors
-from broker.time import Time
 from broker.topics.last_stable import LastStable
-from broker.topics.long_poll import LongPolls
+from broker.topics.partition_services import PartitionServices
 from broker.topics.ticket import Ticket, deliver
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
 from log.values import MARKER_BYTES, AppendInfo, Marker
 from protocol.buffer import Buffer
+from protocol.errors import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH
 from protocol.records.batch import BatchHeader
 
 logger = structlog.get_logger(__name__)
@@ -50,24 +48,11 @@ _Waiting = tuple[int, int, Sequence[tuple[Ticket, Reply]], OnFailure]
 
 
 class NotYetStable(Exception):
-    """Records were not stable in time; they may yet be."""
+    """Records are not stable; they may yet be."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionServices:
-    """What every partition of a broker uses."""
-
-    time: Time
-    spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]]
-    """Runs work beside the requests, which handles its own errors."""
-    errors: InternalErrors
-    long_polls: LongPolls
-    fail: Callable[[str], None]
-    """Stops the broker, with its reason."""
-    writes: Writes
-    """What the writes of all topics cost but those below."""
-    owned_writes: Mapping[str, Writes]
-    """What those of the coordinators' topics cost."""
+class StableTooLate(NotYetStable):
+    """Records were not stable when the time of their reply was over."""
 
 
 class Partition:
@@ -79,15 +64,16 @@ class Partition:
         services: PartitionServices,
         writes: Writes,
         is_served: Callable[[Partition], bool],
+        high_watermark: int | None = None,
     ) -> None:
         self.log = log
         self.topic = log.topic
         self.index = log.partition
         self.name = f"{log.topic}-{log.partition}"
-        self.high_watermark = log.log_end_offset
+        self.high_watermark = log.log_end_offset if high_watermark is None else high_watermark
         """End of what is stable, and of what readers see. It never goes back but by a truncation,
         and only the event loop's thread moves it."""
-        self._stable = LastStable(log)
+        self._stable = LastStable(log, self.high_watermark)
         self.writes = writes
         self._services = services
         self._is_served = is_served
@@ -101,6 +87,8 @@ class Partition:
         self._probe: Task[None] | None = None
         self._timer: TimerHandle | None = None
         """Rings when the first of those who wait has waited too long."""
+        self._timer_ms = NEVER
+        """When that is."""
         self._on_failed: list[Callable[[LogPoisoned], None]] = []
 
     # -- what readers see
@@ -109,6 +97,16 @@ class Partition:
     def leader_epoch(self) -> int:
         """The epoch that batches get when they are appended; 0 in a log that has none yet."""
         return max(self.log.epochs.latest, 0)
+
+    def serving_error(self, current_leader_epoch: int) -> int:
+        """Why a client is not served that believes in ``current_leader_epoch``; -1: in none.
+
+        NONE where it is; fencing by leader epoch is KIP-320's.
+        """
+        ours = self.leader_epoch
+        if current_leader_epoch in (-1, ours):
+            return NONE
+        return FENCED_LEADER_EPOCH if current_leader_epoch < ours else UNKNOWN_LEADER_EPOCH
 
     @property
     def last_stable_offset(self) -> int:
@@ -216,8 +214,12 @@ class Partition:
             if offset <= self.high_watermark:
                 get_running_loop().call_soon(self._release)  # never before the caller goes on
             else:
-                self._promise_flush()
-                self._arm(deadline_ms)
+                self._await_stable(deadline_ms)
+
+    def _await_stable(self, deadline_ms: int) -> None:
+        """Somebody waits for what is appended and not stable."""
+        self._promise_flush()
+        self._arm(deadline_ms)
 
     @property
     def waiting(self) -> int:
@@ -240,17 +242,20 @@ class Partition:
 
     def expire(self) -> None:
         """Fails the replies whose time is over; their records may yet be kept."""
-        self._timer = None
+        self._timer, self._timer_ms = None, NEVER
         now_ms = self._services.time.now().mono_ms
-        self._fail_waiting(NotYetStable("not stable in time"), lambda entry: entry[1] <= now_ms)
+        self._fail_waiting(StableTooLate("not stable in time"), lambda entry: entry[1] <= now_ms)
         if self._waiting:
             self._arm(min([deadline_ms for _, deadline_ms, _, _ in self._waiting]))
 
     def _arm(self, deadline_ms: int) -> None:
-        if self._timer is None and deadline_ms < NEVER:
+        if deadline_ms < self._timer_ms:
+            if self._timer is not None:
+                self._timer.cancel()
             time = self._services.time
             delay_ms = max(0, deadline_ms - time.now().mono_ms)
             self._timer = time.call_later(delay_ms / 1000, self.expire)
+            self._timer_ms = deadline_ms
 
     def _fail_waiting(
         self, error: Exception, is_lost: Callable[[_Waiting], bool] = lambda _: True

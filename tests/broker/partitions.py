@@ -10,7 +10,8 @@ from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
-from broker.topics.partition import Partition, PartitionServices
+from broker.topics.partition import Partition
+from broker.topics.partition_services import PartitionServices
 from log.partition_log import PartitionLog
 
 

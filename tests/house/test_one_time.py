@@ -23,6 +23,7 @@ ONE_PLACE = {
     "coordinator": None,
     "transactions": None,
     "controller": None,
+    "replication": None,
     "log": "log/cleaner_process.py",  # its `main` is the first of a process: nobody is above it
     "broker": "broker/time.py",
     "cli": "cli/clock.py",

@@ -11,7 +11,6 @@ import structlog
 from broker.apis.fetch.response import Fetched
 from broker.apis.fetch.sessions import Wanted
 from broker.net.request import Chunk
-from broker.topics.leader_epoch import epoch_error
 from broker.topics.logs import TopicLogs
 from broker.topics.partition import Partition
 from log.batch_scan import headers
@@ -164,7 +163,7 @@ class Reader:
             return Fetched(wanted.partition, UNKNOWN_TOPIC_OR_PARTITION)
         if self.is_replica:
             return Fetched(wanted.partition, NOT_LEADER_OR_FOLLOWER)
-        error_code = epoch_error(partition, wanted.current_leader_epoch)
+        error_code = partition.serving_error(wanted.current_leader_epoch)
         if error_code:
             return Fetched(wanted.partition, error_code)
         if (

@@ -16,7 +16,7 @@ import pytest
 
 from broker.loop.internal_errors import InternalErrors
 from broker.topics.long_poll import Waiter
-from broker.topics.partition import NotYetStable
+from broker.topics.partition import StableTooLate
 from log.errors import LogPoisoned
 from tests.broker.hand_time import HandTime
 from tests.broker.partitions import partition_for, services_with
@@ -171,7 +171,7 @@ async def test_who_has_waited_until_its_deadline_is_told_so_once_and_the_others_
     for by_ms, expected in ((99, []), (1, ["soon"]), (199, ["soon"]), (1, ["soon", "later"])):
         house.time.move(by_ms)
         house.time.ring()
-        assert house.answers == [(name, NotYetStable) for name in expected]
+        assert house.answers == [(name, StableTooLate) for name in expected]
 
     house.time.disk.set()
     await settled()
@@ -186,7 +186,7 @@ async def test_who_waits_for_an_append_has_its_deadline_too() -> None:
     house.append()
     house.time.move(100)
     house.time.ring()
-    assert house.answers == [("a", NotYetStable)]
+    assert house.answers == [("a", StableTooLate)]
 
 
 async def test_a_failed_append_fails_what_is_not_in_the_log_and_the_rest_waits_for_its_flush() -> (

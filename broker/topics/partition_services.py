@@ -1,0 +1,30 @@
+"""The parts of a broker that each of its partitions uses."""
+
+from __future__ import annotations
+
+from asyncio import Task
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker.loop.histogram import Writes
+from broker.loop.internal_errors import InternalErrors
+from broker.time import Time
+from broker.topics.long_poll import LongPolls
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionServices:
+    """What every partition of a broker uses."""
+
+    time: Time
+    spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]]
+    """Runs work beside the requests, which handles its own errors."""
+    errors: InternalErrors
+    long_polls: LongPolls
+    fail: Callable[[str], None]
+    """Stops the broker, with its reason."""
+    writes: Writes
+    """What the writes of all topics cost but those below."""
+    owned_writes: Mapping[str, Writes]
+    """What those of the coordinators' topics cost."""

@@ -1,0 +1,325 @@
+"""This broker's replica of a partition, in a cluster: led, followed, or neither.
+
+| role | who writes its log | high watermark | who reads it |
+|---|---|---|---|
+| unassigned | nobody | stays | nobody: NOT_LEADER_OR_FOLLOWER |
+| leader | producers and shards, in its leader epoch | what all in-sync replicas have | everybody |
+| follower | its fetcher, the leader's bytes as they are | the leader's, its end at most | nobody |
+| offline | nobody: its directory has failed | stays | nobody: KAFKA_STORAGE_ERROR |
+
+A role is changed by LeaderAndIsr and StopReplica alone (`broker/cluster/`). What waits for stable
+records when leadership ends is refused with NotLeader. The rules of the in-sync replicas are in
+`replication/leader.py`, those of a follower in `replication/follower.py`; what they ask for is done
+here. Requests of an older or newer leader epoch are told from those of this one by the epoch of
+LeaderAndIsr, whatever epoch the log's records have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from broker.loop.histogram import Writes
+from broker.topics.partition import Partition
+from broker.topics.partition_services import PartitionServices
+from log.errors import LogPoisoned
+from log.partition_log import PartitionLog
+from log.replicated import BelowEnd
+from log.values import AppendInfo, Marker
+from protocol.buffer import Buffer
+from protocol.errors import (
+    FENCED_LEADER_EPOCH,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_LEADER_EPOCH,
+)
+from protocol.records.batch import BatchHeader
+from replication.follower import follower_high_watermark
+from replication.leader import LedReplicas
+from replication.values import PartitionState, Rules, Step
+
+NO_EPOCH = -1
+
+
+class Role(Enum):
+    """What this broker is to a partition."""
+
+    UNASSIGNED = "unassigned"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    OFFLINE = "offline"
+
+
+class NotLeader(Exception):
+    """This broker does not lead the partition, or leads it no more."""
+
+
+class NotFollower(Exception):
+    """This broker does not follow the leader that a fetcher fetched from."""
+
+
+class IsrWriter(Protocol):
+    """Writes in-sync replicas to ZooKeeper for the leaders of partitions."""
+
+    def wanted(self, partition: Replica, isr: tuple[int, ...], expected_epoch: int) -> None:
+        """Writes ``isr`` over version ``expected_epoch`` of the partition's state.
+
+        What becomes of it the partition is told by `Replica.isr_written` or `Replica.isr_refused`.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaServices(PartitionServices):
+    """What the replicas of a broker in a cluster use besides."""
+
+    node_id: int
+    rules: Callable[[str], Rules]
+    """Those of a topic as they are now."""
+    isr_writer: IsrWriter
+
+
+class Replica(Partition):
+    """One partition of which this broker is to have a replica."""
+
+    _services: ReplicaServices
+
+    def __init__(
+        self,
+        log: PartitionLog,
+        services: ReplicaServices,
+        writes: Writes,
+        is_served: Callable[[Partition], bool],
+        high_watermark: int,
+    ) -> None:
+        stable = follower_high_watermark(high_watermark, log.log_end_offset, log.log_start_offset)
+        super().__init__(log, services, writes, is_served, stable)
+        self.role = Role.UNASSIGNED
+        self.state: PartitionState | None = None
+        """What the controller said last."""
+        self.led: LedReplicas | None = None
+        """The replicas, where this broker is the leader."""
+
+    # -- roles
+
+    def lead(self, state: PartitionState) -> bool:
+        """This broker leads, in the epoch of ``state``; whether it did not before.
+
+        Raises LogPoisoned when the epoch can't be written: it leads nothing then.
+        """
+        now_ms = self._services.time.now().mono_ms
+        end_offset = self.log.log_end_offset
+        if self.state is None or state.leader_epoch > self.state.leader_epoch:
+            try:
+                self.log.start_epoch(state.leader_epoch)
+            except LogPoisoned as error:
+                self.poisoned(error)
+                raise
+        self.state, self.role = state, Role.LEADER
+        led = self.led
+        if led is not None:
+            led.rules = self._services.rules(self.topic)
+            self._take(led.new_state(state, end_offset, now_ms))
+            return False
+        self.led = led = LedReplicas(
+            self._services.node_id,
+            state,
+            end_offset,
+            self.high_watermark,
+            end_offset,
+            now_ms,
+            self._services.rules(self.topic),
+        )
+        self._take(led.begun(now_ms))
+        return True
+
+    def follow(self, state: PartitionState) -> None:
+        """Another broker leads, or nobody does: its fetcher alone writes the log from now on."""
+        self._leave(Role.FOLLOWER, "Another broker leads the partition now.")
+        self.state = state
+
+    def stand_by(self) -> None:
+        """It leads and follows nobody until the controller says whom."""
+        self._leave(Role.UNASSIGNED, "This broker gives the partition up.")
+
+    def offline(self) -> None:
+        """Its directory has failed."""
+        self._leave(Role.OFFLINE, "The partition's directory has failed.")
+
+    def _leave(self, role: Role, why: str) -> None:
+        self.role, self.led = role, None
+        self._fail_waiting(NotLeader(why))
+        self._services.long_polls.wake_all(self.topic, self.index)
+
+    # -- who is served
+
+    @property
+    def leader_epoch(self) -> int:
+        """That of LeaderAndIsr; NO_EPOCH before the first."""
+        return NO_EPOCH if self.state is None else self.state.leader_epoch
+
+    def serving_error(self, current_leader_epoch: int) -> int:
+        """See `Partition`; a client that is to ask another broker gets NOT_LEADER_OR_FOLLOWER."""
+        if self.role is Role.OFFLINE:
+            return KAFKA_STORAGE_ERROR
+        if self.state is None:
+            return NOT_LEADER_OR_FOLLOWER
+        ours = self.state.leader_epoch
+        if current_leader_epoch not in (-1, ours):
+            return FENCED_LEADER_EPOCH if current_leader_epoch < ours else UNKNOWN_LEADER_EPOCH
+        return NOT_LEADER_OR_FOLLOWER if self.led is None else NONE
+
+    # -- a leader
+
+    def append(
+        self,
+        batches: Buffer,
+        now_ms: int,
+        headers: list[BatchHeader] | None = None,
+        from_zero: bool = False,
+    ) -> AppendInfo:
+        """See `Partition`. Raises NotLeader too."""
+        self._check_led()
+        return super().append(batches, now_ms, headers, from_zero)
+
+    def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
+        """See `Partition`. Raises NotLeader too."""
+        self._check_led()
+        return super().append_marker(marker, now_ms)
+
+    def _check_led(self) -> None:
+        if self.led is None:
+            raise NotLeader(f"This broker does not lead {self.name}.")
+
+    def appended(self, size_bytes: int) -> None:
+        """The log has grown by so much: the followers may have it, and then it is stable."""
+        log = self.log
+        self._services.long_polls.appended_behind(self.topic, self.index, size_bytes)
+        if log.flush_due:
+            self._promise_flush()
+        if self.led is not None:
+            self._take(self.led.appended(log.log_end_offset, self._services.time.now().mono_ms))
+            if self._waiting:
+                self._arm(self._waiting[-1][1])
+
+    def _await_stable(self, deadline_ms: int) -> None:
+        if self.log.flush_due:
+            self._promise_flush()
+        self._arm(deadline_ms)
+
+    def advance(self) -> None:
+        """See `Partition`; what is flushed here must be with the followers too."""
+        if self.led is not None:
+            self._raise_to(self.led.high_watermark)
+
+    def follower_fetched(self, replica_id: int, offset: int) -> None:
+        """Another replica of a partition that is led here fetches at ``offset``."""
+        assert self.led is not None
+        now_ms = self._services.time.now().mono_ms
+        self._take(self.led.follower_fetched(replica_id, offset, self.log.log_end_offset, now_ms))
+
+    def tick(self) -> None:
+        """Looks for in-sync replicas that are behind; every half of replica.lag.time.max.ms."""
+        if self.led is not None:
+            self.led.rules = self._services.rules(self.topic)
+            self._take(self.led.tick(self._services.time.now().mono_ms))
+
+    def isr_written(self, partition_epoch: int) -> None:
+        """The wanted in-sync replicas are in ZooKeeper, as version ``partition_epoch``."""
+        if self.led is not None:
+            now_ms = self._services.time.now().mono_ms
+            self._take(self.led.isr_written(partition_epoch, now_ms))
+            self.state = self.led.state
+
+    def isr_refused(self, error_code: int) -> None:
+        """They are not, and why."""
+        if self.led is not None:
+            self._take(self.led.isr_refused(error_code))
+
+    def _take(self, step: Step) -> None:
+        wanted = step.wanted_isr
+        if wanted is not None:
+            self._services.isr_writer.wanted(self, wanted.isr, wanted.expected_partition_epoch)
+        self._raise_to(step.high_watermark)
+
+    def _raise_to(self, replicated: int) -> None:
+        """Moves the high watermark to what is replicated, and flushed where that is due."""
+        log = self.log
+        stable = min(replicated, log.recovery_point if log.flush_due else log.log_end_offset)
+        if stable > self.high_watermark:
+            before, self.high_watermark = self.high_watermark, stable
+            moved = self._stable.moved(before, stable)
+            self._services.long_polls.wake_partition(self.topic, self.index, moved)
+            if self._waiting and not self._promised:
+                self._release()
+
+    # -- a follower
+
+    def append_replicated(
+        self, batches: Buffer, leader_high_watermark: int, leader_log_start_offset: int
+    ) -> int:
+        """Appends what the leader's answer has, which begins at this log's end; how many bytes.
+
+        Raises NotFollower, CorruptRecords with the log untouched, and LogPoisoned.
+        """
+        if self.role is not Role.FOLLOWER:
+            raise NotFollower(f"This broker does not follow the leader of {self.name}.")
+        log = self.log
+        now_ms = self._services.time.now().wall_ms
+        try:
+            try:
+                size_bytes = log.append_replicated(batches, now_ms)
+            except BelowEnd as below:
+                if log.log_end_offset > log.log_start_offset:
+                    raise
+                start_offset = log.log_start_offset
+                log.start_at(below.first_offset, now_ms)
+                size_bytes = log.append_replicated(batches, now_ms)
+                log.delete_records(start_offset)
+            if log.log_start_offset < leader_log_start_offset <= log.log_end_offset:
+                log.delete_records(leader_log_start_offset)
+        except LogPoisoned as error:
+            self.poisoned(error)
+            raise
+        if log.flush_due:
+            self._promise_flush()
+        self._follow_to(leader_high_watermark)
+        return size_bytes
+
+    def _follow_to(self, leader_high_watermark: int) -> None:
+        log = self.log
+        self.high_watermark = follower_high_watermark(
+            leader_high_watermark, log.log_end_offset, log.log_start_offset
+        )
+
+    def truncate_for_leader(self, offset: int) -> int:
+        """Drops what the leader does not have, from ``offset`` on; the new end.
+
+        Raises NotFollower and LogPoisoned.
+        """
+        if self.role is not Role.FOLLOWER:
+            raise NotFollower(f"This broker does not follow the leader of {self.name}.")
+        try:
+            end_offset = self.truncate_to(offset, self._services.time.now().wall_ms)
+            self.log.drop_empty_epochs()
+        except LogPoisoned as error:
+            self.poisoned(error)
+            raise
+        return end_offset
+
+    def start_at(self, offset: int) -> None:
+        """Drops all: the leader has nothing below ``offset``. Raises NotFollower, LogPoisoned."""
+        if self.role is not Role.FOLLOWER:
+            raise NotFollower(f"This broker does not follow the leader of {self.name}.")
+        try:
+            self.log.start_at(offset, self._services.time.now().wall_ms)
+        except LogPoisoned as error:
+            self.poisoned(error)
+            raise
+        self._follow_to(offset)
+
+    def close(self, clean: bool = True) -> None:
+        """See `Partition`; the high watermark stays: what is not replicated is not committed."""
+        self.log.close(clean)

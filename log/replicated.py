@@ -1,0 +1,108 @@
+"""A leader's batches on their way into a follower's log: checked, and cut into single writes.
+
+They stay as the leader wrote them: offsets, epochs, producers, markers, messages of magic 0 and 1.
+Offsets may leave gaps, where the leader's cleaner took records away; they never go back. What the
+end of a Fetch answer cuts off is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from log.markers import marker_in
+from log.values import Ended
+from protocol.buffer import Buffer
+from protocol.errors import CORRUPT_MESSAGE
+from protocol.records.batch import BatchHeader
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.stored import iter_stored, validate_stored
+
+
+class Piece(NamedTuple):
+    """Neighbouring batches that fit into one segment."""
+
+    buffer: memoryview
+    epochs: Sequence[tuple[int, int]]
+    """Leader epochs that begin here, and at which offset."""
+    producers: Sequence[BatchHeader | Ended]
+    """The batches that have producers; of a marker what it says."""
+    last_offset: int
+    max_timestamp_ms: int
+
+
+class BelowEnd(CorruptRecords):
+    """The first batch begins below the log's end: ``first_offset``, and it ends at or above it."""
+
+    def __init__(self, first_offset: int, end_offset: int) -> None:
+        super().__init__(
+            f"A batch begins at offset {first_offset}, below the log's end {end_offset}.",
+            CORRUPT_MESSAGE,
+        )
+        self.first_offset = first_offset
+
+
+def pieces(batches: Buffer, end_offset: int, latest_epoch: int, segment_bytes: int) -> list[Piece]:
+    """The whole batches in ``batches`` for a log that ends at ``end_offset``.
+
+    Checks checksums, the order of offsets and that epochs do not fall below ``latest_epoch``. In
+    any thread. Raises CorruptRecords, BelowEnd where the log could begin with the first batch.
+    """
+    whole = memoryview(batches)
+    found: list[Piece] = []
+    headers: list[BatchHeader] = []
+    size, due, epoch = 0, end_offset, latest_epoch
+    for header, _ in iter_stored(whole, partial=True):
+        validate_stored(whole, header)
+        _check_order(header, due, epoch, end_offset)
+        if headers and size + header.size_bytes > segment_bytes:
+            found.append(_piece(whole, headers, latest_epoch))
+            headers, size, latest_epoch = [], 0, epoch
+        headers.append(header)
+        size += header.size_bytes
+        due = header.last_offset + 1
+        epoch = max(epoch, header.partition_leader_epoch)
+    if headers:
+        found.append(_piece(whole, headers, latest_epoch))
+    return found
+
+
+def _piece(whole: memoryview, headers: Sequence[BatchHeader], latest_epoch: int) -> Piece:
+    epochs = []
+    for header in headers:
+        if header.partition_leader_epoch > latest_epoch:
+            latest_epoch = header.partition_leader_epoch
+            epochs.append((latest_epoch, header.base_offset))
+    return Piece(
+        whole[headers[0].position : headers[-1].end],
+        epochs,
+        [_of_producer(whole, header) for header in headers if header.producer_id >= 0],
+        headers[-1].last_offset,
+        max([header.max_timestamp for header in headers]),
+    )
+
+
+def _of_producer(whole: memoryview, header: BatchHeader) -> BatchHeader | Ended:
+    """A marker that a cleaner has emptied stays a header."""
+    return (marker_in(whole, header) if header.is_control else None) or header
+
+
+def _check_order(header: BatchHeader, due: int, epoch: int, end_offset: int) -> None:
+    if header.magic == 2:
+        if header.base_offset < due:
+            if due == end_offset and header.last_offset >= due:
+                raise BelowEnd(header.base_offset, end_offset)
+            raise CorruptRecords(
+                f"A batch begins at offset {header.base_offset} where {due} is due.",
+                CORRUPT_MESSAGE,
+            )
+        if header.partition_leader_epoch < epoch:
+            raise CorruptRecords(
+                f"The batch at offset {header.base_offset} has leader epoch"
+                f" {header.partition_leader_epoch}, behind one of epoch {epoch}.",
+                CORRUPT_MESSAGE,
+            )
+    elif header.last_offset < due:  # of a wrapper this is all that its header says
+        raise CorruptRecords(
+            f"A message has offset {header.last_offset} where {due} is due.", CORRUPT_MESSAGE
+        )
