@@ -58,11 +58,12 @@ from broker.net.unsupported import Unsupported
 from broker.time import Time
 from broker.topics.cleaner_checkpoint import CleanerCheckpoint
 from broker.topics.cleaning import Cleaning
+from broker.topics.cluster_view import AloneView
 from broker.topics.config_changes import ConfigChanges, restore
 from broker.topics.deletions import Deletions, remove_leftovers
 from broker.topics.disk_changes import DiskChanges
 from broker.topics.embedded_registry import EmbeddedRegistry
-from broker.topics.logs import LogManager, TopicLogs
+from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
 from broker.topics.old_commits import OldCommits
@@ -71,6 +72,7 @@ from broker.topics.partition_services import PartitionServices
 from broker.topics.producer_ids import ProducerIdPool
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BadDirectory
 from broker.topics.topic_admin import TopicAdmin
+from broker.topics.topic_logs import TopicLogs
 from broker.web.health import health, is_loading
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
@@ -319,6 +321,7 @@ class Broker:
         unsupported = Unsupported(self.time)
         seekers = Seekers(unsupported, self._has_member)
         self.advertised = Advertised(config, self.registry.node_id)
+        self.cluster = AloneView(self.registry.node_id, self.logs, self.advertised.node)
         self.config_changes = ConfigChanges(
             config, self.registry, self.logs, self.topics, self._settings_changed
         )
@@ -327,6 +330,7 @@ class Broker:
             time=self.time,
             served=SERVED,
             advertised=self.advertised,
+            cluster=self.cluster,
             groups=self.groups,
             transactions=self.transactions,
             local_markers=self.local_markers,

@@ -35,14 +35,14 @@ def _handle(services: Services, request: Request) -> None:
             {"error_code": error_code, "error_message": message, "cluster_id": "", "brokers": []}
         )
         return
-    node = services.advertised.node(request)
+    cluster = services.cluster
     wanted = value["include_cluster_authorized_operations"]
     request.respond(
         {
             "error_code": NONE,
             "endpoint_type": _BROKERS,
             "cluster_id": services.registry.cluster_id,
-            "controller_id": node.node_id,
+            "controller_id": cluster.controller_id,
             "brokers": [
                 {
                     "broker_id": node.node_id,
@@ -51,6 +51,7 @@ def _handle(services: Services, request: Request) -> None:
                     "rack": node.rack,
                     "is_fenced": False,
                 }
+                for node in cluster.brokers(services.advertised.listener(request))
             ],
             "cluster_authorized_operations": CLUSTER_OPERATIONS if wanted else NOT_ASKED,
         }

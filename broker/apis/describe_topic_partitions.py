@@ -68,17 +68,16 @@ def _topic(
     """The entry of a topic, how many partitions it has in it, and how many are left."""
     yield None
     topic = services.registry.topic(name)
-    there = services.logs.topics.get(name)
-    if topic is None or there is None:
+    if topic is None:
         try:
             check_topic_name(name)
         except BadTopicName:
             return missing(INVALID_TOPIC_EXCEPTION, name), 0, 0
         return missing(UNKNOWN_TOPIC_OR_PARTITION, name), 0, 0
     partitions = request.array("topics", "partitions")
-    left = list(there.partitions)[first:]
-    for partition in left[:room]:
-        entry = partition_entry(services, partition)
+    left = range(first, topic.partitions)
+    for index in left[:room]:
+        entry = partition_entry(services, name, index)
         entry["eligible_leader_replicas"] = entry["last_known_elr"] = []
         partitions.append(entry)
         yield None

@@ -16,7 +16,8 @@ import structlog
 from broker.config.config_value import BadValue
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.owned_topics import OWNED, OwnedTopic
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BrokerNode
+from offsets.partitioner import partition_for
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_REQUEST,
@@ -89,7 +90,9 @@ def _find(
         return _error(key, COORDINATOR_NOT_AVAILABLE, message)
     if key_type == _GROUP:
         services.seekers.asked(request.connection, key)
-    node = services.advertised.node(request)
+    node = _coordinator(services, request, _TOPICS[key_type], key)
+    if node is None:
+        return _error(key, COORDINATOR_NOT_AVAILABLE, "The coordinator is being elected.")
     return {
         "key": key,
         "node_id": node.node_id,
@@ -98,6 +101,18 @@ def _find(
         "error_code": NONE,
         "error_message": "",
     }
+
+
+def _coordinator(services: Services, request: Request, name: str, key: str) -> BrokerNode | None:
+    """The broker that leads a key's partition; None where nobody does now."""
+    topic = services.registry.topic(name)
+    if topic is None:
+        return None
+    cluster = services.cluster
+    found = cluster.partition(name, partition_for(key, topic.partitions))
+    if found is None:
+        return None
+    return cluster.node(found.leader, services.advertised.listener(request))
 
 
 def _error(key: str, error_code: int, message: str) -> dict[str, Any]:

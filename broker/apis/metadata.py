@@ -19,8 +19,8 @@ import structlog
 
 from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from broker.net.request import Request, ServedApi, Steps
+from broker.topics.cluster_view import NO_LEADER, PartitionView
 from broker.topics.owned_topics import OWNED
-from broker.topics.partition import Partition
 from broker.topics.registry import (
     INTERNAL_TOPICS,
     BadTopicName,
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 
+NO_EPOCH = -1
 Found = Topic | dict[str, Any]
 """A topic, or the whole entry of one that has only an error."""
 
@@ -143,17 +144,19 @@ def described(topic: Topic) -> dict[str, Any]:
     }
 
 
-def partition_entry(services: Services, partition: Partition) -> dict[str, Any]:
-    """The entry of a partition: this broker leads it and has the only replica."""
-    me = [services.registry.node_id]
+def partition_entry(services: Services, topic: str, index: int) -> dict[str, Any]:
+    """The entry of a partition, by what the cluster is said to be."""
+    found = services.cluster.partition(topic, index)
+    if found is None:
+        found = PartitionView(NO_LEADER, NO_EPOCH, (), ())
     return {
-        "error_code": NONE,
-        "partition_index": partition.index,
-        "leader_id": me[0],
-        "leader_epoch": partition.leader_epoch,
-        "replica_nodes": me,
-        "isr_nodes": me,
-        "offline_replicas": [],
+        "error_code": LEADER_NOT_AVAILABLE if found.leader == NO_LEADER else NONE,
+        "partition_index": index,
+        "leader_id": found.leader,
+        "leader_epoch": found.leader_epoch,
+        "replica_nodes": found.replicas,
+        "isr_nodes": found.isr,
+        "offline_replicas": found.offline,
     }
 
 
@@ -170,12 +173,13 @@ def _answer(services: Services, request: Request, found: Iterable[Found]) -> Ste
         worst = worst or entry["error_code"]
         topics.append(entry)
         yield None
+    cluster, listener = services.cluster, services.advertised.listener(request)
     cluster_wanted = value["include_cluster_authorized_operations"]
     request.respond(
         {
-            "brokers": [services.advertised.node(request)._asdict()],
+            "brokers": [each._asdict() for each in cluster.brokers(listener)],
             "cluster_id": services.registry.cluster_id,
-            "controller_id": services.registry.node_id,
+            "controller_id": cluster.controller_id,
             "topics": topics,
             "cluster_authorized_operations": CLUSTER_OPERATIONS if cluster_wanted else NOT_ASKED,
         },
@@ -187,12 +191,12 @@ def _described(
     services: Services, request: Request, topic: Topic
 ) -> Generator[None, None, dict[str, Any]]:
     """The entry of a topic, unless it was deleted while others were being described."""
-    there = services.logs.topics.get(topic.name)
+    there = services.registry.topic(topic.name)
     if there is None:
         return missing(UNKNOWN_TOPIC_OR_PARTITION, topic.name)
     partitions = request.array("topics", "partitions")
-    for partition in list(there.partitions):
-        partitions.append(partition_entry(services, partition))
+    for index in range(there.partitions):
+        partitions.append(partition_entry(services, topic.name, index))
         yield None
     return {**described(topic), "partitions": partitions}
 

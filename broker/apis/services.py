@@ -23,6 +23,7 @@ from broker.net.request import ServedApi
 from broker.net.seekers import Seekers
 from broker.net.unsupported import Unsupported
 from broker.time import Time
+from broker.topics.cluster_view import ClusterView
 from broker.topics.config_changes import ConfigChanges
 from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
@@ -43,6 +44,8 @@ class Services:
     """What requests are answered, by API key."""
     advertised: Advertised
     """Where clients reach this broker."""
+    cluster: ClusterView
+    """Who is in the cluster and who leads what."""
     groups: GroupRuntime
     """The coordinator of groups."""
     transactions: TransactionRuntime

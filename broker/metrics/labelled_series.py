@@ -13,8 +13,8 @@ from broker.metrics.lag import MemberLag, PartitionLag, TopicPartition
 from broker.metrics.scan import Seen, View
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
-from broker.topics.logs import TopicLogs
 from broker.topics.partition import Partition
+from broker.topics.topic_logs import TopicLogs
 from coordinator.read_only import GroupView, MemberView
 from protocol.now import Now
 

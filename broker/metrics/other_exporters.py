@@ -14,8 +14,8 @@ from broker.metrics.lag import MemberLag, PartitionLag, TopicPartition
 from broker.metrics.scan import Scan, Seen, View
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label, labels
-from broker.topics.logs import TopicLogs
 from broker.topics.partition import Partition
+from broker.topics.topic_logs import TopicLogs
 from coordinator.read_only import MemberView
 from coordinator.states import State
 from protocol.messages import BY_KEY

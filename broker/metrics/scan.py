@@ -15,8 +15,8 @@ from typing import NamedTuple
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import BLOCK, MemberLag, PartitionLag, TopicPartition
 from broker.metrics.sources import Sources
-from broker.topics.logs import TopicLogs
 from broker.topics.partition import Partition
+from broker.topics.topic_logs import TopicLogs
 from coordinator.read_only import GroupView, MemberView
 from coordinator.states import State
 from protocol.consumer_protocol import CONSUMER

@@ -23,7 +23,9 @@ class Advertised:
         self._node_id = node_id
         self.endpoints: list[Endpoint] = []
         """By listener, in their order."""
-        self._by_port: dict[int, BrokerNode] = {}
+        self._listeners: dict[int, str] = {}
+        """The names of the listeners by their ports."""
+        self._nodes: dict[str, BrokerNode] = {}
         self.http = "off"
         """Where commands find HTTP, HOST:PORT; or off."""
 
@@ -36,16 +38,23 @@ class Advertised:
         """The listeners have got these ports."""
         self.endpoints = self._config.advertised(ports)
         rack = self._config["broker.rack"]
-        self._by_port = {
-            port: BrokerNode(self._node_id, endpoint.host, endpoint.port, rack)
-            for port, endpoint in zip(ports, self.endpoints, strict=True)
+        self._listeners = {
+            port: endpoint.name for port, endpoint in zip(ports, self.endpoints, strict=True)
+        }
+        self._nodes = {
+            endpoint.name: BrokerNode(self._node_id, endpoint.host, endpoint.port, rack)
+            for endpoint in self.endpoints
         }
 
-    def node(self, request: Request) -> BrokerNode:
-        """This broker, by the listener through which the request came."""
-        if len(self._by_port) == 1:
-            return next(iter(self._by_port.values()))
-        return self._by_port[request.connection.local_port]
+    def listener(self, request: Request) -> str:
+        """The name of the listener through which a request came."""
+        if len(self._listeners) == 1:
+            return next(iter(self._listeners.values()))
+        return self._listeners[request.connection.local_port]
+
+    def node(self, listener: str) -> BrokerNode:
+        """This broker on a listener."""
+        return self._nodes[listener]
 
     @property
     def first(self) -> tuple[str, int]:

@@ -11,7 +11,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
@@ -32,37 +31,19 @@ from broker.topics.registry import (
     uuid_bytes,
 )
 from broker.topics.replica import Replica, ReplicaServices
+from broker.topics.topic_logs import TopicLogs
 from log.checkpoint import clear_clean_shutdown, read_clean_shutdown, write_clean_shutdown
 from log.config import LogConfig
 from log.errors import CorruptLog, LogPoisoned
 from log.filesystem import FileSystem, read_whole, write_whole
 from log.partition_log import PartitionLog
 from log.segment import LOG
-from protocol.records.produce_rules import ProduceRules
 
 logger = structlog.get_logger(__name__)
 
 DELETED_SUFFIX = "-delete"
 _CLOSING_THREADS = 8
 _WHOLE_METADATA = re.compile(r"version: ?\d+\s+topic_id: ?([A-Za-z0-9_-]{22})\s*")
-
-
-@dataclass(slots=True)
-class TopicLogs:
-    """A topic with its partitions, and what its settings mean to handlers."""
-
-    topic: Topic
-    settings: dict[str, Any]
-    rules: ProduceRules
-    partitions: list[Partition]
-    bytes_in: int = 0
-    """Bytes of batches that producers appended since the process began."""
-    bytes_out: int = 0
-    """Bytes of batches that consumers were given."""
-
-    def partition(self, index: int) -> Partition | None:
-        """One of its partitions, None when there is no such one."""
-        return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
 
 class LeftBehind(OSError):
@@ -150,9 +131,12 @@ class LogManager:
             opened = [open_one(place) for place in places]
         else:
             opened = self.time.threads(threads, "recovery").map(open_one, places)
-        for (entry, _), partition in zip(places, opened, strict=True):
-            entry.partitions.append(partition)
+        by_topic: dict[str, list[Partition]] = {}
+        for partition in opened:
+            by_topic.setdefault(partition.topic, []).append(partition)
             _log_recovery(partition)
+        for entry in entries:
+            entry.add(by_topic.get(entry.topic.name, ()))
         self.topics = {entry.topic.name: entry for entry in entries}
         clear_clean_shutdown(self.fs, self.directory)
         self._log_overrides(truncated, missing)
@@ -211,8 +195,8 @@ class LogManager:
         entry = self._entry(topic)
         made: list[str] = []
         try:
-            for partition in range(first, topic.partitions):
-                entry.partitions.append(self._make(entry, partition, made))
+            indexes = range(first, topic.partitions)
+            entry.add([self._make(entry, index, made) for index in indexes])
             self.fs.fsync_directory(self.directory)
             self.checkpoints.add(entry.partitions)
         except OSError as error:
@@ -257,7 +241,7 @@ class LogManager:
         """Makes what `make` returned visible, behind the partitions that there are."""
         old = self.topics.get(entry.topic.name)
         if old is not None:
-            entry.partitions[:0] = old.partitions
+            entry.add(old.partitions)
         self.topics[entry.topic.name] = entry
         self.checkpoints.shown(entry.topic.name)
         self.configure(entry.topic)  # a default may have changed while it was made
@@ -281,7 +265,7 @@ class LogManager:
             raise BadDirectory(
                 f"topic {topic.name} has settings that do not fit the broker's: {error}"
             ) from None
-        return TopicLogs(topic, settings, produce_rules(settings), [])
+        return TopicLogs(topic, settings, produce_rules(settings))
 
     def _check_topic_id(self, topic: Topic, partition: int) -> None:
         """Checks that the directory is this topic's; marks it if it has no mark.

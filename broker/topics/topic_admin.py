@@ -17,7 +17,7 @@ from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.deletions import Deletions
 from broker.topics.disk_changes import DiskChanges
-from broker.topics.logs import LeftBehind, LogManager, TopicLogs
+from broker.topics.logs import LeftBehind, LogManager
 from broker.topics.owned_topics import OWNED, OwnedTopic
 from broker.topics.registry import (
     OFFSETS_TOPIC,
@@ -27,6 +27,7 @@ from broker.topics.registry import (
     check_topic_name,
     colliding,
 )
+from broker.topics.topic_logs import TopicLogs
 
 logger = structlog.get_logger(__name__)
 

@@ -10,9 +10,9 @@ from typing import Any
 from broker.metrics.lag import readable
 from broker.metrics.sources import Sources
 from broker.metrics.trends import memory_bytes
-from broker.topics.logs import TopicLogs
 from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC
+from broker.topics.topic_logs import TopicLogs
 from broker.web.group_views import View
 from broker.web.health import health, is_loading, load_progress
 from protocol.errors import NAMES

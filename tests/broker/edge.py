@@ -32,6 +32,7 @@ from broker.net.sockets import bind
 from broker.net.turn_writes import TurnWrites
 from broker.net.unsupported import Unsupported
 from broker.time import Time
+from broker.topics.cluster_view import AloneView, PartitionView
 from broker.topics.owned_topics import OwnedTopic
 from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC, Features, Topic
@@ -85,6 +86,13 @@ class Topics:
 
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
         return next((t for t in self.topics.values() if t.topic_id == topic_id), None)
+
+
+class LeadsAll(AloneView):
+    """This broker leads every partition that anybody names."""
+
+    def partition(self, topic: str, index: int) -> PartitionView:
+        return PartitionView(self.controller_id, 0, (1,), (1,))
 
 
 class NotHere:
@@ -167,6 +175,7 @@ class EdgeBroker:
             served=served,
             time=self.time,
             advertised=self.advertised,
+            cluster=LeadsAll(1, not_here, self.advertised.node),
             groups=self.groups,
             transactions=not_here,
             local_markers=not_here,
@@ -194,6 +203,8 @@ class EdgeBroker:
     async def ensure_offsets_topic(self) -> bool:
         if not self.groups.hosted_shards:
             self.groups.start(self.open_partitions())
+            count = len(self.groups.hosted_shards)
+            self.registry.topics[OFFSETS_TOPIC] = Topic(OFFSETS_TOPIC, bytes([9] * 16), count)
         return True
 
     def spawn(self, work: Coroutine[Any, Any, None], name: str) -> None:

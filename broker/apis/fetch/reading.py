@@ -11,8 +11,8 @@ import structlog
 from broker.apis.fetch.response import Fetched
 from broker.apis.fetch.sessions import Wanted
 from broker.net.request import Chunk
-from broker.topics.logs import TopicLogs
 from broker.topics.partition import Partition
+from broker.topics.topic_logs import TopicLogs
 from log.batch_scan import headers
 from log.cached_file import CachedFile
 from log.errors import CorruptLog, NotInMemory, OffsetOutOfRange

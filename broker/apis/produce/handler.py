@@ -23,9 +23,9 @@ from broker.cores.groups import foreign_records
 from broker.cores.hosted_shard import NotActive
 from broker.loop.slices import SLICE_NS, Slices
 from broker.net.request import ELEMENTS_MAX, Request, ServedApi
-from broker.topics.logs import TopicLogs
 from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from broker.topics.topic_logs import TopicLogs
 from log.errors import AppendRefused, LogPoisoned
 from log.values import AppendInfo
 from protocol.elements import TooManyElements

@@ -1,0 +1,76 @@
+"""Who is in the cluster and who leads what, as clients are told.
+
+A broker by itself is the whole cluster: `AloneView`. In a cluster of several `ClusterView` is what
+the controller has said last (`broker/cluster/metadata_cache.py`), and nothing else: every broker
+then tells the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from broker.topics.logs import LogManager
+from broker.topics.registry import BrokerNode
+
+NO_LEADER = -1
+
+
+class PartitionView(NamedTuple):
+    """A partition as clients are told of it; brokers by their ids."""
+
+    leader: int
+    """Who leads it, or NO_LEADER."""
+    leader_epoch: int
+    replicas: Sequence[int]
+    """The first is preferred as leader."""
+    isr: Sequence[int]
+    """The replicas that have all that is committed."""
+    offline: Sequence[int] = ()
+    """The replicas that can't be reached."""
+
+
+class ClusterView(Protocol):
+    """See the module. A listener is named as in ``listeners``."""
+
+    @property
+    def controller_id(self) -> int:
+        """The controller's broker, -1 where it isn't known."""
+
+    def brokers(self, listener: str) -> Sequence[BrokerNode]:
+        """The live brokers that have that listener, in the order of their ids."""
+
+    def node(self, node_id: int, listener: str) -> BrokerNode | None:
+        """A live broker, on that listener."""
+
+    def partition(self, topic: str, index: int) -> PartitionView | None:
+        """A partition; None where nothing is known of it yet."""
+
+
+class AloneView:
+    """One broker that leads all, with the only replica of each."""
+
+    def __init__(
+        self, node_id: int, logs: LogManager, node_of: Callable[[str], BrokerNode]
+    ) -> None:
+        """``node_of`` gives this broker on a listener."""
+        self.controller_id = node_id
+        self._replicas = (node_id,)
+        self._logs = logs
+        self._node_of = node_of
+
+    def brokers(self, listener: str) -> Sequence[BrokerNode]:
+        """See `ClusterView`."""
+        return (self._node_of(listener),)
+
+    def node(self, node_id: int, listener: str) -> BrokerNode | None:
+        """See `ClusterView`."""
+        return self._node_of(listener) if node_id == self.controller_id else None
+
+    def partition(self, topic: str, index: int) -> PartitionView | None:
+        """See `ClusterView`."""
+        found = self._logs.get(topic, index)
+        if found is None:
+            return None
+        replicas = self._replicas
+        return PartitionView(self.controller_id, found.leader_epoch, replicas, replicas)
