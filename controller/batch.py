@@ -1,0 +1,150 @@
+"""The requests of one step: what each broker is told, gathered and sent in Kafka's order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from controller.cluster import Cluster
+from controller.partition import Partition, Topic
+from controller.requests import (
+    LeaderAndIsrRequest,
+    Send,
+    ShownPartition,
+    ShownTopic,
+    StoppedPartition,
+    StoppedTopic,
+    StopReplicaRequest,
+    ToldPartition,
+    ToldTopic,
+    UpdateMetadataRequest,
+)
+from controller.values import LEADER_OF_DELETED, BrokerFact, LeaderAndIsr
+
+_Shown = dict[Topic, dict[int, ShownPartition]]
+
+
+class Batch:
+    """Requests that are being gathered."""
+
+    __slots__ = ("_cluster", "_greeted", "_shown", "_shown_to", "_stopped", "_told")
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._told: dict[int, dict[Topic, dict[int, ToldPartition]]] = {}
+        self._shown: _Shown = {}
+        self._shown_to: dict[int, _Shown] = {}
+        self._greeted = False
+        self._stopped: dict[int, dict[Topic, dict[int, StoppedPartition]]] = {}
+
+    def tell(self, partition: Partition, brokers: Iterable[int], new: Iterable[int]) -> None:
+        """These brokers get the state of a partition, and all get it in UpdateMetadata."""
+        known = partition.known
+        if known is None:
+            return
+        told = ToldPartition(
+            partition.index, known.controller_epoch, known.leader, known.leader_epoch, known.isr,
+            known.partition_epoch, partition.replicas, partition.adding, partition.removing,
+            known.recovering, False,
+        )  # fmt: skip
+        for broker_id in brokers:
+            if broker_id in self._cluster.brokers:
+                topics = self._told.setdefault(broker_id, {})
+                value = told._replace(is_new=True) if broker_id in new else told
+                topics.setdefault(partition.topic, {})[partition.index] = value
+        self.show(partition)
+
+    def greet(self) -> None:
+        """All brokers get an UpdateMetadata, though it may have no partitions."""
+        self._greeted = True
+
+    def show(self, partition: Partition) -> None:
+        """All brokers get the partition in an UpdateMetadata."""
+        if partition.known is not None:
+            shown = self._shown_as(partition, partition.known)
+            self._shown.setdefault(partition.topic, {})[partition.index] = shown
+
+    def show_to(self, broker_id: int, partition: Partition) -> None:
+        """One broker, which is new, gets the partition in an UpdateMetadata."""
+        if partition.known is not None and broker_id in self._cluster.brokers:
+            shown = self._shown_as(partition, partition.known)
+            topics = self._shown_to.setdefault(broker_id, {})
+            topics.setdefault(partition.topic, {})[partition.index] = shown
+
+    def show_deleted(self, partition: Partition) -> None:
+        """All brokers are told that a partition is being deleted."""
+        isr = () if partition.known is None else partition.known.isr
+        deleted = LeaderAndIsr(LEADER_OF_DELETED, 0, isr, self._cluster.epoch)
+        shown = self._shown_as(partition, deleted)
+        self._shown.setdefault(partition.topic, {})[partition.index] = shown
+
+    def stop(self, broker_id: int, partition: Partition, *, delete: bool) -> None:
+        """A broker is to stop its replica."""
+        if broker_id not in self._cluster.brokers:
+            return
+        if partition.topic.is_being_deleted:
+            epoch = LEADER_OF_DELETED
+        else:
+            epoch = -1 if partition.known is None else partition.known.leader_epoch
+        topics = self._stopped.setdefault(broker_id, {})
+        stopped = StoppedPartition(partition.index, epoch, delete)
+        topics.setdefault(partition.topic, {})[partition.index] = stopped
+
+    def _shown_as(self, partition: Partition, known: LeaderAndIsr) -> ShownPartition:
+        brokers = self._cluster.brokers
+        return ShownPartition(
+            partition.index, known.controller_epoch, known.leader, known.leader_epoch, known.isr,
+            known.partition_epoch, partition.replicas,
+            tuple(
+                each for each in partition.replicas
+                if each not in brokers or each in partition.failed_on
+            ),
+        )  # fmt: skip
+
+    def take(self) -> list[Send]:
+        """The requests, by broker, each broker's in their order."""
+        cluster, sends = self._cluster, list[Send]()
+        if not (self._told or self._shown or self._shown_to or self._greeted or self._stopped):
+            return sends
+        live = tuple(cluster.brokers.values())
+        to_all = _shown_topics(self._shown)
+        for broker in live:
+            head = broker.broker_id, broker.epoch, cluster.config.broker_id, cluster.epoch
+            if told := self._told.get(broker.broker_id):
+                topics = [
+                    ToldTopic(topic.name, topic.topic_id, list(states.values()))
+                    for topic, states in told.items()
+                ]
+                sends.append(LeaderAndIsrRequest(*head, topics, self._leaders(topics)))
+            alone = self._shown_to.get(broker.broker_id)
+            if alone or to_all or self._greeted:
+                shown = _shown_topics(_merged(alone, self._shown)) if alone else to_all
+                sends.append(UpdateMetadataRequest(*head, live, shown))
+            if stopped := self._stopped.get(broker.broker_id):
+                sends.append(
+                    StopReplicaRequest(
+                        *head,
+                        [StoppedTopic(each.name, list(p.values())) for each, p in stopped.items()],
+                    )
+                )
+        self._told, self._shown, self._shown_to, self._stopped = {}, {}, {}, {}
+        self._greeted = False
+        return sends
+
+    def _leaders(self, topics: list[ToldTopic]) -> list[BrokerFact]:
+        ids = {each.leader for topic in topics for each in topic.partitions}
+        return [self._cluster.brokers[each] for each in sorted(ids & self._cluster.brokers.keys())]
+
+
+def _shown_topics(shown: Mapping[Topic, Mapping[int, ShownPartition]]) -> list[ShownTopic]:
+    return [
+        ShownTopic(topic.name, topic.topic_id, list(partitions.values()))
+        for topic, partitions in shown.items()
+    ]
+
+
+def _merged(first: _Shown, over: _Shown) -> _Shown:
+    """Both; where a partition is in both, that of the second."""
+    return {
+        topic: {**first.get(topic, {}), **over.get(topic, {})}
+        for topic in (*first, *(each for each in over if each not in first))
+    }

@@ -1,0 +1,24 @@
+"""A change of a partition's state: what is to be written, why, and what follows when it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller.events import Cause
+from controller.values import LeaderAndIsr, Replicas
+from controller.wishes import Wish
+
+
+@dataclass(slots=True, frozen=True)
+class Change:
+    """See the module."""
+
+    state: LeaderAndIsr
+    """``partition_epoch`` is the version that the node has to have."""
+    cause: Cause
+    lost: Replicas = ()
+    """The lost sessions of which it takes account."""
+    wish: Wish | None = None
+    """Who asked for it."""
+    finishes: bool = False
+    """It is the last of a reassignment."""

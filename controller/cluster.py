@@ -1,0 +1,71 @@
+"""The brokers, topics and partitions of a cluster, as the controller knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller.config import ControllerConfig
+from controller.partition import Partition, Topic
+from controller.values import BrokerFact, TopicPartition
+
+
+class Cluster:
+    """What is there, and who lives."""
+
+    __slots__ = (
+        "brokers", "config", "epoch", "of_broker", "shutting_down", "topics", "unclean",
+    )  # fmt: skip
+
+    def __init__(self, config: ControllerConfig, epoch: int) -> None:
+        self.config = config
+        self.epoch = epoch
+        self.brokers: dict[int, BrokerFact] = {}
+        self.shutting_down: set[int] = set()
+        self.topics: dict[str, Topic] = {}
+        self.of_broker: dict[int, dict[Partition, None]] = {}
+        """The partitions of which each broker has a replica."""
+        self.unclean = config.unclean_leader_election_enable
+
+    def lives(self, partition: Partition, broker_id: int) -> bool:
+        """Whether a replica may lead and be in the ISR."""
+        return self.is_back(partition, broker_id) and broker_id not in partition.lost
+
+    def is_back(self, partition: Partition, broker_id: int) -> bool:
+        """The same of one whose session ended since the last decision."""
+        return (
+            broker_id in self.brokers
+            and broker_id not in self.shutting_down
+            and broker_id not in partition.failed_on
+        )
+
+    def is_there(self, partition: Partition, broker_id: int) -> bool:
+        """Whether it leads until another can: its broker may be shutting down."""
+        return (
+            broker_id in self.brokers
+            and broker_id not in partition.failed_on
+            and broker_id not in partition.lost
+        )
+
+    def partition(self, key: TopicPartition) -> Partition | None:
+        """A partition by its topic's name and its index."""
+        topic = self.topics.get(key[0])
+        return None if topic is None else topic.partitions.get(key[1])
+
+    def place(self, partition: Partition, broker_ids: Iterable[int]) -> None:
+        """These brokers have a replica."""
+        for broker_id in broker_ids:
+            self.of_broker.setdefault(broker_id, {})[partition] = None
+
+    def displace(self, partition: Partition, broker_ids: Iterable[int]) -> None:
+        """These brokers have no replica any more."""
+        for broker_id in broker_ids:
+            self.of_broker.get(broker_id, {}).pop(partition, None)
+
+    def partitions(self) -> Iterable[Partition]:
+        """All partitions."""
+        for topic in self.topics.values():
+            yield from topic.partitions.values()
+
+    def allows_unclean(self, topic: Topic) -> bool:
+        """Whether its leader may be one that is not in the ISR."""
+        return self.unclean if topic.unclean is None else topic.unclean

@@ -1,0 +1,227 @@
+"""The controller: one event after the other in, an outcome each. See `controller` for its host."""
+
+from __future__ import annotations
+
+from controller import (
+    brokers,
+    deletions,
+    elections_asked,
+    isr_changes,
+    reassignments,
+    shutdowns,
+    topics,
+)
+from controller.calls import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    Call,
+    ControlledShutdown,
+    ElectLeaders,
+    ListReassignments,
+)
+from controller.cluster import Cluster
+from controller.config import ControllerConfig
+from controller.events import ControllerReady
+from controller.facts import (
+    Answered,
+    BrokersSeen,
+    DeletionsSeen,
+    Fact,
+    IsrNotified,
+    LogDirsNotified,
+    PreferredSeen,
+    ProducerIdsRead,
+    Ready,
+    ReassignmentsSeen,
+    Resigned,
+    StatesRead,
+    Tick,
+    TopicGone,
+    TopicSeen,
+    TopicsSeen,
+    UncleanSeen,
+    Written,
+)
+from controller.outcome import (
+    AlterPartitionReply,
+    ControlledShutdownReply,
+    DeleteNodes,
+    ElectLeadersReply,
+    ListedReassignments,
+    Outcome,
+    ProducerIdsReply,
+    ReassignmentsReply,
+    Reply,
+)
+from controller.producer_ids import ProducerIds
+from controller.settling import settle
+from controller.work import Work
+from protocol import errors
+from protocol.now import Now
+
+SLICE = 256
+"""How many partitions, results or units of a sweep one step works on: a few milliseconds."""
+
+
+class Controller:
+    """The controller of one election."""
+
+    def __init__(self, config: ControllerConfig, epoch: int) -> None:
+        self.cluster = Cluster(config, epoch)
+        self._work = Work(self.cluster)
+        self._producer_ids = ProducerIds(self._work)
+
+    @property
+    def epoch(self) -> int:
+        """That of its election."""
+        return self.cluster.epoch
+
+    def handle(self, event: Fact | Call, now: Now) -> Outcome:
+        """Takes in a fact or a call, and works for a slice."""
+        work = self._work
+        work.now_ms = now.mono_ms
+        if work.resigned or (not work.ready and isinstance(event, Call)):
+            if isinstance(event, Call):
+                work.reply(event.ticket, refusal(event))
+            return work.take()
+        if isinstance(event, Call):
+            self._call(event)
+        else:
+            self._fact(event)
+        return self.work(now)
+
+    def work(self, now: Now) -> Outcome:
+        """Goes on for a slice with what is left to do."""
+        work = self._work
+        work.now_ms = now.mono_ms
+        budget = SLICE if work.ready else 0
+        while budget and work.results:
+            budget -= 1
+            work.land(work.results.popleft())
+        while budget and work.backlog:
+            budget -= 1
+            partition = work.backlog.popleft()
+            partition.dirty = False
+            settle(work, partition)
+        while budget and work.sweeps:
+            budget -= 1
+            if next(work.sweeps[0], work) is work:
+                work.sweeps.popleft()
+        if work.look_at_queued and work.ready:
+            deletions.look_at_queued(work)
+        return work.take()
+
+    def next_deadline(self) -> int | None:
+        """When a `Tick` is due, in monotonic milliseconds."""
+        due = (self._work.retry_due_ms, self._work.balance_due_ms)
+        return min((each for each in due if each is not None), default=None)
+
+    def _call(self, call: Call) -> None:
+        work = self._work
+        match call:
+            case AlterPartition():
+                isr_changes.alter_partition(work, call)
+            case ControlledShutdown():
+                shutdowns.controlled_shutdown(work, call)
+            case ElectLeaders():
+                elections_asked.elect_leaders(work, call)
+            case AlterReassignments():
+                reassignments.alter_reassignments(work, call)
+            case ListReassignments():
+                reassignments.list_reassignments(work, call)
+            case AllocateProducerIds():
+                self._producer_ids.allocate(call)
+
+    def _fact(self, fact: Fact) -> None:
+        work = self._work
+        match fact:
+            case Written(results):
+                work.results.extend(results)
+            case Answered():
+                brokers.answered(work, fact)
+            case StatesRead(states):
+                topics.states_read(work, states)
+            case BrokersSeen(seen):
+                brokers.brokers_seen(work, seen)
+            case TopicsSeen(names):
+                topics.topics_seen(work, names)
+            case TopicSeen(topic, spare_id):
+                topics.topic_seen(work, topic, spare_id)
+            case TopicGone(name):
+                topics.topic_gone(work, name)
+            case DeletionsSeen(names):
+                deletions.deletions_seen(work, names)
+            case ReassignmentsSeen(targets):
+                reassignments.reassignments_seen(work, targets)
+            case PreferredSeen(partitions):
+                elections_asked.preferred_seen(work, partitions)
+            case IsrNotified():
+                self._isr_notified(fact)
+            case LogDirsNotified():
+                brokers.log_dirs_notified(work, fact)
+            case UncleanSeen(name, allowed):
+                topics.unclean_seen(work, name, allowed)
+            case ProducerIdsRead():
+                self._producer_ids.read(fact)
+            case Ready():
+                self._begin()
+            case Resigned():
+                work.resign("its session with ZooKeeper is lost")
+            case Tick():
+                self._tick()
+
+    def _begin(self) -> None:
+        work, cluster = self._work, self.cluster
+        if work.ready:
+            return
+        work.ready = True
+        work.report(
+            ControllerReady(
+                cluster.epoch, tuple(cluster.brokers), len(cluster.topics),
+                sum(len(each.partitions) for each in cluster.topics.values()),
+            )
+        )  # fmt: skip
+        brokers.begin(work)
+        topics.begin(work)
+        reassignments.shrink_node(work)
+        work.look_at_queued = True
+        if cluster.config.auto_leader_rebalance_enable:
+            work.balance_due_ms = work.now_ms + elections_asked.BALANCE_AFTER_MS
+
+    def _isr_notified(self, notice: IsrNotified) -> None:
+        work = self._work
+        for key in dict.fromkeys(notice.partitions):
+            partition = self.cluster.partition(key)
+            if partition is not None:
+                work.read_state(partition)
+        if notice.paths:
+            work.write(DeleteNodes(work.number(), [*notice.paths]), lambda _: None)
+
+    def _tick(self) -> None:
+        work, config = self._work, self.cluster.config
+        if work.retry_due_ms is not None and work.now_ms >= work.retry_due_ms:
+            work.retry_due_ms = None
+            retries, work.retries = work.retries, []
+            for again in retries:
+                again()
+        if work.balance_due_ms is not None and work.now_ms >= work.balance_due_ms:
+            work.balance_due_ms = work.now_ms + config.leader_imbalance_check_interval_ms
+            work.sweeps.append(elections_asked.balance(work))
+
+
+def refusal(call: Call) -> Reply:
+    """What a broker answers that is not the controller."""
+    match call:
+        case AlterPartition():
+            return AlterPartitionReply(errors.NOT_CONTROLLER)
+        case ControlledShutdown():
+            return ControlledShutdownReply(errors.STALE_CONTROLLER_EPOCH)
+        case ElectLeaders():
+            return ElectLeadersReply(errors.NOT_CONTROLLER, {})
+        case AlterReassignments():
+            return ReassignmentsReply(errors.NOT_CONTROLLER, {})
+        case ListReassignments():
+            return ListedReassignments(errors.NOT_CONTROLLER, {})
+        case AllocateProducerIds():
+            return ProducerIdsReply(errors.NOT_CONTROLLER)

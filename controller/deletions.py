@@ -1,0 +1,151 @@
+"""Topics are deleted: their replicas first, then their znodes.
+
+A topic is queued until each of its replicas lives and none is being reassigned: a replica that is
+not deleted would come back with the next topic of that name. Then all brokers hear leader -2, and
+those with a replica StopReplica with delete. A broker that is lost meanwhile is asked again when it
+is back. When the last has answered, the znodes go. A new controller starts over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+
+from controller import granting
+from controller.events import DeletionQueued, DeletionStarted
+from controller.facts import Result, WriteResult
+from controller.forgetting import forget
+from controller.outcome import DeleteNodes, DeleteTopic, ReadTopic
+from controller.partition import Deletion, Moving, Partition, Topic
+from controller.states import PartitionState, ReplicaState
+from controller.work import Work
+from protocol import errors
+from protocol.znodes.admin import delete_path
+
+_IN_DELETION = (
+    ReplicaState.DELETION_STARTED,
+    ReplicaState.DELETION_SUCCESSFUL,
+    ReplicaState.DELETION_INELIGIBLE,
+)
+
+
+def deletions_seen(work: Work, names: Iterable[str]) -> None:
+    """Nodes ask for deletions."""
+    for name in names:
+        topic = work.cluster.topics.get(name)
+        if topic is None:
+            # It may have been created a moment ago: its node decides.
+            work.unknown_deletions.add(name)
+            work.read(ReadTopic(name))
+        elif not work.cluster.config.delete_topic_enable:
+            work.write(DeleteNodes(work.number(), [delete_path(name)]), lambda _: None)
+        elif topic.deletion is Deletion.NO:
+            topic.deletion = Deletion.QUEUED
+            work.queued[name] = topic
+            work.look_at_queued = True
+            work.report(DeletionQueued(name, tuple(sorted(_missing(work, topic)))))
+
+
+def look_at_queued(work: Work) -> None:
+    """Those that need not wait any more begin."""
+    work.look_at_queued = False
+    for topic in [*work.queued.values()]:
+        if topic.deletion is Deletion.QUEUED and _may_begin(work, topic):
+            topic.deletion = Deletion.STARTED
+            topic.replicas_left = sum(len(each.replicas) for each in topic.partitions.values())
+            work.report(DeletionStarted(topic.name))
+            work.sweeps.append(_begin(work, topic))
+
+
+def _missing(work: Work, topic: Topic) -> set[int]:
+    """The brokers without which it can't begin."""
+    cluster = work.cluster
+    return {
+        broker_id
+        for partition in topic.partitions.values()
+        for broker_id in partition.replicas
+        if not cluster.is_back(partition, broker_id)
+    }
+
+
+def _may_begin(work: Work, topic: Topic) -> bool:
+    busy = topic.flight or any(
+        each.flight or each.reading or each.moving is not Moving.NO
+        for each in topic.partitions.values()
+    )
+    return not busy and not _missing(work, topic)
+
+
+def _begin(work: Work, topic: Topic) -> Iterator[None]:
+    for partition in topic.partitions.values():
+        yield
+        if topic.deletion is not Deletion.STARTED:
+            return
+        granting.refuse_all(work, partition)
+        if partition.state is not PartitionState.OFFLINE:
+            partition.transition_to(PartitionState.OFFLINE)
+        partition.transition_to(PartitionState.NON_EXISTENT)
+        work.batch.show_deleted(partition)
+        for broker_id in partition.replicas:
+            if partition.replica_state(broker_id) is not ReplicaState.OFFLINE:
+                partition.move_replica(broker_id, ReplicaState.OFFLINE)
+            _delete_replica(work, partition, broker_id)
+    _erase_if_done(work, topic)
+
+
+def _delete_replica(work: Work, partition: Partition, broker_id: int) -> None:
+    if broker_id in work.cluster.brokers:
+        partition.move_replica(broker_id, ReplicaState.DELETION_STARTED)
+        work.batch.stop(broker_id, partition, delete=True)
+    else:
+        partition.move_replica(broker_id, ReplicaState.DELETION_INELIGIBLE)
+
+
+def stop_answered(work: Work, partition: Partition, broker_id: int, error: int) -> None:
+    """A broker answered a StopReplica with delete."""
+    topic = partition.topic
+    if (
+        topic.deletion is not Deletion.STARTED
+        or partition.replica_state(broker_id) is not ReplicaState.DELETION_STARTED
+    ):
+        return
+    if error != errors.NONE:
+        partition.move_replica(broker_id, ReplicaState.DELETION_INELIGIBLE)
+        return
+    partition.move_replica(broker_id, ReplicaState.DELETION_SUCCESSFUL)
+    topic.replicas_left -= 1
+    _erase_if_done(work, topic)
+
+
+def broker_lost(partition: Partition, broker_id: int) -> None:
+    """The broker of a replica that is being deleted is gone."""
+    if partition.replica_state(broker_id) is ReplicaState.DELETION_STARTED:
+        partition.move_replica(broker_id, ReplicaState.DELETION_INELIGIBLE)
+
+
+def broker_back(work: Work, partition: Partition, broker_id: int) -> None:
+    """It is back, and is asked again."""
+    if partition.replica_state(broker_id) is ReplicaState.DELETION_INELIGIBLE:
+        partition.move_replica(broker_id, ReplicaState.OFFLINE)
+        _delete_replica(work, partition, broker_id)
+
+
+def _erase_if_done(work: Work, topic: Topic) -> None:
+    begun = all(each.state is PartitionState.NON_EXISTENT for each in topic.partitions.values())
+    if topic.replicas_left or not begun or topic.deletion is not Deletion.STARTED:
+        return
+    topic.deletion = Deletion.ERASING
+    _erase(work, topic)
+
+
+def _erase(work: Work, topic: Topic) -> None:
+    work.write(DeleteTopic(work.number(), topic.name), partial(_erased, work, topic))
+
+
+def _erased(work: Work, topic: Topic, result: WriteResult) -> None:
+    if result.result is Result.OK:
+        forget(work, topic)
+        # One of the same name may have been created since.
+        work.read(ReadTopic(topic.name))
+    else:
+        work.retry(partial(_erase, work, topic))

@@ -1,0 +1,157 @@
+"""Who leads: from what is known of a partition and of brokers to the state that is to be written.
+
+Nothing is changed here. In order, the first that finds something to write decides: the first state;
+a leader or members of the ISR that were lost; the steps of a reassignment. What was asked for comes
+after them (`granting`). Every state has leader_epoch + 1, or brokers would drop it.
+"""
+
+from __future__ import annotations
+
+from controller.change import Change
+from controller.cluster import Cluster
+from controller.events import Cause
+from controller.partition import Moving, Partition
+from controller.values import NO_LEADER, LeaderAndIsr, Replicas
+
+
+def next_change(cluster: Cluster, partition: Partition) -> Change | None:
+    """What has to be written now; None: nothing."""
+    known = partition.known
+    if known is None:
+        return _first(cluster, partition)
+    there = known.leader != NO_LEADER and (
+        cluster.is_there(partition, known.leader) and known.leader in partition.replicas
+    )
+    change = _kept(cluster, partition, known) if there else offline(cluster, partition, known)
+    return change or _moved(cluster, partition, known)
+
+
+def wants_unclean_setting(cluster: Cluster, partition: Partition) -> bool:
+    """Whether the topic's setting decides if a live replica may lead: it has to be read."""
+    known, topic = partition.known, partition.topic
+    return (
+        known is not None
+        and not topic.unclean_asked
+        and not (known.leader != NO_LEADER and cluster.is_there(partition, known.leader))
+        and any(cluster.is_back(partition, each) for each in partition.replicas)
+        and not any(cluster.is_back(partition, each) for each in known.isr)
+    )
+
+
+def _first(cluster: Cluster, partition: Partition) -> Change | None:
+    """The first live replica leads, all live ones are in the ISR."""
+    live = tuple(each for each in partition.replicas if cluster.is_back(partition, each))
+    if not live:
+        return None
+    state = LeaderAndIsr(live[0], partition.least_epoch, live, cluster.epoch)
+    return Change(state, Cause.CREATED, partition.lost)
+
+
+def _kept(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
+    """The leader is there: it hands over if it is shutting down; the ISR loses who was lost."""
+    replicas, leader = partition.replicas, known.leader
+    if leader in cluster.shutting_down and len(replicas) > 1:
+        live = _live_in_isr(cluster, partition, known)
+        if live:
+            isr = tuple(each for each in known.isr if each in live)
+            return _change(cluster, partition, live[0], isr, Cause.SHUTDOWN)
+    isr = tuple(each for each in known.isr if each == leader or cluster.lives(partition, each))
+    if isr and isr != known.isr:
+        return _change(cluster, partition, leader, isr, Cause.OFFLINE)
+    return None
+
+
+def offline(
+    cluster: Cluster, partition: Partition, known: LeaderAndIsr, *, unclean: bool = False
+) -> Change | None:
+    """There is no leader, or it was lost.
+
+    A member of the ISR whose session was not interrupted goes first, then one that is back, then,
+    where it is allowed, whoever lives. The ISR keeps its members when none of them lives, since
+    each of them may lead when it returns.
+    """
+    live = _live_in_isr(cluster, partition, known)
+    if not live:
+        live = tuple(
+            each for each in partition.replicas
+            if each in known.isr and cluster.is_back(partition, each)
+        )  # fmt: skip
+    if live:
+        isr = tuple(each for each in known.isr if each in live)
+        return _change(cluster, partition, live[0], isr, Cause.OFFLINE)
+    back = [each for each in partition.replicas if cluster.is_back(partition, each)]
+    if back and (unclean or cluster.allows_unclean(partition.topic)):
+        return _change(cluster, partition, back[0], (back[0],), Cause.UNCLEAN)
+    if known.leader != NO_LEADER:
+        return _change(cluster, partition, NO_LEADER, known.isr, Cause.OFFLINE)
+    return None
+
+
+def preferred(cluster: Cluster, partition: Partition, cause: Cause) -> Change | None:
+    """The preferred replica leads, if it lives and is in the ISR."""
+    known, first = partition.known, partition.replicas[:1]
+    if known is None or not first or known.leader == first[0]:
+        return None
+    if first[0] not in known.isr or not cluster.lives(partition, first[0]):
+        return None
+    return _change(cluster, partition, first[0], known.isr, cause)
+
+
+def _moved(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
+    """The next step of a reassignment: all are told; the target has caught up and takes over."""
+    if partition.moving is Moving.CATCHING_UP:
+        target = partition.target
+        if not set(target) <= set(known.isr):
+            return None
+        return _led_by(cluster, partition, known, target, finishes=True)
+    if partition.moving is Moving.START:
+        return _led_by(cluster, partition, known, partition.replicas)
+    if partition.moving is Moving.NO and not set(known.isr) <= set(partition.replicas):
+        # A controller died between the two writes of a reassignment.
+        return _led_by(cluster, partition, known, partition.replicas)
+    return None
+
+
+def _led_by(
+    cluster: Cluster,
+    partition: Partition,
+    known: LeaderAndIsr,
+    replicas: Replicas,
+    *,
+    finishes: bool = False,
+) -> Change | None:
+    """The ISR is among these replicas, and so is the leader: that of now, or the first of them."""
+    isr = tuple(each for each in known.isr if each in replicas)
+    leader = known.leader
+    if leader not in replicas or not cluster.is_there(partition, leader):
+        live = [each for each in replicas if each in isr and cluster.lives(partition, each)]
+        if live:
+            leader = live[0]
+        elif finishes or leader != NO_LEADER:
+            return None
+    return _change(cluster, partition, leader, isr or known.isr, Cause.REASSIGNED, finishes)
+
+
+def _live_in_isr(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Replicas:
+    """The live members of the ISR in the order of the assignment."""
+    return tuple(
+        each for each in partition.replicas
+        if each in known.isr and cluster.lives(partition, each)
+    )  # fmt: skip
+
+
+def _change(
+    cluster: Cluster,
+    partition: Partition,
+    leader: int,
+    isr: Replicas,
+    cause: Cause,
+    finishes: bool = False,
+) -> Change:
+    known = partition.known
+    assert known is not None
+    recovering = cluster.config.recovery_state if cause is Cause.UNCLEAN else known.recovering
+    state = LeaderAndIsr(
+        leader, known.leader_epoch + 1, isr, cluster.epoch, recovering, known.partition_epoch
+    )
+    return Change(state, cause, partition.lost, finishes=finishes)

@@ -1,0 +1,27 @@
+"""A topic is gone: nothing is kept of it, and whoever asked something of it is answered."""
+
+from __future__ import annotations
+
+from controller import granting, reassignments, shutdowns
+from controller.events import TopicRemoved
+from controller.outcome import DeleteNodes
+from controller.partition import Deletion, Topic
+from controller.work import Work
+from protocol.znodes.admin import delete_path
+
+
+def forget(work: Work, topic: Topic) -> None:
+    """A topic is gone, with all that was asked of it."""
+    del work.cluster.topics[topic.name]
+    work.queued.pop(topic.name, None)
+    for partition in topic.partitions.values():
+        work.cluster.displace(partition, (*partition.replicas, *partition.leaving))
+        partition.flight = None
+        work.moves_asked.pop(partition.key, None)
+        reassignments.forget(work, partition)
+        granting.refuse_all(work, partition)
+        shutdowns.settled(work, partition)
+    if topic.deletion in (Deletion.QUEUED, Deletion.STARTED):
+        work.write(DeleteNodes(work.number(), [delete_path(topic.name)]), lambda _: None)
+    reassignments.shrink_node(work)
+    work.report(TopicRemoved(topic.name))

@@ -1,0 +1,205 @@
+"""One partition and one topic, as the controller knows them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+from controller.change import Change
+from controller.states import (
+    LEGAL_PREVIOUS,
+    LEGAL_PREVIOUS_REPLICA,
+    PartitionState,
+    ReplicaState,
+)
+from controller.values import Assignment, LeaderAndIsr, Replicas, TopicFact, TopicPartition
+from controller.wishes import MoveWish, Wish
+
+
+class Moving(Enum):
+    """How far the reassignment of a partition is."""
+
+    NO = "not being reassigned"
+    NODE = "its topic's node is being written"
+    START = "all its replicas are to be told"
+    CATCHING_UP = "the ISR does not have the whole target yet"
+    FINISHED = "its topic's node is being written without the replicas that left"
+
+
+class Deletion(Enum):
+    """How far the deletion of a topic is."""
+
+    NO = "not being deleted"
+    QUEUED = "waits until all its replicas live and none is being reassigned"
+    STARTED = "its replicas are being deleted"
+    ERASING = "its znodes are being deleted"
+
+
+class Partition:
+    """What is known of one partition, and what is owed to its brokers."""
+
+    __slots__ = (
+        "adding",
+        "dirty",
+        "failed_on",
+        "flight",
+        "index",
+        "is_new",
+        "known",
+        "least_epoch",
+        "leaving",
+        "lost",
+        "movers",
+        "moving",
+        "owed",
+        "reading",
+        "removing",
+        "replica_states",
+        "replicas",
+        "show",
+        "state",
+        "stopping",
+        "topic",
+        "wishes",
+    )  # fmt: skip
+
+    def __init__(self, topic: Topic, index: int, assignment: Assignment) -> None:
+        self.topic = topic
+        self.index = index
+        self.replicas, self.adding, self.removing = assignment
+        self.state = PartitionState.NON_EXISTENT
+        self.replica_states: dict[int, ReplicaState] = {}
+        self.known: LeaderAndIsr | None = None
+        """What its state node says, as far as is known."""
+        self.flight: Change | None = None
+        """The change that is being written: at most one."""
+        self.reading = False
+        """Its state node has to be read before anything else is decided."""
+        self.dirty = False
+        """It is in the backlog."""
+        self.lost: Replicas = ()
+        """Brokers whose session ended since the last decision, though they may be back."""
+        self.failed_on: Replicas = ()
+        """Brokers whose directory of this replica failed."""
+        self.owed: Replicas = ()
+        """Brokers that are to get a LeaderAndIsr."""
+        self.is_new: Replicas = ()
+        """Those of them to which it says is_new."""
+        self.stopping: dict[int, bool] | None = None
+        """Brokers that are to get a StopReplica, and whether with delete."""
+        self.show = False
+        """All brokers are to get an UpdateMetadata."""
+        self.moving = Moving.NO
+        self.movers: list[MoveWish] | tuple[()] = ()
+        """Who is answered when its topic's node is written."""
+        self.leaving: Replicas = ()
+        """Replicas of a reassignment that was replaced or cancelled: they are to be deleted."""
+        self.wishes: deque[Wish] | None = None
+        """What was asked for, and waits until nothing is being written."""
+        self.least_epoch = 0
+        """The leader epoch of its first state; more than 0 after its node was lost."""
+
+    @property
+    def key(self) -> TopicPartition:
+        """Its topic's name and its index."""
+        return self.topic.name, self.index
+
+    @property
+    def assignment(self) -> Assignment:
+        """Its replicas, with the reassignment under way."""
+        return Assignment(self.replicas, self.adding, self.removing)
+
+    @property
+    def target(self) -> Replicas:
+        """What its replicas shall be."""
+        return self.assignment.target if self.removing else self.replicas
+
+    def transition_to(self, state: PartitionState) -> None:
+        """The only place where its state changes."""
+        if self.state not in LEGAL_PREVIOUS[state]:
+            raise AssertionError(f"{self.key} from {self.state.name} to {state.name}")
+        self.state = state
+
+    def replica_state(self, broker_id: int) -> ReplicaState:
+        """What is believed of one replica."""
+        return self.replica_states.get(broker_id, ReplicaState.NON_EXISTENT)
+
+    def move_replica(self, broker_id: int, state: ReplicaState) -> None:
+        """The only place where the state of a replica changes."""
+        before = self.replica_state(broker_id)
+        if before not in LEGAL_PREVIOUS_REPLICA[state]:
+            raise AssertionError(
+                f"replica {broker_id} of {self.key} from {before.name} to {state.name}"
+            )
+        if state is ReplicaState.NON_EXISTENT:
+            del self.replica_states[broker_id]
+        else:
+            self.replica_states[broker_id] = state
+
+    def stop(self, broker_id: int, *, delete: bool) -> None:
+        """A broker is owed a StopReplica."""
+        if self.stopping is None:
+            self.stopping = {}
+        self.stopping[broker_id] = delete or self.stopping.get(broker_id, False)
+
+    def wish(self, wish: Wish) -> None:
+        """Something is asked for."""
+        if self.wishes is None:
+            self.wishes = deque()
+        self.wishes.append(wish)
+
+
+@dataclass(slots=True, frozen=True)
+class Wanted:
+    """What a topic's node is to say of a partition."""
+
+    assignment: Assignment
+    written: Callable[[], None]
+    """Called when it says so."""
+
+
+class Topic:
+    """What is known of one topic."""
+
+    __slots__ = (
+        "created", "deletion", "flight", "name", "node", "partitions", "reading",
+        "replicas_left", "restore", "seen_version", "topic_id", "unclean", "unclean_asked",
+        "wanted",
+    )  # fmt: skip
+
+    def __init__(self, fact: TopicFact, topic_id: bytes | None) -> None:
+        self.name = fact.name
+        self.topic_id = topic_id
+        self.created = fact.created
+        self.node = fact
+        """What its node says."""
+        self.partitions: dict[int, Partition] = {}
+        self.wanted: dict[int, Wanted] = {}
+        """Assignments that are to be written into its node."""
+        self.restore = False
+        """Its node lost something, or gained what it may not have."""
+        self.flight = False
+        """Its node is being written."""
+        self.reading = False
+        """Its node has to be read before it is written."""
+        self.seen_version = -1
+        """The version that was seen of its node while it was being written."""
+        self.deletion = Deletion.NO
+        self.replicas_left = 0
+        """How many replicas are still to be deleted."""
+        self.unclean: bool | None = None
+        """Its own setting of unclean elections."""
+        self.unclean_asked = False
+        """Its setting was read, or is being read."""
+
+    @property
+    def is_being_deleted(self) -> bool:
+        """Whether its replicas are being deleted already."""
+        return self.deletion in (Deletion.STARTED, Deletion.ERASING)
+
+    @property
+    def waits_for_id(self) -> bool:
+        """Whether nobody may hear of it yet: an id that is not written might be lost."""
+        return self.topic_id is not None and self.node.topic_id is None

@@ -1,0 +1,79 @@
+"""AllocateProducerIds: blocks of a thousand, by compare-and-set of one node."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from controller.calls import AllocateProducerIds
+from controller.facts import ProducerIdsRead, Result, WriteResult
+from controller.outcome import ProducerIdsReply, ReadProducerIds, SetProducerIds
+from controller.work import Work
+from protocol import errors
+
+BLOCK = 1000
+LAST_ID = 2**63 - 1
+
+
+class ProducerIds:
+    """Who waits for a block; one at a time is served."""
+
+    __slots__ = ("_node", "_waiting", "_work", "_working")
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._waiting: deque[tuple[int, int]] = deque()
+        """Numbers of parked tickets and their brokers."""
+        self._node: ProducerIdsRead | None = None
+        """The node as it was last seen."""
+        self._working = False
+        """It is being read or written."""
+
+    def allocate(self, call: AllocateProducerIds) -> None:
+        """The next block, when it is written that it belongs to this broker."""
+        work = self._work
+        broker = work.cluster.brokers.get(call.broker_id)
+        if broker is None:
+            work.reply(call.ticket, ProducerIdsReply(errors.BROKER_ID_NOT_REGISTERED))
+        elif broker.epoch != call.broker_epoch:
+            work.reply(call.ticket, ProducerIdsReply(errors.STALE_BROKER_EPOCH))
+        else:
+            number = work.park(call.ticket, ProducerIdsReply(errors.NOT_CONTROLLER))
+            self._waiting.append((number, call.broker_id))
+            self._next()
+
+    def read(self, node: ProducerIdsRead) -> None:
+        """What the node says."""
+        self._node = node
+        self._working = False
+        self._next()
+
+    def _next(self) -> None:
+        if self._working or not self._waiting:
+            return
+        self._working = True
+        if self._node is None:
+            self._work.read(ReadProducerIds())
+            return
+        number, broker_id = self._waiting.popleft()
+        first = self._node.block_end + 1
+        last = first + BLOCK - 1
+        if last > LAST_ID:
+            self._working = False
+            self._work.answer(number, ProducerIdsReply(errors.UNKNOWN_SERVER_ERROR))
+            self._next()
+            return
+        write = SetProducerIds(
+            self._work.number(), broker_id, first, last, self._node.znode_version
+        )
+
+        def landed(result: WriteResult) -> None:
+            self._working = False
+            if result.result is Result.OK:
+                self._node = ProducerIdsRead(last, result.version)
+                self._work.answer(number, ProducerIdsReply(errors.NONE, first, BLOCK))
+            else:
+                self._node = None
+                self._waiting.appendleft((number, broker_id))
+            self._next()
+
+        self._work.write(write, landed)

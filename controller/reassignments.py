@@ -1,0 +1,232 @@
+"""Reassignments: by AlterPartitionReassignments and by `/admin/reassign_partitions`.
+
+The state of one lives in the topic's node (KIP-455). In this order, each step when the one before
+it is written: the node gets the whole list (`Moving.NODE`); a new leader epoch tells all of them
+(START); the ISR has the whole target (CATCHING_UP), so a leader of the target is written, and who
+leaves is stopped; the node gets the target alone (FINISHED). A controller that finds lists in a
+topic's node goes on at START.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+from controller import topic_nodes
+from controller.calls import AlterReassignments, ListReassignments
+from controller.change import Change
+from controller.events import ReassignmentDone, ReassignmentStarted
+from controller.facts import Result, WriteResult
+from controller.outcome import ListedReassignments, ReassignmentsReply, SetReassignments
+from controller.partition import Deletion, Moving, Partition
+from controller.states import ReplicaState
+from controller.values import Assignment, Replicas, TopicPartition
+from controller.wishes import MoveRequest, MoveWish
+from controller.work import Work
+from protocol import errors
+
+_OK = (errors.NONE, "")
+_GONE = (
+    errors.UNKNOWN_TOPIC_OR_PARTITION,
+    "The partition does not exist, or its topic is being deleted.",
+)
+
+
+def alter_reassignments(work: Work, call: AlterReassignments) -> None:
+    """One answer for all, when the topics' nodes are written."""
+    if not call.targets:
+        work.reply(call.ticket, ReassignmentsReply(errors.NONE, {}))
+        return
+    number = work.park(call.ticket, ReassignmentsReply(errors.NOT_CONTROLLER, {}))
+    request = MoveRequest(number, len(call.targets))
+    for key, target in call.targets.items():
+        _ask(work, key, target, request)
+
+
+def reassignments_seen(work: Work, targets: Mapping[TopicPartition, Replicas]) -> None:
+    """The node asks: each partition leaves it when it is done, or can't be."""
+    if work.moves_in_flight:
+        return  # it is seen again when the write is done
+    work.moves_asked = dict(targets)
+    for key, target in targets.items():
+        _ask(work, key, target, None)
+    work.moves_node = dict(targets) or None
+    shrink_node(work)
+
+
+def _ask(
+    work: Work, key: TopicPartition, target: Sequence[int] | None, request: MoveRequest | None
+) -> None:
+    partition = work.cluster.partition(key)
+    if partition is None or partition.topic.deletion is not Deletion.NO:
+        _answer(work, key, request, _GONE)
+        return
+    partition.wish(MoveWish(None if target is None else tuple(target), request))
+    work.mark(partition)
+
+
+def may_begin(partition: Partition) -> bool:
+    """Whether no write of a reassignment of it is due."""
+    return partition.moving in (Moving.NO, Moving.CATCHING_UP)
+
+
+def begin(work: Work, partition: Partition, wish: MoveWish) -> None:
+    """The topic's node is to have the new lists; or it is refused."""
+    refusal = _refusal(work, partition, wish)
+    if refusal is not None:
+        _answer(work, partition.key, wish.request, refusal)
+        return
+    now = partition.assignment
+    assignment = now.reassigned_to(now.origin if wish.target is None else wish.target)
+    if wish.request is not None:
+        work.moves_asked.pop(partition.key, None)
+    partition.moving = Moving.NODE
+    partition.movers = [*partition.movers, wish]
+    topic_nodes.want(
+        work, partition, assignment, partial(_node_written, work, partition, assignment)
+    )
+
+
+def _refusal(work: Work, partition: Partition, wish: MoveWish) -> tuple[int, str] | None:
+    """In Kafka's order; what would leave no member of the ISR comes last and is our own."""
+    now, target = partition.assignment, wish.target
+    if target is None:
+        if not now.adding and not now.removing:
+            text = "The partition is not being reassigned."
+            return errors.NO_REASSIGNMENT_IN_PROGRESS, text
+    else:
+        text = ""
+        if not target:
+            text = "The list of replicas is empty."
+        elif len(set(target)) < len(target):
+            text = f"The list of replicas {list(target)} names a broker twice."
+        elif min(target) < 0:
+            text = f"The list of replicas {list(target)} has a negative id."
+        else:
+            dead = [each for each in target if each not in (*work.cluster.brokers, *now.replicas)]
+            if dead:
+                text = f"The brokers {dead} are not alive."
+        if text:
+            return errors.INVALID_REPLICA_ASSIGNMENT, text
+    kept = now.reassigned_to(now.origin if target is None else target).replicas
+    if partition.known is not None and not set(kept) & set(partition.known.isr):
+        text = "No member of the ISR would be left: its records would be lost."
+        return errors.INVALID_REPLICA_ASSIGNMENT, text
+    return None
+
+
+def _node_written(work: Work, partition: Partition, assignment: Assignment) -> None:
+    """The topic's node has the whole list: the partition is on its way."""
+    before = partition.replicas
+    partition.replicas, partition.adding, partition.removing = assignment
+    partition.leaving = tuple(
+        each for each in (*partition.leaving, *before) if each not in partition.replicas
+    )
+    work.cluster.place(partition, partition.replicas)
+    partition.moving = Moving.START
+    work.report(ReassignmentStarted(*partition.key, assignment))
+    for wish in partition.movers:
+        if wish.request is not None:
+            _answer(work, partition.key, wish.request, _OK)
+    partition.movers = ()
+    work.mark(partition)
+
+
+def _finished(work: Work, partition: Partition) -> None:
+    """The topic's node has the target alone."""
+    partition.moving = Moving.NO
+    partition.show = True
+    work.moves_asked.pop(partition.key, None)
+    work.report(ReassignmentDone(*partition.key, partition.replicas))
+    shrink_node(work)
+    work.look_at_queued = True
+    work.mark(partition)
+
+
+def moved(work: Work, partition: Partition, change: Change) -> None:
+    """A step of a reassignment is written in the state."""
+    if change.finishes:
+        partition.leaving = (*partition.leaving, *partition.removing)
+        partition.replicas = partition.target
+        partition.adding = partition.removing = ()
+        partition.owed = partition.replicas
+        partition.moving = Moving.FINISHED
+        topic_nodes.want(work, partition, partition.assignment, partial(_finished, work, partition))
+    else:
+        if partition.moving is Moving.START:
+            partition.moving = Moving.CATCHING_UP
+        partition.is_new = partition.adding
+    for broker_id in partition.leaving:
+        _delete_replica(partition, broker_id)
+    work.cluster.displace(partition, partition.leaving)
+    partition.leaving = ()
+
+
+def _delete_replica(partition: Partition, broker_id: int) -> None:
+    """A replica that left: its answer is not awaited."""
+    state = partition.replica_state(broker_id)
+    if state is ReplicaState.NON_EXISTENT:
+        return
+    if state is not ReplicaState.OFFLINE:
+        partition.move_replica(broker_id, ReplicaState.OFFLINE)
+    partition.stop(broker_id, delete=True)
+    for after in (
+        ReplicaState.DELETION_STARTED,
+        ReplicaState.DELETION_SUCCESSFUL,
+        ReplicaState.NON_EXISTENT,
+    ):
+        partition.move_replica(broker_id, after)
+
+
+def list_reassignments(work: Work, call: ListReassignments) -> None:
+    """Those that add or remove replicas now."""
+    partitions: Iterable[Partition | None] = (
+        work.cluster.partitions()
+        if call.partitions is None
+        else map(work.cluster.partition, call.partitions)
+    )
+    under_way = {
+        each.key: each.assignment for each in partitions if each and (each.adding or each.removing)
+    }
+    work.reply(call.ticket, ListedReassignments(errors.NONE, under_way))
+
+
+def refuse_gone(work: Work, partition: Partition, wish: MoveWish) -> None:
+    """The topic is gone, or going."""
+    _answer(work, partition.key, wish.request, _GONE)
+
+
+def forget(work: Work, partition: Partition) -> None:
+    """The topic of a partition is gone while its node was to be written."""
+    for wish in partition.movers:
+        _answer(work, partition.key, wish.request, _GONE)
+    partition.movers = ()
+
+
+def _answer(
+    work: Work, key: TopicPartition, request: MoveRequest | None, result: tuple[int, str]
+) -> None:
+    if request is not None:
+        request.results[key] = result
+        request.left -= 1
+        if not request.left:
+            work.answer(request.number, ReassignmentsReply(errors.NONE, request.results))
+    elif result is not _OK and work.moves_asked.pop(key, None) is not None:
+        shrink_node(work)
+
+
+def shrink_node(work: Work) -> None:
+    """`/admin/reassign_partitions` has what is left of it."""
+    if work.moves_node is None or work.moves_in_flight or work.moves_node == work.moves_asked:
+        return
+    work.moves_in_flight = True
+    targets = dict(work.moves_asked)
+
+    def landed(result: WriteResult) -> None:
+        work.moves_in_flight = False
+        if result.result is Result.OK:
+            work.moves_node = targets or None
+        if result.result is not Result.FAILED:
+            shrink_node(work)
+
+    work.write(SetReassignments(work.number(), targets), landed)

@@ -1,0 +1,213 @@
+"""A partition is settled: what has to be written is written, then brokers are told.
+
+A partition whose circumstances changed is marked. `settle` looks at it as it is then: it begins the
+one write that is due (`elections`, then `granting`), and whatever else happened meanwhile is seen
+when the result comes and it is settled again. Nothing depends on the order in which facts came.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from controller import granting, shutdowns
+from controller.change import Change
+from controller.elections import next_change, wants_unclean_setting
+from controller.events import Cause, NoLeader, OtherController, StateLost, StateWritten
+from controller.facts import Result, WriteResult
+from controller.outcome import CreateState, ReadTopic, ReadUnclean, SetState
+from controller.partition import Deletion, Partition
+from controller.states import PartitionState, ReplicaState
+from controller.values import NO_LEADER, LeaderAndIsr
+from controller.work import Work
+
+
+def settle(work: Work, partition: Partition) -> None:
+    """Begins the write that is due; where there is none, pays what brokers are owed."""
+    topic = partition.topic
+    if partition.flight or partition.reading or topic.waits_for_id:
+        return
+    if work.cluster.topics.get(topic.name) is not topic or topic.is_being_deleted:
+        granting.refuse_all(work, partition)
+        shutdowns.settled(work, partition)
+        return
+    if wants_unclean_setting(work.cluster, partition):
+        topic.unclean_asked = True
+        work.read(ReadUnclean(topic.name))
+    change = next_change(work.cluster, partition) or granting.next_granted(work, partition)
+    if change is not None:
+        _write(work, partition, change)
+        return
+    partition.lost = ()
+    _pay(work, partition)
+    shutdowns.settled(work, partition)
+    if topic.deletion is Deletion.QUEUED:
+        work.look_at_queued = True
+
+
+def _write(work: Work, partition: Partition, change: Change) -> None:
+    partition.flight = change
+    make = CreateState if partition.known is None else SetState
+    write = make(work.number(), partition.topic.name, partition.index, change.state)
+    work.write(write, partial(_landed, work, partition))
+
+
+def _landed(work: Work, partition: Partition, result: WriteResult) -> None:
+    change = partition.flight
+    if change is None:
+        return
+    topic = partition.topic
+    match result.result:
+        case Result.OK:
+            _written(work, partition, change, result.version)
+        case Result.BAD_VERSION | Result.NODE_EXISTS:
+            work.report(StateLost(topic.name, partition.index))
+            _read(work, partition)
+        case Result.NO_NODE if partition.known is None:
+            # The topic's node is gone: what it says, or its end, comes with the read.
+            _drop_flight(partition)
+            work.read(ReadTopic(topic.name))
+        case Result.NO_NODE:
+            _read(work, partition)
+        case Result.FAILED | Result.FENCED:
+            partition.reading = True
+            work.retry(partial(_read, work, partition))
+
+
+def _read(work: Work, partition: Partition) -> None:
+    partition.reading = True
+    work.read_state(partition)
+
+
+def _drop_flight(partition: Partition) -> None:
+    """What was being written is decided again."""
+    change = partition.flight
+    partition.flight = None
+    if change is not None and change.wish is not None and partition.wishes is not None:
+        partition.wishes.appendleft(change.wish)
+
+
+def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> None:
+    """The state node was read, since a write was lost or since a leader told of a change."""
+    change, known = partition.flight, partition.known
+    if not partition.reading:
+        if change is not None or found is None:
+            return
+        if known is not None and found.partition_epoch <= known.partition_epoch:
+            return
+    partition.reading = False
+    if found is None:
+        if known is not None:
+            _forget_state(partition, known)
+    elif found.controller_epoch > work.cluster.epoch:
+        work.report(OtherController(*partition.key, found.controller_epoch))
+    elif change is not None and found.says_as(change.state):
+        # The answer to a write was lost, and repeating it failed: it was our own.
+        _written(work, partition, change, found.partition_epoch)
+        return
+    if found is not None:
+        _learn(partition, found)
+    _drop_flight(partition)
+    work.mark(partition)
+
+
+def _forget_state(partition: Partition, known: LeaderAndIsr) -> None:
+    """Somebody deleted the node; its epochs go on, or brokers would drop the next."""
+    partition.known = None
+    partition.least_epoch = known.leader_epoch + 1
+    if partition.state is PartitionState.ONLINE:
+        partition.transition_to(PartitionState.OFFLINE)
+    if partition.state is PartitionState.OFFLINE:
+        partition.transition_to(PartitionState.NON_EXISTENT)
+        partition.transition_to(PartitionState.NEW)
+
+
+def _learn(partition: Partition, found: LeaderAndIsr) -> None:
+    partition.known = found
+    partition.show = True
+    led = found.leader != NO_LEADER
+    partition.transition_to(PartitionState.ONLINE if led else PartitionState.OFFLINE)
+
+
+def adopt(partition: Partition, found: LeaderAndIsr) -> None:
+    """What the state node said at the election of this controller."""
+    partition.known = found
+    led = found.leader != NO_LEADER
+    partition.transition_to(PartitionState.ONLINE if led else PartitionState.OFFLINE)
+
+
+def _written(work: Work, partition: Partition, change: Change, version: int) -> None:
+    """A state was written: what is known, and who is to be told."""
+    before = partition.known
+    known = change.state._replace(partition_epoch=version)
+    partition.flight, partition.known = None, known
+    partition.lost = tuple(each for each in partition.lost if each not in change.lost)
+    partition.show = True
+    if known.leader == NO_LEADER:
+        partition.transition_to(PartitionState.OFFLINE)
+        work.report(NoLeader(*partition.key, known.isr, partition.replicas))
+    else:
+        partition.transition_to(PartitionState.ONLINE)
+    leader_before = NO_LEADER if before is None else before.leader
+    work.report(
+        StateWritten(
+            *partition.key, partition.state, change.cause, known.leader, leader_before,
+            known.leader_epoch, known.isr, () if before is None else before.isr,
+        )
+    )  # fmt: skip
+    if change.cause is Cause.CREATED:
+        partition.is_new = known.isr
+        partition.owed = (*known.isr, *(each for each in partition.owed if each not in known.isr))
+    elif change.cause is not Cause.ISR:
+        partition.owed = tuple(
+            each for each in partition.replicas if each not in partition.failed_on
+        )
+    if change.cause is Cause.SHUTDOWN:
+        # It follows until it stops, and is not told to stop at once.
+        partition.move_replica(leader_before, ReplicaState.OFFLINE)
+    if change.cause is Cause.REASSIGNED:
+        granting.moved(work, partition, change)
+    if change.wish is not None:
+        granting.granted(work, partition, change.wish)
+    work.mark(partition)
+
+
+def _pay(work: Work, partition: Partition) -> None:
+    """Replicas are what their brokers are; brokers get what they are owed."""
+    _review_replicas(work, partition)
+    if partition.known is not None:
+        stopped = partition.stopping or {}
+        owed = [each for each in partition.owed if each not in stopped]
+        if owed:
+            work.batch.tell(partition, owed, partition.is_new)
+        elif partition.show:
+            work.batch.show(partition)
+        partition.owed = partition.is_new = ()
+        partition.show = False
+    if partition.stopping:
+        for broker_id, delete in partition.stopping.items():
+            work.batch.stop(broker_id, partition, delete=delete)
+        partition.stopping = None
+
+
+def _review_replicas(work: Work, partition: Partition) -> None:
+    """Replicas go Online and Offline; one that goes Offline while its broker lives is stopped."""
+    cluster = work.cluster
+    known = partition.known
+    for broker_id in partition.replicas:
+        state = partition.replica_state(broker_id)
+        if cluster.lives(partition, broker_id):
+            caught_up = broker_id not in partition.adding
+            if state is ReplicaState.NON_EXISTENT:
+                partition.move_replica(broker_id, ReplicaState.NEW)
+                state = ReplicaState.NEW
+            if state is not ReplicaState.ONLINE and (caught_up or state is not ReplicaState.NEW):
+                partition.move_replica(broker_id, ReplicaState.ONLINE)
+        elif state is not ReplicaState.OFFLINE:
+            if state is ReplicaState.NON_EXISTENT:
+                partition.move_replica(broker_id, ReplicaState.NEW)
+            leads = known is not None and known.leader == broker_id
+            if leads and broker_id in cluster.brokers:
+                continue
+            partition.move_replica(broker_id, ReplicaState.OFFLINE)
+            if broker_id in cluster.brokers and known is not None:
+                partition.stop(broker_id, delete=False)

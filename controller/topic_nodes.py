@@ -1,0 +1,87 @@
+"""Nodes of topics: at most one write of each in flight, which has all that is wanted by then.
+
+A rewrite keeps what it must not lose: the id, the lists of reassignments, unknown keys. Kafka
+before 2.4 and its tools drop them when they add partitions (KAFKA-14190): they are written back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from controller.facts import Result, WriteResult
+from controller.outcome import ReadTopic, RewriteTopic
+from controller.partition import Partition, Topic, Wanted
+from controller.values import Assignment, TopicFact
+from controller.work import Work
+
+
+def want(
+    work: Work, partition: Partition, assignment: Assignment, written: Callable[[], None]
+) -> None:
+    """The node is to have this assignment of a partition; then ``written`` is called."""
+    partition.topic.wanted[partition.index] = Wanted(assignment, written)
+    rewrite(work, partition.topic)
+
+
+def rewrite(work: Work, topic: Topic) -> None:
+    """Writes the node if something is wanted and nothing is in flight."""
+    if topic.flight or topic.reading or not work.ready:
+        return
+    if work.cluster.topics.get(topic.name) is not topic or topic.is_being_deleted:
+        return
+    if not (topic.wanted or topic.restore or topic.waits_for_id):
+        return
+    wanted = dict(topic.wanted)
+    partitions = {
+        index: wanted[index].assignment if index in wanted else partition.assignment
+        for index, partition in topic.partitions.items()
+    }
+    node = topic.node
+    written = TopicFact(
+        topic.name, topic.topic_id, partitions, node.znode_version, node.created, node.unknown
+    )
+    topic.flight, topic.restore = True, False
+    write = RewriteTopic(
+        work.number(), topic.name, topic.topic_id, partitions, node.znode_version, node.unknown
+    )
+    work.write(write, partial(_landed, work, topic, written, wanted))
+
+
+def _landed(
+    work: Work,
+    topic: Topic,
+    written: TopicFact,
+    wanted: dict[int, Wanted],
+    result: WriteResult,
+) -> None:
+    topic.flight = False
+    if work.cluster.topics.get(topic.name) is not topic:
+        return
+    if result.result is not Result.OK:
+        topic.restore = True
+        reread(work, topic)
+        return
+    _written(work, topic, written._replace(znode_version=result.version), wanted)
+    if topic.seen_version > result.version:
+        reread(work, topic)
+    else:
+        rewrite(work, topic)
+
+
+def _written(work: Work, topic: Topic, node: TopicFact, wanted: dict[int, Wanted]) -> None:
+    waited = topic.waits_for_id
+    topic.node = node
+    for index, each in wanted.items():
+        if topic.wanted.get(index) is each:
+            del topic.wanted[index]
+            each.written()
+    if waited:
+        for partition in topic.partitions.values():
+            work.mark(partition)
+
+
+def reread(work: Work, topic: Topic) -> None:
+    """The node has another version, or nobody knows: it is read before it is written."""
+    topic.reading = True
+    work.read(ReadTopic(topic.name))

@@ -1,0 +1,141 @@
+"""Topics come, grow and go: whoever wrote their nodes, the controller sees it by its watches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from controller import deletions, topic_nodes
+from controller.events import OtherController, TopicAdded
+from controller.forgetting import forget
+from controller.outcome import DeleteNodes, ReadTopic
+from controller.partition import Deletion, Moving, Partition, Topic
+from controller.settling import adopt, state_read
+from controller.states import PartitionState, ReplicaState
+from controller.values import Assignment, LeaderAndIsr, TopicFact, TopicPartition
+from controller.work import Work
+from protocol.znodes.admin import delete_path
+
+
+def topics_seen(work: Work, names: Iterable[str]) -> None:
+    """New ones are read; one whose node is gone, and not by this controller, is forgotten."""
+    there = set(names)
+    known = work.cluster.topics
+    for topic in [each for each in known.values() if each.name not in there]:
+        topic_gone(work, topic.name)
+    for name in sorted(there - known.keys()):
+        work.read(ReadTopic(name))
+
+
+def topic_gone(work: Work, name: str) -> None:
+    """The node of a topic isn't there."""
+    topic = work.cluster.topics.get(name)
+    if topic is not None and topic.deletion is not Deletion.ERASING:
+        forget(work, topic)
+    if topic is None and name in work.unknown_deletions:
+        work.unknown_deletions.discard(name)
+        work.write(DeleteNodes(work.number(), [delete_path(name)]), lambda _: None)
+
+
+def topic_seen(work: Work, fact: TopicFact, spare_id: bytes) -> None:
+    """The node of a topic, for the first time or after a change."""
+    topic = work.cluster.topics.get(fact.name)
+    if topic is not None and topic.created != fact.created:
+        if topic.deletion is Deletion.ERASING or fact.created < topic.created:
+            return
+        forget(work, topic)
+        topic = None
+    if topic is None:
+        _add_topic(work, fact, spare_id)
+    elif topic.flight:
+        topic.seen_version = fact.znode_version
+    elif topic.reading or fact.znode_version > topic.node.znode_version:
+        topic.reading = False
+        topic.node = fact
+        _review(work, topic, fact)
+
+
+def _add_topic(work: Work, fact: TopicFact, spare_id: bytes) -> None:
+    topic_id = fact.topic_id or (spare_id if work.cluster.config.topic_ids else None)
+    topic = work.cluster.topics[fact.name] = Topic(fact, topic_id)
+    _add_partitions(work, topic, fact.partitions)
+    if fact.name in work.unknown_deletions:
+        work.unknown_deletions.discard(fact.name)
+        deletions.deletions_seen(work, [fact.name])
+    topic_nodes.rewrite(work, topic)
+
+
+def _add_partitions(work: Work, topic: Topic, assignments: dict[int, Assignment]) -> None:
+    for index, assignment in sorted(assignments.items()):
+        partition = topic.partitions[index] = Partition(topic, index, assignment)
+        partition.transition_to(PartitionState.NEW)
+        for broker_id in partition.replicas:
+            if partition.replica_state(broker_id) is ReplicaState.NON_EXISTENT:
+                partition.move_replica(broker_id, ReplicaState.NEW)
+        work.cluster.place(partition, partition.replicas)
+        if partition.adding or partition.removing:
+            partition.moving = Moving.START
+        work.mark(partition)
+    if work.ready and assignments:
+        work.report(TopicAdded(topic.name, len(assignments)))
+
+
+def _review(work: Work, topic: Topic, fact: TopicFact) -> None:
+    """What is new in a topic's node, and what it has lost."""
+    more = {i: a for i, a in fact.partitions.items() if i not in topic.partitions}
+    if more and topic.deletion is not Deletion.NO:
+        topic.restore = True
+    elif more:
+        _add_partitions(work, topic, more)
+    if topic.topic_id is None and fact.topic_id is not None:
+        topic.topic_id = fact.topic_id
+        for partition in topic.partitions.values():
+            partition.owed = partition.replicas
+            work.mark(partition)
+    if fact.topic_id != topic.topic_id:
+        topic.restore = True
+    for index, partition in topic.partitions.items():
+        said = fact.partitions.get(index)
+        if said is None or said[1:] != (partition.adding, partition.removing):
+            topic.restore = topic.restore or index not in topic.wanted
+    topic_nodes.rewrite(work, topic)
+
+
+def begin(work: Work) -> None:
+    """Topics without ids get theirs."""
+    for topic in work.cluster.topics.values():
+        topic_nodes.rewrite(work, topic)
+
+
+def states_read(work: Work, states: Iterable[tuple[TopicPartition, LeaderAndIsr | None]]) -> None:
+    """State nodes, at the election or later."""
+    for key, found in states:
+        partition = work.cluster.partition(key)
+        if partition is None or partition.topic.is_being_deleted:
+            continue
+        if work.ready:
+            state_read(work, partition, found)
+        elif found is not None:
+            adopt(partition, found)
+            if found.controller_epoch > work.cluster.epoch:
+                work.report(OtherController(*key, found.controller_epoch))
+
+
+def unclean_seen(work: Work, name: str, allowed: bool | None) -> None:
+    """The setting of a topic, or of all: whoever has no leader is looked at again."""
+    cluster = work.cluster
+    if name:
+        topic = cluster.topics.get(name)
+        if topic is None:
+            return
+        topic.unclean, topic.unclean_asked = allowed, True
+        topics = [topic]
+    else:
+        cluster.unclean = (
+            cluster.config.unclean_leader_election_enable if allowed is None else allowed
+        )
+        topics = [*cluster.topics.values()]
+    for each in topics:
+        if cluster.allows_unclean(each):
+            for partition in each.partitions.values():
+                if partition.state is PartitionState.OFFLINE:
+                    work.mark(partition)

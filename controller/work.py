@@ -1,0 +1,176 @@
+"""What the controller is doing: its backlog, what is being written, and the outcome so far."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from controller.batch import Batch
+from controller.calls import Ticket
+from controller.cluster import Cluster
+from controller.events import ControllerResigned, Event
+from controller.facts import Result, WriteResult
+from controller.outcome import Outcome, Read, ReadStates, Reply, Write
+from controller.partition import Partition, Topic
+from controller.requests import Send
+from controller.values import Replicas, TopicPartition
+
+RETRY_MS = 1000
+"""Whatever failed, and nobody knows why, is tried again after that."""
+
+Landed = Callable[[WriteResult], None]
+
+
+@dataclass(slots=True)
+class Shutdown:
+    """A broker that waits for the answer to its ControlledShutdown."""
+
+    number: int
+    """Of the parked ticket."""
+    waits_for: set[Partition] = field(default_factory=set)
+    """Partitions that are not settled since it asked."""
+
+
+class Work:
+    """See the module. All modules of the core work on one of these."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.ready = False
+        self.resigned = ""
+        self.now_ms = 0
+        self.backlog: deque[Partition] = deque()
+        """Partitions that are to be looked at, each once."""
+        self.sweeps: deque[Iterator[None]] = deque()
+        """Long work, a unit with each `next`."""
+        self.results: deque[WriteResult] = deque()
+        self.retries: list[Callable[[], None]] = []
+        self.retry_due_ms: int | None = None
+        self.balance_due_ms: int | None = None
+        self.shutdowns: dict[int, Shutdown] = {}
+        self.queued: dict[str, Topic] = {}
+        """Topics that are to be deleted."""
+        self.look_at_queued = False
+        self.unknown_deletions: set[str] = set()
+        """Topics whose deletion was asked for before their nodes were seen."""
+        self.moves_node: dict[TopicPartition, Replicas] | None = None
+        """What `/admin/reassign_partitions` says; None: it isn't there."""
+        self.moves_in_flight = False
+        """It is being written."""
+        self.moves_asked: dict[TopicPartition, Replicas] = {}
+        """What is not done of it yet."""
+        self._landed: dict[int, Landed] = {}
+        self._parked: dict[int, tuple[Ticket, Reply]] = {}
+        self._numbers = 0
+        self._states: list[TopicPartition] = []
+        self._writes: list[Write] = []
+        self._reads: list[Read] = []
+        self._replies: list[tuple[Ticket, Reply]] = []
+        self._events: list[Event] = []
+        self._sends: list[Send] = []
+        self.batch = Batch(cluster)
+
+    # ------------------------------------------------------------------------- the outcome
+
+    def take(self) -> Outcome:
+        """What has come together."""
+        self.flush()
+        if self._states:
+            self._reads.append(ReadStates(self._states))
+            self._states = []
+        more = bool(self.backlog or self.sweeps or self.results) and self.ready
+        outcome = Outcome(
+            self._writes, self._sends, self._reads, self._replies, self._events,
+            self.resigned, more,
+        )  # fmt: skip
+        self._writes, self._sends, self._reads = [], [], []
+        self._replies, self._events = [], []
+        return outcome
+
+    def flush(self) -> None:
+        """What is told after this goes into later requests."""
+        self._sends += self.batch.take()
+
+    def report(self, event: Event) -> None:
+        """Adds an event."""
+        self._events.append(event)
+
+    # ------------------------------------------------------------------- writes and reads
+
+    def number(self) -> int:
+        """A fresh number, for the ticket of a write."""
+        self._numbers += 1
+        return self._numbers
+
+    def write(self, write: Write, landed: Landed) -> None:
+        """Adds a write; its result goes to ``landed``."""
+        self._writes.append(write)
+        self._landed[write.ticket] = landed
+
+    def land(self, result: WriteResult) -> None:
+        """The result of a write has come."""
+        landed = self._landed.pop(result.ticket, None)
+        if landed is None:
+            return
+        if result.result is Result.FENCED:
+            self.resign("another broker has been elected controller")
+        else:
+            landed(result)
+
+    def read(self, read: Read) -> None:
+        """Adds a read."""
+        self._reads.append(read)
+
+    def read_state(self, partition: Partition) -> None:
+        """The state node of a partition is to be read."""
+        self._states.append(partition.key)
+
+    def retry(self, again: Callable[[], None]) -> None:
+        """A write failed and nobody knows why: this is done a little later."""
+        self.retries.append(again)
+        if self.retry_due_ms is None:
+            self.retry_due_ms = self.now_ms + RETRY_MS
+
+    # -------------------------------------------------------------------------- the backlog
+
+    def mark(self, partition: Partition) -> None:
+        """A partition is to be looked at."""
+        if not partition.dirty and self.ready:
+            partition.dirty = True
+            self.backlog.append(partition)
+
+    # -------------------------------------------------------------------------- the tickets
+
+    def park(self, ticket: Ticket, refusal: Reply) -> int:
+        """A ticket waits; the refusal is its reply if this controller resigns."""
+        number = self.number()
+        self._parked[number] = ticket, refusal
+        return number
+
+    def answer(self, number: int, reply: Reply) -> None:
+        """The reply to a ticket that waits."""
+        parked = self._parked.pop(number, None)
+        if parked is not None:
+            self._replies.append((parked[0], reply))
+
+    def reply(self, ticket: Ticket, reply: Reply) -> None:
+        """The reply to a ticket that did not have to wait."""
+        self._replies.append((ticket, reply))
+
+    def resign(self, reason: str) -> None:
+        """Nothing is done any more; whoever waits is refused."""
+        if self.resigned:
+            return
+        self.resigned = reason
+        self.ready = False
+        self._replies += self._parked.values()
+        for waiting in (
+            self._parked, self._landed, self.backlog, self.sweeps, self.results, self.retries,
+            self.shutdowns, self.queued,
+        ):  # fmt: skip
+            waiting.clear()
+        self.retry_due_ms = self.balance_due_ms = None
+        self._writes, self._sends, self._reads, self._states = [], [], [], []
+        self.batch = Batch(self.cluster)
+        self.report(ControllerResigned(reason))

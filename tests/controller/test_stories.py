@@ -1,0 +1,288 @@
+"""Stories of the core: what is written and who is told, with everything moving in order."""
+
+from __future__ import annotations
+
+from controller.calls import (
+    AllocateProducerIds,
+    AlterReassignments,
+    ControlledShutdown,
+    ElectLeaders,
+    ListReassignments,
+)
+from controller.facts import DeletionsSeen, PreferredSeen, ReassignmentsSeen, TopicSeen, TopicsSeen
+from controller.outcome import ControlledShutdownReply, ProducerIdsReply
+from controller.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
+from controller.values import NO_LEADER
+from tests.controller.world import Host, World, replicas
+
+T0 = ("t", 0)
+
+
+def cluster(*broker_ids: int, topics: dict[str, dict[int, tuple[int, ...]]] | None = None) -> Host:
+    """A controller of these brokers and topics, at rest."""
+    world = World(4)
+    for broker_id in broker_ids or (1, 2, 3):
+        world.register(broker_id)
+    for name, partitions in (topics or {"t": {0: (1, 2, 3)}}).items():
+        world.nodes.create_topic(
+            name, {index: replicas(*ids) for index, ids in partitions.items()}, world.spare_id()
+        )
+    host = world.elect()
+    host.settle()
+    return host
+
+
+def test_a_failover_tells_of_brokers_first_then_of_partitions() -> None:
+    world = World(3)
+    for broker_id in (1, 2, 3):
+        world.register(broker_id)
+    world.nodes.create_topic("t", {0: replicas(1, 2, 3)}, world.spare_id())
+
+    host = world.elect()
+
+    first = [requests[0] for requests in host.channels.values()]
+    assert all(isinstance(each, UpdateMetadataRequest) and not each.topics for each in first)
+    host.settle()
+    assert world.nodes.states[T0][:3] == (1, 0, (1, 2, 3))
+    assert all(each.replicas[T0].leader == 1 for each in world.brokers.values())
+    assert all(each.shown == {T0: 1} for each in world.brokers.values())
+
+
+def test_the_next_of_the_isr_leads_when_a_leader_dies() -> None:
+    host = cluster()
+    world = host.world
+
+    world.unregister(1)
+    host.give(world.see_brokers())
+    host.settle()
+
+    assert world.nodes.states[T0][:3] == (2, 1, (2, 3))
+    assert world.brokers[3].replicas[T0].leader == 2
+    assert world.brokers[3].shown == {T0: 2}
+
+
+def test_a_bounced_leader_is_dead_and_then_new() -> None:
+    host = cluster()
+    world = host.world
+
+    world.register(1)
+    host.give(world.see_brokers())
+    host.settle()
+
+    assert world.nodes.states[T0][:3] == (2, 1, (2, 3))
+    assert world.brokers[1].replicas[T0].leader == 2
+    assert world.brokers[1].shown == {T0: 2}
+
+
+def test_the_only_member_of_the_isr_leads_again_after_its_bounce() -> None:
+    host = cluster(topics={"t": {0: (1,)}})
+    world = host.world
+
+    world.register(1)
+    host.give(world.see_brokers())
+    host.settle()
+
+    assert world.nodes.states[T0][:3] == (1, 1, (1,))
+
+
+def test_a_partition_without_a_live_member_of_its_isr_waits_for_one() -> None:
+    host = cluster()
+    world = host.world
+    for broker_id in (3, 2, 1):
+        world.unregister(broker_id)
+        host.give(world.see_brokers())
+        host.settle()
+    assert world.nodes.states[T0][:3] == (NO_LEADER, 3, (1,))
+
+    world.register(2)
+    host.give(world.see_brokers())
+    host.settle()
+    assert world.nodes.states[T0].leader == NO_LEADER
+    world.register(1)
+    host.give(world.see_brokers())
+    host.settle()
+
+    assert world.nodes.states[T0][:3] == (1, 4, (1,))
+    assert world.brokers[2].replicas[T0].leader == 1
+
+
+def test_a_topic_that_appears_is_created_and_one_that_grows_grows() -> None:
+    host = cluster()
+    world = host.world
+    world.nodes.create_topic("new", {0: replicas(2, 3)}, None)
+
+    host.give(TopicsSeen([*world.nodes.topics]))
+    host.settle()
+    assert world.nodes.states["new", 0][:3] == (2, 0, (2, 3))
+    topic_id = world.nodes.topics["new"].topic_id
+    assert topic_id is not None
+    world.nodes.rewrite_topic(
+        "new", partitions={0: replicas(2, 3), 1: replicas(3, 1)}, topic_id=None
+    )
+    host.give(TopicSeen(world.nodes.topics["new"], world.spare_id()))
+    host.settle()
+
+    assert world.nodes.states["new", 1][:3] == (3, 0, (3, 1))
+    assert world.nodes.topics["new"].topic_id == topic_id
+
+
+def test_a_topic_is_deleted_when_its_last_replica_is() -> None:
+    host = cluster()
+    world = host.world
+    world.nodes.deletions.add("t")
+
+    host.give(DeletionsSeen(["t"]))
+    host.settle()
+
+    assert not world.nodes.topics
+    assert not world.nodes.states
+    assert not world.nodes.deletions
+    assert all(not each.directories and not each.shown for each in world.brokers.values())
+
+
+def test_a_deletion_waits_for_a_dead_replica() -> None:
+    host = cluster()
+    world = host.world
+    world.unregister(3)
+    host.give(world.see_brokers())
+    world.nodes.deletions.add("t")
+    host.give(DeletionsSeen(["t"]))
+    host.settle()
+    assert world.nodes.topics
+    assert world.brokers[1].directories
+
+    world.register(3)
+    host.give(world.see_brokers())
+    host.settle()
+
+    assert not world.nodes.topics
+    assert all(not each.directories for each in world.brokers.values())
+
+
+def test_a_broker_that_stops_hands_over() -> None:
+    host = cluster(topics={"t": {0: (1, 2, 3), 1: (2, 1, 3), 2: (1,)}})
+    world = host.world
+
+    host.give(ControlledShutdown("bye", 1, world.brokers[1].epoch))
+    assert "bye" not in host.replies
+    host.settle()
+
+    assert host.replies["bye"] == ControlledShutdownReply(0, [])
+    assert world.nodes.states[T0][:3] == (2, 1, (2, 3))
+    assert world.nodes.states["t", 1][:3] == (2, 1, (2, 3))
+    assert world.nodes.states["t", 2][:3] == (1, 0, (1,))
+
+
+def test_a_reassignment_by_the_api() -> None:
+    host = cluster(1, 2, 3, 4)
+    world = host.world
+
+    host.give(AlterReassignments("move", {T0: (4, 2)}))
+    host.settle()
+    assert host.replies["move"].partitions == {T0: (0, "")}  # type: ignore[union-attr]
+    assert world.nodes.topics["t"].partitions[0] == ((4, 2, 1, 3), (4,), (1, 3))
+    assert world.brokers[4].replicas[T0].is_new
+    host.give(ListReassignments("list", None))
+    assert host.replies["list"].partitions == {T0: ((4, 2, 1, 3), (4,), (1, 3))}  # type: ignore[union-attr]
+    host.give(world.isr_asked("isr", 1, {T0: (1, 2, 3, 4)}))
+    host.settle()
+
+    assert world.nodes.topics["t"].partitions[0] == ((4, 2), (), ())
+    assert world.nodes.states[T0][:3] == (4, 2, (2, 4))
+    assert T0 not in world.brokers[1].directories
+    assert T0 not in world.brokers[3].directories
+    assert world.brokers[2].replicas[T0].leader == 4
+
+
+def test_a_reassignment_by_the_node() -> None:
+    host = cluster(1, 2, 3, 4)
+    world = host.world
+    world.nodes.moves = {T0: (4,), ("nothing", 1): (1,)}
+
+    host.give(ReassignmentsSeen(dict(world.nodes.moves)))
+    host.settle()
+    assert world.nodes.moves == {T0: (4,)}
+    host.give(world.isr_asked("isr", 1, {T0: (1, 2, 3, 4)}))
+    host.settle()
+
+    assert world.nodes.moves == {}
+    assert world.nodes.states[T0][:3] == (4, 2, (4,))
+
+
+def test_a_reassignment_is_cancelled() -> None:
+    host = cluster(1, 2, 3, 4)
+    world = host.world
+    host.give(AlterReassignments("move", {T0: (4, 2)}))
+    host.settle()
+
+    host.give(AlterReassignments("cancel", {T0: None}))
+    host.settle()
+
+    # As in Kafka, the order of the origin is that of the whole list.
+    assert world.nodes.topics["t"].partitions[0] == ((2, 1, 3), (), ())
+    assert T0 not in world.brokers[4].directories
+    host.give(AlterReassignments("again", {T0: None}))
+    host.settle()
+    assert host.replies["again"].partitions[T0][0] == 85  # type: ignore[union-attr]
+
+
+def test_preferred_leaders() -> None:
+    host = cluster()
+    world = host.world
+    world.register(1)
+    host.give(world.see_brokers())
+    host.settle()
+    host.give(world.isr_asked("isr", 2, {T0: (2, 3, 1)}))
+    host.settle()
+
+    host.give(ElectLeaders("elect", unclean=False, partitions=None))
+    host.settle()
+    assert world.nodes.states[T0][:3] == (1, 2, (2, 3, 1))
+    host.give(ElectLeaders("again", unclean=False, partitions=[T0]))
+    host.settle()
+    assert host.replies["elect"].partitions == {T0: (0, "")}  # type: ignore[union-attr]
+    assert host.replies["again"].partitions[T0][0] == 84  # type: ignore[union-attr]
+    world.nodes.preferred = [T0]
+    host.give(PreferredSeen([T0]))
+    host.settle()
+    assert not world.nodes.preferred
+
+
+def test_producer_ids() -> None:
+    host = cluster()
+    epoch = host.world.brokers[2].epoch
+    host.give(AllocateProducerIds("a", 2, epoch))
+    host.give(AllocateProducerIds("b", 2, epoch))
+    host.settle()
+
+    assert host.replies["a"] == ProducerIdsReply(0, 0, 1000)
+    assert host.replies["b"] == ProducerIdsReply(0, 1000, 1000)
+
+
+def test_an_older_controller_is_fenced_and_refused() -> None:
+    host = cluster()
+    world = host.world
+    newer = world.elect(2)
+    newer.settle()
+
+    world.unregister(1)
+    host.give(world.see_brokers())
+    host.settle()
+
+    assert host.resigned
+    assert world.nodes.states[T0].leader == 1
+    newer.give(world.see_brokers())
+    newer.settle()
+    assert world.nodes.states[T0][:4] == (2, 1, (2, 3), 2)
+
+
+def test_requests_go_out_in_kafkas_order() -> None:
+    host = cluster(topics={"t": {0: (1, 2, 3), 1: (2, 1, 3)}})
+    world = host.world
+    host.give(ControlledShutdown("bye", 1, world.brokers[1].epoch))
+    host.settle(answers=False)
+    order = [LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest]
+
+    requests = [type(each) for each in host.channels[1, world.brokers[1].epoch]]
+
+    assert requests == order

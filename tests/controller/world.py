@@ -1,0 +1,530 @@
+"""A tiny ZooKeeper, tiny brokers, and hosts of controllers, for tests of the pure core.
+
+Nothing happens by itself. A `Host` does what its controller's outcomes say: writes, reads and
+requests wait in queues until somebody moves one of them, in any order that ZooKeeper and a network
+may have. The nodes and the brokers check what must always hold, and raise where it does not.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from controller.calls import AlterPartition, Call, IsrChange
+from controller.config import ControllerConfig
+from controller.controller import Controller
+from controller.events import Event
+from controller.facts import (
+    Answered,
+    BrokersSeen,
+    DeletionsSeen,
+    Fact,
+    IsrNotified,
+    PreferredSeen,
+    ProducerIdsRead,
+    Ready,
+    ReassignmentsSeen,
+    Result,
+    StatesRead,
+    TopicGone,
+    TopicSeen,
+    TopicsSeen,
+    UncleanSeen,
+    WriteResult,
+    Written,
+)
+from controller.outcome import (
+    CreateState,
+    DeleteNodes,
+    DeleteTopic,
+    Outcome,
+    Read,
+    ReadProducerIds,
+    ReadStates,
+    ReadTopic,
+    ReadUnclean,
+    Reply,
+    RewriteTopic,
+    SetProducerIds,
+    SetReassignments,
+    SetState,
+    Write,
+)
+from controller.requests import (
+    LeaderAndIsrRequest,
+    Send,
+    StopReplicaRequest,
+    ToldPartition,
+    UpdateMetadataRequest,
+)
+from controller.values import (
+    LEADER_OF_DELETED,
+    NO_LEADER,
+    Assignment,
+    BrokerFact,
+    LeaderAndIsr,
+    Replicas,
+    TopicFact,
+    TopicPartition,
+)
+from protocol import errors
+from protocol.now import Now
+from protocol.znodes.admin import PREFERRED, delete_path
+from protocol.znodes.brokers import Endpoint
+
+
+class Broken(AssertionError):
+    """Something that must always hold doesn't."""
+
+
+def require(holds: bool, text: str) -> None:
+    """Raises where something does not hold."""
+    if not holds:
+        raise Broken(text)
+
+
+@dataclass
+class Nodes:
+    """What ZooKeeper has of a cluster."""
+
+    brokers: dict[int, BrokerFact] = field(default_factory=dict)
+    topics: dict[str, TopicFact] = field(default_factory=dict)
+    states: dict[TopicPartition, LeaderAndIsr] = field(default_factory=dict)
+    deletions: set[str] = field(default_factory=set)
+    moves: dict[TopicPartition, Replicas] = field(default_factory=dict)
+    preferred: list[TopicPartition] = field(default_factory=list)
+    notices: dict[str, list[TopicPartition]] = field(default_factory=dict)
+    unclean: dict[str, bool] = field(default_factory=dict)
+    producer_ids: tuple[int, int] = (-1, -1)
+    """The last id and the version of the node."""
+    epoch: int = 0
+    """The epoch of the newest controller, and the version of the fence."""
+    zxid: int = 0
+    on_state: Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None] | None = None
+
+    def next_zxid(self) -> int:
+        """A fresh one."""
+        self.zxid += 1
+        return self.zxid
+
+    def write(self, write: Write, epoch: int) -> WriteResult:
+        """A multi of the fence and the write."""
+        if epoch != self.epoch:
+            return WriteResult(write.ticket, Result.FENCED)
+        result, version = self._write(write, epoch)
+        return WriteResult(write.ticket, result, version)
+
+    def _write(self, write: Write, epoch: int) -> tuple[Result, int]:
+        match write:
+            case CreateState() | SetState():
+                return self._write_state(write, epoch)
+            case RewriteTopic():
+                topic = self.topics.get(write.name)
+                if topic is None:
+                    return Result.NO_NODE, -1
+                if topic.znode_version != write.znode_version:
+                    return Result.BAD_VERSION, -1
+                self.topics[write.name] = topic._replace(
+                    topic_id=write.topic_id,
+                    partitions=dict(write.partitions),
+                    znode_version=topic.znode_version + 1,
+                )
+                return Result.OK, topic.znode_version + 1
+            case DeleteTopic():
+                self.topics.pop(write.name, None)
+                for key in [each for each in self.states if each[0] == write.name]:
+                    del self.states[key]
+                self.unclean.pop(write.name, None)
+                self.deletions.discard(write.name)
+            case DeleteNodes():
+                for path in write.paths:
+                    self.notices.pop(path, None)
+                    if path == PREFERRED:
+                        self.preferred = []
+                    for name in [each for each in self.deletions if delete_path(each) == path]:
+                        self.deletions.discard(name)
+            case SetReassignments():
+                self.moves = dict(write.targets)
+            case SetProducerIds():
+                if write.znode_version != self.producer_ids[1]:
+                    return Result.BAD_VERSION, -1
+                require(write.block_start > self.producer_ids[0], "producer ids are given twice")
+                self.producer_ids = write.block_end, write.znode_version + 1
+                return Result.OK, write.znode_version + 1
+        return Result.OK, 0
+
+    def _write_state(self, write: CreateState | SetState, epoch: int) -> tuple[Result, int]:
+        key = write.topic, write.partition
+        before = self.states.get(key)
+        topic = self.topics.get(write.topic)
+        if topic is None:
+            return Result.NO_NODE, -1
+        version = 0
+        if isinstance(write, CreateState):
+            if before is not None:
+                return Result.NODE_EXISTS, -1
+        elif before is None:
+            return Result.NO_NODE, -1
+        elif before.partition_epoch != write.state.partition_epoch:
+            return Result.BAD_VERSION, -1
+        else:
+            version = before.partition_epoch + 1
+        state = write.state._replace(partition_epoch=version)
+        self._check(key, before, state, topic.partitions[write.partition], epoch)
+        self.states[key] = state
+        if self.on_state is not None:
+            self.on_state(key, before, state)
+        return Result.OK, version
+
+    def _check(
+        self,
+        key: TopicPartition,
+        before: LeaderAndIsr | None,
+        state: LeaderAndIsr,
+        assignment: Assignment,
+        epoch: int,
+    ) -> None:
+        """What holds of every state that a controller writes."""
+        text = f"{key}: {before} -> {state}, {assignment}"
+        require(state.controller_epoch == epoch, f"the epoch is not the controller's: {text}")
+        require(state.leader in (*state.isr, NO_LEADER), f"the leader is not in the ISR: {text}")
+        require(bool(state.isr), f"the ISR is empty: {text}")
+        require(len(set(state.isr)) == len(state.isr), f"the ISR has one twice: {text}")
+        if before is None:
+            require(set(state.isr) <= set(assignment.replicas), f"the ISR has others: {text}")
+            return
+        raised = state.leader_epoch - before.leader_epoch
+        same_leader = state.leader == before.leader and raised == 0
+        require(raised == 1 or same_leader, f"the leader epoch is not raised: {text}")
+        if raised:
+            clean = set(state.isr) <= set(before.isr)
+            unclean = self.unclean.get(key[0], False) and len(state.isr) == 1
+            require(clean or unclean, f"the ISR gained a member: {text}")
+
+    def read(self, read: Read, spare_id: bytes) -> list[Fact]:
+        """What is there."""
+        match read:
+            case ReadTopic(name):
+                topic = self.topics.get(name)
+                return [TopicGone(name) if topic is None else TopicSeen(topic, spare_id)]
+            case ReadStates(partitions):
+                return [StatesRead([(each, self.states.get(each)) for each in partitions])]
+            case ReadUnclean(name):
+                return [UncleanSeen(name, self.unclean.get(name))]
+            case ReadProducerIds():
+                return [ProducerIdsRead(*self.producer_ids)]
+
+    # -------------------------------------------------------------------- what others write
+
+    def create_topic(
+        self, name: str, partitions: dict[int, Assignment], topic_id: bytes | None
+    ) -> None:
+        """As a broker or an old tool does."""
+        self.topics[name] = TopicFact(name, topic_id, partitions, 0, self.next_zxid())
+
+    def rewrite_topic(self, name: str, **changes: object) -> None:
+        """As a broker or an old tool does that adds partitions."""
+        topic = self.topics[name]
+        changed = topic._replace(znode_version=topic.znode_version + 1, **changes)  # type: ignore[arg-type]
+        self.topics[name] = changed
+
+    def leader_writes_isr(self, key: TopicPartition, state: LeaderAndIsr) -> bool:
+        """As a leader does below 2.7; with the version that it knows."""
+        before = self.states.get(key)
+        if before is None or before.partition_epoch != state.partition_epoch:
+            return False
+        self.states[key] = state._replace(partition_epoch=before.partition_epoch + 1)
+        self.notices[f"/isr_change_notification/isr_change_{self.next_zxid():010}"] = [key]
+        return True
+
+
+class SimulatedBroker:
+    """What a broker remembers of the controller's requests, and what it answers."""
+
+    def __init__(self, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.epoch = -1
+        """The czxid of its registration; -1: it is down."""
+        self.controller_epoch = 0
+        self.replicas: dict[TopicPartition, ToldPartition] = {}
+        """What it was told by LeaderAndIsr since it started."""
+        self.directories: dict[TopicPartition, bytes | None] = {}
+        """What is on its disk, with the topic's id: it survives a restart."""
+        self.shown: dict[TopicPartition, int] = {}
+        """Leaders by UpdateMetadata."""
+        self.knows: set[int] = set()
+        """Brokers by UpdateMetadata."""
+        self.failed: set[TopicPartition] = set()
+        """Replicas whose disk failed."""
+
+    def start(self, epoch: int) -> None:
+        """A new process with the disk of the last."""
+        self.epoch = epoch
+        self.controller_epoch = 0
+        self.replicas, self.shown, self.knows = {}, {}, set()
+        self.failed = set()
+
+    def stop(self) -> None:
+        """Its process ends."""
+        self.epoch = -1
+        self.replicas = {}
+
+    def take(self, request: Send) -> Answered:
+        """The answer to a request."""
+        if request.broker_epoch < self.epoch:
+            return Answered(request, errors.STALE_BROKER_EPOCH, {})
+        if request.controller_epoch < self.controller_epoch:
+            return Answered(request, errors.STALE_CONTROLLER_EPOCH, {})
+        self.controller_epoch = request.controller_epoch
+        match request:
+            case LeaderAndIsrRequest():
+                return Answered(request, errors.NONE, self._led(request))
+            case UpdateMetadataRequest():
+                self._show(request)
+                return Answered(request, errors.NONE, {})
+            case StopReplicaRequest():
+                return Answered(request, errors.NONE, self._stop(request))
+
+    def _led(self, request: LeaderAndIsrRequest) -> dict[TopicPartition, int]:
+        answers = {}
+        for topic in request.topics:
+            for told in topic.partitions:
+                answers[topic.name, told.partition] = self._lead(topic.name, topic.topic_id, told)
+        return answers
+
+    def _lead(self, topic: str, topic_id: bytes | None, told: ToldPartition) -> int:
+        key = topic, told.partition
+        if key in self.failed:
+            return errors.KAFKA_STORAGE_ERROR
+        if self.directories.get(key, topic_id) != topic_id:
+            return errors.INCONSISTENT_TOPIC_ID
+        before = self.replicas.get(key)
+        if before is not None and told.leader_epoch <= before.leader_epoch:
+            return errors.STALE_CONTROLLER_EPOCH
+        require(
+            before is None or told.partition_epoch >= before.partition_epoch,
+            f"broker {self.broker_id} hears of an older partition epoch: {before} -> {told}",
+        )
+        require(
+            told.leader == NO_LEADER or told.leader in self.knows,
+            f"broker {self.broker_id} is to follow {told.leader}, of which it never heard",
+        )
+        require(
+            self.broker_id in told.replicas,
+            f"broker {self.broker_id} is told of a replica of others: {told}",
+        )
+        self.directories[key] = topic_id
+        self.replicas[key] = told
+        return errors.NONE
+
+    def _show(self, request: UpdateMetadataRequest) -> None:
+        self.knows = {each.broker_id for each in request.brokers}
+        for topic in request.topics:
+            for shown in topic.partitions:
+                key = topic.name, shown.partition
+                if shown.leader == LEADER_OF_DELETED:
+                    self.shown.pop(key, None)
+                else:
+                    self.shown[key] = shown.leader
+
+    def _stop(self, request: StopReplicaRequest) -> dict[TopicPartition, int]:
+        answers = {}
+        for topic in request.topics:
+            for stopped in topic.partitions:
+                key = topic.name, stopped.partition
+                if key in self.failed:
+                    answers[key] = errors.KAFKA_STORAGE_ERROR
+                    continue
+                if stopped.delete:
+                    self.replicas.pop(key, None)
+                    self.directories.pop(key, None)
+                answers[key] = errors.NONE
+        return answers
+
+    def led(self) -> list[tuple[TopicPartition, ToldPartition]]:
+        """What it believes to lead."""
+        return [each for each in self.replicas.items() if each[1].leader == self.broker_id]
+
+
+class Host:
+    """One controller, and what it waits for."""
+
+    def __init__(self, world: World, config: ControllerConfig, epoch: int) -> None:
+        self.world = world
+        self.epoch = epoch
+        self.controller = Controller(config, epoch)
+        self.writes: deque[Write] = deque()
+        self.reads: deque[Read] = deque()
+        self.channels: dict[tuple[int, int], deque[Send]] = {}
+        self.replies: dict[object, Reply] = {}
+        self.events: list[Event] = []
+        self.more = False
+        self.resigned = ""
+        self.now_ms = 0
+
+    @property
+    def now(self) -> Now:
+        """The time."""
+        return Now(self.now_ms, self.now_ms)
+
+    def give(self, event: Fact | Call) -> Outcome:
+        """An event for the controller; its outcome waits in the queues."""
+        return self.take(self.controller.handle(event, self.now))
+
+    def work(self) -> Outcome:
+        """The next slice."""
+        return self.take(self.controller.work(self.now))
+
+    def take(self, outcome: Outcome) -> Outcome:
+        """Puts what it says into the queues."""
+        self.writes += outcome.writes
+        self.reads += outcome.reads
+        for send in outcome.sends:
+            self.channels.setdefault((send.broker_id, send.broker_epoch), deque()).append(send)
+        for ticket, reply in outcome.replies:
+            require(ticket not in self.replies, f"{ticket} is answered twice")
+            self.replies[ticket] = reply
+        self.events += outcome.events
+        self.more = outcome.more
+        self.resigned = self.resigned or outcome.resign
+        return outcome
+
+    def load(self) -> None:
+        """What a host reads after its election."""
+        nodes = self.world.nodes
+        nodes.notices.clear()
+        self.give(BrokersSeen([*nodes.brokers.values()]))
+        self.give(TopicsSeen([*nodes.topics]))
+        for topic in nodes.topics.values():
+            self.give(TopicSeen(topic, self.world.spare_id()))
+        self.give(StatesRead([*nodes.states.items()]))
+        self.give(DeletionsSeen([*nodes.deletions]))
+        self.give(ReassignmentsSeen(dict(nodes.moves)))
+        if nodes.preferred:
+            self.give(PreferredSeen([*nodes.preferred]))
+        self.reads.clear()
+        self.give(Ready())
+
+    # ------------------------------------------------------------------------ one thing moves
+
+    def write_one(self) -> WriteResult:
+        """The first write reaches ZooKeeper."""
+        return self.world.nodes.write(self.writes.popleft(), self.epoch)
+
+    def read_one(self) -> None:
+        """The first read is answered."""
+        for fact in self.world.nodes.read(self.reads.popleft(), self.world.spare_id()):
+            self.give(fact)
+
+    def send_one(self, channel: tuple[int, int]) -> Answered | None:
+        """The first request of a channel is answered; None: its broker is not there."""
+        requests = self.channels[channel]
+        broker = self.world.brokers[channel[0]]
+        registered = self.world.nodes.brokers.get(channel[0])
+        if registered is None or registered.epoch != channel[1]:
+            del self.channels[channel]
+            return None
+        if broker.epoch < 0:
+            return None
+        answer = broker.take(requests.popleft())
+        if not requests:
+            del self.channels[channel]
+        return answer
+
+    def settle(self, *, answers: bool = True) -> None:
+        """Everything moves until nothing does, in order."""
+        for _ in range(100_000):
+            if self.resigned:
+                return
+            if self.more:
+                self.work()
+            elif self.writes:
+                results = [self.write_one() for _ in range(len(self.writes))]
+                self.give(Written(results))
+            elif self.reads:
+                self.read_one()
+            elif answers and (ready := self._channels_ready()):
+                answer = self.send_one(ready[0])
+                if answer is not None:
+                    self.give(answer)
+            else:
+                return
+        raise AssertionError("the controller does not come to rest")
+
+    def _channels_ready(self) -> list[tuple[int, int]]:
+        registered = self.world.nodes.brokers
+        for broker_id, epoch in [*self.channels]:
+            if broker_id not in registered or registered[broker_id].epoch != epoch:
+                del self.channels[broker_id, epoch]
+        return [each for each in self.channels if self.world.brokers[each[0]].epoch >= 0]
+
+
+class World:
+    """A cluster: its nodes, its brokers, and one or more hosts of controllers."""
+
+    def __init__(self, brokers: int = 3, **config: object) -> None:
+        self.nodes = Nodes()
+        self.config = ControllerConfig(1, **config)  # type: ignore[arg-type]
+        self.brokers = {each: SimulatedBroker(each) for each in range(1, brokers + 1)}
+        self.hosts: list[Host] = []
+        self._spares = 0
+
+    def spare_id(self) -> bytes:
+        """A fresh id of a topic."""
+        self._spares += 1
+        return self._spares.to_bytes(16, "big")
+
+    def register(self, broker_id: int, host: str = "127.0.0.1") -> None:
+        """A broker starts and registers."""
+        zxid = self.nodes.next_zxid()
+        endpoint = Endpoint("PLAINTEXT", host, 9090 + broker_id)
+        self.nodes.brokers[broker_id] = BrokerFact(broker_id, zxid, (endpoint,))
+        self.brokers[broker_id].start(zxid)
+
+    def unregister(self, broker_id: int) -> None:
+        """A broker dies and its session ends."""
+        self.nodes.brokers.pop(broker_id, None)
+        self.brokers[broker_id].stop()
+
+    def elect(self, broker_id: int = 1) -> Host:
+        """A new controller; the ones before it are fenced."""
+        self.nodes.epoch += 1
+        config = ControllerConfig(
+            broker_id, **{k: getattr(self.config, k) for k in CONFIG if k != "broker_id"}
+        )
+        host = Host(self, config, self.nodes.epoch)
+        self.hosts.append(host)
+        host.load()
+        return host
+
+    def see_brokers(self) -> BrokersSeen:
+        """The fact of now."""
+        return BrokersSeen([*self.nodes.brokers.values()])
+
+    def isr_asked(
+        self, ticket: object, broker_id: int, wanted: dict[TopicPartition, Replicas], **but: object
+    ) -> AlterPartition:
+        """What the leader of partitions asks for, by what it was told."""
+        broker = self.brokers[broker_id]
+        changes = []
+        for key, isr in wanted.items():
+            told = broker.replicas[key]
+            change = IsrChange(
+                key[0], None, key[1], told.leader_epoch, self.nodes.states[key].partition_epoch, isr
+            )
+            changes.append(change._replace(**but))  # type: ignore[arg-type]
+        return AlterPartition(ticket, broker_id, broker.epoch, changes)
+
+    def notified(self) -> IsrNotified:
+        """All notices that are there."""
+        partitions = [key for keys in self.nodes.notices.values() for key in keys]
+        return IsrNotified([*self.nodes.notices], partitions)
+
+
+CONFIG = tuple(ControllerConfig.__dataclass_fields__)
+
+
+def replicas(*broker_ids: int) -> Assignment:
+    """An assignment without a reassignment."""
+    return Assignment(broker_ids)
