@@ -1,0 +1,134 @@
+"""What the controller has told of the cluster last: live brokers, topics, leaders.
+
+UpdateMetadata alone writes it; Metadata, FindCoordinator and the others read it (`ClusterView`). A
+request has all live brokers and only the partitions that have changed. Before the first one the
+cache is empty, and this broker tells nobody of any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from broker.topics.cluster_view import NO_LEADER, PartitionView
+from broker.topics.registry import BrokerNode
+from controller.requests import ShownPartition, UpdateMetadataRequest
+from controller.values import LEADER_OF_DELETED, BrokerFact
+
+
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What is new of topics after an update."""
+
+    deleted: tuple[tuple[str, int], ...] = ()
+    """Partitions that are being deleted."""
+    topics: tuple[str, ...] = ()
+    """Topics of which a partition or the id is new or changed."""
+
+
+@dataclass(slots=True)
+class KnownTopic:
+    """A topic as the controller tells it."""
+
+    topic_id: bytes | None = None
+    """None: it has none, or none that was told."""
+    partitions: dict[int, ShownPartition] = field(default_factory=dict)
+
+
+class MetadataCache:
+    """See the module, and `ClusterView`."""
+
+    def __init__(self, node_id: int) -> None:
+        self._node_id = node_id
+        self.controller_id = -1
+        """See `ClusterView`."""
+        self.controller_epoch = -1
+        """The epoch of the last controller that told anything."""
+        self.topics: dict[str, KnownTopic] = {}
+        self._brokers: Mapping[int, BrokerFact] = {}
+        self._names: dict[bytes, str] = {}
+
+    # -- what is told
+
+    def update(self, told: UpdateMetadataRequest) -> Learnt:
+        """Takes what a controller says; whether it may is asked before."""
+        self.controller_id = told.controller_id
+        self.controller_epoch = told.controller_epoch
+        self._brokers = {each.broker_id: each for each in sorted(told.brokers)}
+        deleted: list[tuple[str, int]] = []
+        changed: list[str] = []
+        for topic in told.topics:
+            known = self.topics.setdefault(topic.name, KnownTopic())
+            self._note_id(topic.name, known, topic.topic_id)
+            for each in topic.partitions:
+                if each.leader == LEADER_OF_DELETED:
+                    if known.partitions.pop(each.partition, None) is not None:
+                        deleted.append((topic.name, each.partition))
+                else:
+                    known.partitions[each.partition] = each
+            if not known.partitions:
+                self._forget(topic.name)
+            changed.append(topic.name)
+        return Learnt(tuple(deleted), tuple(changed))
+
+    def _note_id(self, name: str, known: KnownTopic, topic_id: bytes | None) -> None:
+        if known.topic_id != topic_id:
+            if known.topic_id is not None:
+                self._names.pop(known.topic_id, None)
+            known.topic_id = topic_id
+        if topic_id is not None:
+            self._names[topic_id] = name
+
+    def _forget(self, name: str) -> None:
+        known = self.topics.pop(name)
+        if known.topic_id is not None:
+            self._names.pop(known.topic_id, None)
+
+    # -- who is there
+
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether the controller knows a broker to live."""
+        return broker_id in self._brokers
+
+    @property
+    def broker_ids(self) -> list[int]:
+        """The ids of the live brokers, ascending."""
+        return list(self._brokers)
+
+    def racks(self) -> dict[int, str | None]:
+        """The rack of each live broker."""
+        return {each.broker_id: each.rack for each in self._brokers.values()}
+
+    def brokers(self, listener: str) -> Sequence[BrokerNode]:
+        """See `ClusterView`."""
+        nodes = [_node(each, listener) for each in self._brokers.values()]
+        return [each for each in nodes if each is not None]
+
+    def node(self, node_id: int, listener: str) -> BrokerNode | None:
+        """See `ClusterView`."""
+        known = self._brokers.get(node_id)
+        return None if known is None else _node(known, listener)
+
+    # -- who leads
+
+    def partition(self, topic: str, index: int) -> PartitionView | None:
+        """See `ClusterView`. A leader that isn't alive is none."""
+        known = self.topics.get(topic)
+        found = None if known is None else known.partitions.get(index)
+        if found is None:
+            return None
+        leader = found.leader if found.leader in self._brokers else NO_LEADER
+        offline = [each for each in found.replicas if each not in self._brokers]
+        offline += [each for each in found.offline if each not in offline]
+        return PartitionView(leader, found.leader_epoch, found.replicas, found.isr, offline)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """The name of the topic of an id."""
+        return self._names.get(topic_id)
+
+
+def _node(broker: BrokerFact, listener: str) -> BrokerNode | None:
+    for each in broker.endpoints:
+        if each.listener == listener:
+            return BrokerNode(broker.broker_id, each.host, each.port, broker.rack)
+    return None
