@@ -251,7 +251,9 @@ class Broker:
         self.producer_ids = ProducerIdPool(
             self.registry, self.disk_changes, self.time, self.background.spawn
         )
-        self.local_markers = LocalMarkers(self.logs, self.groups, self.time, self.internal_errors)
+        self.local_markers = LocalMarkers(
+            self.registry, self.logs, self.groups, self.time, self.internal_errors
+        )
         self.markers = MarkerSender(
             lambda: self.transactions,
             lambda *_: self.local_markers,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.net.request import Request, ServedApi
+from broker.topics.registry import absent_error
 from log.errors import OffsetOutOfRange
 from protocol.errors import (
     INVALID_TOPIC_EXCEPTION,
@@ -19,7 +20,6 @@ from protocol.errors import (
     NONE,
     OFFSET_OUT_OF_RANGE,
     POLICY_VIOLATION,
-    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.delete_records import API
 
@@ -67,13 +67,15 @@ def _delete(services: Services, name: str, index: int, offset: int) -> dict[str,
     entry = services.logs.topics.get(name)
     partition = None if entry is None else entry.partition(index)
     if entry is None or partition is None:
-        error_code = UNKNOWN_TOPIC_OR_PARTITION
+        error_code = absent_error(services.registry, name, index)
     elif entry.topic.is_internal:
         error_code = INVALID_TOPIC_EXCEPTION
     elif not partition.log.config.deletes:  # only compacted, it keeps each key's last record
         error_code = POLICY_VIOLATION
     elif partition.log.failed_for_good:
         error_code = KAFKA_STORAGE_ERROR
+    elif (not_served := partition.serving_error(-1)) != NONE:
+        error_code = not_served
     else:
         try:
             low_watermark = partition.log.delete_records(offset, partition.high_watermark)

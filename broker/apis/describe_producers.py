@@ -7,13 +7,12 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from broker.net.request import Request, ServedApi, Steps
-from broker.topics.registry import BadTopicName, check_topic_name
+from broker.topics.registry import BadTopicName, absent_error, check_topic_name
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     KAFKA_STORAGE_ERROR,
     NONE,
-    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.describe_producers import API
 
@@ -52,11 +51,11 @@ def _described(
         return _failed(partition, INVALID_TOPIC_EXCEPTION, str(error))
     there = services.logs.get(name, partition)
     if there is None:
-        return _failed(
-            partition,
-            UNKNOWN_TOPIC_OR_PARTITION,
-            "This server does not host this topic-partition.",
-        )
+        error_code = absent_error(services.registry, name, partition)
+        return _failed(partition, error_code, "This server does not host this topic-partition.")
+    error_code = there.serving_error(-1)
+    if error_code:
+        return _failed(partition, error_code, "This server does not lead this topic-partition.")
     log = there.log
     producers = request.array("topics", "partitions", "active_producers")
     for producer_id in log.producers.ids():

@@ -3,7 +3,8 @@
 v0 lists the offsets at which segments begin; v1 one offset and its timestamp; v2 isolation level;
 v4 leader epochs; v6 flexible; v7 max timestamp (-3); v8 earliest local (-4); v9 latest tiered (-5);
 v10 a timeout for remote storage; v11 earliest pending upload (-6). Without tiered storage the log's
-start is its local start, and nothing is or will be tiered.
+start is its local start, and nothing is or will be tiered. To another replica the end is that of
+the log; a consumer sees no more than the high watermark.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ import structlog
 
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.partition import Partition
+from broker.topics.registry import absent_error
+from broker.topics.replica import Replica
 from log.errors import CorruptLog
 from protocol.errors import (
     INVALID_REQUEST,
     KAFKA_STORAGE_ERROR,
+    LEADER_NOT_AVAILABLE,
     NONE,
-    UNKNOWN_TOPIC_OR_PARTITION,
+    OFFSET_NOT_AVAILABLE,
     UNSUPPORTED_FOR_MESSAGE_FORMAT,
     UNSUPPORTED_VERSION,
 )
@@ -57,6 +61,9 @@ _KNOWN = frozenset({LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PE
 LOOKUPS_AT_ONCE = 50
 """Partitions of a topic that a thread looks up one after the other."""
 
+_NOT_YET, _NOT_YET_BEFORE, _FIRST_WITH_NOT_YET = OFFSET_NOT_AVAILABLE, LEADER_NOT_AVAILABLE, 5
+"""What is answered while a new leader can't say (KIP-207), and in which versions."""
+
 Entry = dict[str, Any]
 
 
@@ -76,14 +83,15 @@ def _handle(services: Services, request: Request) -> Steps:
         for partition in topic["partitions"]
     )
     twice = frozenset(key for key, times in asked.items() if times > 1)
-    committed = value["isolation_level"] == READ_COMMITTED
+    is_replica = value["replica_id"] >= 0
+    committed = value["isolation_level"] == READ_COMMITTED and not is_replica
     version = request.api_version
     answers = request.array("topics")
     worst = NONE
     for topic in value["topics"]:
         name = topic["name"]
         partitions = request.array("topics", "partitions")
-        look = partial(_partition, services, version, twice, committed, name)
+        look = partial(_partition, services, version, twice, is_replica, committed, name)
         for first in range(0, len(topic["partitions"]), LOOKUPS_AT_ONCE):
             piece = topic["partitions"][first : first + LOOKUPS_AT_ONCE]
             if version and all(wanted["timestamp"] in _KNOWN for wanted in piece):
@@ -109,6 +117,7 @@ def _partition(
     services: Services,
     version: int,
     asked_twice: frozenset[tuple[str, int]],
+    is_replica: bool,
     committed: bool,
     topic: str,
     wanted: dict[str, Any],
@@ -118,7 +127,7 @@ def _partition(
     if version and (topic, index) in asked_twice:
         return _error(index, INVALID_REQUEST)
     if partition is None:
-        return _error(index, UNKNOWN_TOPIC_OR_PARTITION)
+        return _error(index, absent_error(services.registry, topic, index))
     log = partition.log
     error_code = partition.serving_error(wanted["current_leader_epoch"])
     if error_code:
@@ -128,18 +137,19 @@ def _partition(
         return _error(index, UNSUPPORTED_VERSION)
     if timestamp not in (LATEST, EARLIEST) and log.config.message_magic == 0 and version:
         return _error(index, UNSUPPORTED_FOR_MESSAGE_FORMAT)
+    end = log.log_end_offset if is_replica else partition.high_watermark
     try:
         if version == 0:
             now_ms = services.time.now().wall_ms
-            offsets = log.segment_offsets_before(
-                timestamp, wanted["max_num_offsets"], now_ms, partition.high_watermark
-            )
+            offsets = log.segment_offsets_before(timestamp, wanted["max_num_offsets"], now_ms, end)
             return {
                 "partition_index": index,
                 "error_code": NONE,
                 "old_style_offsets": offsets,
             }
-        found = find(partition, timestamp)
+        found = find(partition, timestamp, end)
+        if not is_replica and _is_above(partition, timestamp, found):
+            return _error(index, _NOT_YET if version >= _FIRST_WITH_NOT_YET else _NOT_YET_BEFORE)
         if committed:
             found = _stable(partition, timestamp, found)
     except CorruptLog as error:
@@ -148,20 +158,34 @@ def _partition(
     return {"partition_index": index, "error_code": NONE, **found._asdict()}
 
 
-def find(partition: Partition, timestamp: int) -> Found:
-    """What a timestamp, or one of the special values, finds in a log. Raises CorruptLog."""
-    log, high_watermark = partition.log, partition.high_watermark
+def find(partition: Partition, timestamp: int, end: int) -> Found:
+    """What a timestamp, or one of the special values, finds in a log below ``end``.
+
+    Raises CorruptLog.
+    """
+    log = partition.log
     if timestamp == LATEST:
-        return Found(-1, high_watermark, partition.leader_epoch)
+        return Found(-1, end, partition.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return Found(-1, log.log_start_offset, log.epochs.epoch_of(log.log_start_offset))
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return Found()
     if timestamp == MAX_TIMESTAMP:
-        found = log.offset_of_max_timestamp(high_watermark)
+        found = log.offset_of_max_timestamp(end)
     else:
-        found = log.offset_for_timestamp(timestamp, high_watermark)
+        found = log.offset_for_timestamp(timestamp, end)
     return Found() if found is None else Found(*found)
+
+
+def _is_above(partition: Partition, timestamp: int, found: Found) -> bool:
+    """Whether the answer may be above what a new leader knows to be committed.
+
+    Until it has learnt that from its followers, a consumer would be sent back.
+    """
+    if timestamp in (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return False
+    is_last = timestamp == LATEST or found.offset < 0
+    return is_last and isinstance(partition, Replica) and partition.end_is_unknown
 
 
 def _stable(partition: Partition, timestamp: int, found: Found) -> Found:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.net.request import Request, ServedApi, Steps
-from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from broker.topics.registry import absent_error
+from protocol.errors import NONE
 from protocol.messages.offset_for_leader_epoch import API
 
 if TYPE_CHECKING:
@@ -34,13 +35,13 @@ def _handle(services: Services, request: Request) -> Steps:
 def _end_offset(services: Services, name: str, wanted: dict[str, Any]) -> dict[str, Any]:
     partition = services.logs.get(name, wanted["partition"])
     if partition is None:
-        error_code = UNKNOWN_TOPIC_OR_PARTITION
+        error_code = absent_error(services.registry, name, wanted["partition"])
     else:
         error_code = partition.serving_error(wanted["current_leader_epoch"])
     epoch = end_offset = -1
     if partition is not None and not error_code:
         epoch, end_offset = partition.log.epochs.end_offset_for(
-            wanted["leader_epoch"], partition.high_watermark
+            wanted["leader_epoch"], partition.epoch_end
         )
     return {
         "error_code": error_code,

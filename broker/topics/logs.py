@@ -30,7 +30,8 @@ from broker.topics.registry import (
     partition_of,
     uuid_bytes,
 )
-from broker.topics.replica import Replica, ReplicaServices
+from broker.topics.replica import Replica
+from broker.topics.replica_services import ReplicaServices
 from broker.topics.topic_logs import TopicLogs
 from log.checkpoint import clear_clean_shutdown, read_clean_shutdown, write_clean_shutdown
 from log.config import LogConfig

@@ -43,8 +43,13 @@ Reply = Any
 OnFailure = Callable[[Any, Exception], Any]
 """Makes the error of a reply whose records did not become stable: `NotYetStable` where they may yet
 be kept, anything else where they are not."""
-_Waiting = tuple[int, int, Sequence[tuple[Ticket, Reply]], OnFailure]
+Waiting = tuple[int, int, Sequence[tuple[Ticket, Reply]], OnFailure]
 """Until which offset, until when (monotonic ms), whose replies, and what becomes of them else."""
+
+
+def all_of_them(_: Waiting) -> bool:
+    """Everybody who waits."""
+    return True
 
 
 class NotYetStable(Exception):
@@ -77,7 +82,7 @@ class Partition:
         self.writes = writes
         self._services = services
         self._is_served = is_served
-        self._waiting: deque[_Waiting] = deque()
+        self._waiting: deque[Waiting] = deque()
         """In the order of their offsets."""
         self._flush_task: Task[None] | None = None
         self._flushing = False
@@ -97,6 +102,11 @@ class Partition:
     def leader_epoch(self) -> int:
         """The epoch that batches get when they are appended; 0 in a log that has none yet."""
         return max(self.log.epochs.latest, 0)
+
+    @property
+    def epoch_end(self) -> int:
+        """Where the newest leader epoch ends, for who compares it with what he has read."""
+        return self.high_watermark
 
     def serving_error(self, current_leader_epoch: int) -> int:
         """Why a client is not served that believes in ``current_leader_epoch``; -1: in none.
@@ -138,6 +148,9 @@ class Partition:
             writes.records.add(info.last_offset - info.first_offset + 1)
             self.appended(len(batches))
         return info
+
+    append_for_all = append
+    """The same for a producer that waits for all in-sync replicas; alone, those are this one."""
 
     def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
         """Appends the end of a transaction; as `PartitionLog.append_marker`, and raises the same.
@@ -216,6 +229,23 @@ class Partition:
             else:
                 self._await_stable(deadline_ms)
 
+    def keeps(self, offset: int) -> bool:  # noqa: ARG002
+        """Whether a producer that waits for the leader alone is told of ``offset`` at once."""
+        return False
+
+    def when_acknowledged(
+        self,
+        offset: int,
+        reply: tuple[Ticket, Reply],
+        on_failure: OnFailure,
+        timeout_ms: int,  # noqa: ARG002
+        *,
+        by_all: bool,  # noqa: ARG002
+    ) -> None:
+        """`when_stable` for a producer: in a cluster it may want the leader alone to have its
+        records, and waits for the others no longer than it says."""
+        self.when_stable(offset, (reply,), on_failure)
+
     def _await_stable(self, deadline_ms: int) -> None:
         """Somebody waits for what is appended and not stable."""
         self._promise_flush()
@@ -258,7 +288,7 @@ class Partition:
             self._timer_ms = deadline_ms
 
     def _fail_waiting(
-        self, error: Exception, is_lost: Callable[[_Waiting], bool] = lambda _: True
+        self, error: Exception, is_lost: Callable[[Waiting], bool] = all_of_them
     ) -> None:
         """Fails those who wait in vain, all of them by default."""
         lost = [entry for entry in self._waiting if is_lost(entry)]

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
+from protocol.errors import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
+
 OFFSETS_TOPIC = "__consumer_offsets"
 NAME_LENGTH_MAX = 249
 TRANSACTION_TOPIC = "__transaction_state"
@@ -244,6 +246,14 @@ def uuid_bytes(text: str) -> bytes:
     if len(raw) != 16:
         raise ValueError(f"{text!r} is not the text of a UUID")
     return raw
+
+
+def absent_error(registry: Registry, topic: str, partition: int) -> int:
+    """Why a partition is not served of which this broker has no replica."""
+    known = registry.topic(topic)
+    if known is None or not 0 <= partition < known.partitions:
+        return UNKNOWN_TOPIC_OR_PARTITION
+    return NOT_LEADER_OR_FOLLOWER
 
 
 def partition_name(topic: str, partition: int) -> str:

@@ -16,14 +16,16 @@ LeaderAndIsr, whatever epoch the log's records have.
 
 from __future__ import annotations
 
+from asyncio import get_running_loop
+from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum
-from typing import Protocol
 
 from broker.loop.histogram import Writes
-from broker.topics.partition import Partition
-from broker.topics.partition_services import PartitionServices
+from broker.topics.partition import OnFailure, Partition, Reply, Waiting, all_of_them
+from broker.topics.replica_services import ReplicaServices
+from broker.topics.role_errors import NotEnoughReplicas, NotFollower, NotLeader
+from broker.topics.ticket import Ticket
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
 from log.replicated import BelowEnd
@@ -33,13 +35,14 @@ from protocol.errors import (
     FENCED_LEADER_EPOCH,
     KAFKA_STORAGE_ERROR,
     NONE,
+    NOT_ENOUGH_REPLICAS,
     NOT_LEADER_OR_FOLLOWER,
     UNKNOWN_LEADER_EPOCH,
 )
 from protocol.records.batch import BatchHeader
 from replication.follower import follower_high_watermark
 from replication.leader import LedReplicas
-from replication.values import PartitionState, Rules, Step
+from replication.values import PartitionState, Step
 
 NO_EPOCH = -1
 
@@ -51,34 +54,6 @@ class Role(Enum):
     LEADER = "leader"
     FOLLOWER = "follower"
     OFFLINE = "offline"
-
-
-class NotLeader(Exception):
-    """This broker does not lead the partition, or leads it no more."""
-
-
-class NotFollower(Exception):
-    """This broker does not follow the leader that a fetcher fetched from."""
-
-
-class IsrWriter(Protocol):
-    """Writes in-sync replicas to ZooKeeper for the leaders of partitions."""
-
-    def wanted(self, partition: Replica, isr: tuple[int, ...], expected_epoch: int) -> None:
-        """Writes ``isr`` over version ``expected_epoch`` of the partition's state.
-
-        What becomes of it the partition is told by `Replica.isr_written` or `Replica.isr_refused`.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaServices(PartitionServices):
-    """What the replicas of a broker in a cluster use besides."""
-
-    node_id: int
-    rules: Callable[[str], Rules]
-    """Those of a topic as they are now."""
-    isr_writer: IsrWriter
 
 
 class Replica(Partition):
@@ -101,6 +76,8 @@ class Replica(Partition):
         """What the controller said last."""
         self.led: LedReplicas | None = None
         """The replicas, where this broker is the leader."""
+        self._unflushed: deque[tuple[int, tuple[Ticket, Reply], OnFailure]] = deque()
+        """Who waits until the leader alone has his records on its disk, by offset."""
 
     # -- roles
 
@@ -184,6 +161,29 @@ class Replica(Partition):
         self._check_led()
         return super().append(batches, now_ms, headers, from_zero)
 
+    def append_for_all(
+        self,
+        batches: Buffer,
+        now_ms: int,
+        headers: list[BatchHeader] | None = None,
+        from_zero: bool = False,
+    ) -> AppendInfo:
+        """`append` for a producer that waits for all in-sync replicas.
+
+        Raises NotEnoughReplicas too, with nothing appended.
+        """
+        error_code = self.acks_all_error()
+        if error_code == NOT_ENOUGH_REPLICAS:
+            raise NotEnoughReplicas(f"Too few replicas of {self.name} are in sync.")
+        return self.append(batches, now_ms, headers, from_zero)
+
+    def acks_all_error(self) -> int:
+        """Why nothing is appended for who waits for all in-sync replicas; NONE where it is."""
+        if self.led is None:
+            return NOT_LEADER_OR_FOLLOWER
+        self.led.rules = self._services.rules(self.topic)
+        return self.led.acks_all_error()
+
     def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
         """See `Partition`. Raises NotLeader too."""
         self._check_led()
@@ -204,13 +204,77 @@ class Replica(Partition):
             if self._waiting:
                 self._arm(self._waiting[-1][1])
 
+    def keeps(self, offset: int) -> bool:
+        """See `Partition`: its leader has it, on its disk where a flush is due."""
+        return not self.log.flush_due or offset < self.log.recovery_point
+
+    def when_acknowledged(
+        self,
+        offset: int,
+        reply: tuple[Ticket, Reply],
+        on_failure: OnFailure,
+        timeout_ms: int,
+        *,
+        by_all: bool,
+    ) -> None:
+        """See `Partition`."""
+        if by_all:
+            deadline_ms = self._services.time.now().mono_ms + max(0, timeout_ms)
+            self.when_stable(offset, (reply,), on_failure, deadline_ms)
+        else:
+            self._unflushed.append((offset, reply, on_failure))
+            self._promise_flush()
+
+    def _tell_flushed(self, error: Exception | None = None) -> None:
+        """Answers the producers that wait for the leader alone, as far as it is flushed."""
+        waiting = self._unflushed
+        while waiting and (error is not None or waiting[0][0] <= self.log.recovery_point):
+            _, (ticket, reply), on_failure = waiting.popleft()
+            self._deliver([(ticket, reply if error is None else on_failure(reply, error))])
+
+    def _fail_waiting(
+        self, error: Exception, is_lost: Callable[[Waiting], bool] = all_of_them
+    ) -> None:
+        super()._fail_waiting(error, is_lost)
+        if is_lost is all_of_them:
+            self._tell_flushed(error)
+
     def _await_stable(self, deadline_ms: int) -> None:
+        if self.led is None:
+            get_running_loop().call_soon(self._refuse_waiting)
+            return
         if self.log.flush_due:
             self._promise_flush()
         self._arm(deadline_ms)
 
+    def _refuse_waiting(self) -> None:
+        """Somebody began to wait where nothing becomes stable by this broker's doing."""
+        if self.led is None:
+            self._fail_waiting(NotLeader(f"This broker does not lead {self.name}."))
+
+    @property
+    def epoch_end(self) -> int:
+        """The log's end: what a reader has of it must not seem lost while this broker, which leads
+        since a moment, has still to learn how much of it is committed."""
+        return self.log.log_end_offset
+
+    @property
+    def end_is_unknown(self) -> bool:
+        """Whether more may be committed than this broker, which leads since a moment, knows of."""
+        return self.led is not None and self.high_watermark < self.led.epoch_start_offset
+
+    def follower_error(self, replica_id: int) -> int:
+        """Why another replica may not fetch here; NONE where it may.
+
+        UNKNOWN_LEADER_EPOCH for one that is not in the assignment: it may know of a newer one.
+        """
+        if self.led is None:
+            return NOT_LEADER_OR_FOLLOWER
+        return NONE if replica_id in self.led.followers else UNKNOWN_LEADER_EPOCH
+
     def advance(self) -> None:
         """See `Partition`; what is flushed here must be with the followers too."""
+        self._tell_flushed()
         if self.led is not None:
             self._raise_to(self.led.high_watermark)
 

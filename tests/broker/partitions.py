@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from broker.loop.histogram import Writes
@@ -12,7 +14,10 @@ from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
 from broker.topics.partition import Partition
 from broker.topics.partition_services import PartitionServices
+from broker.topics.replica import Replica
+from broker.topics.replica_services import LedPartition, ReplicaServices
 from log.partition_log import PartitionLog
+from replication.values import PartitionState, Rules
 
 
 def partition_of(broker: Any, topic: str, index: int = 0) -> Partition:
@@ -49,6 +54,50 @@ def services_with(
         writes=Writes(),
         owned_writes={},
     )
+
+
+class Isr:
+    """In place of what writes in-sync replicas: keeps what is wanted."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[tuple[int, ...], int]] = []
+
+    def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
+        self.asked.append((isr, expected_epoch))
+
+
+def replica_for(
+    log: PartitionLog,
+    *,
+    high_watermark: int = 0,
+    isr: Isr | None = None,
+    rules: Rules | None = None,
+    time: Time | None = None,
+    spawn: Callable[[Coroutine[Any, Any, None], str], Any] | None = None,
+) -> Replica:
+    """A replica of broker 1 that nobody but its log knows."""
+    alone = services_with(time=time)
+    known = {field.name: getattr(alone, field.name) for field in dataclasses.fields(alone)}
+    if spawn is not None:
+        known["spawn"] = spawn
+    services = ReplicaServices(
+        **known,
+        node_id=1,
+        rules=lambda _: rules or Rules(),
+        isr_writer=isr or Isr(),
+    )
+    return Replica(log, services, Writes(), lambda _: True, high_watermark)
+
+
+def state(
+    leader: int = 1,
+    leader_epoch: int = 0,
+    isr: tuple[int, ...] = (1, 2, 3),
+    partition_epoch: int = 0,
+    replicas: tuple[int, ...] = (1, 2, 3),
+) -> PartitionState:
+    """What the controller says of a partition of brokers 1 to 3."""
+    return PartitionState(1, leader, leader_epoch, isr, partition_epoch, replicas)
 
 
 def partition_for(log: PartitionLog, services: PartitionServices | None = None) -> Partition:

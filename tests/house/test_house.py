@@ -24,6 +24,8 @@ LONGER = {
     "protocol/log_records.py",
     # What holds requests back looks at what came in and at what has still to go out.
     "broker/net/connection.py",
+    # What is stable, who waits for it, and what a failed write does to both: one state.
+    "broker/topics/partition.py",
     # What may be done to a log, each with its conditions: one surface, one state behind it.
     "log/partition_log.py",
     # The arrays of offsets have one writer: what one slot costs and what a whole column does.

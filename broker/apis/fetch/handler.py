@@ -4,7 +4,7 @@ v0 and v1 get message sets of magic 0, v2 and v3 of magic 1; v1 throttle time; v
 whole answer; v4 isolation level, and batches of magic 2; v5 log start offsets; v7 sessions
 (KIP-227); v9 fencing by leader epoch; v10 zstd; v11 rack; v12 flexible, last fetched epoch; v13
 topic ids; v15 the replica's state in place of its id; v16 other leaders (never here); v17 and v18
-are for replicas.
+are for replicas. Another replica reads to the log's end, and tells by each Fetch how far it is.
 
 The first batch of an answer is whole however large it is, so that every reader makes progress. An
 answer without enough bytes waits for appends until max_wait_ms.
@@ -80,7 +80,7 @@ class _Fetch:
         self.is_incremental = False
         self.max_bytes = min(max_bytes, services.config["fetch.max.bytes"])
         self.min_bytes = min(min_bytes, self.max_bytes)
-        self.reader = Reader(services, version, isolation_level == 1, replica_id >= 0)
+        self.reader = Reader(services, version, isolation_level == 1, replica_id)
         self.wanted = self._wanted(session_id, session_epoch, topics, forgotten)
         self.waiter: Waiter | None = None
         self.due = False
@@ -244,7 +244,8 @@ class _Fetch:
         ]
         deadline_ms = self.services.time.now().mono_ms + self.max_wait_ms
         committed = self.reader.read_committed
-        self.waiter = Waiter(partitions, deadline_ms, 1, self._woken, committed)
+        to_end = self.reader.replica_id >= 0
+        self.waiter = Waiter(partitions, deadline_ms, 1, self._woken, committed, to_end)
         self.services.long_polls.wait(self.waiter)
 
     def _wait_for(self, missing_bytes: int) -> None:
@@ -269,7 +270,10 @@ class _Fetch:
             self.services.long_polls.forget(self.waiter)
 
     def _answer(self, found: list[Fetched]) -> _Answer:
-        return _Answer(self.request, self.session, self.is_incremental, self.wanted, found)
+        is_replica = self.reader.replica_id >= 0
+        return _Answer(
+            self.request, self.session, self.is_incremental, self.wanted, found, is_replica
+        )
 
 
 class _Answer:
@@ -282,7 +286,10 @@ class _Answer:
         is_incremental: bool,
         wanted: Sequence[Wanted],
         found: Sequence[Fetched],
+        is_replica: bool,
     ) -> None:
+        self.is_replica = is_replica
+        """It goes to another broker: no consumer is given its records."""
         self.partitions = 0
         """How many partitions are in the answer."""
         self._request = request
@@ -317,7 +324,8 @@ class _Answer:
 
     def send(self, services: Services, frame: list[Chunk] | None = None) -> None:
         """Ends the request, with ``frame`` if that has been made."""
-        self._count(services)
+        if not self.is_replica:
+            self._count(services)
         self._request.complete(self.frame() if frame is None else frame, self._worst)
 
     def _count(self, services: Services) -> None:

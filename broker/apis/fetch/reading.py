@@ -8,31 +8,22 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
+from broker.apis.fetch.old_form import Converted, old_form_with, size_of
 from broker.apis.fetch.response import Fetched
 from broker.apis.fetch.sessions import Wanted
 from broker.net.request import Chunk
 from broker.topics.partition import Partition
+from broker.topics.registry import absent_error
+from broker.topics.replica import Replica
 from broker.topics.topic_logs import TopicLogs
-from log.batch_scan import headers
-from log.cached_file import CachedFile
 from log.errors import CorruptLog, NotInMemory, OffsetOutOfRange
 from log.values import ReadInfo, Slice
 from protocol.errors import (
-    CORRUPT_MESSAGE,
     KAFKA_STORAGE_ERROR,
-    NONE,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_TOPIC_ID,
-    UNKNOWN_TOPIC_OR_PARTITION,
-    UNSUPPORTED_COMPRESSION_TYPE,
-    UNSUPPORTED_VERSION,
 )
-from protocol.records.batch import CODEC_BITS
-from protocol.records.compression import ZSTD
-from protocol.records.convert import down_convert, needs_conversion
-from protocol.records.corrupt import CorruptRecords
-from protocol.records.stored import iter_stored
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -137,12 +128,13 @@ class Reader:
     """Reads for one request of ``version``, as often as it looks."""
 
     def __init__(
-        self, services: Services, version: int, read_committed: bool, is_replica: bool
+        self, services: Services, version: int, read_committed: bool, replica_id: int
     ) -> None:
         self.services = services
         self.version = version
         self.read_committed = read_committed
-        self.is_replica = is_replica
+        self.replica_id = replica_id
+        """Another broker that follows what is led here; a consumer's is negative."""
         self.only_news = False
         """A session gets a partition when something has changed, and no other."""
 
@@ -160,13 +152,16 @@ class Reader:
         topic = self.services.logs.topics.get(name)
         partition = None if topic is None else topic.partition(wanted.partition)
         if topic is None or partition is None:
-            return Fetched(wanted.partition, UNKNOWN_TOPIC_OR_PARTITION)
-        if self.is_replica:
-            return Fetched(wanted.partition, NOT_LEADER_OR_FOLLOWER)
+            error_code = absent_error(self.services.registry, name, wanted.partition)
+            return Fetched(wanted.partition, error_code)
         error_code = partition.serving_error(wanted.current_leader_epoch)
         if error_code:
             return Fetched(wanted.partition, error_code)
-        if (
+        if self.replica_id >= 0:
+            known = self._for_follower(partition, wanted)
+            if known is not None:
+                return known
+        elif (
             self.only_news
             and wanted.high_watermark == partition.high_watermark
             and wanted.log_start_offset == partition.log.log_start_offset
@@ -183,6 +178,28 @@ class Reader:
             logger.error("a log can't be read", partition=partition.name, why=str(error))
             return Fetched(wanted.partition, KAFKA_STORAGE_ERROR)
 
+    def _for_follower(self, partition: Partition, wanted: Wanted) -> Fetched | None:
+        """The answer for another replica that is not served, or has all; None: its log is read.
+
+        A broker alone has no followers.
+        """
+        if not isinstance(partition, Replica):
+            return Fetched(wanted.partition, NOT_LEADER_OR_FOLLOWER)
+        error_code = partition.follower_error(self.replica_id)
+        if error_code:
+            return Fetched(wanted.partition, error_code)
+        log = partition.log
+        if (
+            self.only_news
+            and wanted.high_watermark == partition.high_watermark
+            and wanted.log_start_offset == log.log_start_offset
+            and wanted.fetch_offset == log.log_end_offset
+            and wanted.last_fetched_epoch in (-1, log.epochs.latest)
+        ):
+            partition.follower_fetched(self.replica_id, wanted.fetch_offset)
+            return NO_NEWS
+        return None
+
     def _read(
         self,
         topic: TopicLogs,
@@ -194,13 +211,15 @@ class Reader:
     ) -> Fetched:
         log = partition.log
         if wanted.last_fetched_epoch >= 0:
-            epoch, end = log.epochs.end_offset_for(
-                wanted.last_fetched_epoch, partition.high_watermark
-            )
-            if epoch < 0:
+            epoch, end = log.epochs.end_offset_for(wanted.last_fetched_epoch, partition.epoch_end)
+            if epoch < 0 or wanted.fetch_offset < log.log_start_offset:
                 return Fetched(partition.index, OFFSET_OUT_OF_RANGE)
             if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
                 return self._fetched(partition, 0, diverging=(epoch, end))
+        if self.replica_id >= 0 and log.log_start_offset <= wanted.fetch_offset:
+            assert isinstance(partition, Replica)
+            if wanted.fetch_offset <= log.log_end_offset:
+                partition.follower_fetched(self.replica_id, wanted.fetch_offset)
         limit = max(0, min(room, wanted.max_bytes))
         if done is not None and wanted.fetch_offset < log.log_start_offset:
             done = None  # what was found has been deleted meanwhile
@@ -232,12 +251,18 @@ class Reader:
                 raise done.result
             found: ReadInfo = done.result
             return found
-        stable = partition.last_stable_offset if self.read_committed else partition.high_watermark
+        end = self._end(partition)
         read = partition.log.read
         try:
-            return read(offset, limit, first, stable, wait=False)
+            return read(offset, limit, first, end, wait=False)
         except NotInMemory:
-            raise Elsewhere(partition, partial(read, offset, limit, first, stable)) from None
+            raise Elsewhere(partition, partial(read, offset, limit, first, end)) from None
+
+    def _end(self, partition: Partition) -> int:
+        """Where this reader ends."""
+        if self.read_committed:
+            return partition.last_stable_offset
+        return partition.high_watermark if self.replica_id < 0 else partition.log.log_end_offset
 
     def _fetched(
         self, partition: Partition, error_code: int, diverging: tuple[int, int] | None = None
@@ -261,10 +286,11 @@ class Reader:
         if self.read_committed:
             aborted = partition.log.aborted_in(info, offset, partition.last_stable_offset)
         old = partial(
-            _old_form_with,
+            old_form_with,
             aborted,
             partition,
             info,
+            self._end(partition),
             None
             if self.version >= _FIRST_WITH_MAGIC_2
             else int(self.version >= _FIRST_WITH_MAGIC_1),
@@ -286,7 +312,7 @@ class Reader:
             if self.read_committed:
                 fetched.aborted_transactions = converted.aborted
             fetched.records = converted.chunks
-            fetched.size_bytes = sum([_size(chunk) for chunk in converted.chunks])
+            fetched.size_bytes = sum([size_of(chunk) for chunk in converted.chunks])
         return fetched
 
 
@@ -302,90 +328,3 @@ def _read_at_once(records: Sequence[Chunk]) -> list[Chunk] | None:
         else:
             read.append(chunk)
     return read
-
-
-class Converted(NamedTuple):
-    """Records for an old client, or an error; ``records`` were given an older form."""
-
-    error_code: int
-    chunks: Sequence[Chunk] = ()
-    records: int = 0
-    aborted: Sequence[tuple[int, int]] = ()
-    """The transactions among them that were aborted."""
-
-
-def _old_form_with(aborted: Sequence[tuple[int, int]], *what: Any, **how: Any) -> Converted:
-    """`old_form`, and what its reader must know."""
-    return old_form(*what, **how)._replace(aborted=aborted)
-
-
-def old_form(
-    partition: Partition,
-    info: ReadInfo,
-    magic: int | None,
-    offset: int,
-    limit: int,
-    *,
-    may_convert: bool,
-    wait: bool = True,
-) -> Converted:
-    """What ``info`` found, without zstd and in ``magic`` at the most, where that is not None.
-
-    Batches without a record for an old client (markers, emptied ones) are passed over: with an
-    answer of nothing it would ask for the same offset for ever. In any thread; raises CorruptLog,
-    OSError, and unless ``wait`` is set NotInMemory.
-    """
-    pieces = _before_zstd(info, wait)
-    if pieces is None:
-        return Converted(UNSUPPORTED_COMPRESSION_TYPE)
-    if magic is None:
-        return Converted(NONE, list(pieces))
-    data = _bytes(pieces)
-    if not needs_conversion(data, magic):
-        return Converted(NONE, list(pieces))
-    if not may_convert:
-        return Converted(UNSUPPORTED_VERSION)
-    records = 0
-    try:
-        while True:
-            converted = down_convert(data, magic, offset)
-            records += converted.records
-            if converted.data:
-                return Converted(NONE, [converted.data], records)
-            last = max(header.last_offset for header, _ in iter_stored(data, partial=True))
-            more = partition.log.read(last + 1, limit, max_offset=partition.high_watermark)
-            following = _before_zstd(more, wait)
-            if not following:
-                return Converted(NONE, (), records)
-            data = _bytes(following)
-    except CorruptRecords as error:
-        logger.error("a batch can't be converted", partition=partition.name, why=error.message)
-        return Converted(CORRUPT_MESSAGE)
-
-
-def _before_zstd(info: ReadInfo, wait: bool) -> list[Slice] | None:
-    """The entries before the first in zstd, None when it is the very first.
-
-    Their headers are looked at, and their records stay where they are.
-    """
-    kept: list[Slice] = []
-    for piece in info.slices:
-        end = piece.position + piece.length
-        file = piece.file if wait else CachedFile(piece.file)
-        for header in headers(file, piece.position, piece.file.size()):
-            if header.position >= end:
-                break
-            if header.attributes & CODEC_BITS == ZSTD:
-                if header.position > piece.position:
-                    kept.append(piece._replace(length=header.position - piece.position))
-                return kept or None
-        kept.append(piece)
-    return kept
-
-
-def _bytes(pieces: Sequence[Slice]) -> bytes:
-    return b"".join([piece.file.read(piece.position, piece.length) for piece in pieces])
-
-
-def _size(chunk: Chunk) -> int:
-    return chunk.length if isinstance(chunk, Slice) else len(chunk)

@@ -17,27 +17,24 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from broker.apis.produce.response import Appended, Done, Refused, finish
+from broker.apis.produce.response import ALL, Appended, Done, Refused, finish, shown_start
 from broker.apis.produce.transaction import FIRST_WITH_IDS, Transaction, has_transactional
 from broker.cores.groups import foreign_records
 from broker.cores.hosted_shard import NotActive
 from broker.loop.slices import SLICE_NS, Slices
 from broker.net.request import ELEMENTS_MAX, Request, ServedApi
 from broker.topics.partition import Partition
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, absent_error
 from broker.topics.topic_logs import TopicLogs
 from log.errors import AppendRefused, LogPoisoned
 from log.values import AppendInfo
 from protocol.elements import TooManyElements
 from protocol.errors import (
-    CORRUPT_MESSAGE,
     INVALID_REQUIRED_ACKS,
     INVALID_TOPIC_EXCEPTION,
     INVALID_TXN_STATE,
     KAFKA_STORAGE_ERROR,
-    MESSAGE_TOO_LARGE,
     NONE,
-    RECORD_LIST_TOO_LARGE,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -59,8 +56,6 @@ COUNTED_BYTES = 64 * 1024
 DECODED_AT_ONCE = 1000
 """Topics and partitions that a larger one may name to be decoded at once."""
 _FIRST_WITH_ONE_BATCH = 3
-_WITHOUT_START = frozenset((CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE))
-"""Errors beside which Kafka leaves out where the log starts."""
 
 
 class _Place(NamedTuple):
@@ -88,7 +83,7 @@ def _handle(services: Services, request: Request) -> None:
         for _ in producing.transaction.look_what_to_add():
             pass
     if producing.done_at_once():
-        finish(services, request, producing.acks, producing.responses)
+        producing.finish()
     else:
         request.answer_later(producing.go_on())
 
@@ -145,7 +140,7 @@ class _Producing:
     """
 
     def __init__(self, services: Services, request: Request, decoded: Decoded) -> None:
-        transactional_id, self.acks, _, topics = decoded
+        transactional_id, self.acks, self.timeout_ms, topics = decoded
         self.services = services
         self.request = request
         self.version = request.api_version
@@ -174,7 +169,11 @@ class _Producing:
             done: list[Done] = []
             self.responses.append((key, done))
             for index, data in partitions:
-                yield _Place(done, entry, index, data)
+                if entry is None and name is not None:
+                    error_code = absent_error(registry, name, index)
+                    done.append(Refused(error_code).done(index))
+                else:
+                    yield _Place(done, entry, index, data)
 
     # -- in the time of one request among others
 
@@ -240,7 +239,11 @@ class _Producing:
             if slices.over:
                 await slices.pause()
                 self.now_ms = self.services.time.now().wall_ms
-        finish(self.services, self.request, self.acks, self.responses)
+        self.finish()
+
+    def finish(self) -> None:
+        """Answers now, or once all that was appended may be acknowledged."""
+        finish(self.services, self.request, self.acks, self.responses, self.timeout_ms)
 
     async def _in_worker(self, slices: Slices, place: _Place, budget: Budget) -> None:
         """Answers for a partition whose records are checked by the worker."""
@@ -275,6 +278,9 @@ class _Producing:
     ) -> Done:
         """`_append` to the log of a shard, which is loaded anew: its loader tries the records."""
         groups, worker, client = self.services.groups, self.services.worker, self.request.connection
+        error_code = partition.serving_error(-1)
+        if error_code:
+            raise Refused(error_code)
         self._check_transaction(partition, produced)
         check = partial(
             foreign_records.check,
@@ -310,8 +316,8 @@ class _Producing:
             raise Refused(self._unknown)
         partition = entry.partition(index)
         if partition is None:
-            raise Refused(UNKNOWN_TOPIC_OR_PARTITION)
-        if self.acks not in (-1, 0, 1):
+            raise Refused(absent_error(self.services.registry, entry.topic.name, index))
+        if self.acks not in (ALL, 0, 1):
             raise Refused(INVALID_REQUIRED_ACKS)
         name = entry.topic.name
         if entry.topic.is_internal and (not self.may_write_internal or name == TRANSACTION_TOPIC):
@@ -350,32 +356,31 @@ class _Producing:
             info.log_append_time_ms,
             info.log_start_offset,
         )
-        if info.last_offset >= partition.high_watermark:
+        if info.last_offset >= partition.high_watermark and (
+            self.acks == ALL or not partition.keeps(info.last_offset)
+        ):
             return Done(answer, partition, info.last_offset + 1)
         return Done(answer)
 
     def _write(self, partition: Partition, produced: Produced) -> AppendInfo:
         try:
-            return partition.append(
+            append = partition.append_for_all if self.acks == ALL else partition.append
+            return append(
                 produced.data,
                 self.now_ms,
                 produced.batches,
                 from_zero=self.transaction is not None and self.transaction.adds,
             )
         except AppendRefused as error:
-            start = _shown_start(error, partition)
+            start = shown_start(error, partition)
             raise Refused(error.error_code, error.message, log_start_offset=start) from None
         except LogPoisoned as error:
             raise Refused(KAFKA_STORAGE_ERROR, str(error)) from None
 
 
 def _corrupt(error: CorruptRecords, partition: Partition) -> Refused:
-    start = _shown_start(error, partition)
+    start = shown_start(error, partition)
     return Refused(error.error_code, error.message, error.record_errors, start)
-
-
-def _shown_start(error: CorruptRecords | AppendRefused, partition: Partition) -> int:
-    return -1 if error.error_code in _WITHOUT_START else partition.log.log_start_offset
 
 
 SERVED = ServedApi(API, 0, 13, _handle, elements_max=None)

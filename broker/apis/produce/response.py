@@ -15,11 +15,22 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.net.request import Request
-from broker.topics.partition import Partition
-from protocol.errors import KAFKA_STORAGE_ERROR, NONE
+from broker.topics.partition import Partition, StableTooLate
+from broker.topics.role_errors import NotLeader
+from log.errors import AppendRefused
+from protocol.errors import (
+    CORRUPT_MESSAGE,
+    KAFKA_STORAGE_ERROR,
+    MESSAGE_TOO_LARGE,
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+    RECORD_LIST_TOO_LARGE,
+    REQUEST_TIMED_OUT,
+)
 from protocol.headers import response_header
 from protocol.messages.produce import API
-from protocol.records.corrupt import RecordError
+from protocol.records.corrupt import CorruptRecords, RecordError
 from protocol.wire import write_compact_string, write_string, write_varint
 
 if TYPE_CHECKING:
@@ -27,9 +38,21 @@ if TYPE_CHECKING:
 
 ANSWERED_AT_ONCE = 256
 """So many partitions are answered in 2 ms even if each has an error."""
+ALL = -1
+"""The acks of a producer that waits for all in-sync replicas."""
 _INT32 = struct.Struct(">i")
 _FLEXIBLE = 9
 _WITH_IDS = 13
+_WITHOUT_START = frozenset(
+    (
+        CORRUPT_MESSAGE,
+        MESSAGE_TOO_LARGE,
+        NOT_ENOUGH_REPLICAS,
+        NOT_LEADER_OR_FOLLOWER,
+        RECORD_LIST_TOO_LARGE,
+    )
+)
+"""Errors beside which Kafka leaves out where the log starts."""
 
 
 class Appended(NamedTuple):
@@ -143,10 +166,22 @@ class Refused(Exception):
         )
 
 
+def shown_start(error: CorruptRecords | AppendRefused, partition: Partition) -> int:
+    """Where the log starts, as an answer with this error says it: -1 where it leaves it out."""
+    return -1 if error.error_code in _WITHOUT_START else partition.log.log_start_offset
+
+
 def finish(
-    services: Services, request: Request, acks: int, responses: list[tuple[Any, list[Done]]]
+    services: Services,
+    request: Request,
+    acks: int,
+    responses: list[tuple[Any, list[Done]]],
+    timeout_ms: int = 0,
 ) -> None:
-    """Answers at once, or when all that was appended is stable."""
+    """Answers at once, or when all that was appended is stable.
+
+    ``timeout_ms`` is how long other brokers may take for what ``acks`` asks of them.
+    """
     unstable = [each for _, done in responses for each in done if each.partition is not None]
     if not unstable:
         _answer(services, request, acks, responses)
@@ -155,7 +190,9 @@ def finish(
     for done in unstable:
         assert done.partition is not None
         ticket = _Ticket(waiting, done)
-        done.partition.when_stable(done.end_offset, ((ticket, done.answer),), _not_stable)
+        done.partition.when_acknowledged(
+            done.end_offset, (ticket, done.answer), _not_stable, timeout_ms, by_all=acks == ALL
+        )
 
 
 @dataclass(slots=True)
@@ -182,6 +219,10 @@ class _Ticket:
 
 
 def _not_stable(answer: Appended, error: Exception) -> Answer:
+    if isinstance(error, NotLeader):
+        return failed(answer.partition, NOT_LEADER_OR_FOLLOWER)
+    if isinstance(error, StableTooLate):
+        return failed(answer.partition, REQUEST_TIMED_OUT)
     return failed(answer.partition, KAFKA_STORAGE_ERROR, str(error))
 
 

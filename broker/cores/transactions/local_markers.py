@@ -13,7 +13,8 @@ from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.partition import NotYetStable, Partition
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, Registry, absent_error
+from broker.topics.role_errors import NotLeader
 from broker.topics.ticket import Ticket
 from coordinator.calls import EndOffsets
 from log.errors import AppendRefused, LogPoisoned
@@ -37,8 +38,14 @@ class LocalMarkers:
     """Writes markers; use from the event loop's thread alone."""
 
     def __init__(
-        self, logs: LogManager, groups: GroupRuntime, time: Time, errors: InternalErrors
+        self,
+        registry: Registry,
+        logs: LogManager,
+        groups: GroupRuntime,
+        time: Time,
+        errors: InternalErrors,
     ) -> None:
+        self._registry = registry
         self._logs = logs
         self._groups = groups
         self._time = time
@@ -49,12 +56,19 @@ class LocalMarkers:
 
         UNKNOWN_TOPIC_OR_PARTITION where there is no such partition (any more), or none that may
         have records of a transaction: the log of transactional ids is written by its shards alone.
-        What the log's producer states refuse it with (47, 52); anything else may pass.
+        NOT_LEADER_OR_FOLLOWER where another broker leads it. What the log's producer states refuse
+        it with (47, 52); anything else may pass.
         """
-        entry = None if topic == TRANSACTION_TOPIC else self._logs.topics.get(topic)
-        found = None if entry is None else entry.partition(partition)
-        if found is None:
+        if topic == TRANSACTION_TOPIC:
             ticket.take(UNKNOWN_TOPIC_OR_PARTITION)
+            return
+        found = self._logs.get(topic, partition)
+        if found is None:
+            ticket.take(absent_error(self._registry, topic, partition))
+            return
+        error_code = found.serving_error(-1)
+        if error_code:
+            ticket.take(error_code)
             return
         try:
             if topic == OFFSETS_TOPIC:
@@ -108,4 +122,6 @@ class _OffsetsEnded:
 
 
 def _not_stable(_: int, error: Exception) -> int:
+    if isinstance(error, NotLeader):
+        return NOT_LEADER_OR_FOLLOWER
     return REQUEST_TIMED_OUT if isinstance(error, NotYetStable) else KAFKA_STORAGE_ERROR

@@ -115,12 +115,14 @@ async def test_a_topic_that_is_deleted_while_its_disk_is_awaited() -> None:
         reading = asyncio.ensure_future(asked(broker, lambda w: w.call("Fetch", 12, fetching())))
         await eventually("the disk is awaited", lambda: broker.server.disk_reads.done)
         entry = broker.logs.topics.pop("orders")
+        broker.registry.hide("orders")
 
         disk.set()
 
         (found,) = told(await reading)
         assert found["error_code"] == UNKNOWN_TOPIC_OR_PARTITION
         broker.logs.topics["orders"] = entry
+        broker.registry.show(entry.topic)
         fs.disk = None
 
 

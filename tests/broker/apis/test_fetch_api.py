@@ -8,7 +8,6 @@ import uuid
 import pytest
 
 from protocol.errors import (
-    FENCED_LEADER_EPOCH,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
@@ -97,16 +96,6 @@ def test_a_client_with_another_leader_epoch_is_told(
     answer = fetch(wire, name, 0, version, topic_id=topic_id, current_leader_epoch=epoch)
 
     assert answer["error_code"] == error_code
-
-
-def test_an_epoch_before_ours_is_fenced() -> None:
-    from broker.topics.leader_epoch import epoch_error
-
-    class Partition:
-        leader_epoch = 5
-
-    assert epoch_error(Partition(), 4) == FENCED_LEADER_EPOCH  # type: ignore[arg-type]
-    assert epoch_error(Partition(), 6) == UNKNOWN_LEADER_EPOCH  # type: ignore[arg-type]
 
 
 def test_a_reader_whose_last_epoch_ended_elsewhere_is_told_where(wire: Wire, name: str) -> None:

@@ -140,11 +140,11 @@ def test_opening_flushes_nothing_where_no_flush_is_due() -> None:
 
 
 def by_time(partition: Partition) -> object:
-    return list_offsets.find(partition, NOW_MS + 50)
+    return list_offsets.find(partition, NOW_MS + 50, partition.high_watermark)
 
 
 def largest(partition: Partition) -> object:
-    return list_offsets.find(partition, list_offsets.MAX_TIMESTAMP)
+    return list_offsets.find(partition, list_offsets.MAX_TIMESTAMP, partition.high_watermark)
 
 
 def old_style(partition: Partition) -> object:

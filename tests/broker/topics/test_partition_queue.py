@@ -27,6 +27,13 @@ Args = TypeVarTuple("Args")
 Result = TypeVar("Result")
 
 
+class StandingTimer(asyncio.TimerHandle):
+    """One that no loop knows."""
+
+    def cancel(self) -> None:
+        asyncio.Handle.cancel(self)
+
+
 class StandingTime(HandTime):
     """Timers ring, sleepers wake and threads begin when a test says so."""
 
@@ -44,7 +51,7 @@ class StandingTime(HandTime):
     ) -> asyncio.TimerHandle:
         loop = asyncio.get_running_loop()
         due_ms = self.mono_ms + round(seconds * 1000)
-        timer = asyncio.TimerHandle(due_ms, callback, args, loop)
+        timer = StandingTimer(due_ms, callback, args, loop)
         self.timers.append(timer)
         return timer
 

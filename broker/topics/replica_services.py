@@ -1,0 +1,45 @@
+"""The parts of a broker in a cluster that each of its replicas uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from broker.topics.partition_services import PartitionServices
+from replication.values import PartitionState, Rules
+
+
+class LedPartition(Protocol):
+    """A partition, as it is seen by what writes its in-sync replicas; `Replica` is one."""
+
+    topic: str
+    index: int
+    state: PartitionState | None
+    """What the controller said last, with the changes of in-sync replicas since."""
+
+    def isr_written(self, partition_epoch: int) -> None:
+        """What was wanted is in ZooKeeper, as version ``partition_epoch``."""
+
+    def isr_refused(self, error_code: int) -> None:
+        """It is not, and why; it may be wanted again at once."""
+
+
+class IsrWriter(Protocol):
+    """Writes in-sync replicas to ZooKeeper for the leaders of partitions."""
+
+    def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
+        """Writes ``isr`` over version ``expected_epoch`` of the partition's state, some time.
+
+        Then tells the partition what became of it. One change of a partition is under way at once.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaServices(PartitionServices):
+    """What the replicas of a broker in a cluster use besides."""
+
+    node_id: int
+    rules: Callable[[str], Rules]
+    """Those of a topic as they are now."""
+    isr_writer: IsrWriter

@@ -1,0 +1,448 @@
+"""A partition's roles in a cluster: who is served, what is stable, what a change of role does."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from broker.topics.long_poll import Waiter
+from broker.topics.partition import StableTooLate
+from broker.topics.replica import Replica, Role
+from broker.topics.role_errors import NotEnoughReplicas, NotFollower, NotLeader
+from log.values import Marker
+from protocol.errors import (
+    FENCED_LEADER_EPOCH,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+    UNKNOWN_LEADER_EPOCH,
+)
+from replication.values import Rules
+from tests.broker.partitions import Isr, partition_for, replica_for, state
+from tests.broker.topics.test_partition_queue import StandingTime, settled
+from tests.log.log_tools import NOW_MS, batch, open_log
+from tests.simulated_files import SimulatedFiles
+
+
+class House:
+    """One replica of broker 1, its time, what it asks for and what was answered."""
+
+    def __init__(self, high_watermark: int = 0, rules: Rules | None = None, **settings: Any):
+        self.fs = SimulatedFiles()
+        self.time = StandingTime()
+        self.isr = Isr()
+        self.log = open_log(self.fs, **settings)
+        self.rules = rules
+        self.replica = self.opened(high_watermark)
+        self.answers: list[tuple[str, object]] = []
+
+    def opened(self, high_watermark: int = 0) -> Replica:
+        return replica_for(
+            self.log,
+            high_watermark=high_watermark,
+            isr=self.isr,
+            rules=self.rules,
+            time=self.time,
+        )
+
+    def append(self, count: int = 1) -> int:
+        """Appends so many records as a producer's; the offset behind them."""
+        for _ in range(count):
+            self.replica.append(batch(0, b"v"), NOW_MS)
+        return self.log.log_end_offset
+
+    def take(self, *batches: bytes, high_watermark: int = 0, start: int = 0) -> None:
+        """Appends what a leader's answer has."""
+        self.replica.append_replicated(b"".join(batches), high_watermark, start)
+
+    def produce(self, name: str, acks: int = -1, timeout_ms: int = 1000) -> None:
+        offset = self.append()
+        if acks == -1 or not self.replica.keeps(offset - 1):
+            self.replica.when_acknowledged(
+                offset,
+                (Named(self, name), "stable"),
+                lambda _, error: type(error),
+                timeout_ms,
+                by_all=acks == -1,
+            )
+        else:
+            self.answers.append((name, "kept"))
+
+    def wait(self, name: str, to_end: bool = False, committed: bool = False) -> None:
+        """A Fetch that waits for the partition."""
+        woken = lambda due: self.answers.append((name, "woken"))  # noqa: E731
+        deadline_ms = self.time.mono_ms + 10_000
+        waiter = Waiter([("t", 0)], deadline_ms, 1, woken, committed, to_end)
+        self.replica._services.long_polls.wait(waiter)
+
+
+class Named:
+    """A ticket."""
+
+    def __init__(self, house: House, name: str) -> None:
+        self.house, self.name = house, name
+
+    def take(self, reply: Any) -> None:
+        self.house.answers.append((self.name, reply))
+
+
+# -- who is served
+
+
+@pytest.mark.parametrize(
+    ("asked", "leader", "follower", "unassigned", "offline", "alone"),
+    [
+        (-1, NONE, 6, 6, 56, NONE),
+        (5, NONE, 6, 6, 56, NONE),
+        (4, FENCED_LEADER_EPOCH, FENCED_LEADER_EPOCH, 6, 56, FENCED_LEADER_EPOCH),
+        (6, UNKNOWN_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, 6, 56, UNKNOWN_LEADER_EPOCH),
+    ],
+)
+async def test_who_is_served(
+    asked: int, leader: int, follower: int, unassigned: int, offline: int, alone: int
+) -> None:
+    replica = House().replica
+    assert (NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR) == (6, 56)
+    assert replica.serving_error(asked) == unassigned
+    replica.lead(state(leader_epoch=5))
+    assert replica.serving_error(asked) == leader
+    replica.follow(state(leader=2, leader_epoch=5))
+    assert replica.serving_error(asked) == follower
+    replica.offline()
+    assert replica.serving_error(asked) == offline
+    log = open_log(SimulatedFiles())
+    log.epochs.assign(5, 0)
+    assert partition_for(log).serving_error(asked) == alone
+
+
+async def test_the_epoch_of_requests_is_the_controllers_whatever_the_records_say() -> None:
+    """Trap 6."""
+    house = House()
+    house.replica.follow(state(leader=2, leader_epoch=7))
+    house.take(batch(0, b"a", leader_epoch=3))
+
+    assert house.log.epochs.latest == 3
+    assert house.replica.leader_epoch == 7
+    assert house.replica.serving_error(3) == FENCED_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("role", [Role.UNASSIGNED, Role.FOLLOWER, Role.OFFLINE])
+async def test_only_a_leader_appends(role: Role) -> None:
+    house = House()
+    if role is Role.FOLLOWER:
+        house.replica.follow(state(leader=2))
+    elif role is Role.OFFLINE:
+        house.replica.offline()
+
+    for append in (house.replica.append, house.replica.append_for_all):
+        with pytest.raises(NotLeader) as refused:
+            append(batch(0, b"v"), NOW_MS)
+        assert refused.value.error_code == NOT_LEADER_OR_FOLLOWER
+    with pytest.raises(NotLeader):
+        house.replica.append_marker(Marker(7, 0, 0, True), NOW_MS)
+    assert house.log.log_end_offset == 0
+
+
+async def test_only_a_follower_takes_a_leaders_batches() -> None:
+    house = House()
+    with pytest.raises(NotFollower):
+        house.take(batch(0, b"a"))
+    house.replica.lead(state())
+    for work in (
+        lambda: house.take(batch(0, b"a")),
+        lambda: house.replica.truncate_for_leader(0),
+        lambda: house.replica.start_at(5),
+    ):
+        with pytest.raises(NotFollower):
+            work()
+
+
+# -- a leader
+
+
+async def test_a_new_leader_writes_its_epoch_before_it_has_a_batch() -> None:
+    """Trap 5."""
+    house = House()
+    house.replica.follow(state(leader=2, leader_epoch=3))
+    house.take(batch(0, b"a", leader_epoch=3), batch(1, b"b", leader_epoch=3))
+
+    house.replica.lead(state(leader_epoch=4))
+
+    assert house.log.epochs.entries == [(3, 0), (4, 2)]
+    assert house.log.epochs.end_offset_for(3, house.replica.epoch_end) == (3, 2)
+    again = open_log(house.fs)
+    assert again.epochs.entries[-1] == (4, 2)
+
+
+async def test_batches_have_the_controllers_epoch() -> None:
+    house = House()
+    house.replica.lead(state(leader_epoch=9))
+    house.append()
+    header = next(house.log.scan())[1]
+    assert header.partition_leader_epoch == 9
+
+
+async def test_what_a_leader_appends_is_stable_when_all_in_sync_replicas_have_it() -> None:
+    house = House()
+    house.replica.lead(state())
+    house.produce("a")
+    house.produce("b")
+    house.replica.follower_fetched(2, 2)
+    assert (house.replica.high_watermark, house.answers) == (0, [])
+    house.replica.follower_fetched(3, 1)
+    assert (house.replica.high_watermark, house.answers) == (1, [("a", "stable")])
+    house.replica.follower_fetched(3, 2)
+    assert (house.replica.high_watermark, house.answers[1:]) == (2, [("b", "stable")])
+
+
+async def test_a_producer_that_waits_for_the_leader_alone_is_answered_at_once() -> None:
+    house = House()
+    house.replica.lead(state())
+    house.produce("one", acks=1)
+    assert house.answers == [("one", "kept")]
+    assert house.replica.high_watermark == 0
+
+
+async def test_it_waits_for_the_leaders_own_flush_where_that_is_due() -> None:
+    house = House(flush_messages=1)
+    house.time.disk.clear()
+    house.replica.lead(state())
+    house.produce("one", acks=1)
+    house.produce("all")
+    await settled()
+    house.replica.follower_fetched(2, 2)
+    house.replica.follower_fetched(3, 2)
+    assert (house.replica.high_watermark, house.answers) == (0, [])
+
+    house.time.disk.set()
+    await settled()
+
+    assert (house.replica.high_watermark, house.log.recovery_point) == (2, 2)
+    assert sorted(house.answers) == [("all", "stable"), ("one", "stable")]
+
+
+async def test_a_producer_waits_for_followers_as_long_as_it_says() -> None:
+    house = House()
+    house.replica.lead(state())
+    house.produce("long", timeout_ms=500)
+    house.produce("short", timeout_ms=100)
+    house.time.move(100)
+    house.time.ring()
+    assert house.answers == [("short", StableTooLate)]
+    house.time.move(400)
+    house.time.ring()
+    assert house.answers[1:] == [("long", StableTooLate)]
+
+
+async def test_nothing_is_appended_for_all_while_too_few_are_in_sync() -> None:
+    house = House(rules=Rules(min_isr=2))
+    house.replica.lead(state(isr=(1,)))
+    with pytest.raises(NotEnoughReplicas) as refused:
+        house.replica.append_for_all(batch(0, b"v"), NOW_MS)
+    assert refused.value.error_code == NOT_ENOUGH_REPLICAS
+    assert house.log.log_end_offset == 0
+    house.append()  # acks=1
+    assert house.replica.high_watermark == 0
+
+
+@pytest.mark.parametrize("how", ["follow", "stand_by", "offline"])
+async def test_who_waits_when_leadership_is_lost_is_refused(how: str) -> None:
+    house = House(flush_messages=10)
+    house.replica.lead(state())
+    house.produce("all")
+    house.wait("consumer")
+    house.wait("replica", to_end=True)
+    if how == "follow":
+        house.replica.follow(state(leader=2, leader_epoch=1))
+    else:
+        getattr(house.replica, how)()
+    assert house.answers == [("all", NotLeader)]
+    await settled()
+    assert sorted(house.answers[1:]) == [("consumer", "woken"), ("replica", "woken")]
+    house.replica.expire()
+    assert len(house.answers) == 3
+
+
+async def test_who_begins_to_wait_behind_the_loss_is_refused_too() -> None:
+    house = House()
+    house.replica.lead(state())
+    end_offset = house.append()
+    house.replica.follow(state(leader=2, leader_epoch=1))
+    house.replica.when_stable(end_offset, [(Named(house, "late"), 0)], lambda _, e: type(e))
+    assert house.answers == []
+    await settled()
+    assert house.answers == [("late", NotLeader)]
+
+
+async def test_what_waits_stays_when_the_leader_leads_on() -> None:
+    house = House()
+    assert house.replica.lead(state())
+    house.produce("all")
+    assert not house.replica.lead(state(leader_epoch=1, partition_epoch=1))
+    assert house.answers == []
+    house.replica.follower_fetched(2, 1)
+    house.replica.follower_fetched(3, 1)
+    assert house.answers == [("all", "stable")]
+
+
+async def test_a_parked_follower_is_woken_by_an_append_and_a_consumer_by_the_high_watermark() -> (
+    None
+):
+    house = House()
+    house.replica.lead(state())
+    house.wait("consumer")
+    house.wait("replica", to_end=True)
+    house.append()
+    await settled()
+    assert house.answers == [("replica", "woken")]
+    house.replica.follower_fetched(2, 1)
+    house.replica.follower_fetched(3, 1)
+    await settled()
+    assert house.answers[1:] == [("consumer", "woken")]
+
+
+async def test_a_leader_alone_has_all_committed_at_once() -> None:
+    house = House()
+    house.replica.follow(state(leader=2))
+    house.take(batch(0, b"a"), batch(1, b"b"), high_watermark=1)
+    house.replica.lead(state(leader_epoch=1, isr=(1,)))
+    assert house.replica.high_watermark == 2
+
+
+async def test_isr_changes_go_to_who_writes_them_and_come_back() -> None:
+    house = House(rules=Rules(lag_time_max_ms=100))
+    house.replica.lead(state())
+    house.append()
+    house.replica.follower_fetched(2, 1)
+    house.time.move(101)
+    house.replica.tick()
+    assert house.isr.asked == [((1, 2), 0)]
+    house.replica.tick()
+    assert len(house.isr.asked) == 1
+    assert house.replica.high_watermark == 0
+    house.replica.isr_written(1)
+    assert house.replica.state is not None
+    assert (house.replica.state.isr, house.replica.state.partition_epoch) == ((1, 2), 1)
+    assert house.replica.high_watermark == 1
+
+
+async def test_a_new_leader_says_when_it_does_not_know_the_end_yet() -> None:
+    house = House()
+    house.replica.follow(state(leader=2))
+    house.take(batch(0, b"a"), batch(1, b"b"), high_watermark=1)
+    house.replica.lead(state(leader_epoch=1))
+    assert house.replica.end_is_unknown
+    house.replica.follower_fetched(2, 2)
+    house.replica.follower_fetched(3, 2)
+    assert not house.replica.end_is_unknown
+
+
+async def test_a_replica_that_is_not_assigned_is_refused() -> None:
+    house = House()
+    assert house.replica.follower_error(2) == NOT_LEADER_OR_FOLLOWER
+    house.replica.lead(state())
+    assert [house.replica.follower_error(each) for each in (2, 3, 4, 1)] == [
+        NONE,
+        NONE,
+        UNKNOWN_LEADER_EPOCH,
+        UNKNOWN_LEADER_EPOCH,
+    ]
+
+
+# -- a follower
+
+
+async def test_a_followers_high_watermark_is_the_leaders_and_at_most_its_end() -> None:
+    house = House()
+    house.replica.follow(state(leader=2))
+    house.take(batch(0, b"a"), high_watermark=9)
+    assert house.replica.high_watermark == 1
+    house.take(batch(1, b"b"), high_watermark=1)
+    assert house.replica.high_watermark == 1
+    house.take(high_watermark=0)
+    assert house.replica.high_watermark == 0
+
+
+async def test_a_followers_log_starts_where_its_leaders_does() -> None:
+    house = House()
+    house.replica.follow(state(leader=2))
+    house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5, start=3)
+    assert house.log.log_start_offset == 3
+    house.take(high_watermark=5, start=9)
+    assert house.log.log_start_offset == 3
+
+
+async def test_truncation_takes_the_high_watermark_with_it() -> None:
+    house = House()
+    house.replica.follow(state(leader=2))
+    house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5)
+    assert house.replica.truncate_for_leader(3) == 3
+    assert (house.replica.high_watermark, house.log.log_end_offset) == (3, 3)
+
+
+async def test_an_epoch_without_a_batch_goes_with_what_a_new_leader_does_not_have() -> None:
+    """A leader of a moment: what it wrote of its epoch would have it asked about for ever."""
+    house = House()
+    house.replica.lead(state(leader_epoch=4))
+    house.replica.follow(state(leader=2, leader_epoch=5))
+    assert house.log.epochs.latest == 4
+    house.replica.truncate_for_leader(0)
+    assert house.log.epochs.latest < 4
+
+
+async def test_the_high_watermark_of_a_start_is_the_checkpoints_within_the_log() -> None:
+    house = House()
+    house.replica.lead(state(isr=(1,), replicas=(1,)))
+    house.append(5)
+    for checkpoint, expected in ((3, 3), (9, 5), (0, 0)):
+        assert house.opened(checkpoint).high_watermark == expected
+    house.log.delete_records(2)
+    assert house.opened(0).high_watermark == 2
+
+
+async def test_closing_in_order_commits_nothing() -> None:
+    house = House()
+    house.replica.lead(state())
+    house.append()
+    house.replica.close()
+    assert house.replica.high_watermark == 0
+
+
+def transactional(base_offset: int, sequence: int = 0) -> bytes:
+    return batch(base_offset, b"t", producer=(7, 0, sequence), transactional=True)
+
+
+async def test_the_last_stable_offset_holds_until_a_marker_is_committed() -> None:
+    """Also where a follower took both, and leads since."""
+    leading = House()
+    leading.replica.lead(state(isr=(1,), replicas=(1,)))
+    leading.replica.append(transactional(0), NOW_MS)
+    leading.replica.append_marker(Marker(7, 0, 0, False), NOW_MS)
+    data = b"".join(
+        bytes(buffer[header.position : header.end]) for buffer, header in leading.log.scan()
+    )
+    house = House()
+    house.replica.follow(state(leader=2))
+    house.take(data, high_watermark=1)
+    again = House()
+    again.log = open_log(house.fs, recovery_point=0)
+    reopened = again.opened(1)
+    for replica in (house.replica, reopened):
+        replica.lead(state(leader_epoch=1))
+        assert (replica.high_watermark, replica.last_stable_offset) == (1, 0)
+        for other in (2, 3):
+            replica.follower_fetched(other, 2)
+        assert (replica.high_watermark, replica.last_stable_offset) == (2, 2)
+        assert replica.log.aborted_between(0, 2) == [(7, 0)]
+
+
+async def test_an_answer_waits_for_its_turn_even_where_all_is_stable() -> None:
+    house = House()
+    house.replica.lead(state(isr=(1,), replicas=(1,)))
+    house.replica.when_stable(house.append(), [(Named(house, "a"), 0)], lambda _, e: e)
+    assert house.answers == []
+    await asyncio.sleep(0)
+    assert house.answers == [("a", 0)]
