@@ -60,16 +60,26 @@ def _asked(api: Api, what: str) -> Value:
     try:
         found: Value = api.get(f"/api/transactions/{quote(what, safe='')}")
         return found
-    except CommandError:
+    except CommandError as error:
         place = _PLACE.fullmatch(what)
         if place is None:
-            raise
+            raise _hinted(api, what, error) from None
         try:
             return _held(api, place[1], int(place[2]))
         except CommandError:
             if ":" in what:
                 raise
         raise
+
+
+def _hinted(api: Api, what: str, error: CommandError) -> CommandError:
+    """The error for an id that is not there; a topic of that name is told how to be asked for."""
+    try:
+        _held(api, what, 0)
+    except CommandError:
+        return error
+    place = word(f"{what}:0")
+    return CommandError(f"{what} is a topic: ask for a partition of it as {place}; {error}")
 
 
 def _held(api: Api, topic: str, partition: int) -> Value:

@@ -336,6 +336,31 @@ def test_of_two_musters_with_a_group_of_one_name_the_one_that_was_named_answers(
     assert slip.err.endswith("shows all groups; did you mean billing?\n")
 
 
+@pytest.mark.interop
+@pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
+def test_a_name_that_is_no_transactional_id_is_told_what_it_is(tmp_path: Path) -> None:
+    """A topic needs a partition behind it, and one that is not there a name that is alike."""
+    broker = Broker(tmp_path / "data", http="127.0.0.1:0")
+    with running(broker):
+        run("topics", "create", "orders", "-b", broker.bootstrap)
+        asked = {
+            what: run("transactions", "why", what, "-b", broker.bootstrap).err
+            for what in ("orders", "orders:1", "ordres:0", "nobody")
+        }
+        held = run("transactions", "why", "orders:0", "-b", broker.bootstrap)
+
+    assert asked == {
+        "orders": "muster: orders is a topic: ask for a partition of it as orders:0; transaction"
+        " orders: there is none; `muster transactions list` shows all transactions\n",
+        "orders:1": "muster: orders has no partition 1; it has 0 to 0\n",
+        "ordres:0": "muster: topic ordres: there is none; `muster topics list` shows all topics;"
+        " did you mean orders?\n",
+        "nobody": "muster: transaction nobody: there is none; `muster transactions list` shows all"
+        " transactions\n",
+    }
+    assert held.out == "orders-0 is not held back by a transaction\n"
+
+
 def theirs_http(broker: Broker) -> str:
     """Where a broker serves HTTP, as its settings say."""
     words = ("configs", "get", "http.advertised.listener", "--broker", "1", "--json")
