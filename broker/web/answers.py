@@ -22,6 +22,11 @@ def path_parts(raw: bytes, prefix: bytes) -> list[str]:
     return [unquote(part) for part in raw.removeprefix(prefix).decode("latin-1").split("/")]
 
 
+def whole_number(text: str) -> int | None:
+    """A number from 0; None for anything else, and for more digits than any offset has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 32 else None
+
+
 def listing(
     slicer: Slicer, head: dict[str, Any], name: str, rows: Iterator[dict[str, Any] | None]
 ) -> Response:

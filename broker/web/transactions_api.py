@@ -8,7 +8,7 @@ from starlette.routing import Route
 
 from broker.cores.hosted_shard import Phase
 from broker.metrics.sources import Sources
-from broker.web.answers import listing, path_parts, refused
+from broker.web.answers import listing, path_parts, refused, whole_number
 from broker.web.transaction_views import (
     held_rows,
     listing_head,
@@ -70,10 +70,13 @@ class TransactionsApi:
         entry = sources.logs.topics.get(topic)
         if entry is None:
             return refused(404, f"topic {topic}: there is none; /api/topics lists them")
-        number = int(index) if index and index.isascii() and index.isdecimal() else -1
-        partition = entry.partition(number) if number < len(entry.partitions) else None
+        if index is None:
+            return refused(400, "partition: write a number from 0, as in ?topic=orders&partition=0")
+        number = whole_number(index)
+        partition = None if number is None else entry.partition(number)
         if partition is None:
-            return refused(404, f"{topic}: it has no partition {index}")
+            last = len(entry.partitions) - 1
+            return refused(404, f"{topic} has no partition {index[:32]}; it has 0 to {last}")
         slices = sources.slicer.work("/api")
         for _ in sources.holders.refresh():
             if slices.over:

@@ -235,7 +235,8 @@ async def test_what_is_not_there_is_said(tmp_path: Path) -> None:
             ("/api/held?topic=gone&partition=0", 404),
             ("/api/held?topic=orders&partition=99", 404),
             ("/api/held?topic=orders&partition=x", 404),
-            ("/api/held?topic=orders", 404),
+            (f"/api/held?topic=orders&partition={'9' * 5000}", 404),
+            ("/api/held?topic=orders", 400),
         ):
             assert (await seen.get(path)).status_code == status, path
         view = await got(seen, HELD)
