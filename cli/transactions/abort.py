@@ -26,7 +26,7 @@ from cli.client.transaction_reads import (
 )
 from cli.errors import USAGE, CommandError, refused
 from cli.layout import Column, Columns
-from cli.names import partitions_text
+from cli.names import owned, partitions_text
 from cli.options import (
     BOOTSTRAP,
     INT16,
@@ -40,6 +40,7 @@ from cli.options import (
 from cli.plans import DryRun, Execute, Plan
 from cli.times import span
 from protocol import errors
+from verdicts.commands import command
 
 _COLUMNS: Columns = [
     "topic",
@@ -146,9 +147,7 @@ def _abort_id(cluster: Cluster, transactional_id: str, plan: Plan) -> None:
         "producer_id": known.producer_id,
         "producer_epoch": known.producer_epoch,
         "open_ms": open_ms,
-        "partitions": [
-            {"topic": name, "partitions": numbers} for name, numbers in known.topics.items()
-        ],
+        "partitions": owned(known.topics),
     }
     if not plan.json:
         _say_id(known, open_ms)
@@ -256,7 +255,7 @@ def _abort_there(cluster: Cluster, marker: Marker, plan: Plan) -> None:
         if owner is not None:
             output.say_folded(
                 f"It belongs to transactional id {owner}, whose transaction is open: abort all of"
-                f" it by `muster transactions abort {owner}` instead."
+                f" it by `{command('transactions abort', owner)}` instead."
             )
     elif plan.shows_json:
         output.show_json({"executed": False, **row})
