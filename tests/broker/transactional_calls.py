@@ -13,11 +13,9 @@ from protocol.errors import (
     NONE,
     NOT_COORDINATOR,
 )
-from protocol.records.batch import encode_batch
-from protocol.records.section import Record
 from tests.broker.topic_calls import create_topic, list_offset, produce
 from tests.waiting import until
-from tests.wire import Wire
+from tests.wire import Wire, batch
 
 PASSING = (
     CONCURRENT_TRANSACTIONS,
@@ -155,7 +153,12 @@ def add_offsets(
 
 
 def end_once(
-    wire: Wire, transactional_id: str, producer: Pair, committed: bool, version: int
+    wire: Wire,
+    transactional_id: str,
+    producer: Pair,
+    committed: bool,
+    version: int,
+    **fields: Any,
 ) -> tuple[int, Pair]:
     """One EndTxn: its error, and the producer id and epoch of its answer."""
     request = {
@@ -163,6 +166,7 @@ def end_once(
         "producer_id": producer[0],
         "producer_epoch": producer[1],
         "committed": committed,
+        **fields,
     }
     answer = wire.call("EndTxn", version, request)
     return answer["error_code"], (answer["producer_id"], answer["producer_epoch"])
@@ -191,11 +195,9 @@ def send(
     *values: bytes,
 ) -> dict[str, Any]:
     """Produce records in a transaction; the partition's answer."""
-    now_ms = int(time.time() * 1000)
-    records = [Record(i, now_ms, None, value) for i, value in enumerate(values or (b"v",))]
-    data = encode_batch(
-        records,
-        base_offset=0,
+    data = batch(
+        *(values or (b"v",)),
+        timestamp=int(time.time() * 1000),
         producer_id=producer[0],
         producer_epoch=producer[1],
         base_sequence=sequence,
