@@ -18,7 +18,7 @@ from transactions.calls import (
 )
 from transactions.outcome import SendMarkers
 from transactions.record_codec import CorruptTransactionRecord, run_records
-from transactions.refusal import loading_error, not_served, refusal, timed_out, write_failed
+from transactions.refusal import loading_error, refusal, timed_out, write_failed
 from transactions.shard import TransactionShard
 
 _READS = (VerifyPartitions, DescribeTransaction, ListTransactions)
@@ -48,7 +48,7 @@ TRANSACTIONS = Kind(
     skip_setting="transaction.state.log.load.skip.records",
     encode=run_records,
     refusal=refusal,
-    not_served=not_served,
+    not_served=refusal,
     loading_error=loading_error,
     write_failed=write_failed,
     not_stable=not_stable,
