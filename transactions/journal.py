@@ -45,8 +45,6 @@ RECENT_KEPT = 4
 BYTES_KEPT = 32 << 20
 SAVED_OPEN_MS = 3_000
 """An open transaction is written down once it is so old."""
-SAVED_AGAIN_MS = 60_000
-"""What happens again and again is written down no more often."""
 _ID_BYTES = 900
 HUNG = "it hung, and an operator's request ended it past its coordinator"
 
@@ -156,9 +154,9 @@ class Journal:
         story = journal.open
         if story is None or story.began_ms < opened.began_ms:
             story = self._begin(transactional_id, journal, opened)
-        new = len(story.waits)
+        before = len(story.waits)
         story.wait(reader, now)
-        if len(story.waits) > new:
+        if len(story.waits) > before:
             self._grow(journal.measure())
             if story.is_saved:
                 self._save(transactional_id, story)
@@ -265,8 +263,8 @@ class Journal:
         known.take(event, now)
         journal.bytes += known.size() - before
         self._grow(known.size() - before)
-        if self._unsaved is not None and known.is_due(now, SAVED_AGAIN_MS):
-            known.saved_ms, known.saved_count = now.wall_ms, known.count
+        if self._unsaved is not None and known.is_due(now):
+            known.saved(now.wall_ms)
             self._unsaved.mark(event.transactional_id, event.error_code, known)
 
     # ------------------------------------------------------------------------------- for the file

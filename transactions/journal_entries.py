@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from protocol.kept_text import Source, kept_id, kept_sentence, long_bytes, sentence_bytes
 from protocol.now import Now
+from protocol.unsaved import Recurring
 from transactions.calls import BROKER, Client, Partitions
 from transactions.events import Cause, TransactionRefused
 
@@ -67,9 +68,9 @@ class Wait:
     """When it was last seen waiting; when it could go on, once it could."""
     over: bool = False
 
-    def size(self) -> int:
-        """Estimated bytes."""
-        return _WAIT_BYTES + long_bytes(*self.reader[:2], *self.reader[3:5])
+    def text_bytes(self) -> int:
+        """Estimated bytes of its texts."""
+        return long_bytes(*self.reader[:2], *self.reader[3:5])
 
 
 @dataclass(slots=True)
@@ -163,18 +164,16 @@ class Story:
 
     def size(self) -> int:
         """Estimated bytes."""
-        size = _STORY_BYTES + _PARTITION_BYTES * (len(self.partitions) + len(self.groups))
+        size = self.rough_size() + sentence_bytes(self.detail)
         size += long_bytes(*self.client, *self.ended_by, *self.groups)
-        size += sentence_bytes(self.detail)
-        return size + sum([each.size() for each in self.waits.values()])
+        return size + sum([each.text_bytes() for each in self.waits.values()])
 
 
 @dataclass(slots=True)
-class Refusals:
+class Refusals(Recurring):
     """Calls that were refused with one error code."""
 
     error_code: int
-    count: int = 0
     last_ms: int = 0
     producer_id: int = -1
     producer_epoch: int = -1
@@ -183,8 +182,6 @@ class Refusals:
     """Of the last one."""
     source: Source = Source.SEEN
     """SEEN as soon as one of them was."""
-    saved_ms: int = 0
-    saved_count: int = 0
 
     def take(self, event: TransactionRefused, now: Now) -> None:
         """One more."""
@@ -194,10 +191,6 @@ class Refusals:
         self.client = client_kept(event.client)
         self.detail = kept_sentence(event.detail)
         self.source = Source.SEEN
-
-    def is_due(self, now: Now, again_ms: int) -> bool:
-        """Whether they are to be written down: the 1st, 2nd, 4th ... and now and then."""
-        return self.count & (self.count - 1) == 0 or now.wall_ms - self.saved_ms >= again_ms
 
     def size(self) -> int:
         """Estimated bytes."""
