@@ -112,18 +112,13 @@ class Reader(Protocol):
     """How many records of kinds were met that are not known, by their number."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Any]]:
-        """The (base offset, run) to replay now that this batch was read. Raises `Kind.corrupt`."""
+        """The (base offset, run) to replay now that this batch was read.
+
+        Raises CorruptStoredRecord.
+        """
 
     def replay(self, run: Any, base_offset: int) -> None:
-        """Takes one of them into the core. Raises `Kind.corrupt`, whatever is wrong with it."""
-
-
-class CorruptStoredRecord(Protocol):
-    """An error of a reader: a record that can't be what it claims."""
-
-    @property
-    def log_offset(self) -> int:
-        """Where it is in its log; below 0: nowhere."""
+        """Takes one of them into the core. Raises CorruptStoredRecord for whatever is wrong."""
 
 
 CoreT = TypeVar("CoreT", bound=Core)
@@ -169,8 +164,6 @@ class Kind(Generic[CoreT]):
     """Which of so many partitions keeps a key."""
     reader: Callable[[CoreT, int, int, PassOver | None], Reader]
     """What loads a core: that of a partition, of so many, without records that are passed over."""
-    corrupt: type[Exception]
-    """What a reader raises for a record that it can't read, a `CorruptStoredRecord`."""
     skip_setting: str
     """The broker's property that names records which a load is to skip."""
     encode: Callable[[Any, int], bytes]

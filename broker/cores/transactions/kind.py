@@ -17,7 +17,7 @@ from transactions.calls import (
     VerifyPartitions,
 )
 from transactions.outcome import SendMarkers
-from transactions.record_codec import CorruptTransactionRecord, run_records
+from transactions.record_codec import run_records
 from transactions.refusal import loading_error, refusal, timed_out, write_failed
 from transactions.shard import TransactionShard
 
@@ -44,7 +44,6 @@ TRANSACTIONS = Kind(
     new_core=TransactionShard,
     partition_of=partition_for,
     reader=TransactionReader,
-    corrupt=CorruptTransactionRecord,
     skip_setting="transaction.state.log.load.skip.records",
     encode=run_records,
     refusal=refusal,
