@@ -17,7 +17,7 @@ from log.config import LogConfig
 from log.errors import LogPoisoned, OffsetOutOfRange
 from log.filesystem import FileSystem
 from log.fold import fold, remove_snapshots, save_producers
-from log.leader_epochs import LeaderEpochs
+from log.leader_epochs import HIGHEST_EPOCH, LeaderEpochs
 from log.leftovers import base_offsets, deleted
 from log.markers import with_markers
 from log.missed import Expected
@@ -321,18 +321,20 @@ class PartitionLog:
         except OSError as error:
             raise self._poison(error) from error
 
-    def begin_epoch(self) -> None:
+    def begin_epoch(self, above: int = -1) -> None:
         """Begin another leader epoch at the log's end, in any thread. Raises LogPoisoned.
 
-        It is on the disk when this returns, and so is the log before it: an epoch that begins
-        behind the log's end is dropped at the next start. So no loss of power has an epoch given
-        out again that others have seen. A log without any gets epoch 0 first, where it has records.
+        It is the next one that is higher than ``above``; behind the highest of all comes none. It
+        is on the disk when this returns, and so is the log before it: an epoch that begins behind
+        the log's end is dropped at the next start. So no loss of power has an epoch given out again
+        that others have seen. A log without any gets epoch 0 first, where it has records.
         """
         if self.recovery_point < self.log_end_offset:
             self.flush()
         if self.epochs.latest < 0 and self.log_end_offset > self.log_start_offset:
             self._assign_epoch(0, self.log_start_offset)
-        self._assign_epoch(self.epochs.latest + 1, self.log_end_offset, durable=True)
+        epoch = min(max(self.epochs.latest, above) + 1, HIGHEST_EPOCH)
+        self._assign_epoch(epoch, self.log_end_offset, durable=True)
 
     def roll(self) -> Segment:
         """Seal the active segment and begin another at the log's end; an empty one stays.

@@ -43,7 +43,8 @@ class Phase(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     UNWRITABLE = "unwritable"
-    """Loaded after a failed append: it reads, and refuses what needs a record."""
+    """Loaded after a failed append, or made ready once more: it reads, and refuses what needs a
+    record."""
     FAILED = "failed"
     """Its log can't be read: it refuses all until the process starts anew, and leaves the log."""
     UNLOADED = "unloaded"
@@ -90,9 +91,13 @@ class HostedShard(Generic[CoreT]):
         """What makes a batch: its section, count, first offset, and its two times."""
         self._form = PLAIN_FORM
         self.phase = Phase.LOADING
+        self.leader_epoch = 0
+        """That of its batches: begun, and on the disk where its kind asks for that."""
         self.accepted = self.appended = 0
         self.foreign: list[Foreign] = []
         """What others than this shard are to append at the end of the turn."""
+        self.renews = False
+        """At the end of the turn its duties make it ready to serve once more."""
         self.touched = False
         """In the runtime's list for the end of this turn."""
         self.breakdowns = 0
@@ -121,11 +126,15 @@ class HostedShard(Generic[CoreT]):
         type of timestamp it says; ``level`` is None for the codec's default."""
         attributes = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
         self._form = BatchForm(compression, level, attributes)
-        self.write_in_epoch()
+        self._make_batches()
 
     def write_in_epoch(self) -> None:
         """Batches have the partition's leader epoch from now on."""
-        form, leader_epoch = self._form, self.partition.leader_epoch
+        self.leader_epoch = self.partition.leader_epoch
+        self._make_batches()
+
+    def _make_batches(self) -> None:
+        form, leader_epoch = self._form, self.leader_epoch
         self._batch = assemble_batch
         if leader_epoch or form != PLAIN_FORM:
             self._batch = partial(assemble_batch, leader_epoch=leader_epoch, **form._asdict())
@@ -229,7 +238,7 @@ class HostedShard(Generic[CoreT]):
             ]
         for alone, stretch in stretches:
             if alone:
-                encode, epoch = self.kind.encode_own, self.partition.leader_epoch
+                encode, epoch = self.kind.encode_own, self.leader_epoch
                 assert encode is not None
                 for (run,) in stretch:
                     batch, header = encode(run, self._form, offset, epoch, wall_ms)
@@ -268,6 +277,7 @@ class HostedShard(Generic[CoreT]):
         """A fresh core for another load; `drop_unwritten` has emptied the rest."""
         self.core = core
         self.phase = Phase.LOADING
+        self.renews = False
         self.write_in_epoch()
         self.accepted = self.appended = self.log.log_end_offset
 

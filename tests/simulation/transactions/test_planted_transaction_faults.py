@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from broker.apis.enlisting import Enlisted
+from broker.cores.transactions.duties import TransactionDuties
 from broker.topics.last_stable import LastStable
 from coordinator.shard import GroupShard
 from log.errors import AppendRefused
@@ -155,7 +156,9 @@ def sequences_are_restored_one_too_high(patch: pytest.MonkeyPatch) -> None:
 
     def fold(self: PartitionLog) -> None:
         real(self)
-        for _, producer in self.producers.items():
+        for producer_id in self.producers.ids():
+            producer = self.producers.get(producer_id)
+            assert producer is not None
             if producer.batches:
                 last = producer.batches.pop()
                 producer.batches.append(last._replace(last_sequence=last.last_sequence + 1))
@@ -188,6 +191,10 @@ def a_partition_need_not_be_added(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Enlisted, "add", add)
 
 
+def a_later_coordinator_is_believed(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(TransactionDuties, "outranks", lambda *_: False)
+
+
 PLANTS = [
     markers_are_written_before_their_prepare_record,
     markers_are_not_sent_again_after_a_load,
@@ -204,6 +211,7 @@ PLANTS = [
     what_is_sent_again_is_written_again,
     nobody_ends_what_has_timed_out,
     a_partition_need_not_be_added,
+    a_later_coordinator_is_believed,
 ]
 
 
