@@ -92,10 +92,7 @@ def _of_id(found: Value, more: int) -> list[str]:
     if found["state"] is not None and found["since_ms"] is not None:
         head += f"  open for {span(max(0, clock.now_ms() - found['since_ms']))}"
     lines = [head]
-    for each in found["held"]:
-        lines.append(each["sentence"])
-    if more > 0:
-        lines.append(f"and {output.counted(more, 'more partition')}")
+    lines += _held_lines(found["held"], more)
     if found["state"] == "Ongoing":
         lines.append("    to end it and fence its producer:")
         lines.append(f"    $ {command('transactions abort', found['id'])}")
@@ -114,6 +111,24 @@ def _of_id(found: Value, more: int) -> list[str]:
         )
     lines += [text for mark, text in _LEGEND.items() if any(line.endswith(mark) for line in lines)]
     return lines
+
+
+def _held_lines(held: list[Value], more: int) -> list[str]:
+    """What a transaction holds back: one partition in full, best where readers wait."""
+    if not held:
+        return []
+    told = next((each for each in held if each["waits"]), held[0])
+    rest = [
+        f"{each['topic']}-{each['partition']} at offset {each['start_offset']}"
+        for each in held
+        if each is not told
+    ]
+    if more > 0:
+        rest.append(output.counted(more, "more partition"))
+    if not rest:
+        return [told["sentence"]]
+    places = " and ".join(filter(None, [", ".join(rest[:-1]), rest[-1]]))
+    return [told["sentence"], f"it holds back {places}, too"]
 
 
 def _of_place(found: Value) -> list[str]:

@@ -17,8 +17,12 @@ import pytest
 from cli.clock import Deadline
 from cli.errors import REFUSED, UNREACHABLE, USAGE, CommandError
 from cli.http import Api, api_of, find_api
+from protocol.errors import NONE
+from tests.broker.transactional import initialized
+from tests.broker.transactional_calls import create_led
 from tests.brokers import KIND, Broker, KafkaBroker, free_port, running
 from tests.cli.running import run
+from tests.wire import Wire
 
 HERE = {"http.listener": "127.0.0.1:9644", "http.advertised.listener": "127.0.0.1:9644"}
 KAFKA: dict[str, str] = {}
@@ -359,6 +363,25 @@ def test_a_name_that_is_no_transactional_id_is_told_what_it_is(tmp_path: Path) -
         " transactions\n",
     }
     assert held.out == "orders-0 is not held back by a transaction\n"
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
+def test_what_a_transaction_holds_back_is_told_in_full_once(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "data", http="127.0.0.1:0")
+    with running(broker), Wire(broker.port) as wire:
+        create_led(wire, "orders", 7)
+        producer = initialized(wire, "billing-1")
+        for partition in range(7):
+            assert producer.produce("orders", partition=partition)["error_code"] == NONE
+        told = run("transactions", "why", "billing-1", "-b", broker.bootstrap).out.splitlines()
+
+    assert told[1].startswith("orders-0 is held back at offset 0 by transaction 'billing-1' (")
+    assert told[2] == (
+        "it holds back orders-1 at offset 0, orders-2 at offset 0, orders-3 at offset 0,"
+        " orders-4 at offset 0 and 2 more partitions, too"
+    )
+    assert told[4] == "    $ muster transactions abort billing-1"
 
 
 def theirs_http(broker: Broker) -> str:
