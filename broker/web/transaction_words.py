@@ -42,7 +42,7 @@ def held_back(
     if holder.transactional_id is None:
         return (
             f"{place} is held back at offset {holder.start_offset} by a transaction of {producer},"
-            f" which no transactional id knows of; its producer wrote last {span(for_ms)} ago,"
+            f" which no transactional id has open; its producer wrote last {span(for_ms)} ago,"
             " and nobody but an operator ends it"
         )
     of = client_named(holder.client)

@@ -40,7 +40,7 @@ const HELD = [
   { title: "For", by: "for", kind: "number", of: (each) => each.since_ms, cell: (each) => ticking("for", each.since_ms) },
   number("From offset", "from", (each) => each.start_offset, (each) => count(each.start_offset)),
   { title: "By", by: "by", kind: "name", of: (each) => each.id,
-    cell: (each) => (each.id === null ? h("span", { class: "bad" }, `producer ${each.producer_id}, which no id has: it hangs`)
+    cell: (each) => (each.id === null ? h("span", { class: "bad" }, `producer ${each.producer_id}, and no id has it open: it hangs`)
       : h("a", { href: transactionLink(each.id) }, each.id)) },
   { title: "Client", by: "client", kind: "still", of: (each) => each.client, cell: who },
   { title: "Groups that wait", by: "groups", kind: "words", of: (each) => each.waits.length, down: true, cell: waiting },

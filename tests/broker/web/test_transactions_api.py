@@ -148,7 +148,7 @@ async def test_a_hanging_one_is_told_with_what_ends_it(tmp_path: Path) -> None:
         seen.pass_ms(90_000)
         view = await got(seen, HELD)
         rows = (await got(seen, "/api/held"))["partitions"]
-    assert "which no transactional id knows of" in view["sentence"]
+    assert "which no transactional id has open" in view["sentence"]
     assert [(each["topic"], each["partition"], each["id"]) for each in rows] == [
         ("orders", 0, None)
     ]
