@@ -34,8 +34,8 @@ from protocol.records.batch import (
     COMMIT,
     LOG_APPEND_TIME,
     BatchHeader,
-    encode_end_transaction,
 )
+from protocol.records.markers import encode_end_transaction
 
 PROBE_BYTES = 4096
 NOTHING_EXPECTED = Expected()
@@ -241,7 +241,7 @@ class PartitionLog:
         if leader_epoch > self.epochs.latest:
             self._assign_epoch(leader_epoch, offset)
         ended = Ended(marker, offset, now_ms)
-        aborted = self.producers.aborted_by((ended,))
+        aborted = () if committed else self.producers.aborted_by((ended,))
         self._write(batch, offset, now_ms, now_ms, aborted)
         self.producers.end(ended)
         return AppendInfo(offset, offset, -1, self.log_start_offset)

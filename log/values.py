@@ -7,9 +7,6 @@ from typing import NamedTuple
 from log.filesystem import File
 from log.segment import Segment
 
-MARKER_BYTES = 78
-"""A marker is a batch of so many bytes."""
-
 
 class AppendInfo(NamedTuple):
     """Where a producer's batches are: the answer to Produce.

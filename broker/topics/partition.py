@@ -28,9 +28,10 @@ from broker.topics.long_poll import LongPolls
 from broker.topics.ticket import Ticket, deliver
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
-from log.values import MARKER_BYTES, AppendInfo, Marker
+from log.values import AppendInfo, Marker
 from protocol.buffer import Buffer
 from protocol.records.batch import BatchHeader
+from protocol.records.markers import MARKER_BYTES
 
 logger = structlog.get_logger(__name__)
 

@@ -15,10 +15,10 @@ from protocol.records.batch import (
     ABORT,
     COMMIT,
     encode_batch,
-    encode_end_transaction,
     read_header,
     records_of,
 )
+from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record
 from tests.log.log_tools import NOW_MS, open_log
 from tests.simulated_files import SimulatedFiles

@@ -22,11 +22,11 @@ from protocol.records.batch import (
     COMMIT,
     LOG_APPEND_TIME,
     encode_batch,
-    encode_end_transaction,
     iter_batches,
     read_header,
     records_of,
 )
+from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record, encode_section
 from tests.log.cleaning_tools import (
     RETENTION_MS,
