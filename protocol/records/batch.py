@@ -139,18 +139,17 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     Raises CorruptRecords when the batch is not of magic 2, shorter than a header or longer than the
     buffer, or when its count or last offset delta is negative.
     """
-    if len(buffer) - position < HEADER_BYTES:
-        raise CorruptRecords(
-            f"A batch header takes {HEADER_BYTES} bytes; {len(buffer) - position} are there."
-        )
+    size = len(buffer) - position
+    if size < HEADER_BYTES:
+        raise CorruptRecords(f"A batch header takes {HEADER_BYTES} bytes; {size} are there.")
     header = BatchHeader(*_HEADER.unpack_from(buffer, position))
     header.position = position
     if header.magic != MAGIC:
         raise CorruptRecords(f"A batch of magic {header.magic} where magic 2 is due.")
-    if header.batch_length < HEADER_BYTES - _OVERHEAD or header.end > len(buffer):
+    if not HEADER_BYTES <= header.batch_length + _OVERHEAD <= size:
         raise CorruptRecords(
             f"The batch at offset {header.base_offset} claims {header.batch_length} bytes;"
-            f" {len(buffer) - position - _OVERHEAD} are there."
+            f" {size - _OVERHEAD} are there."
         )
     if header.record_count < 0 or header.last_offset_delta < 0:
         raise CorruptRecords(
