@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from broker.broker import Broker
-from broker.topics.owned_topics import OWNED
 from broker.topics.registry import TRANSACTION_TOPIC
 from log.partition_log import PartitionLog
 from protocol.errors import CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, NONE
@@ -56,7 +55,7 @@ async def told(broker: Broker, call: Callable[[Taker], Any]) -> Any:
 
 async def served(broker: Broker) -> None:
     """The coordinator's topic is there and loaded."""
-    await broker.topics.ensure_owned(OWNED[TRANSACTION_TOPIC])
+    await broker.topics.ensure(TRANSACTION_TOPIC)
     assert await broker.producer_ids.ready()
     await eventually("the load", lambda: not broker.transactions.life.loading)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from broker.topics.owned_topics import OWNED
 from broker.topics.registry import TRANSACTION_TOPIC, Topic
 from protocol.errors import NONE, TRANSACTION_ABORTABLE
 from protocol.messages import BY_NAME
@@ -36,7 +35,7 @@ async def wide(tmp_path: Path) -> AsyncIterator[Served]:
         registry = served.broker.registry
         for name, partitions in (each for shape in SHAPES.values() for each in shape):
             registry.show(Topic(name, name.ljust(16)[:16].encode(), len(partitions)))
-        await served.broker.topics.ensure_owned(OWNED[TRANSACTION_TOPIC])
+        await served.broker.topics.ensure(TRANSACTION_TOPIC)
         assert await served.broker.producer_ids.ready()
         yield served
 

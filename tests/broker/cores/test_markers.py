@@ -241,7 +241,7 @@ async def test_a_prepare_record_that_is_not_written_sends_nothing(
 async def test_a_group_shard_that_loads_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
     async with coordinator(SimulatedFiles()) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, "t")
         assert await added(broker, producer, [(TOPIC, [0]), (OFFSETS_TOPIC, [1])]) == 0
         hosted = broker.groups.hosted_shards[1]
@@ -260,7 +260,7 @@ async def test_a_group_shard_that_loads_is_asked_again(monkeypatch: pytest.Monke
 async def test_offsets_are_first() -> None:
     """A consumer that asks for them right behind the answer waits for as short as may be."""
     async with coordinator(SimulatedFiles()) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, "t")
         assert await added(broker, producer, [*PLACES, (OFFSETS_TOPIC, [1, 0])]) == 0
         asked: list[tuple[str, int]] = []
@@ -318,7 +318,7 @@ async def test_a_partition_that_knows_a_later_coordinator_gets_its_marker(rules:
 
 async def test_offsets_get_their_marker_from_a_coordinator_that_begins_a_higher_epoch() -> None:
     async with coordinator(SimulatedFiles()) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, "t")
         told: list[int] = []
         marker = Marker(producer.producer_id, producer.epoch, 7, committed=False)
@@ -486,7 +486,7 @@ async def test_a_crash_at_any_write_of_a_transaction_has_the_same_end(
     found: list[SimulatedFiles] = []
     complete = "CompleteCommit" if committed else "CompleteAbort"
     async with coordinator(fs) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         plain = fs.fault
 
         def killed(operation: str, path: str) -> Any:

@@ -24,6 +24,7 @@ from broker.cores.hosted_shard import Phase
 from broker.topics import deletions, partition
 from broker.topics.logs import LogManager
 from broker.topics.partition import Partition
+from broker.topics.registry import OFFSETS_TOPIC
 from log.segment import Segment
 from tests.broker.filling_disk import FillingFiles, Life
 from tests.broker.serving import asked, eventually, serving
@@ -158,7 +159,7 @@ async def live(full_from: int, full_calls: int, end: End) -> FillingFiles:
 async def goes_on(fs: FillingFiles, life: Life, broker: Broker) -> None:
     """With room all that was acknowledged is there, and all is taken again."""
     await with_room(fs, broker)
-    await broker.topics.ensure_offsets_topic()
+    await broker.topics.ensure(OFFSETS_TOPIC)
     await asked(broker, lambda wire: life.check(wire, broker))
     await asked(broker, lambda wire: write_everywhere(life, wire))
     await asked(broker, lambda wire: life.check(wire, broker))
@@ -209,7 +210,7 @@ async def test_a_file_that_got_a_name_and_not_a_byte_is_not_missed_at_the_next_s
         await asked(broker, lambda wire: life.create(wire, "again"))  # writes the list of topics
         fs = fs.as_killed()
     async with started(fs) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         await asked(broker, lambda wire: life.check(wire, broker))
 
 
