@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 from broker.loop.histogram import Writes
@@ -11,7 +12,11 @@ from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
 from broker.topics.partition import Partition, PartitionServices
+from log.config import LogConfig
+from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 
 
 def partition_of(broker: Any, topic: str, index: int = 0) -> Partition:
@@ -53,3 +58,21 @@ def services_with(
 def partition_for(log: PartitionLog, services: PartitionServices | None = None) -> Partition:
     """A partition that nobody but its log knows."""
     return Partition(log, services or services_with(), Writes(), lambda _: True)
+
+
+def write_records(
+    directory: Path, topic: str, index: int, *pairs: tuple[bytes | None, bytes | None]
+) -> None:
+    """Appends a batch of keys and values behind the broker's back, as another version would."""
+    log = PartitionLog.open(
+        OsFileSystem(),
+        str(directory / f"{topic}-{index}"),
+        topic,
+        index,
+        LogConfig(cleanup_policy="compact"),
+        clean=True,
+    )
+    first = log.log_end_offset
+    records = [Record(first + i, 1, key, value) for i, (key, value) in enumerate(pairs)]
+    log.append_encoded(encode_batch(records), first, first + len(pairs) - 1, 1)
+    log.close()

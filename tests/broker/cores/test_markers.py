@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from tests.broker.transactions import (
     Producer,
     added,
     append,
+    coordinating,
     ended,
     initialised,
     markers,
@@ -48,16 +49,10 @@ SETTINGS = {
 }
 
 
-@asynccontextmanager
-async def coordinator(
+def coordinator(
     fs: SimulatedFiles, settings: Mapping[str, str] | None = None
-) -> AsyncIterator[Broker]:
-    """A broker whose transactions are served, with a topic of three partitions."""
-    async with serving(DATA, {**SETTINGS, **(settings or {})}, fs=fs) as broker:
-        await served(broker)
-        if broker.registry.topic(TOPIC) is None:
-            await broker.topics.create(TOPIC, 3, {})
-        yield broker
+) -> AbstractAsyncContextManager[Broker]:
+    return coordinating(DATA, {**SETTINGS, **(settings or {})}, fs=fs)
 
 
 def end_of(place: int, broker: Broker) -> tuple[int, bool, int]:

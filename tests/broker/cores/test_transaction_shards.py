@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from time import process_time
 from typing import Any
@@ -18,22 +18,18 @@ from broker.config.config import BadConfig
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.topics import partition as partitions_of_broker
 from broker.topics.registry import TRANSACTION_TOPIC
-from log.config import LogConfig
-from log.filesystem import OsFileSystem
-from log.partition_log import PartitionLog
 from offsets.partitioner import partition_for
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
-from protocol.records.batch import encode_batch
-from protocol.records.section import Record
 from tests.broker.edge import Taker
 from tests.broker.hand_time import HandTime
-from tests.broker.partitions import log_of, partition_of
+from tests.broker.partitions import log_of, partition_of, write_records
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import metadata
 from tests.broker.transactions import (
     TOPIC,
     added,
     append,
+    coordinating,
     ended,
     initialised,
     markers,
@@ -70,31 +66,14 @@ VALUE = encode_value(TransactionValue(7, 0, 60_000, State.EMPTY, (), 1, -1), 1)
 STRANGER = next(f"x{n}" for n in range(9) if partition_for(f"x{n}", PARTITIONS) != ILL)
 
 
-@asynccontextmanager
-async def coordinator(
+def coordinator(
     directory: Path | str, settings: Mapping[str, str] | None = None, **parts: Any
-) -> AsyncIterator[Broker]:
-    async with serving(directory, {**SETTINGS, **(settings or {})}, **parts) as broker:
-        await served(broker)
-        if broker.registry.topic(TOPIC) is None:
-            await broker.topics.create(TOPIC, 3, {})
-        yield broker
+) -> AbstractAsyncContextManager[Broker]:
+    return coordinating(directory, {**SETTINGS, **(settings or {})}, **parts)
 
 
 def write(directory: Path, *pairs: tuple[bytes | None, bytes | None]) -> None:
-    """Append a batch behind the broker's back, as another version of it would have."""
-    log = PartitionLog.open(
-        OsFileSystem(),
-        str(directory / f"{TRANSACTION_TOPIC}-{ILL}"),
-        TRANSACTION_TOPIC,
-        ILL,
-        LogConfig(cleanup_policy="compact"),
-        clean=True,
-    )
-    first = log.log_end_offset
-    records = [Record(first + i, 1, key, value) for i, (key, value) in enumerate(pairs)]
-    log.append_encoded(encode_batch(records), first, first + len(pairs) - 1, 1)
-    log.close()
+    write_records(directory, TRANSACTION_TOPIC, ILL, *pairs)
 
 
 async def filled(directory: Path) -> None:
