@@ -8,8 +8,8 @@ topic of Kafka: a core for each of its partitions, whose records are the core's 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from broker.cores.pass_over import PassOver
@@ -123,6 +123,10 @@ class Reader(Protocol):
 
 CoreT = TypeVar("CoreT", bound=Core)
 
+OwnBatch = Callable[[Any, BatchForm, int, int, int], tuple[bytes, BatchHeader]]
+"""A run's batch and its header, of the form of the log's batches, the first offset, the leader
+epoch, and the time of the append (wall)."""
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotForm(Generic[CoreT]):
@@ -190,13 +194,10 @@ class Kind(Generic[CoreT]):
     """None: its topic is loaded whole."""
     long_runs: LongRuns | None = None
     """None: no run is split."""
-    own_batch: tuple[type, ...] = ()
-    """The types of runs that stand in a batch of their own."""
-    encode_own: Callable[[Any, BatchForm, int, int, int], tuple[bytes, BatchHeader]] | None = None
-    """The batch of such a run and its header: the form of the log's batches, the first offset, the
-    leader epoch, and the time of the append (wall)."""
+    own_batches: Mapping[type, OwnBatch] = field(default_factory=dict)
+    """The types of runs that stand in a batch of their own, and what makes it."""
 
     @property
-    def field(self) -> str:
+    def field_name(self) -> str:
         """`things` as the name of a field."""
         return self.things.replace(" ", "_")

@@ -80,10 +80,10 @@ class HostedShard(Generic[CoreT]):
         self.core = core
         self.kind = kind
         self._encode = kind.encode
-        self._own_batch = frozenset(kind.own_batch)
+        self._own_batches = kind.own_batches
         self._long_runs = kind.long_runs
         long_kinds = () if kind.long_runs is None else (kind.long_runs.kind,)
-        self._not_plain = frozenset((*long_kinds, *kind.own_batch))
+        self._not_plain = frozenset((*long_kinds, *kind.own_batches))
         self.partition = partition
         """Whose log this is: it says what is stable."""
         self.log = partition.log
@@ -160,7 +160,7 @@ class HostedShard(Generic[CoreT]):
         together: list[Run] = []
         for run in records:
             pieces: Sequence[Run] = (run,)
-            if type(run) in self._own_batch:
+            if type(run) in self._own_batches:
                 self._has_own = True
             elif (
                 long_runs is not None
@@ -228,19 +228,19 @@ class HostedShard(Generic[CoreT]):
         Units before and after such a run are not merged: the log keeps the order of the calls.
         """
         offset = self.appended
+        own = self._own_batches
         stretches = [(False, units)]
         if self._has_own:
             self._has_own = False
-            own = self._own_batch
             stretches = [
                 (alone, list(together))
                 for alone, together in groupby(units, lambda unit: type(unit[0]) in own)
             ]
         for alone, stretch in stretches:
             if alone:
-                encode, epoch = self.kind.encode_own, self.leader_epoch
-                assert encode is not None
+                epoch = self.leader_epoch
                 for (run,) in stretch:
+                    encode = own[type(run)]
                     batch, header = encode(run, self._form, offset, epoch, wall_ms)
                     yield batch, len(run), header
                     offset += len(run)

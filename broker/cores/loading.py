@@ -90,7 +90,7 @@ def _tell(hosted: HostedShard[Any], reader: Reader) -> None:
         partition=hosted.index,
         records=hosted.loaded_records,
         bytes=hosted.loaded_bytes,
-        **{hosted.kind.field: hosted.core.view.known()},
+        **{hosted.kind.field_name: hosted.core.view.known()},
         snapshot_offset=hosted.loaded_from,
         ms=hosted.load_ms,
     )
@@ -158,7 +158,7 @@ def give_up(hosted: HostedShard[Any], error: Exception) -> None:
 
 def progress(hosted_shards: Sequence[HostedShard[Any]]) -> dict[str, Any]:
     """How far the loading is: all shards of a kind together, those under way each for itself."""
-    field = hosted_shards[0].kind.field if hosted_shards else "groups"
+    field = hosted_shards[0].kind.field_name if hosted_shards else "groups"
     under_way = [hosted for hosted in hosted_shards if hosted.phase is Phase.LOADING]
     return {
         "partitions": len(hosted_shards),

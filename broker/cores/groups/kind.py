@@ -132,6 +132,5 @@ GROUPS = Kind(
     counted=OffsetCommit,
     long_runs=LongRuns(OffsetTombstones, pieces, TOMBSTONES_PER_RUN),
     snapshot=SnapshotForm(IMAGE, blocks_of, restore),
-    own_batch=(TransactionalRun, MarkerRun),
-    encode_own=own_batch,
+    own_batches={TransactionalRun: own_batch, MarkerRun: own_batch},
 )
