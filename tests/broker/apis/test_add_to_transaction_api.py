@@ -5,6 +5,8 @@ The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from protocol.errors import (
@@ -35,6 +37,7 @@ from tests.broker.transactional_calls import (
     state_of,
     transaction,
 )
+from tests.brokers import KIND, Broker
 from tests.waiting import until
 from tests.wire import Wire
 
@@ -219,6 +222,23 @@ def test_offsets_have_the_checks_of_partitions(
         assert add_offsets(wire, name, producer, group_id, version) == NONE
     (described,) = describe(wire, name)
     assert [topic["topic"] for topic in described["topics"]] == ["__consumer_offsets"]
+
+
+@pytest.mark.skipif(KIND != "muster", reason="Kafka makes the topic for FindCoordinator alone")
+def test_offsets_have_their_topic_made_where_there_is_none(brokers: Callable[..., Broker]) -> None:
+    """A producer asks this before it looks for the group's coordinator."""
+    broker = brokers()
+    with Wire(broker.port) as wire:
+        producer = begin(wire, "t")
+        topics = wire.call("Metadata", 12, {"topics": None})["topics"]
+        assert "__consumer_offsets" not in [topic["name"] for topic in topics]
+
+        assert add_offsets(wire, "t", producer, "g") == NONE
+
+        topics = wire.call("Metadata", 12, {"topics": None})["topics"]
+        assert "__consumer_offsets" in [topic["name"] for topic in topics]
+        (described,) = describe(wire, "t")
+        assert [topic["topic"] for topic in described["topics"]] == ["__consumer_offsets"]
 
 
 # -- while it ends
