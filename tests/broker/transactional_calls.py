@@ -10,8 +10,12 @@ from protocol.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REQUEST,
     NONE,
     NOT_COORDINATOR,
+    PRODUCER_FENCED,
 )
 from tests.broker.topic_calls import create_topic, list_offset, produce
 from tests.waiting import until
@@ -24,6 +28,8 @@ PASSING = (
     NOT_COORDINATOR,
 )
 """Errors after which clients ask again."""
+NOBODY = 1_000_000
+"""A producer id that no transactional id has."""
 GROUP, TRANSACTION = 0, 1
 """The key types of FindCoordinator."""
 
@@ -32,6 +38,25 @@ Codes = dict[tuple[str, int], int]
 """Error codes by topic and partition."""
 Pair = tuple[int, int]
 """A producer id and its epoch."""
+
+
+def fenced(version: int) -> int:
+    """What a fenced producer is told (KIP-588)."""
+    return INVALID_PRODUCER_EPOCH if version < 2 else PRODUCER_FENCED
+
+
+def wrong_producers(
+    transactional_id: str, producer: Pair, version: int
+) -> list[tuple[str, Pair, int]]:
+    """Who has no say over an id, and what each is told, in the order of the checks."""
+    pid, epoch = producer
+    return [
+        ("", (NOBODY, epoch - 1), INVALID_REQUEST),
+        (f"{transactional_id}-unknown", producer, INVALID_PRODUCER_ID_MAPPING),
+        (transactional_id, (NOBODY, epoch - 1), INVALID_PRODUCER_ID_MAPPING),
+        (transactional_id, (pid, epoch - 1), fenced(version)),
+        (transactional_id, (pid, epoch + 1), fenced(version)),
+    ]
 
 
 def find(wire: Wire, key: str, key_type: int = TRANSACTION) -> None:

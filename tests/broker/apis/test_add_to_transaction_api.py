@@ -11,7 +11,6 @@ import pytest
 
 from protocol.errors import (
     CONCURRENT_TRANSACTIONS,
-    INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_REQUEST,
     NONE,
@@ -23,6 +22,7 @@ from protocol.errors import (
 )
 from tests.broker.transactional_calls import (
     GROUP,
+    NOBODY,
     PASSING,
     Pair,
     add,
@@ -36,6 +36,7 @@ from tests.broker.transactional_calls import (
     find,
     state_of,
     transaction,
+    wrong_producers,
 )
 from tests.brokers import KIND, Broker
 from tests.waiting import until
@@ -44,13 +45,7 @@ from tests.wire import Wire
 OF_CLIENTS = range(4)
 OF_BROKERS = range(4, 6)
 OF_OFFSETS = range(5)
-NOBODY = 1_000_000
 """A producer id that nobody has."""
-
-
-def fenced(version: int) -> int:
-    """What a fenced producer is told (KIP-588)."""
-    return INVALID_PRODUCER_EPOCH if version < 2 else PRODUCER_FENCED
 
 
 @pytest.fixture
@@ -118,15 +113,8 @@ def test_clients_may_not_name_internal_topics(
 def test_then_the_id_then_the_producer_id_then_its_epoch(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
-    pid, epoch = producer
-    for transactional_id, whose, code in (
-        ("", (NOBODY, epoch - 1), INVALID_REQUEST),
-        (f"{name}-unknown", producer, INVALID_PRODUCER_ID_MAPPING),
-        (name, (NOBODY, epoch - 1), INVALID_PRODUCER_ID_MAPPING),
-        (name, (pid, epoch - 1), fenced(version)),
-        (name, (pid, epoch + 1), fenced(version)),
-        (name, producer, NONE),
-    ):
+    wrong = wrong_producers(name, producer, version)
+    for transactional_id, whose, code in (*wrong, (name, producer, NONE)):
         codes = add(wire, transactional_id, whose, [(name, [0, 1])], version)
         assert codes == {(name, 0): code, (name, 1): code}, whose
 
@@ -207,14 +195,7 @@ def test_brokers_may_name_internal_topics(
 def test_offsets_have_the_checks_of_partitions(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
-    pid, epoch = producer
-    for transactional_id, whose, code in (
-        ("", (NOBODY, epoch - 1), INVALID_REQUEST),
-        (f"{name}-unknown", producer, INVALID_PRODUCER_ID_MAPPING),
-        (name, (NOBODY, epoch - 1), INVALID_PRODUCER_ID_MAPPING),
-        (name, (pid, epoch - 1), fenced(version)),
-        (name, (pid, epoch + 1), fenced(version)),
-    ):
+    for transactional_id, whose, code in wrong_producers(name, producer, version):
         assert add_offsets(wire, transactional_id, whose, name, version) == code, whose
     assert state_of(wire, name) == "Empty"
 
