@@ -9,12 +9,22 @@ from urllib.parse import unquote
 
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.slices import Slicer
 
 
 def refused(status: int, sentence: str) -> Response:
     """An error with its sentence."""
     return JSONResponse({"error": sentence}, status)
+
+
+def unreadable(what: str, hosted: HostedShard[Any] | None) -> Response | None:
+    """The answer about ``what`` while its shard can't be read; None if it can."""
+    if hosted is not None and hosted.phase is Phase.LOADING:
+        return refused(503, f"{what}: its partition is being loaded; try again")
+    if hosted is not None and hosted.log.unreadable is not None:
+        return refused(503, f"{what}: its partition can't be read")
+    return None
 
 
 def path_parts(raw: bytes, prefix: bytes) -> list[str]:

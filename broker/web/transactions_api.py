@@ -6,9 +6,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from broker.cores.hosted_shard import Phase
 from broker.metrics.sources import Sources
-from broker.web.answers import listing, path_parts, refused, whole_number
+from broker.web.answers import listing, path_parts, refused, unreadable, whole_number
 from broker.web.transaction_views import (
     held_rows,
     listing_head,
@@ -50,10 +49,8 @@ class TransactionsApi:
             return refused(404, f"{request.url.path}: there is /api/transactions/ID")
         [name] = parts
         hosted = self.sources.transactions.hosted_for(name)
-        if hosted is not None and hosted.phase is Phase.LOADING:
-            return refused(503, f"transaction {name}: its partition is being loaded; try again")
-        if hosted is not None and hosted.log.unreadable is not None:
-            return refused(503, f"transaction {name}: its partition can't be read")
+        if (answer := unreadable(f"transaction {name}", hosted)) is not None:
+            return answer
         known = None if hosted is None else hosted.core.view.get(name)
         view = transaction_view(self.sources, known, name)
         if view is None:
