@@ -25,8 +25,8 @@ from offsets.runs import TransactionalRun
 from protocol.errors import INVALID_PRODUCER_EPOCH
 from protocol.now import Now
 from protocol.records.batch import BatchHeader
-from protocol.records.corrupt import CorruptRecords
 from tests.simulation.transactions.world import TransactionWorld
+from tests.simulation.whole.runs import find_fault
 from transactions import touching
 from transactions.outcome import Outcome, SendMarkers
 from transactions.shard import TransactionShard
@@ -218,12 +218,4 @@ PLANTS = [
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    for seed in range(MOST_SEEDS):
-        try:
-            world = TransactionWorld(seed)
-            world.run(SECONDS)
-            world.rest()
-        except (AssertionError, CorruptRecords) as found:
-            print(f"seed {seed}: {found}")
-            return
-    pytest.fail(f"{MOST_SEEDS} worlds of {SECONDS} s found nothing wrong")
+    find_fault(TransactionWorld, MOST_SEEDS, SECONDS)
