@@ -191,11 +191,15 @@ class Journal:
                 self._unsaved.mark(name, 0, Gone(now.wall_ms))
 
     def _ended_past(self, event: EndedPastCoordinator, now: Now) -> None:
-        """What hung is a story of its own, unless the coordinator has one open: that tells on."""
+        """What hung is a story of its own; where the id has one open it is told in that."""
         name = event.transactional_id
-        if not name or ((known := self._ids.get(name)) is not None and known.open is not None):
+        if not name:
             return
         journal = self._latest(name)
+        if journal.open is not None:
+            journal.open.end_past(event)
+            self._save(name, journal.open)
+            return
         story = Story(0, event.producer_id, event.producer_epoch, BROKER, event.since_ms)
         story.touch(event.partitions, "")
         self._begin(name, journal, story)

@@ -13,7 +13,7 @@ from protocol.kept_text import Source, kept_id, kept_sentence, long_bytes, sente
 from protocol.now import Now
 from protocol.unsaved import Recurring
 from transactions.calls import BROKER, Client, Partitions
-from transactions.events import Cause, TransactionRefused
+from transactions.events import Cause, EndedPastCoordinator, TransactionRefused
 
 PARTITIONS_KEPT = 64
 """Of one transaction, by name; more are counted."""
@@ -102,6 +102,8 @@ class Story:
     """When its end was decided; 0 before."""
     ended_ms: int = 0
     """When its last marker was written; 0 before."""
+    past: str = ""
+    """What an operator's marker ended of it while it was open, past its coordinator."""
     waits: dict[tuple[str, str, int], Wait] = field(default_factory=dict)
     more_waits: int = 0
     source: Source = Source.SEEN
@@ -133,6 +135,16 @@ class Story:
         else:
             self.more_waits += 1
 
+    def end_past(self, event: EndedPastCoordinator) -> None:
+        """An operator's marker has ended it in some of its partitions."""
+        (topic, ids), more = event.partitions[0], -1
+        for _, each in event.partitions:
+            more += len(each)
+        told = f"{'committed' if event.committed else 'aborted'} it in {topic}-{ids[0]}"
+        told += f" and {more} more partition{'s' * (more > 1)}" if more else ""
+        who = f", client '{event.client.client_id}' at {event.client.host.lstrip('/')},"
+        self.past = kept_sentence(f"an operator{who if event.client.host else ''} {told}")
+
     def prepare(self, committed: bool, cause: Cause, detail: str, client: Client, now: Now) -> None:
         """Its end is decided."""
         self.outcome = Outcome.COMMITTING if committed else Outcome.ABORTING
@@ -155,7 +167,7 @@ class Story:
         """Whether somebody may ask for it later: it was no short commit that held up nobody."""
         if self.cause is not None and self.cause is not Cause.CLIENT:
             return True
-        return bool(self.waits) or self.ended_ms - self.began_ms >= LONG_MS
+        return bool(self.waits or self.past) or self.ended_ms - self.began_ms >= LONG_MS
 
     def rough_size(self) -> int:
         """Estimated bytes, but for its texts."""
@@ -164,7 +176,7 @@ class Story:
 
     def size(self) -> int:
         """Estimated bytes."""
-        size = self.rough_size() + sentence_bytes(self.detail)
+        size = self.rough_size() + sentence_bytes(self.detail) + sentence_bytes(self.past)
         size += long_bytes(*self.client, *self.ended_by, *self.groups)
         return size + sum([each.text_bytes() for each in self.waits.values()])
 

@@ -146,6 +146,7 @@ def story_view(story: Story, ended_unseen: bool, now_ms: int) -> View:
         "producer_epoch": story.producer_epoch,
         **client_view(story.client),
         **client_view(story.ended_by, "ended_by_"),
+        "ended_past": story.past or None,
         "began_ms": story.began_ms,
         "decided_ms": story.prepared_ms or None,
         "ended_ms": story.ended_ms or None,

@@ -76,6 +76,8 @@ def story_told(story: Story, now_ms: int) -> str:
     parts = [f"{opened} ({producer})"]
     if touched := _touched(story):
         parts.append(touched)
+    if story.past:
+        parts.append(f"{story.past} past its coordinator")
     parts.append(_ended(story, now_ms))
     if story.ended_ms and story.prepared_ms and story.ended_ms > story.prepared_ms:
         parts.append(f"its markers took {_length(story.ended_ms - story.prepared_ms)}")

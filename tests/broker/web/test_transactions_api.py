@@ -213,6 +213,34 @@ async def test_what_an_operator_ended_is_a_story_of_the_id(tmp_path: Path) -> No
     )
 
 
+async def test_what_an_operator_ended_of_an_open_transaction_is_told_in_its_story(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 5)
+        producer = await opened(seen, "t")
+        await producer.hang("orders")
+        seen.pass_ms(2_000)
+        marker = {
+            "producer_id": producer.id,
+            "producer_epoch": producer.epoch,
+            "transaction_result": False,
+            "topics": [{"name": "orders", "partition_indexes": [0]}],
+            "coordinator_epoch": 0,
+            "transaction_version": 0,
+        }
+        answer = await seen.client.call(WRITE_TXN_MARKERS.key, 2, markers=[marker])
+        assert answer["markers"][0]["topics"][0]["partitions"][0]["error_code"] == 0
+        while_open = (await got(seen, "/api/transactions/t"))["stories"][-1]
+        assert await producer.end() == 0
+        *_, story = (await got(seen, "/api/transactions/t"))["stories"]
+    past = "an operator, client 'tester' at 127.0.0.1, aborted it in orders-0"
+    assert while_open["outcome"] == "open"
+    assert f"; {past} past its coordinator; open for 2.0 s" in while_open["sentence"]
+    assert (story["outcome"], story["cause"], story["ended_past"]) == ("committed", "client", past)
+    assert f"; {past} past its coordinator; committed after 2.0 s" in story["sentence"]
+
+
 async def test_the_list_has_every_id_in_a_line(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
