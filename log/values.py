@@ -35,6 +35,19 @@ class Marker(NamedTuple):
     rules: int = 1
 
 
+class Appended(NamedTuple):
+    """One batch of a producer: its sequence numbers, where it lies, and when it was written.
+
+    A coordinator's batch of a transaction has no sequence numbers: both are -1.
+    """
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
 class Ended(NamedTuple):
     """A marker's place in the log, and its time (wall milliseconds)."""
 

@@ -18,6 +18,7 @@ from coordinator.shard import GroupShard
 from log.errors import AppendRefused
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
+from log.producer_table import FIRST_BATCH
 from log.values import Marker, ReadInfo
 from offsets.cache import OffsetCache
 from offsets.pending import PendingOffsets
@@ -156,12 +157,14 @@ def sequences_are_restored_one_too_high(patch: pytest.MonkeyPatch) -> None:
 
     def fold(self: PartitionLog) -> None:
         real(self)
-        for producer_id in self.producers.ids():
-            producer = self.producers.get(producer_id)
-            assert producer is not None
-            if producer.batches:
-                last = producer.batches.pop()
-                producer.batches.append(last._replace(last_sequence=last.last_sequence + 1))
+        table = self.producers._table
+        for piece in table.pieces():
+            for producer_id, state in piece:
+                if len(state) > FIRST_BATCH:
+                    *others, sequence, delta, first_offset, timestamp_ms = state
+                    table.put(
+                        producer_id, (*others, sequence + 1, delta, first_offset, timestamp_ms)
+                    )
 
     patch.setattr(PartitionLog, "_fold", fold)
 
