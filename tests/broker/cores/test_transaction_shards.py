@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from threading import Barrier
 from time import process_time
 from typing import Any
 
@@ -18,6 +19,7 @@ from broker.config.config import BadConfig
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.topics import partition as partitions_of_broker
 from broker.topics.registry import TRANSACTION_TOPIC
+from log.partition_log import PartitionLog
 from offsets.partitioner import partition_for
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 from tests.broker.edge import Taker
@@ -168,13 +170,14 @@ async def test_a_partition_that_loads_says_so_and_how_far_it_is(
 
     monkeypatch.setattr(life, "load", held)
     async with serving(tmp_path, SETTINGS) as broker:
-        await eventually("one waits", lambda: shard_of(broker, IDS[0]).phase is Phase.ACTIVE)
+        others = [shard_of(broker, name) for name in IDS if name != IDS[ILL]]
+        await eventually("one waits", lambda: all(o.phase is Phase.ACTIVE for o in others))
         reply = await told(broker, lambda ticket: InitProducerId(ticket, IDS[ILL], 1000, -1, -1))
         assert reply.error_code == COORDINATOR_LOAD_IN_PROGRESS
         health = broker.health()
         assert health["state"] == "loading"
         assert health["transactions"]["partitions"] == PARTITIONS
-        assert health["transactions"]["transactional_ids_loaded"] == 1
+        assert health["transactions"]["transactional_ids_loaded"] == 2
         gate.set()
         await eventually("the load", lambda: broker.health() == {"state": "ready"})
         assert state_now(broker, IDS[ILL]) == "Empty"
@@ -204,6 +207,22 @@ async def test_many_ids_are_loaded_in_slices_and_soon(tmp_path: Path) -> None:
 
 
 # -- epochs
+
+
+async def test_loads_wait_for_the_disk_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(tmp_path)
+    together = Barrier(PARTITIONS, timeout=10)
+    begin_epoch = PartitionLog.begin_epoch
+
+    def begin_together(log: PartitionLog, above: int = -1) -> None:
+        together.wait()
+        begin_epoch(log, above)
+
+    monkeypatch.setattr(PartitionLog, "begin_epoch", begin_together)
+    async with coordinator(tmp_path) as broker:
+        assert {shard_of(broker, name).phase for name in IDS} == {Phase.ACTIVE}
 
 
 async def test_each_load_begins_a_leader_epoch_that_markers_and_batches_have(
