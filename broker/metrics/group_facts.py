@@ -204,8 +204,8 @@ class GroupLooks:
         if offset != at.last_stable_offset:
             return None
         holder = self._holders.of(at)
-        if holder is None:
-            return None
+        if holder is None or (holder.transactional_id is None and not holder.hangs):
+            return None  # whose it is will be known soon
         return HoldFacts(
             holder.transactional_id,
             holder.producer_id,

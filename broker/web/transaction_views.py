@@ -222,6 +222,7 @@ def held_view(sources: Sources, topic: str, partition: Partition, holder: Holder
         "topic": topic,
         "partition": partition.index,
         "id": holder.transactional_id,
+        "hangs": holder.hangs,
         "state": holder.state,
         "producer_id": holder.producer_id,
         "producer_epoch": holder.producer_epoch,

@@ -40,10 +40,13 @@ def held_back(
     producer = f"producer {holder.producer_id}, epoch {holder.producer_epoch}"
     for_ms = max(0, now_ms - holder.since_ms)
     if holder.transactional_id is None:
+        whose = f"which no transactional id has open; its producer wrote last {span(for_ms)} ago,"
+        whose += " and nobody but an operator ends it"
+        if not holder.hangs:
+            whose = "and it is not known whose: not all transactional ids are loaded"
         return (
             f"{place} is held back at offset {holder.start_offset} by a transaction of {producer},"
-            f" which no transactional id has open; its producer wrote last {span(for_ms)} ago,"
-            " and nobody but an operator ends it"
+            f" {whose}"
         )
     of = client_named(holder.client)
     sentence = (

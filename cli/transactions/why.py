@@ -138,6 +138,8 @@ def _of_place(found: Value) -> list[str]:
         return lines
     if held["id"] is not None:
         return [*lines, f"    $ {command('transactions why', held['id'])}"]
+    if not held["hangs"]:
+        return lines
     place = f"{found['topic']}:{found['partition']}"
     start = f"--start-offset {held['start_offset']}"
     return [*lines, f"    $ {command('transactions abort', [], f'--topic {word(place)}', start)}"]
