@@ -205,11 +205,10 @@ class TransactionWorld(LivingWorld):
         partition = process.broker.logs.get(*self._foreign.choice((*OUT, *OFFSETS)))
         if partition is not None:
             self.happened["later coordinator"] += 1
-            producers = partition.log.producers
-            for producer_id in producers.ids():
-                producer = producers.get(producer_id)
-                assert producer is not None
-                producer.coordinator_epoch += 5
+            table = partition.log.producers._table
+            for piece in table.pieces():
+                for producer_id, (epoch, timestamp_ms, coordinator_epoch, *rest) in piece:
+                    table.put(producer_id, (epoch, timestamp_ms, coordinator_epoch + 5, *rest))
 
     def _check_open(self) -> None:
         process = self.process
