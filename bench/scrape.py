@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from broker.broker import Broker
 from broker.config.config import Config
+from broker.topics.registry import OFFSETS_TOPIC
 from offsets.runs import OffsetRun
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
@@ -48,7 +49,7 @@ async def filled(directory: str, partitions: int) -> Broker:
     broker.open()
     await broker.start()
     await broker.topics.create("orders", partitions, {})
-    await broker.topics.ensure_offsets_topic()
+    await broker.topics.ensure(OFFSETS_TOPIC)
     now_ms = int(time.time() * 1000)
     for partition in broker.logs.topics["orders"].partitions:
         for batch in range(BATCHES):

@@ -242,15 +242,16 @@ class Api:
         if status == 200 and isinstance(value, dict):
             return value
         if isinstance(value, dict) and isinstance(value.get("error"), str):
-            raise self._refused(value["error"], path, deadline)
+            raise self._refused(value["error"], path, query, deadline)
         raise self._no_muster(status)
 
-    def _refused(self, sentence: str, path: str, deadline: Deadline) -> CommandError:
+    def _refused(self, sentence: str, path: str, query: Value, deadline: Deadline) -> CommandError:
         """The error for what is not there, with the name that was meant where one is alike."""
         told = _HINT.sub(_as_commands, sentence)
         hint = _HINT.search(sentence)
         if hint is not None:
-            nouns, name = hint[1], unquote(path.split("/")[3])
+            nouns = hint[1]
+            name = query.get(nouns.removesuffix("s")) or unquote(path.split("/")[3])
             rows = self._json(f"/api/{nouns}", {}, deadline)[nouns]
             meant = nearest([name], [row[_NAMED_BY[nouns]] for row in rows])
             told += f"; did you mean {meant}?" if meant else ""

@@ -102,15 +102,17 @@ def moved_back(
     return OffsetsMovedBack(group_id, *who, len(moved), examples)
 
 
-def rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, error: int) -> Outcome:
-    """The answer to a commit that is refused as a whole."""
+def rejected(
+    group: Group | None, call: OffsetCommit | TxnOffsetCommit, error: int, why: str = ""
+) -> Outcome:
+    """The answer to a commit that is refused as a whole; ``why``: if not what the error says."""
     event = CommitRejected(
         call.group_id,
         call.member_id,
         error,
         call.client_id,
         call.client_host,
-        _why_rejected(group, call, error),
+        why or _why_rejected(group, call, error),
     )
     return Outcome((), ((call.ticket, CommitReply(error)),), (event,))
 

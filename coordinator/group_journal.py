@@ -16,14 +16,12 @@ from coordinator.journal_entries import (
 )
 from coordinator.returns import Returns
 from protocol.kept_text import Source, long_bytes
-from protocol.unsaved import Unsaved
+from protocol.unsaved import SAVED_AGAIN_MS, Unsaved
 
 _NOTES_KEPT = 64
 _MOVED_BACK_KEPT = 64
 _PENDING_KEPT = 32
 _GROUP_BYTES = 1500
-SAVED_AGAIN_MS = 60_000
-"""What happens again and again is written down no more often."""
 
 
 class GroupJournal:

@@ -29,6 +29,7 @@ from protocol.kept_text import (
     sentence_bytes,
 )
 from protocol.now import Now
+from protocol.unsaved import Recurring
 
 _REBALANCE_BYTES = 900
 _CHANGE_BYTES = 250
@@ -214,25 +215,13 @@ class MovedBack(NamedTuple):
 
 
 @dataclass(slots=True)
-class Rejections:
+class Rejections(Recurring):
     """Commits refused with one error code."""
 
-    count: int = 0
     last_ms: int = 0
     last: CommitRejected | None = None
     source: Source = Source.SEEN
     """SEEN as soon as one of them was."""
-    saved_count: int = 0
-    saved_ms: int = 0
-    """How many there were when they were written down last, and when that was."""
-
-    def is_due(self, now: Now, again_ms: int) -> bool:
-        """Whether they are to be written down: the 1st, 2nd, 4th ... and now and then."""
-        return self.count & (self.count - 1) == 0 or now.wall_ms - self.saved_ms >= again_ms
-
-    def saved(self, now_ms: int) -> None:
-        """They are written down as they are now."""
-        self.saved_count, self.saved_ms = self.count, now_ms
 
     def take(self, event: CommitRejected, group_id: str, now: Now) -> None:
         """One more; ``group_id`` is the journal's own."""

@@ -24,7 +24,7 @@ from coordinator.events import (
     TransactionalOffsets,
     Transition,
 )
-from coordinator.group_journal import SAVED_AGAIN_MS, GroupJournal
+from coordinator.group_journal import GroupJournal
 from coordinator.journal_entries import (
     Change,
     Flapping,
@@ -207,7 +207,7 @@ def _rejected(journal: GroupJournal, event: CommitRejected, now: Now) -> None:
         journal.grow(-known.size())
     known.take(event, journal.group_id, now)
     journal.grow(known.size())
-    if known.is_due(now, SAVED_AGAIN_MS):
+    if known.is_due(now):
         known.saved(now.wall_ms)
         journal.save(event.error_code, known)
 

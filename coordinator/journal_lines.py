@@ -132,7 +132,7 @@ def _read(fields: Fields) -> Entry:
         return MovedBack(fields["at_ms"], event, fields["number"])
     if kind == "rejected":
         last = CommitRejected(fields["group"], **{name: fields[name] for name in _REJECTED})
-        return Rejections(fields["count"], fields["last_ms"], last)
+        return Rejections(fields["last_ms"], last, count=fields["count"])
     if kind == "flapping":
         return Flapping(**{name: fields[name] for name in _FLAPPING})
     if kind == "returning":

@@ -26,8 +26,7 @@ from offsets.runs import Run
 from protocol.deadlines import Deadlines
 from protocol.errors import REBALANCE_IN_PROGRESS, UNKNOWN_MEMBER_ID
 from protocol.now import Now
-
-_BATCH_HEADER_BYTES = 61
+from protocol.records.batch import HEADER_BYTES
 
 
 class ShardState:
@@ -230,7 +229,7 @@ class Sweep(ABC):
 
 def fits(runs: Sequence[Run], max_record_bytes: int) -> bool:
     """Whether the runs can be written as one batch of at most so many bytes, header included."""
-    room = max_record_bytes - _BATCH_HEADER_BYTES
+    room = max_record_bytes - HEADER_BYTES
     try:
         if sum(map(run_bytes_at_most, runs)) <= room:
             return True

@@ -20,6 +20,7 @@ from offsets.cache import OffsetCache
 from offsets.expiry import ExpiryRule, rule_for
 from offsets.runs import GroupRun, OffsetTombstones
 from protocol.errors import NONE
+from protocol.records.batch import HEADER_BYTES
 
 AT_ONCE = 100
 """Items of `expire` that whoever begins such work does himself."""
@@ -30,7 +31,6 @@ _TOMBSTONES_PER_ITEM = 4
 EVERY_LOG_OFFSET = 1 << 62
 _TOMBSTONE_FIXED_BYTES = 40
 """Of one tombstone's record, beside the bytes of group and topic; an upper bound."""
-_BATCH_HEADER_BYTES = 61
 
 
 def begin(step: Step, sweep: Sweep) -> bool:
@@ -53,7 +53,7 @@ def work(step: Step, sweep: Sweep, budget: int) -> int:
 
 def write_tombstones(step: Step, group_id: str, keys: Sequence[tuple[str, int]]) -> None:
     """Write tombstones, in runs that each fit a batch."""
-    room = step.state.config.max_record_bytes - _BATCH_HEADER_BYTES
+    room = step.state.config.max_record_bytes - HEADER_BYTES
     head = _TOMBSTONE_FIXED_BYTES + len(group_id.encode())
     first, size = 0, 0
     for i, (topic, _) in enumerate(keys):

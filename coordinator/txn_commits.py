@@ -17,6 +17,7 @@ from coordinator.identity import check_member
 from coordinator.outcome import CommitReply, Outcome
 from coordinator.states import State
 from coordinator.step import ShardState, fits
+from offsets.pending import PendingOffsets
 from offsets.runs import MarkerRun, OffsetRun, TransactionalRun
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
@@ -27,7 +28,11 @@ from protocol.errors import (
 )
 from protocol.now import Now
 
+PENDING_MAX = 10_000
+"""Offsets that a transaction may have pending in one partition of ``__consumer_offsets``, as many
+as one request may name: its marker moves all of them in one piece."""
 _NEVER_EXPIRES = -1
+_TOO_MANY = f"its transaction would have more than {PENDING_MAX} offsets pending here"
 
 
 def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
@@ -45,6 +50,8 @@ def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
         runs += runs_one_by_one(call.group_id, topic, codes, now.wall_ms, _NEVER_EXPIRES)
     if not fits(runs, state.config.max_record_bytes):
         return rejected(group, call, INVALID_COMMIT_OFFSET_SIZE)
+    if not _has_room(state.cache.pending, call.producer_id, runs):
+        return rejected(group, call, INVALID_COMMIT_OFFSET_SIZE, _TOO_MANY)
     reply = CommitReply(errors if any(errors) else NONE)
     if not runs:
         return Outcome((), ((call.ticket, reply),))
@@ -52,6 +59,22 @@ def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
         state.groups[call.group_id] = Group(call.group_id, now)
     run = TransactionalRun(call.producer_id, call.producer_epoch, runs)
     return Outcome((run,), ((call.ticket, reply),))
+
+
+def _has_room(pending: PendingOffsets, producer_id: int, runs: Sequence[OffsetRun]) -> bool:
+    """Whether a transaction has at most PENDING_MAX offsets pending here with those of ``runs``."""
+    known = dict(pending.of_producer(producer_id))
+    count = sum([columns.count for columns in known.values()])
+    if count + sum(map(len, runs)) <= PENDING_MAX:
+        return True
+    new = {
+        (run.group_id, run.topic, partition)
+        for run in runs
+        for columns in (known.get((run.group_id, run.topic)),)
+        for partition in run.partitions
+        if columns is None or columns.get(partition) is None
+    }
+    return count + len(new) <= PENDING_MAX
 
 
 def _check(group: Group | None, call: TxnOffsetCommit) -> int:

@@ -8,6 +8,7 @@ files are whole and on the disk, and then with `CleanDone` or `CleanFailed`. In 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -39,7 +40,9 @@ class CleanJob:
     bytes_per_second: float = 0.0
     """Read and written together; 0 for no limit."""
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Last data offset (-1: none) and epoch by producer id: these batches are kept, if empty."""
+    """Last data offset (-1: none) and epoch by producer id: these batches are kept, if empty.
+
+    A process gets most of them behind the job, in lines of their own, since there may be many."""
 
 
 @dataclass(slots=True)
@@ -99,14 +102,24 @@ def encode_job(job: CleanJob) -> bytes:
     return json.dumps(asdict(job)).encode() + b"\n"
 
 
-def decode_job(line: bytes) -> CleanJob:
-    """The job of a line. Raises ValueError and TypeError."""
+def encode_producers(producers: Mapping[int, tuple[int, int]]) -> bytes:
+    """Some of the producers as one line; none as the line behind the last."""
+    return json.dumps(producers).encode() + b"\n"
+
+
+def decode_job(line: bytes, following: Iterable[bytes] = ()) -> CleanJob:
+    """The job of a line, and its producers of those behind it. Raises ValueError and TypeError."""
     fields: dict[str, Any] = json.loads(line)
-    producers = fields.pop("producers")
-    return CleanJob(
-        **fields,
-        producers={int(number): (last, epoch) for number, (last, epoch) in producers.items()},
-    )
+    job = CleanJob(**(fields | {"producers": _producers(fields["producers"])}))
+    for some in map(json.loads, following):
+        if not some:
+            break
+        job.producers.update(_producers(some))
+    return job
+
+
+def _producers(fields: dict[str, list[int]]) -> dict[int, tuple[int, int]]:
+    return {int(number): (last, epoch) for number, (last, epoch) in fields.items()}
 
 
 def encode_answer(answer: Answer) -> bytes:

@@ -69,7 +69,7 @@ def serve(
     while line := lines():
         began = clock()
         try:
-            job = decode_job(line)
+            job = decode_job(line, iter(lines, b""))
             done = clean(fs, job, emit, Throttle(job.bytes_per_second, emit, clock, sleep))
             done.milliseconds = int((clock() - began) * 1000)
             emit(done)

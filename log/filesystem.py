@@ -122,7 +122,7 @@ def read_whole(fs: FileSystem, path: str) -> bytes:
     return file.read(0, file.size())
 
 
-def write_whole(fs: FileSystem, path: str, data: bytes, *, durable: bool = True) -> None:
+def write_whole(fs: FileSystem, path: str, data: Buffer, *, durable: bool = True) -> None:
     """Replace a small file so that a reader, or a crash, finds the old bytes or the new ones.
 
     With ``durable`` they are on the disk when this returns; without, a loss of power may leave

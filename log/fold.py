@@ -10,6 +10,7 @@ from log.filesystem import File, FileSystem, read_whole, write_whole
 from log.leader_epochs import LeaderEpochs
 from log.leftovers import snapshot_offsets
 from log.markers import marker_at
+from log.producer_snapshot import ProducerImage
 from log.producer_state import ProducerStates
 from log.segment import SNAPSHOT, file_name
 from log.segments import Segments
@@ -98,12 +99,10 @@ def _load_snapshot(
     return first
 
 
-def save_producers(
-    fs: FileSystem, directory: str, producers: ProducerStates, log_end_offset: int
-) -> None:
-    """Write the snapshot for the log's end; none, as Kafka, where nothing was. Raises OSError."""
-    if log_end_offset:
-        write_whole(fs, _path(directory, log_end_offset), producers.snapshot(), durable=False)
+def write_image(fs: FileSystem, directory: str, image: ProducerImage) -> None:
+    """Write a snapshot that is packed; none, as Kafka, where nothing was. Raises OSError."""
+    if image.offset:
+        write_whole(fs, _path(directory, image.offset), image.data(), durable=False)
 
 
 def remove_snapshots(fs: FileSystem, directory: str, below_offset: int) -> None:

@@ -7,6 +7,7 @@ that the batch at that position ends with that offset. Offsets ascend strictly.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_right
 
 from log.index_file import IndexFile
 
@@ -52,14 +53,9 @@ class OffsetIndex(IndexFile):
 
         Raises NotInMemory, see `entry_at`.
         """
-        low, high = 0, self.count
-        while low < high:
-            middle = (low + high) // 2
-            if self.entry(middle, wait)[1] <= position:
-                low = middle + 1
-            else:
-                high = middle
-        return self.entry(low - 1, wait)[1] if low else 0
+        entries = range(self.count)
+        count = bisect_right(entries, position, key=lambda index: self.entry(index, wait)[1])
+        return self.entry(count - 1, wait)[1] if count else 0
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above ``offset``."""

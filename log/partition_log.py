@@ -16,18 +16,19 @@ from log.batch_scan import CHUNK_BYTES
 from log.config import LogConfig
 from log.errors import LogPoisoned, OffsetOutOfRange
 from log.filesystem import FileSystem
-from log.fold import fold, remove_snapshots, save_producers
-from log.leader_epochs import LeaderEpochs
-from log.leftovers import base_offsets, deleted
+from log.fold import fold, remove_snapshots, write_image
+from log.leader_epochs import HIGHEST_EPOCH, LeaderEpochs
+from log.leftovers import base_offsets, deleted, snapshot_offsets
 from log.markers import with_markers
 from log.missed import Expected
-from log.producer_state import Appended, ProducerStates
+from log.producer_snapshot import ProducerImage
+from log.producer_state import ProducerStates
 from log.read_committed import end_of_bytes, overlapping
 from log.recovery import RecoveryReport, open_segments
 from log.segment import Segment
 from log.segments import Chance, Segments
 from log.transaction_index import TXN_INDEX, Aborted
-from log.values import AppendInfo, Ended, Marker, ReadInfo, TimestampOffset
+from log.values import Appended, AppendInfo, Ended, Marker, ReadInfo, TimestampOffset
 from protocol.buffer import Buffer
 from protocol.records.batch import (
     ABORT,
@@ -35,8 +36,8 @@ from protocol.records.batch import (
     LOG_APPEND_TIME,
     MAGIC,
     BatchHeader,
-    encode_end_transaction,
 )
+from protocol.records.markers import encode_end_transaction
 
 PROBE_BYTES = 4096
 NOTHING_EXPECTED = Expected()
@@ -77,6 +78,8 @@ class PartitionLog:
         """All below is on the disk, indexes included; at or below the end."""
         self.recovery = RecoveryReport()
         self.producers = ProducerStates()
+        self.image: ProducerImage | None = None
+        """Many producers as they were at a roll, to be packed and given to `write_image`."""
         self.epochs = LeaderEpochs(fs, directory)
         self.poisoned: str | None = None
         """Why nothing is appended now; None when all is well."""
@@ -86,6 +89,9 @@ class PartitionLog:
         """No probe will help: a flush, or the cut after a failed write, has failed."""
         self._final_reason: str | None = None
         self._flushing = Lock()
+        self._imaging = Lock()
+        self._rolled_since = False
+        """Another segment was begun while an image was written."""
 
     @classmethod
     def open(
@@ -241,7 +247,7 @@ class PartitionLog:
         if leader_epoch > self.epochs.latest:
             self._assign_epoch(leader_epoch, offset)
         ended = Ended(marker, offset, now_ms)
-        aborted = self.producers.aborted_by((ended,))
+        aborted = () if committed else self.producers.aborted_by((ended,))
         self._write(batch, offset, now_ms, now_ms, aborted)
         self.producers.end(ended)
         return AppendInfo(offset, offset, -1, self.log_start_offset)
@@ -370,18 +376,20 @@ class PartitionLog:
         except OSError as error:
             raise self._poison(error) from error
 
-    def begin_epoch(self) -> None:
+    def begin_epoch(self, above: int = -1) -> None:
         """Begin another leader epoch at the log's end, in any thread. Raises LogPoisoned.
 
-        It is on the disk when this returns, and so is the log before it: an epoch that begins
-        behind the log's end is dropped at the next start. So no loss of power has an epoch given
-        out again that others have seen. A log without any gets epoch 0 first, where it has records.
+        It is the next one that is higher than ``above``; behind the highest of all comes none. It
+        is on the disk when this returns, and so is the log before it: an epoch that begins behind
+        the log's end is dropped at the next start. So no loss of power has an epoch given out again
+        that others have seen. A log without any gets epoch 0 first, where it has records.
         """
         if self.recovery_point < self.log_end_offset:
             self.flush()
         if self.epochs.latest < 0 and self.log_end_offset > self.log_start_offset:
             self._assign_epoch(0, self.log_start_offset)
-        self._assign_epoch(self.epochs.latest + 1, self.log_end_offset, durable=True)
+        epoch = min(max(self.epochs.latest, above) + 1, HIGHEST_EPOCH)
+        self._assign_epoch(epoch, self.log_end_offset, durable=True)
 
     def roll(self) -> Segment:
         """Seal the active segment and begin another at the log's end; an empty one stays.
@@ -392,12 +400,47 @@ class PartitionLog:
         if not sealed.size:
             return sealed
         sealed.seal()
-        with suppress(OSError):  # it only saves time at the next start
-            self._save_producers()
+        if self.image is not None:
+            self._rolled_since = True
+        elif self.producers.are_many:
+            self.image = self.producers.freeze(self.log_end_offset)
+        else:
+            with suppress(OSError):  # it only saves time at the next start
+                self._save_producers()
         return self.segments.add(self.log_end_offset, self.config)
 
+    # -- snapshots of producers
+
     def _save_producers(self) -> None:
-        save_producers(self.fs, self.directory, self.producers, self.log_end_offset)
+        """Write the snapshot for the log's end. Raises OSError."""
+        self._drop_image()
+        image = self.producers.freeze(self.log_end_offset)
+        for _ in image.pack():
+            pass
+        self.producers.thaw()
+        write_image(self.fs, self.directory, image)
+
+    def write_image(self, image: ProducerImage) -> None:
+        """Write a packed image, unless it is void by now; in any thread. Raises OSError."""
+        with self._imaging:
+            if not image.is_void:
+                write_image(self.fs, self.directory, image)
+
+    def image_written(self, image: ProducerImage) -> None:
+        """An image is on the disk, or can't be. After another roll meanwhile there is another."""
+        if self.image is image:
+            self._drop_image()
+            if self._rolled_since:
+                self._rolled_since = False
+                self.image = self.producers.freeze(self.log_end_offset)
+
+    def _drop_image(self) -> None:
+        """Nobody writes the image any more: it is written, or the log is another."""
+        image, self.image = self.image, None
+        if image is not None:
+            with self._imaging:
+                image.is_void = True
+            self.producers.thaw()
 
     # -- failed writes (law 6)
 
@@ -482,6 +525,7 @@ class PartitionLog:
                 with self._flushing:
                     self._finish()
         finally:
+            self._drop_image()
             self.fail_for_good(f"{self.directory} is closed")  # the next who opens it writes alone
 
     def _finish(self) -> None:
@@ -621,6 +665,10 @@ class PartitionLog:
             except OSError as error:  # of a full disk, say: the others' room is wanted all the more
                 segments.note_undeleted(error)
                 count -= 1
+        if self.image is not None:
+            # Until it is written, a start needs the segments behind the snapshot before.
+            newest = max(snapshot_offsets(self.fs, self.directory), default=0)
+            count = min(count, sum(each.base_offset <= newest for each in segments[1:]))
         return self._delete_first(count, now_ms) if count else []
 
     def _delete_first(self, count: int, now_ms: int) -> list[int]:
@@ -662,6 +710,8 @@ class PartitionLog:
         """
         if offset >= self.log_end_offset:
             return self.log_end_offset
+        self._drop_image()
+        self._rolled_since = False
         try:
             end_offset, gone = self.segments.cut(offset, self.config)
         except OSError as error:

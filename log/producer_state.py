@@ -10,16 +10,29 @@ written when a segment is rolled and when the log is closed, save reading them a
 
 from __future__ import annotations
 
-import struct
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import NamedTuple
 
 from log.batch_scan import Header
 from log.errors import AppendRefused
+from log.producer_snapshot import SEQUENCE_MASK, ProducerImage, parse
+from log.producer_table import (
+    A_BATCH,
+    BEGAN,
+    COORDINATOR_EPOCH,
+    EPOCH,
+    FIRST_BATCH,
+    LAST_DELTA,
+    LAST_OFFSET,
+    LAST_SEQUENCE,
+    NEW,
+    TIMESTAMP,
+    ProducerTable,
+    State,
+)
 from log.transaction_index import Aborted
-from log.values import Ended
+from log.values import Appended, Ended
 from protocol.errors import (
     INVALID_PRODUCER_EPOCH,
     INVALID_TXN_STATE,
@@ -27,44 +40,23 @@ from protocol.errors import (
     TRANSACTION_COORDINATOR_FENCED,
 )
 from protocol.records.batch import TRANSACTIONAL_BIT, BatchHeader
-from protocol.records.crc import crc32c
 
 BATCHES_KEPT = 5
-EXPIRED_AT_ONCE = 10_000
-"""So many producers are looked at in one step: about 2 ms."""
 EPOCH_MAX = 32767
 """Given to no client: it only fences."""
-_SNAPSHOT_VERSION = 1
-_SNAPSHOT_HEADER = struct.Struct(">hIi")
-_SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
-_CHECKED_FROM = 6  # the snapshot's CRC covers what is behind it
-_SEQUENCE_MASK = 0x7FFFFFFF
+_SECOND_BATCH = FIRST_BATCH + A_BATCH
+_FULL = FIRST_BATCH + BATCHES_KEPT * A_BATCH
+_SAMPLE = 4096
 
 
-class Appended(NamedTuple):
-    """One batch of a producer: its sequence numbers, where it lies, and when it was written.
+class Producer(NamedTuple):
+    """What is known of a producer: its epoch and the last batches under it, oldest first."""
 
-    A coordinator's batch of a transaction has no sequence numbers: both are -1.
-    """
-
-    first_sequence: int
-    last_sequence: int
-    first_offset: int
-    last_offset: int
-    timestamp_ms: int
-
-
-class Producer:
-    """A producer's current epoch and the last batches it wrote under it, oldest first."""
-
-    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp_ms")
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-        self.batches: list[Appended] = []
-        self.last_timestamp_ms = -1
-        self.coordinator_epoch = -1
-        """The highest that a marker of this producer had; -1 before the first."""
+    epoch: int
+    batches: list[Appended]
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    """The highest that a marker of this producer had; -1 before the first."""
 
     @property
     def last_sequence(self) -> int:
@@ -76,7 +68,7 @@ class ProducerStates:
     """The producers of one partition by producer id."""
 
     def __init__(self) -> None:
-        self._producers: dict[int, Producer] = {}
+        self._table = ProducerTable()
         self.open_transactions: OrderedDict[int, int] = OrderedDict()
         """First offset of each producer's transaction that has no marker yet; the oldest first."""
         self.ended: deque[tuple[int, int]] = deque()
@@ -85,41 +77,58 @@ class ProducerStates:
         left out."""
 
     def __len__(self) -> int:
-        return len(self._producers)
+        return len(self._table)
 
     @property
     def highest_id(self) -> int:
         """The highest producer id that is known, -1 without any."""
-        return max(self._producers, default=-1)
+        return max(self.ids(), default=-1)
+
+    @property
+    def without_transaction(self) -> int:
+        """How many have none open."""
+        return len(self._table) - len(self.open_transactions)
+
+    @property
+    def are_many(self) -> bool:
+        """Whether going through all is more than one piece of work."""
+        return self._table.is_large
 
     def get(self, producer_id: int) -> Producer | None:
         """What is known of a producer."""
-        return self._producers.get(producer_id)
+        state = self._table.get(producer_id)
+        if state is None:
+            return None
+        batches = [_batch(state, at) for at in range(FIRST_BATCH, len(state), A_BATCH)]
+        return Producer(state[EPOCH], batches, state[TIMESTAMP], state[COORDINATOR_EPOCH])
 
-    def ids(self) -> list[int]:
-        """A copy of the producer ids, 9 ms for a million: who goes through it may take his time."""
-        return list(self._producers)
+    def ids(self) -> Iterator[int]:
+        """The producer ids; while somebody goes through them, producers may come and go."""
+        for piece in self._table.pieces():
+            for producer_id, _ in piece:
+                yield producer_id
 
     # -- what may come next
 
     def in_transaction(self, producer_id: int, epoch: int) -> bool:
         """Whether a transaction of this producer, in this epoch, is open here."""
-        if producer_id not in self.open_transactions:
-            return False
-        producer = self._producers.get(producer_id)
-        return producer is not None and producer.epoch == epoch
+        state = self._table.get(producer_id)
+        return state is not None and state[BEGAN] >= 0 and state[EPOCH] == epoch
 
     def duplicate_of(self, batch: BatchHeader) -> Appended | None:
         """The batch already in the log that ``batch`` repeats."""
-        producer = self._producers.get(batch.producer_id)
-        if producer is None or producer.epoch != batch.producer_epoch:
+        producer_id = batch.producer_id
+        state = self._table.get(producer_id)
+        if state is None or state[EPOCH] != batch.producer_epoch:
             return None
-        for known in producer.batches:
-            if (
-                known.first_sequence == batch.base_sequence
-                and known.last_sequence == batch.last_sequence
-            ):
-                return known
+        if batch.base_sequence in state[FIRST_BATCH::A_BATCH]:
+            for at in range(FIRST_BATCH, len(state), A_BATCH):
+                known = _batch(state, at)
+                if (
+                    known.first_sequence == batch.base_sequence
+                    and known.last_sequence == batch.last_sequence
+                ):
+                    return known
         return None
 
     def check(self, batch: BatchHeader, from_zero: bool = False) -> None:
@@ -128,26 +137,31 @@ class ProducerStates:
         With ``from_zero`` a producer that is not known begins with sequence number 0: under TV2
         each transaction has an epoch of its own.
         """
-        producer = self._producers.get(batch.producer_id)
-        if producer is None or producer.epoch < 0:
+        producer_id = batch.producer_id
+        state = self._table.get(producer_id) or NEW
+        epoch = state[EPOCH]
+        if epoch < 0:
             due = 0 if from_zero else batch.base_sequence
-        elif batch.producer_epoch < producer.epoch:
-            raise _old_epoch(batch.producer_id, producer.epoch, "the batch", batch.producer_epoch)
-        elif batch.producer_epoch > producer.epoch or not producer.batches:
+        elif batch.producer_epoch < epoch:
+            raise _old_epoch(producer_id, epoch, "the batch", batch.producer_epoch)
+        elif batch.producer_epoch > epoch or len(state) == FIRST_BATCH:
             due = 0
         else:
-            due = (producer.batches[-1].last_sequence + 1) & _SEQUENCE_MASK
+            sequence = state[LAST_SEQUENCE]
+            if sequence >= 0:
+                sequence += state[LAST_DELTA]
+            due = (sequence + 1) & SEQUENCE_MASK
         if batch.base_sequence != due:
             raise AppendRefused(
                 OUT_OF_ORDER_SEQUENCE_NUMBER,
-                f"Producer {batch.producer_id} epoch {batch.producer_epoch} sent sequence number"
+                f"Producer {producer_id} epoch {batch.producer_epoch} sent sequence number"
                 f" {batch.base_sequence} where {due} is due.",
             )
-        if batch.producer_id in self.open_transactions and not batch.attributes & TRANSACTIONAL_BIT:
+        if state[BEGAN] >= 0 and not batch.attributes & TRANSACTIONAL_BIT:
             raise AppendRefused(
                 INVALID_TXN_STATE,
-                f"Producer {batch.producer_id} sent a batch outside of its transaction, which is"
-                f" open here since offset {self.open_transactions[batch.producer_id]}.",
+                f"Producer {producer_id} sent a batch outside of its transaction, which is"
+                f" open here since offset {state[BEGAN]}.",
             )
 
     def check_marker(
@@ -158,65 +172,66 @@ class ProducerStates:
         By ``rules`` 1 its epoch is that of the transaction or higher. By ``rules`` 2 it is higher,
         and equal only when it is sent again, with nothing open, or has no higher one to come.
         """
-        producer = self._producers.get(producer_id)
-        if producer is None:
+        state = self._table.get(producer_id)
+        if state is None:
             return
-        known = producer.epoch
-        is_repeated = epoch == known and (
-            producer_id not in self.open_transactions or epoch == EPOCH_MAX
-        )
+        known = state[EPOCH]
+        is_repeated = epoch == known and (state[BEGAN] < 0 or epoch == EPOCH_MAX)
         if epoch < known or (rules >= 2 and epoch == known and not is_repeated):
             raise _old_epoch(producer_id, known, "the marker", epoch)
-        if coordinator_epoch < producer.coordinator_epoch:
+        if coordinator_epoch < state[COORDINATOR_EPOCH]:
             raise AppendRefused(
                 TRANSACTION_COORDINATOR_FENCED,
                 f"The marker for producer {producer_id} comes from coordinator epoch"
-                f" {coordinator_epoch}, and one from epoch {producer.coordinator_epoch} was here.",
+                f" {coordinator_epoch}, and one from epoch {state[COORDINATOR_EPOCH]} was here.",
             )
 
     def trial(self, batches: Sequence[BatchHeader]) -> ProducerStates:
         """The states of the producers of ``batches``, to be changed without changing these."""
         trial = ProducerStates()
         for producer_id in {batch.producer_id for batch in batches}:
-            known = self._producers.get(producer_id)
-            if known is not None:
-                copied = trial._producers[producer_id] = Producer(known.epoch)
-                copied.batches = known.batches[-1:]
-            begun = self.open_transactions.get(producer_id)
-            if begun is not None:
-                trial.open_transactions[producer_id] = begun
+            state = self._table.get(producer_id)
+            if state is not None:
+                trial._table.put(producer_id, state)
         return trial
 
     # -- what has come
 
     def note(self, batch: BatchHeader | Header) -> None:
         """Enter a batch that lies in the log, and is no control batch."""
-        if batch.producer_id < 0:
+        producer_id = batch.producer_id
+        if producer_id < 0:
             return
-        producer = self._producers.get(batch.producer_id)
-        if producer is None or producer.epoch != batch.producer_epoch:
-            producer = self._of_epoch(batch.producer_id, batch.producer_epoch)
-        producer.last_timestamp_ms = batch.max_timestamp
-        first, last = batch.base_offset, batch.last_offset
-        last_sequence = sequence = batch.base_sequence
+        state = self._table.get(producer_id) or NEW
+        known, _, coordinator_epoch, began = state[:FIRST_BATCH]
+        epoch, timestamp_ms, sequence, first = (
+            batch.producer_epoch, batch.max_timestamp, batch.base_sequence, batch.base_offset
+        )  # fmt: skip
+        last: State = (sequence, batch.last_offset - first, first, timestamp_ms)
         if batch.attributes & TRANSACTIONAL_BIT:
-            self.open_transactions.setdefault(batch.producer_id, first)
+            if began < 0:
+                began = self.open_transactions[producer_id] = first
         elif sequence < 0:
-            return
-        if sequence >= 0:
-            last_sequence = (sequence + last - first) & _SEQUENCE_MASK
-        batches = producer.batches
-        if len(batches) == BATCHES_KEPT:
-            del batches[0]
-        batches.append(Appended(sequence, last_sequence, first, last, batch.max_timestamp))
+            last = ()
+        head = (epoch, timestamp_ms, coordinator_epoch, began)
+        if known != epoch:
+            state = head + last
+        elif len(state) == _FULL and last:
+            state = head + state[_SECOND_BATCH:] + last
+        else:
+            state = head + state[FIRST_BATCH:] + last
+        self._table.put(producer_id, state)
 
     def end(self, ended: Ended) -> None:
         """Enter a marker that lies in the log, and is in the index of aborted transactions."""
         marker = ended.marker
-        producer = self._of_epoch(marker.producer_id, marker.producer_epoch)
-        producer.coordinator_epoch = marker.coordinator_epoch
-        producer.last_timestamp_ms = ended.timestamp_ms
-        began = self.open_transactions.pop(marker.producer_id, None)
+        producer_id, epoch = marker.producer_id, marker.producer_epoch
+        state = self._table.get(producer_id) or NEW
+        kept = state[FIRST_BATCH:] if state[EPOCH] == epoch else ()
+        self._table.put(
+            producer_id, (epoch, ended.timestamp_ms, marker.coordinator_epoch, -1, *kept)
+        )
+        began = self.open_transactions.pop(producer_id, None)
         if began is not None:
             ended_ones = self.ended
             while ended_ones and ended_ones[-1][1] >= began:
@@ -231,133 +246,141 @@ class ProducerStates:
 
     def note_epoch(self, producer_id: int, epoch: int) -> None:
         """Enter a control batch that a cleaner has emptied: its epoch still fences."""
-        producer = self._producers.get(producer_id)
-        if producer is None or producer.epoch < epoch:
-            self._of_epoch(producer_id, epoch)
-
-    def _of_epoch(self, producer_id: int, epoch: int) -> Producer:
-        producer = self._producers.get(producer_id)
-        if producer is None:
-            producer = self._producers[producer_id] = Producer(epoch)
-        elif epoch != producer.epoch:
-            producer.epoch = epoch
-            producer.batches.clear()
-        return producer
+        state = self._table.get(producer_id) or NEW
+        if state[EPOCH] < epoch:
+            self._table.put(producer_id, (epoch, *state[TIMESTAMP:FIRST_BATCH]))
 
     def aborted_by(self, batches: Sequence[BatchHeader | Ended]) -> list[Aborted]:
         """What the index of aborted transactions gets when ``batches`` are appended, in order."""
-        began = self.open_transactions
-        if len(batches) > 1:
-            began = began.copy()
+        opened = self.open_transactions
+        begun: dict[int, int] = {}
+        over: set[int] = set()
         aborted: list[Aborted] = []
         for batch in batches:
             if isinstance(batch, BatchHeader):
-                if batch.attributes & TRANSACTIONAL_BIT:
-                    began.setdefault(batch.producer_id, batch.base_offset)
+                producer_id = batch.producer_id
+                if batch.attributes & TRANSACTIONAL_BIT and (
+                    producer_id not in opened or producer_id in over
+                ):
+                    begun.setdefault(producer_id, batch.base_offset)
                 continue
             producer_id = batch.marker.producer_id
-            since = began.get(producer_id)
+            since = begun.pop(producer_id, None)
+            if since is None and producer_id not in over:
+                since = opened.get(producer_id)
+            over.add(producer_id)
             if since is not None and not batch.marker.committed:
-                stable = next(
-                    (first for other, first in began.items() if other != producer_id),
-                    batch.offset + 1,
-                )
+                still = (first for other, first in opened.items() if other not in over)
+                stable = next(still, next(iter(begun.values()), batch.offset + 1))
                 aborted.append(Aborted(producer_id, since, batch.offset, stable))
-            if began is not self.open_transactions:
-                began.pop(producer_id, None)
         return aborted
+
+    # -- what goes
 
     def expire(self, before_ms: int) -> Iterator[None]:
         """Forget the producers that wrote nothing since ``before_ms`` (record timestamps).
 
         In short steps, between which the states may change. One with an open transaction stays.
         """
-        producers, opened = self._producers, self.open_transactions
-        known = iter(self.ids())
-        while ids := list(islice(known, EXPIRED_AT_ONCE)):
-            for producer_id in ids:
-                producer = producers.get(producer_id)
-                if (
-                    producer is not None
-                    and producer.last_timestamp_ms < before_ms
-                    and producer_id not in opened
-                ):
-                    del producers[producer_id]
+        for idle in self._idle_since(before_ms):
+            for producer_id in idle:
+                self._table.forget(producer_id)
             yield
+
+    def _idle_since(self, before_ms: int) -> Iterator[list[int]]:
+        get = self._table.get
+        for piece in self._table.pieces():
+            yield [
+                producer_id
+                for producer_id, _ in piece
+                if (state := get(producer_id)) and state[BEGAN] < 0 and state[TIMESTAMP] < before_ms
+            ]
+
+    def forget_idlest(self, keep: int) -> Iterator[int]:
+        """Forget the producers that have been idle for longest, until about so many are left.
+
+        Those with an open transaction stay and don't count. In short steps, as `expire`; yields how
+        many went with each. A sample says since when the idlest wrote nothing, so that some more or
+        fewer may be left.
+        """
+        table = self._table
+        surplus = self.without_transaction - keep
+        if surplus <= 0:
+            return
+        every = max(1, len(table) // _SAMPLE)
+        sample: list[int] = []
+        at = 0
+        for piece in table.pieces():
+            times = [state[TIMESTAMP] for _, state in piece if state[BEGAN] < 0]
+            sample += times[-at % every :: every]
+            at += len(times)
+            yield 0
+        if not sample:
+            return
+        sample.sort()
+        cut_ms = sample[min(len(sample) - 1, (surplus - 1) * len(sample) // at)]
+        for before_ms in (cut_ms, cut_ms + 1):
+            for idle in self._idle_since(before_ms):
+                if before_ms > cut_ms:
+                    del idle[max(0, surplus) :]  # they are equally idle
+                for producer_id in idle:
+                    table.forget(producer_id)
+                surplus -= len(idle)
+                yield len(idle)
 
     def clear(self) -> None:
         """Forget all, to read the log again."""
-        self._producers.clear()
+        self._table.clear()
         self.open_transactions.clear()
         self.ended.clear()
 
-    def last_batches(self) -> dict[int, tuple[int, int]]:
-        """Offset of the last data batch's last record (-1 without one) and epoch, by producer."""
-        return {
-            producer_id: (
-                producer.batches[-1].last_offset if producer.batches else -1,
-                producer.epoch,
-            )
-            for producer_id, producer in self._producers.items()
-        }
+    # -- what is written down
 
-    def snapshot(self) -> bytes:
-        """Bytes of Kafka's ``.snapshot`` file: of each producer the last batch alone."""
-        entries = []
-        for producer_id, producer in self._producers.items():
-            last = producer.batches[-1] if producer.batches else Appended(-1, -1, -1, -1, -1)
-            entries.append(
-                _SNAPSHOT_ENTRY.pack(
-                    producer_id,
-                    producer.epoch,
-                    last.last_sequence,
-                    last.last_offset,
-                    last.last_offset - last.first_offset,
-                    producer.last_timestamp_ms,
-                    producer.coordinator_epoch,
-                    self.open_transactions.get(producer_id, -1),
+    def last_batches(self) -> Iterator[dict[int, tuple[int, int]]]:
+        """Offset of the last data batch's last record (-1 without one) and epoch, by producer.
+
+        In pieces, between which the states may change.
+        """
+        for piece in self._table.pieces():
+            yield {
+                producer_id: (
+                    state[LAST_OFFSET] + state[LAST_DELTA] if len(state) > FIRST_BATCH else -1,
+                    state[EPOCH],
                 )
-            )
-        body = struct.pack(">i", len(entries)) + b"".join(entries)
-        return struct.pack(">hI", _SNAPSHOT_VERSION, crc32c(body)) + body
+                for producer_id, state in piece
+            }
+
+    def freeze(self, offset: int) -> ProducerImage:
+        """The producers as they are now, when the log ends at ``offset``.
+
+        Until `thaw`, which is for who has written it, changes cost a little more.
+        """
+        return ProducerImage(offset, self._table.freeze())
+
+    def thaw(self) -> None:
+        """Nobody reads what was frozen any more."""
+        self._table.thaw()
 
     def restore(self, data: bytes) -> bool:
         """Take over a ``.snapshot`` file; False, and nothing known, when it is damaged."""
         self.clear()
-        if len(data) < _SNAPSHOT_HEADER.size:
-            return False
-        version, checksum, count = _SNAPSHOT_HEADER.unpack_from(data)
-        if (
-            version != _SNAPSHOT_VERSION
-            or crc32c(data[_CHECKED_FROM:]) != checksum
-            or len(data) != _SNAPSHOT_HEADER.size + count * _SNAPSHOT_ENTRY.size
-        ):
+        states = parse(data)
+        if states is None:
             return False
         began: list[tuple[int, int]] = []
-        for fields in _SNAPSHOT_ENTRY.iter_unpack(data[_SNAPSHOT_HEADER.size :]):
-            (
-                producer_id, epoch, last_sequence, last_offset,
-                delta, timestamp_ms, coordinator, transaction_offset,
-            ) = fields  # fmt: skip
-            if transaction_offset >= 0:
-                began.append((transaction_offset, producer_id))
-            producer = self._producers[producer_id] = Producer(epoch)
-            producer.last_timestamp_ms = timestamp_ms
-            producer.coordinator_epoch = coordinator
-            if last_offset >= 0:
-                has_sequence = last_sequence >= 0
-                producer.batches.append(
-                    Appended(
-                        (last_sequence - delta) & _SEQUENCE_MASK if has_sequence else -1,
-                        last_sequence,
-                        last_offset - delta,
-                        last_offset,
-                        timestamp_ms,
-                    )
-                )
-        for transaction_offset, producer_id in sorted(began):
-            self.open_transactions[producer_id] = transaction_offset
+        for producer_id, state in states:
+            self._table.put(producer_id, state)
+            if state[BEGAN] >= 0:
+                began.append((state[BEGAN], producer_id))
+        for first_offset, producer_id in sorted(began):
+            self.open_transactions[producer_id] = first_offset
         return True
+
+
+def _batch(state: State, at: int) -> Appended:
+    sequence, delta, first_offset, timestamp_ms = state[at : at + A_BATCH]
+    last_sequence = (sequence + delta) & SEQUENCE_MASK if sequence >= 0 else -1
+    return Appended(sequence, last_sequence, first_offset, first_offset + delta, timestamp_ms)
 
 
 def _old_epoch(producer_id: int, known: int, what: str, epoch: int) -> AppendRefused:

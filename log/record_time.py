@@ -45,6 +45,8 @@ class RecordTime(NamedTuple):
 
     timestamp_ms: int
     approximate: bool
+    none_below: int = 0
+    """Where the timestamp is -1: no record lies below this offset, markers at most."""
 
 
 class TimeReader:
@@ -61,6 +63,8 @@ class TimeReader:
         self._batches: Iterator[Header] = iter(())
         """Those of ``_segment`` behind the one that ends at ``_passed``."""
         self._passed = -1
+        self.saw_end = False
+        """The last look came to the log's end, and there was no record."""
 
     def first_at(self, offset: int) -> RecordTime | None:
         """Of the first record at or above ``offset`` that a consumer would see; in any thread.
@@ -68,6 +72,7 @@ class TimeReader:
         None when there is none, or when its format has no timestamps (magic 0). Raises CorruptLog
         and OSError; may be called again after any error.
         """
+        self.saw_end = False
         opened = self._opened
         if opened is not None and opened.base_offset <= offset <= opened.last_offset:
             with suppress(CorruptRecords, IndexError):  # raised below, with the place
@@ -79,6 +84,7 @@ class TimeReader:
             if found:
                 return time
         self._segment = None
+        self.saw_end = True
         for segment in self._segments.from_offset(offset):
             place = segment.locate(offset)
             if place is None:
@@ -94,13 +100,18 @@ class TimeReader:
     ) -> tuple[bool, RecordTime | None]:
         """Whether any of the next batches has such a record, and its time."""
         self._segment = None  # should this one fail
+        left = BATCHES_MAX
         for batch in islice(batches, BATCHES_MAX):
+            left -= 1
             if batch.last_offset < offset or (batch.attributes & _CONTROL and batch.magic == 2):
                 continue
             found = self._of_batch(segment, batch, offset)
             if found is not None:
                 self._segment, self._batches, self._passed = segment, batches, batch.last_offset
+                self.saw_end = False
                 return True, None if found.timestamp_ms < 0 else found
+        if not left:
+            self.saw_end = False
         return False, None
 
     def _of_batch(self, segment: Segment, batch: Header, offset: int) -> RecordTime | None:

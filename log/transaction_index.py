@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import struct
 from array import array
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -20,9 +21,6 @@ from log.filesystem import File, FileSystem, read_whole, write_whole
 TXN_INDEX = ".txnindex"
 _VERSION = 0
 _ENTRY = struct.Struct(">hqqqq")
-_FIRST = struct.Struct(">q")
-_FIRST_AT = 10
-_LAST_AT = 18
 _FAN_BITS = 6
 
 
@@ -170,14 +168,12 @@ class TransactionIndex:
     def _count_below(self, offset: int) -> int:
         """How many markers are below ``offset``."""
         data = self._data
-        low, high = 0, len(self)
-        while low < high:
-            middle = (low + high) // 2
-            if _FIRST.unpack_from(data, middle * _ENTRY.size + _LAST_AT)[0] < offset:
-                low = middle + 1
-            else:
-                high = middle
-        return low
+
+        def marker_of(index: int) -> int:
+            marker: int = _ENTRY.unpack_from(data, index * _ENTRY.size)[3]
+            return marker
+
+        return bisect_left(range(len(self)), offset, key=marker_of)
 
     def _take(self, data: bytearray) -> None:
         self._data = data

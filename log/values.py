@@ -7,9 +7,6 @@ from typing import NamedTuple
 from log.filesystem import File
 from log.segment import Segment
 
-MARKER_BYTES = 78
-"""A marker is a batch of so many bytes."""
-
 
 class AppendInfo(NamedTuple):
     """Where a producer's batches are: the answer to Produce.
@@ -36,6 +33,19 @@ class Marker(NamedTuple):
     coordinator_epoch: int
     committed: bool
     rules: int = 1
+
+
+class Appended(NamedTuple):
+    """One batch of a producer: its sequence numbers, where it lies, and when it was written.
+
+    A coordinator's batch of a transaction has no sequence numbers: both are -1.
+    """
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp_ms: int
 
 
 class Ended(NamedTuple):

@@ -15,9 +15,9 @@ from protocol.records.batch import (
     BatchForm,
     BatchHeader,
     assemble_batch,
-    encode_end_transaction,
     read_header,
 )
+from protocol.records.markers import encode_end_transaction
 
 _BASE_SEQUENCE = 0
 """Of every transactional commit, as Kafka 4.3.1 writes it; nobody checks a coordinator's."""

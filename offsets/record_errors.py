@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from protocol.records.corrupt import CorruptStoredRecord
 
-class CorruptRecord(ValueError):
-    """A stored record that cannot be what it claims: its log is damaged, or from a newer Kafka."""
+
+class CorruptRecord(CorruptStoredRecord):
+    """A stored record that can't be what it claims."""
 
     def __init__(self, log_offset: int, reason: str) -> None:
-        super().__init__(f"record at offset {log_offset} of the offsets log: {reason}")
-        self.log_offset = log_offset
-        self.reason = reason
+        message = f"record at offset {log_offset} of the offsets log: {reason}"
+        super().__init__(message, log_offset, reason)
 
 
 class UnwritableRun(ValueError):

@@ -10,7 +10,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
 
 from offsets.ascending import ascending
 from offsets.record_errors import CorruptRecord
@@ -23,23 +22,7 @@ from offsets.record_values import (
     read_offset_value,
 )
 from offsets.runs import GroupRun, OffsetRun, OffsetTombstones, Run
-
-
-class StoredRecord(Protocol):
-    """What this module needs of a decoded record."""
-
-    @property
-    def offset(self) -> int:
-        """Its log offset."""
-
-    @property
-    def key(self) -> bytes | None:
-        """Its key."""
-
-    @property
-    def value(self) -> bytes | None:
-        """Its value; None for a tombstone."""
-
+from protocol.records.section import Record
 
 BasedRun = tuple[int, Run]
 """(log offset of the run's first record, the run)."""
@@ -211,7 +194,7 @@ class RunBuilder:
 
 
 def runs_of_records(
-    records: Iterable[StoredRecord], skipped: Counter[int] | None = None
+    records: Iterable[Record], skipped: Counter[int] | None = None
 ) -> Iterator[BasedRun]:
     """The runs of decoded records, in log order, each with the log offset of its first record.
 

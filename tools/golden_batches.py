@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from protocol.records import batch, message_set
+from protocol.records import batch, markers, message_set
 from protocol.records.compression import NAMES, decompress
 
 LIMIT = batch.DECOMPRESSED_BYTES_MAX
@@ -146,7 +146,7 @@ def check_control(vector: dict[str, Any], data: bytes) -> Iterator[str]:
     batch.validate_batch(data, header, deep=False)
     yield from _differ("control", header.is_control, True)
     (record,) = batch.records_of(data, header)
-    again = batch.encode_end_transaction(
+    again = markers.encode_end_transaction(
         OUTCOMES[vector["control"]],
         base_offset=vector["base_offset"],
         timestamp=record.timestamp,

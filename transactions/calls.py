@@ -101,8 +101,8 @@ class MarkersWritten:
 
 @dataclass(slots=True)
 class MarkersRefused:
-    """Some partitions refused their markers (47, 52): somebody newer has ended the transaction
-    there. The others have theirs. -> int"""
+    """Some partitions refused their markers (47): somebody has ended the transaction there under a
+    newer epoch. The others have theirs. -> int"""
 
     ticket: Ticket
     transactional_id: str

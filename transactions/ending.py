@@ -156,8 +156,8 @@ def markers_written(step: Step, call: MarkersWritten) -> None:
 def markers_refused(step: Step, call: MarkersRefused) -> None:
     """Completes a transaction that a partition takes no marker of: int.
 
-    Somebody ended it there with a newer epoch, and no marker of ours would be taken later either.
-    Kafka leaves the id between Prepare and Complete for ever.
+    Somebody ended it there with a newer epoch of the producer, and no marker of ours would be taken
+    later either. Kafka leaves the id between Prepare and Complete for ever.
     """
     error = f"{NAMES[call.error_code]} ({call.error_code})"
     detail = f"a partition refused its marker with {error}: an operator had ended it there"

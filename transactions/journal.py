@@ -45,8 +45,6 @@ RECENT_KEPT = 4
 BYTES_KEPT = 32 << 20
 SAVED_OPEN_MS = 3_000
 """An open transaction is written down once it is so old."""
-SAVED_AGAIN_MS = 60_000
-"""What happens again and again is written down no more often."""
 _ID_BYTES = 900
 HUNG = "it hung, and an operator's request ended it past its coordinator"
 
@@ -156,9 +154,9 @@ class Journal:
         story = journal.open
         if story is None or story.began_ms < opened.began_ms:
             story = self._begin(transactional_id, journal, opened)
-        new = len(story.waits)
+        before = len(story.waits)
         story.wait(reader, now)
-        if len(story.waits) > new:
+        if len(story.waits) > before:
             self._grow(journal.measure())
             if story.is_saved:
                 self._save(transactional_id, story)
@@ -193,11 +191,15 @@ class Journal:
                 self._unsaved.mark(name, 0, Gone(now.wall_ms))
 
     def _ended_past(self, event: EndedPastCoordinator, now: Now) -> None:
-        """What hung is a story of its own, unless the coordinator has one open: that tells on."""
+        """What hung is a story of its own; where the id has one open it is told in that."""
         name = event.transactional_id
-        if not name or ((known := self._ids.get(name)) is not None and known.open is not None):
+        if not name:
             return
         journal = self._latest(name)
+        if journal.open is not None:
+            journal.open.end_past(event)
+            self._save(name, journal.open)
+            return
         story = Story(0, event.producer_id, event.producer_epoch, BROKER, event.since_ms)
         story.touch(event.partitions, "")
         self._begin(name, journal, story)
@@ -265,8 +267,8 @@ class Journal:
         known.take(event, now)
         journal.bytes += known.size() - before
         self._grow(known.size() - before)
-        if self._unsaved is not None and known.is_due(now, SAVED_AGAIN_MS):
-            known.saved_ms, known.saved_count = now.wall_ms, known.count
+        if self._unsaved is not None and known.is_due(now):
+            known.saved(now.wall_ms)
             self._unsaved.mark(event.transactional_id, event.error_code, known)
 
     # ------------------------------------------------------------------------------- for the file

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 from protocol.kept_text import Source, kept_id, kept_sentence, long_bytes, sentence_bytes
 from protocol.now import Now
+from protocol.unsaved import Recurring
 from transactions.calls import BROKER, Client, Partitions
-from transactions.events import Cause, TransactionRefused
+from transactions.events import Cause, EndedPastCoordinator, TransactionRefused
 
 PARTITIONS_KEPT = 64
 """Of one transaction, by name; more are counted."""
@@ -67,9 +68,9 @@ class Wait:
     """When it was last seen waiting; when it could go on, once it could."""
     over: bool = False
 
-    def size(self) -> int:
-        """Estimated bytes."""
-        return _WAIT_BYTES + long_bytes(*self.reader[:2], *self.reader[3:5])
+    def text_bytes(self) -> int:
+        """Estimated bytes of its texts."""
+        return long_bytes(*self.reader[:2], *self.reader[3:5])
 
 
 @dataclass(slots=True)
@@ -101,6 +102,8 @@ class Story:
     """When its end was decided; 0 before."""
     ended_ms: int = 0
     """When its last marker was written; 0 before."""
+    past: str = ""
+    """What an operator's marker ended of it while it was open, past its coordinator."""
     waits: dict[tuple[str, str, int], Wait] = field(default_factory=dict)
     more_waits: int = 0
     source: Source = Source.SEEN
@@ -132,6 +135,16 @@ class Story:
         else:
             self.more_waits += 1
 
+    def end_past(self, event: EndedPastCoordinator) -> None:
+        """An operator's marker has ended it in some of its partitions."""
+        (topic, ids), more = event.partitions[0], -1
+        for _, each in event.partitions:
+            more += len(each)
+        told = f"{'committed' if event.committed else 'aborted'} it in {topic}-{ids[0]}"
+        told += f" and {more} more partition{'s' * (more > 1)}" if more else ""
+        who = f", client '{event.client.client_id}' at {event.client.host.lstrip('/')},"
+        self.past = kept_sentence(f"an operator{who if event.client.host else ''} {told}")
+
     def prepare(self, committed: bool, cause: Cause, detail: str, client: Client, now: Now) -> None:
         """Its end is decided."""
         self.outcome = Outcome.COMMITTING if committed else Outcome.ABORTING
@@ -154,7 +167,7 @@ class Story:
         """Whether somebody may ask for it later: it was no short commit that held up nobody."""
         if self.cause is not None and self.cause is not Cause.CLIENT:
             return True
-        return bool(self.waits) or self.ended_ms - self.began_ms >= LONG_MS
+        return bool(self.waits or self.past) or self.ended_ms - self.began_ms >= LONG_MS
 
     def rough_size(self) -> int:
         """Estimated bytes, but for its texts."""
@@ -163,18 +176,16 @@ class Story:
 
     def size(self) -> int:
         """Estimated bytes."""
-        size = _STORY_BYTES + _PARTITION_BYTES * (len(self.partitions) + len(self.groups))
+        size = self.rough_size() + sentence_bytes(self.detail) + sentence_bytes(self.past)
         size += long_bytes(*self.client, *self.ended_by, *self.groups)
-        size += sentence_bytes(self.detail)
-        return size + sum([each.size() for each in self.waits.values()])
+        return size + sum([each.text_bytes() for each in self.waits.values()])
 
 
 @dataclass(slots=True)
-class Refusals:
+class Refusals(Recurring):
     """Calls that were refused with one error code."""
 
     error_code: int
-    count: int = 0
     last_ms: int = 0
     producer_id: int = -1
     producer_epoch: int = -1
@@ -183,8 +194,6 @@ class Refusals:
     """Of the last one."""
     source: Source = Source.SEEN
     """SEEN as soon as one of them was."""
-    saved_ms: int = 0
-    saved_count: int = 0
 
     def take(self, event: TransactionRefused, now: Now) -> None:
         """One more."""
@@ -194,10 +203,6 @@ class Refusals:
         self.client = client_kept(event.client)
         self.detail = kept_sentence(event.detail)
         self.source = Source.SEEN
-
-    def is_due(self, now: Now, again_ms: int) -> bool:
-        """Whether they are to be written down: the 1st, 2nd, 4th ... and now and then."""
-        return self.count & (self.count - 1) == 0 or now.wall_ms - self.saved_ms >= again_ms
 
     def size(self) -> int:
         """Estimated bytes."""

@@ -59,6 +59,7 @@ def _written(entry: Entry) -> Fields:
         "cause": None if entry.cause is None else entry.cause.value,
         "detail": entry.detail,
         "ended_by": entry.ended_by,
+        **({"past": entry.past} if entry.past else {}),
         "waits": [[*each.reader, each.seen_ms, each.over] for each in entry.waits.values()],
     }
 
@@ -86,6 +87,7 @@ def _read(fields: Fields) -> Entry:
         cause=None if cause is None else Cause(cause),
         detail=_text(fields["detail"]),
         ended_by=_client(fields["ended_by"]),
+        past=_text(fields.get("past", "")),
         waits={each.reader[:3]: each for each in map(_wait, _listed(fields["waits"]))},
     )
 

@@ -77,9 +77,6 @@ class SendMarkers:
     rules: int
     """TV1 or TV2: transaction_version of WriteTxnMarkers, 1 is sent as 0."""
     partitions: Partitions
-    stable: bool = True
-    """False: the Prepare record is written and not stable within the time that a reply may wait;
-    the sender waits until it is."""
 
 
 Reply = int | Sequence[int] | InitReply | EndReply | DescribeReply | ListReply | SendMarkers

@@ -10,11 +10,11 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import Protocol
 
 from protocol import log_records
 from protocol.errors import ProtocolError
-from protocol.records.section import encode_record_body
+from protocol.records.corrupt import CorruptStoredRecord
+from protocol.records.section import Record, encode_record_body
 from protocol.records.varint import encode_varint
 from protocol.wire import MAX_STRING_BYTES, varint
 from transactions.calls import Partitions
@@ -36,29 +36,12 @@ _TOPIC_BYTES_AT_MOST = 10
 """Of a topic beside its name and partitions."""
 
 
-class CorruptTransactionRecord(Exception):
-    """A record that must be understood and can't be; says where it is and what is wrong."""
+class CorruptTransactionRecord(CorruptStoredRecord):
+    """A stored record that can't be what it claims."""
 
     def __init__(self, log_offset: int, reason: str) -> None:
-        super().__init__(f"the record at offset {log_offset} can't be read: {reason}")
-        self.log_offset = log_offset
-        self.reason = reason
-
-
-class StoredRecord(Protocol):
-    """What this module needs of a decoded record."""
-
-    @property
-    def offset(self) -> int:
-        """Its log offset."""
-
-    @property
-    def key(self) -> bytes | None:
-        """Its key."""
-
-    @property
-    def value(self) -> bytes | None:
-        """Its value; None for a tombstone."""
+        message = f"the record at offset {log_offset} can't be read: {reason}"
+        super().__init__(message, log_offset, reason)
 
 
 def run_records(run: TransactionRun, first_delta: int) -> bytes:
@@ -141,7 +124,7 @@ def _tags(value: TransactionValue) -> bytes:
 
 
 def runs_of_records(
-    records: Iterable[StoredRecord], skipped: Counter[int]
+    records: Iterable[Record], skipped: Counter[int]
 ) -> Iterator[tuple[int, TransactionRun]]:
     """(log offset, run) of each record; ``skipped`` counts keys of unknown versions by version.
 
@@ -156,7 +139,7 @@ def runs_of_records(
             yield record.offset, run
 
 
-def _run(record: StoredRecord, skipped: Counter[int]) -> TransactionRun | None:
+def _run(record: Record, skipped: Counter[int]) -> TransactionRun | None:
     key = record.key
     if key is None or len(key) < 2:
         raise ProtocolError("its key is missing or shorter than its version")

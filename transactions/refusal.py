@@ -6,8 +6,6 @@ each reply that depends on it becomes one of the same kind that carries only the
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
@@ -32,6 +30,7 @@ from transactions.outcome import (
     Reply,
     SendMarkers,
 )
+from transactions.partitions import count_of
 
 
 def refusal(call: Call, error_code: int) -> Reply:
@@ -42,18 +41,13 @@ def refusal(call: Call, error_code: int) -> Reply:
         case AddPartitions() | MarkersWritten() | MarkersRefused():
             return error_code
         case VerifyPartitions():
-            return [error_code] * sum(len(ids) for _, ids in call.partitions)
+            return [error_code] * count_of(call.partitions)
         case EndTransaction():
             return EndReply(error_code)
         case DescribeTransaction():
             return DescribeReply(error_code, call.transactional_id)
         case ListTransactions():
             return ListReply(error_code)
-
-
-def not_served(call: Call, error_code: int) -> Reply:
-    """The reply to a call whose shard does not serve it, for the reason ``error_code``."""
-    return refusal(call, error_code)
 
 
 def loading_error(call: Call) -> int:  # noqa: ARG001
@@ -64,12 +58,10 @@ def loading_error(call: Call) -> int:  # noqa: ARG001
 def failed(reply: Reply, error_code: int) -> Reply:
     """A reply like ``reply`` that says only ``error_code``.
 
-    `SendMarkers` becomes NONE: markers whose Prepare record is not in the log must not be sent, and
-    there is nobody to be told.
+    `SendMarkers` becomes the bare code: markers whose Prepare record is not in the log must not be
+    sent.
     """
-    if isinstance(reply, SendMarkers):
-        return error_code
-    if isinstance(reply, int):
+    if isinstance(reply, int | SendMarkers):
         return error_code
     if isinstance(reply, InitReply):
         return InitReply(error_code)
@@ -93,9 +85,6 @@ def write_failed(reply: Reply) -> Reply:
 def timed_out(reply: Reply) -> Reply:
     """The reply when its records are not stable in time: COORDINATOR_NOT_AVAILABLE, as Kafka's.
 
-    Markers are not given up: their Prepare record is in the log, and will be stable. The sender
-    gets its `SendMarkers` and is told to wait for that.
+    `SendMarkers` is not among them: its Prepare record is in the log, and will be stable.
     """
-    if isinstance(reply, SendMarkers):
-        return replace(reply, stable=False)
     return failed(reply, COORDINATOR_NOT_AVAILABLE)

@@ -31,6 +31,8 @@ class State(Enum):
     number: int
     wire_name: str
 
+    __hash__ = object.__hash__  # a state is one object; Enum hashes names, 38 a transaction
+
     def __new__(cls, number: int, wire_name: str) -> State:  # noqa: D102
         state = object.__new__(cls)
         state._value_ = number

@@ -5,6 +5,7 @@ from __future__ import annotations
 from protocol.deadlines import Deadlines
 from protocol.kept_text import cut
 from protocol.now import Now
+from protocol.records.batch import HEADER_BYTES
 from transactions.calls import BROKER, TV1, TV2, Client, Partitions, Ticket
 from transactions.config import TransactionConfig
 from transactions.events import Cause, Event, TransactionRefused, Transition
@@ -17,8 +18,6 @@ from transactions.values import NO_EPOCH, NO_TIMEOUT_MS, TransactionRun, Transac
 
 CLIENT_CHARACTERS = 128
 """What is kept of a client's name and host, which are as long as it likes."""
-
-_BATCH_HEADER_BYTES = 61
 
 
 class ShardState:
@@ -110,7 +109,7 @@ class Step:
     @property
     def room(self) -> int:
         """How many bytes the records of one batch may have."""
-        return self.state.config.max_record_bytes - _BATCH_HEADER_BYTES
+        return self.state.config.max_record_bytes - HEADER_BYTES
 
     def fits(self, transactional_id: str, partitions: Partitions) -> bool:
         """Whether all records of a transaction with these partitions can be written (law 6)."""

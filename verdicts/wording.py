@@ -123,7 +123,7 @@ def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
     if len(mark.partitions) > 1:
         where += f" at offset {hold.offset} on"
     producer = f"producer {hold.producer_id}, epoch {hold.producer_epoch}"
-    what = f"a transaction of {producer}, which no transactional id knows of"
+    what = f"a transaction of {producer}, which no transactional id has open"
     if hold.transactional_id is not None:
         what = f"transaction {hold.transactional_id!r} ({producer})"
         what += f" of client {hold.client!r}" if hold.client else ""

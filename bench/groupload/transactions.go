@@ -6,7 +6,6 @@ import (
 	"hash/crc32"
 	"log"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -240,8 +239,7 @@ func pace() time.Duration {
 // transactions has each connection's producer end transactions, without pause or at a rate.
 func transactions(run string) {
 	ensureTopic()
-	var done atomic.Int64
-	var measuring, stop atomic.Bool
+	var m measured
 	var mu sync.Mutex
 	var lat []float64
 	var wg sync.WaitGroup
@@ -252,12 +250,12 @@ func transactions(run string) {
 			defer wg.Done()
 			var mine []float64
 			due := time.Now().Add(pace() / time.Duration(*conns) * time.Duration(i))
-			for !stop.Load() {
+			for !m.stop.Load() {
 				time.Sleep(time.Until(due))
 				due = due.Add(pace())
 				took := p.transact(true)
-				if measuring.Load() {
-					done.Add(1)
+				if m.measuring.Load() {
+					m.done.Add(1)
 					mine = append(mine, took.Seconds()*1000)
 				}
 			}
@@ -266,19 +264,10 @@ func transactions(run string) {
 			mu.Unlock()
 		}()
 	}
-	time.Sleep(time.Duration(*warm * float64(time.Second)))
-	c0, t0 := cpu(), time.Now()
-	measuring.Store(true)
-	time.Sleep(time.Duration(*secs * float64(time.Second)))
-	measuring.Store(false)
-	el := time.Since(t0).Seconds()
-	c1 := cpu()
-	n := done.Load()
-	stop.Store(true)
-	wg.Wait()
-	report(map[string]any{"conns": *conns, "parts": *parts, "records": *records,
-		"ops_s": int(float64(n) / el), "p50_ms": pct(lat, .5), "p99_ms": pct(lat, .99),
-		"server_cpu_us_op": float64(int((c1-c0)/float64(n)*1e7)) / 10, "server_cores": float64(int((c1-c0)/el*100)) / 100, "rss_MiB": int(rssMiB())})
+	found := m.run(&wg)
+	found["conns"], found["parts"], found["records"] = *conns, *parts, *records
+	found["p50_ms"], found["p99_ms"] = pct(lat, .5), pct(lat, .99)
+	report(found)
 }
 
 const readBytes = 1 << 20

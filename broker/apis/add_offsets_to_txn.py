@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import structlog
-
+from broker.apis.find_coordinator import is_made
 from broker.apis.transactional import client_of, told
-from broker.config.config_value import BadValue
 from broker.net.request import Request, ServedApi
+from broker.topics.owned_topics import OWNED
 from broker.topics.registry import OFFSETS_TOPIC
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST
 from protocol.messages.add_offsets_to_txn import API
@@ -21,8 +20,6 @@ from transactions.calls import TV1, AddPartitions
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
-
-logger = structlog.get_logger(__name__)
 
 _KNOWS_FENCED = 2
 """The first version with PRODUCER_FENCED."""
@@ -38,13 +35,10 @@ def _handle(services: Services, request: Request) -> None:
 
 
 async def _submit_with_topic(services: Services, request: Request) -> None:
-    try:
-        await services.topics.ensure_offsets_topic()
-    except (BadValue, OSError) as error:
-        logger.error("__consumer_offsets can't be created", error=str(error))
-        _answer(request, COORDINATOR_NOT_AVAILABLE)
-    else:
+    if await is_made(services, OWNED[OFFSETS_TOPIC]):
         _submit(services, request)
+    else:
+        _answer(request, COORDINATOR_NOT_AVAILABLE)
 
 
 def _submit(services: Services, request: Request) -> None:

@@ -46,7 +46,7 @@ def _handle(services: Services, request: Request) -> Steps:
     made = True
     topic = _TOPICS.get(value["key_type"])
     if topic is not None and services.registry.topic(topic) is None:
-        making = asyncio.ensure_future(_is_made(services, OWNED[topic]))
+        making = asyncio.ensure_future(is_made(services, OWNED[topic]))
         yield making
         made = making.result()
     if topic == TRANSACTION_TOPIC and not services.producer_ids.ids.left:
@@ -68,7 +68,8 @@ def _handle(services: Services, request: Request) -> Steps:
         request.respond({"throttle_time_ms": 0, **answer})
 
 
-async def _is_made(services: Services, owned: OwnedTopic) -> bool:
+async def is_made(services: Services, owned: OwnedTopic) -> bool:
+    """Whether a coordinator's topic is there now; if it can't be made, the log says why."""
     try:
         await services.topics.ensure_owned(owned)
     except (BadValue, OSError) as error:

@@ -206,6 +206,15 @@ _MUSTER: Final = (
         " first damaged; what is cut off is kept in a file. Set it for one start. Muster's own.",
     ),
     S(
+        "producer.ids.remembered.max",
+        INT,
+        1_000_000,
+        "[1,...]",
+        "How many producers without an open transaction all partitions together remember. Of more,"
+        " the idlest are forgotten where there are most, as if producer.id.expiration.ms were over."
+        " Muster's own.",
+    ),
+    S(
         TRANSACTION_VERSION,
         INT,
         TRANSACTION_VERSION_MAX,

@@ -8,8 +8,8 @@ topic of Kafka: a core for each of its partitions, whose records are the core's 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from broker.cores.pass_over import PassOver
@@ -112,21 +112,20 @@ class Reader(Protocol):
     """How many records of kinds were met that are not known, by their number."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Any]]:
-        """The (base offset, run) to replay now that this batch was read. Raises `Kind.corrupt`."""
+        """The (base offset, run) to replay now that this batch was read.
+
+        Raises CorruptStoredRecord.
+        """
 
     def replay(self, run: Any, base_offset: int) -> None:
-        """Takes one of them into the core. Raises `Kind.corrupt`, whatever is wrong with it."""
-
-
-class CorruptStoredRecord(Protocol):
-    """An error of a reader: a record that can't be what it claims."""
-
-    @property
-    def log_offset(self) -> int:
-        """Where it is in its log; below 0: nowhere."""
+        """Takes one of them into the core. Raises CorruptStoredRecord for whatever is wrong."""
 
 
 CoreT = TypeVar("CoreT", bound=Core)
+
+OwnBatch = Callable[[Any, BatchForm, int, int, int], tuple[bytes, BatchHeader]]
+"""A run's batch and its header, of the form of the log's batches, the first offset, the leader
+epoch, and the time of the append (wall)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +168,6 @@ class Kind(Generic[CoreT]):
     """Which of so many partitions keeps a key."""
     reader: Callable[[CoreT, int, int, PassOver | None], Reader]
     """What loads a core: that of a partition, of so many, without records that are passed over."""
-    corrupt: type[Exception]
-    """What a reader raises for a record that it can't read, a `CorruptStoredRecord`."""
     skip_setting: str
     """The broker's property that names records which a load is to skip."""
     encode: Callable[[Any, int], bytes]
@@ -197,13 +194,10 @@ class Kind(Generic[CoreT]):
     """None: its topic is loaded whole."""
     long_runs: LongRuns | None = None
     """None: no run is split."""
-    own_batch: tuple[type, ...] = ()
-    """The types of runs that stand in a batch of their own."""
-    encode_own: Callable[[Any, BatchForm, int, int, int], tuple[bytes, BatchHeader]] | None = None
-    """The batch of such a run and its header: the form of the log's batches, the first offset, the
-    leader epoch, and the time of the append (wall)."""
+    own_batches: Mapping[type, OwnBatch] = field(default_factory=dict)
+    """The types of runs that stand in a batch of their own, and what makes it."""
 
     @property
-    def field(self) -> str:
+    def field_name(self) -> str:
         """`things` as the name of a field."""
         return self.things.replace(" ", "_")

@@ -24,7 +24,7 @@ class Duties(Protocol):
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
         """All is replayed, and nobody has been answered yet; or it was loaded while its log took no
-        writes, and it does now. Raises Superseded."""
+        writes, and it does now; or it is to be made ready once more. Raises Superseded."""
 
     def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:
         """Whether its log takes no writes and a call that needs none must wait for one."""

@@ -43,7 +43,8 @@ class Phase(Enum):
     LOADING = "loading"
     ACTIVE = "active"
     UNWRITABLE = "unwritable"
-    """Loaded after a failed append: it reads, and refuses what needs a record."""
+    """Loaded after a failed append, or made ready once more: it reads, and refuses what needs a
+    record."""
     FAILED = "failed"
     """Its log can't be read: it refuses all until the process starts anew, and leaves the log."""
     UNLOADED = "unloaded"
@@ -79,10 +80,10 @@ class HostedShard(Generic[CoreT]):
         self.core = core
         self.kind = kind
         self._encode = kind.encode
-        self._own_batch = frozenset(kind.own_batch)
+        self._own_batches = kind.own_batches
         self._long_runs = kind.long_runs
         long_kinds = () if kind.long_runs is None else (kind.long_runs.kind,)
-        self._not_plain = frozenset((*long_kinds, *kind.own_batch))
+        self._not_plain = frozenset((*long_kinds, *kind.own_batches))
         self.partition = partition
         """Whose log this is: it says what is stable."""
         self.log = partition.log
@@ -90,9 +91,13 @@ class HostedShard(Generic[CoreT]):
         """What makes a batch: its section, count, first offset, and its two times."""
         self._form = PLAIN_FORM
         self.phase = Phase.LOADING
+        self.leader_epoch = 0
+        """That of its batches: begun, and on the disk where its kind asks for that."""
         self.accepted = self.appended = 0
         self.foreign: list[Foreign] = []
         """What others than this shard are to append at the end of the turn."""
+        self.renews = False
+        """At the end of the turn its duties make it ready to serve once more."""
         self.touched = False
         """In the runtime's list for the end of this turn."""
         self.breakdowns = 0
@@ -121,11 +126,15 @@ class HostedShard(Generic[CoreT]):
         type of timestamp it says; ``level`` is None for the codec's default."""
         attributes = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
         self._form = BatchForm(compression, level, attributes)
-        self.write_in_epoch()
+        self._make_batches()
 
     def write_in_epoch(self) -> None:
         """Batches have the partition's leader epoch from now on."""
-        form, leader_epoch = self._form, self.partition.leader_epoch
+        self.leader_epoch = self.partition.leader_epoch
+        self._make_batches()
+
+    def _make_batches(self) -> None:
+        form, leader_epoch = self._form, self.leader_epoch
         self._batch = assemble_batch
         if leader_epoch or form != PLAIN_FORM:
             self._batch = partial(assemble_batch, leader_epoch=leader_epoch, **form._asdict())
@@ -151,7 +160,7 @@ class HostedShard(Generic[CoreT]):
         together: list[Run] = []
         for run in records:
             pieces: Sequence[Run] = (run,)
-            if type(run) in self._own_batch:
+            if type(run) in self._own_batches:
                 self._has_own = True
             elif (
                 long_runs is not None
@@ -219,19 +228,19 @@ class HostedShard(Generic[CoreT]):
         Units before and after such a run are not merged: the log keeps the order of the calls.
         """
         offset = self.appended
+        own = self._own_batches
         stretches = [(False, units)]
         if self._has_own:
             self._has_own = False
-            own = self._own_batch
             stretches = [
                 (alone, list(together))
                 for alone, together in groupby(units, lambda unit: type(unit[0]) in own)
             ]
         for alone, stretch in stretches:
             if alone:
-                encode, epoch = self.kind.encode_own, self.partition.leader_epoch
-                assert encode is not None
+                epoch = self.leader_epoch
                 for (run,) in stretch:
+                    encode = own[type(run)]
                     batch, header = encode(run, self._form, offset, epoch, wall_ms)
                     yield batch, len(run), header
                     offset += len(run)
@@ -268,6 +277,7 @@ class HostedShard(Generic[CoreT]):
         """A fresh core for another load; `drop_unwritten` has emptied the rest."""
         self.core = core
         self.phase = Phase.LOADING
+        self.renews = False
         self.write_in_epoch()
         self.accepted = self.appended = self.log.log_end_offset
 

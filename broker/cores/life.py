@@ -210,6 +210,13 @@ class Life(Generic[CoreT, DutiesT]):
         self._unload(hosted, Phase.LOADING)
         self._load_again(hosted, writable=True)
 
+    def renew(self, hosted: HostedShard[CoreT]) -> None:
+        """Makes a shard ready to serve once more, behind all that it had to append."""
+        hosted.renews = False
+        if hosted.phase is Phase.ACTIVE:
+            hosted.phase = Phase.UNWRITABLE
+            self._spawn("renew", self._serve_when_writable(hosted))
+
     def work(self, hosted: HostedShard[CoreT], work: Callable[[], Outcome]) -> None:
         """Takes the outcome of what a core does by itself; a bug in it harms that shard alone."""
         outcome = _NOTHING

@@ -6,17 +6,18 @@ The newest snapshot comes first, and then the log from where it begins (broker/c
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any, cast
+from typing import Any
 
 import structlog
 
-from broker.cores.core import CoreT, CorruptStoredRecord, Reader
+from broker.cores.core import CoreT, Reader
 from broker.cores.hosted_shard import LOADED, HostedShard, Phase
 from broker.cores.snapshots import Snapshots
 from broker.loop.slices import Slicer, Slices
 from log.errors import CorruptLog
 from offsets.columns_image import BadImage
 from protocol.records.batch import HEADER_BYTES, BatchHeader
+from protocol.records.corrupt import CorruptStoredRecord
 
 logger = structlog.get_logger(__name__)
 
@@ -38,7 +39,8 @@ async def load(
 
     The newest snapshot, if it is to be believed, spares what is below its beginning; ``fresh``
     makes another core when it turns out on the way that it is not. ``before_serving`` is awaited
-    when all is replayed and no time has begun. Raises CorruptLog or `Kind.corrupt`: `give_up`.
+    when all is replayed and no time has begun. Raises CorruptLog or CorruptStoredRecord:
+    `give_up`.
     """
     slices, time = slicer.work("load", SLICE_NS), slicer.time
     began_ms = time.now().mono_ms
@@ -88,7 +90,7 @@ def _tell(hosted: HostedShard[Any], reader: Reader) -> None:
         partition=hosted.index,
         records=hosted.loaded_records,
         bytes=hosted.loaded_bytes,
-        **{hosted.kind.field: hosted.core.view.known()},
+        **{hosted.kind.field_name: hosted.core.view.known()},
         snapshot_offset=hosted.loaded_from,
         ms=hosted.load_ms,
     )
@@ -137,8 +139,8 @@ def give_up(hosted: HostedShard[Any], error: Exception) -> None:
     name, kind = f"{hosted.log.topic}-{hosted.index}", hosted.kind
     if isinstance(error, CorruptLog):
         reason = str(error.with_advice(name))
-    elif isinstance(error, kind.corrupt) and cast("CorruptStoredRecord", error).log_offset >= 0:
-        place = f"{name}:{cast('CorruptStoredRecord', error).log_offset}"
+    elif isinstance(error, CorruptStoredRecord) and error.log_offset >= 0:
+        place = f"{name}:{error.log_offset}"
         reason = (
             f"{error}; bring back the files as they were, or start with {kind.skip_setting}="
             f"{place} to do without that record"
@@ -150,13 +152,13 @@ def give_up(hosted: HostedShard[Any], error: Exception) -> None:
         f"the {kind.things} of a partition can't be read; their requests are refused",
         partition=hosted.index,
         reason=reason,
-        exc_info=None if isinstance(error, CorruptLog | kind.corrupt | OSError) else error,
+        exc_info=None if isinstance(error, CorruptLog | CorruptStoredRecord | OSError) else error,
     )
 
 
 def progress(hosted_shards: Sequence[HostedShard[Any]]) -> dict[str, Any]:
     """How far the loading is: all shards of a kind together, those under way each for itself."""
-    field = hosted_shards[0].kind.field if hosted_shards else "groups"
+    field = hosted_shards[0].kind.field_name if hosted_shards else "groups"
     under_way = [hosted for hosted in hosted_shards if hosted.phase is Phase.LOADING]
     return {
         "partitions": len(hosted_shards),

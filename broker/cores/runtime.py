@@ -256,6 +256,8 @@ class Runtime(Generic[CoreT, DutiesT]):
                         continue
                     if hosted.foreign:
                         self._append_foreign(hosted)
+                    if hosted.renews:
+                        self.life.renew(hosted)
                     self._arm(hosted)
                 except Exception as error:  # noqa: BLE001 - a bug of ours, counted and logged
                     self.life.break_down(hosted, error, write=False)
@@ -311,6 +313,15 @@ class Runtime(Generic[CoreT, DutiesT]):
             self.life.append_failed(hosted, LogPoisoned(hosted.log.poisoned))
         elif written:
             self.life.reload(hosted)
+
+    def renew(self, hosted: HostedShard[CoreT]) -> None:
+        """Has a shard's duties make it ready to serve once more, at the end of the turn.
+
+        What needs a record is refused meanwhile. One that does not serve now is made ready anyway.
+        """
+        if hosted.phase is Phase.ACTIVE:
+            hosted.renews = True
+            self._touch(hosted)
 
     # -- time
 

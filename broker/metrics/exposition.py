@@ -28,7 +28,11 @@ from broker.metrics.other_exporters import compat_views, wants_owners
 from broker.metrics.scan import Scan
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
-from broker.metrics.transaction_series import add_completion, transaction_families
+from broker.metrics.transaction_series import (
+    add_completion,
+    shards_by_phase,
+    transaction_families,
+)
 from coordinator.events import Cause
 from coordinator.expiring import DAY_MS, HOUR_MS
 from protocol.errors import (
@@ -223,14 +227,9 @@ class BrokerCollector(Collector):
 
     def _shards(self) -> Iterator[Metric]:
         hosted_shards = self.sources.groups.hosted_shards
-        phases = Counter({phase.value: 0 for phase in Phase})
-        phases.update(hosted.phase.value for hosted in hosted_shards)
-        shards = GaugeMetricFamily(
-            "muster_shards", "Partitions of the offsets topic by state.", labels=["state"]
+        yield shards_by_phase(
+            "muster_shards", "Partitions of the offsets topic by state.", hosted_shards
         )
-        for phase, count in phases.items():
-            shards.add_metric([phase], count)
-        yield shards
         both: list[HostedShard[Any]] = [*hosted_shards]
         both += self.sources.transactions.hosted_shards
         ends = [(hosted.log.log_start_offset, hosted.log.log_end_offset, hosted) for hosted in both]

@@ -166,13 +166,18 @@ class GroupLooks:
             start, end = at.log.log_start_offset, at.high_watermark
             place = found.look.at(partition, offset, committed_ms, start, end)
             since_ms = timestamp_ms = None
-            if place.first_unread < end:
-                key = (found.topic_id, partition, place.first_unread)
+            stands_ms = None if place.stands_ms < 0 else place.stands_ms
+            key = (found.topic_id, partition, place.first_unread)
+            time = self._lags.times.known(key) if place.first_unread < end else None
+            if time is not None and time.none_below >= end:
+                end, stands_ms = place.first_unread, None  # only markers: all records are read
+            elif place.first_unread < end:
                 timestamp_ms = self._timestamp(group_id, key, now_ms)
                 since_ms = unread_since(found.marks, place, timestamp_ms, now_ms)
-                if since_ms <= found.marks[0].at_ms and (place.is_still or found.is_due):
+                is_late = since_ms <= found.marks[0].at_ms
+                has_markers = len(at.log.producers) > 0  # at most: nothing else may be unread
+                if (is_late or has_markers) and (place.is_still or found.is_due):
                     late.append(key)
-            stands_ms = None if place.stands_ms < 0 else place.stands_ms
             if stands_ms is not None and timestamp_ms is not None:
                 stands_ms = max(stands_ms, min(timestamp_ms, now_ms))
             facts.append(
@@ -199,8 +204,8 @@ class GroupLooks:
         if offset != at.last_stable_offset:
             return None
         holder = self._holders.of(at)
-        if holder is None:
-            return None
+        if holder is None or (holder.transactional_id is None and not holder.hangs):
+            return None  # whose it is will be known soon
         return HoldFacts(
             holder.transactional_id,
             holder.producer_id,

@@ -1,7 +1,8 @@
 """Who holds readers of committed records back: the transaction at which a partition's LSO stands.
 
 A partition knows the producer of its oldest open transaction, and the coordinator which id that
-producer has. One that no id has hangs: nobody but an operator will end it.
+producer has. One that no id has hangs: nobody but an operator will end it. That is not said while
+ids may be missing, since they are being loaded or can't be read.
 
 The ids of producers are gathered from the open transactions by `refresh`, in steps; `of` is quick
 and goes by the last of these.
@@ -41,6 +42,8 @@ class Holder(NamedTuple):
     """As the coordinator has it."""
     client: Client
     """Who moved it last."""
+    hangs: bool = False
+    """Whether no id has it open, so that nobody but an operator ends it."""
 
 
 class Holders:
@@ -50,11 +53,15 @@ class Holders:
         self._transactions = transactions
         self._time = time
         self._by_producer: dict[int, Transaction] = {}
+        self._has_all = False
+        """Whether no shard was missing: one that loads, or can't be read."""
 
     def refresh(self) -> Iterator[int]:
         """Gathers whose each producer is; yields how many each step looked at."""
         found: dict[int, Transaction] = {}
+        has_all = True
         for hosted in list(self._transactions.hosted_shards):
+            has_all &= hosted.phase in LOADED
             view = hosted.core.view
             names = list(view.open())
             for start in range(0, len(names), STEP):
@@ -63,12 +70,7 @@ class Holders:
                     if each is not None:
                         found[each.producer_id] = each
                 yield STEP
-        self._by_producer = found
-
-    @property
-    def is_loading(self) -> bool:
-        """Whether ids may be missing, since they are being loaded."""
-        return any(each.phase not in LOADED for each in self._transactions.hosted_shards)
+        self._by_producer, self._has_all = found, has_all
 
     def transactional_id_of(self, producer_id: int) -> str | None:
         """Whose an open transaction's producer is, as of the last look; None: not known here."""
@@ -100,4 +102,4 @@ class Holders:
         producer = log.producers.get(producer_id)
         epoch = -1 if producer is None else producer.epoch
         since_ms = self._time.now().wall_ms if producer is None else producer.last_timestamp_ms
-        return Holder(None, producer_id, epoch, start, since_ms, None, None, BROKER)
+        return Holder(None, producer_id, epoch, start, since_ms, None, None, BROKER, self._has_all)

@@ -1,5 +1,9 @@
 """The lag of groups: in records and seconds, by partition and by member.
 
+Lag in records is what Apache's tools say: the difference of two offsets, and a transaction's marker
+has one. A client that commits its position is behind no marker; one that commits the offset behind
+its last record is one behind, and zero seconds, since nothing is left to read.
+
 Lag in records needs only the cache and the logs' ends. Lag in seconds is the age of the first
 unread record, which only the log knows: broker/metrics/record_times.py looks it up, and keeps it
 until the commit moves (or the log's start passes it). Until then it is unknown, never 0; a group
@@ -208,7 +212,8 @@ class Lags:
                 first = offset if offset > start else start
                 if first < at.high_watermark:
                     key = (topic_id, partition, first)
-                    if key not in recent:
+                    time = recent.get(key)
+                    if time is None or 0 < time.none_below < at.high_watermark:
                         unknown.append(key)
         if unknown:
             self.times.ask(group_id, unknown, there, now_ms)
@@ -260,10 +265,12 @@ class Lags:
                     if not whole:
                         return None
                     time, at_ms = times.before(group_id, key, now_ms)
-                timestamp_ms, approximate = time
+                timestamp_ms, approximate = time.timestamp_ms, time.approximate
                 age_ms = None
                 if timestamp_ms >= 0:
                     age_ms = at_ms - timestamp_ms if timestamp_ms < at_ms else 0
+                elif time.none_below >= end:
+                    age_ms = 0
             lags.append(
                 _made(
                     PartitionLag,

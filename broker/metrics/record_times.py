@@ -104,9 +104,11 @@ class RecordTimes:
                 time = self._older.get(key)
                 if time is not None:
                     self._keep(key, time)
-            if time is not None:
-                continue
             _, partition, first = key
+            if time is not None:
+                if not 0 < time.none_below < partitions[partition].high_watermark:
+                    continue
+                self._forget(key)  # the log has grown
             self.unknown += 1
             if self.waiting < WANTED_MAX:
                 wanted = self._wanted.get((topic_id, partition))
@@ -153,6 +155,10 @@ class RecordTimes:
     def known(self, key: Key) -> RecordTime | None:
         """None while it is not."""
         return self.recent.get(key) or self._older.get(key)
+
+    def _forget(self, key: Key) -> None:
+        self.recent.pop(key, None)
+        self._older.pop(key, None)
 
     async def settled(self) -> None:
         """Returns when all that has been asked for so far has been looked up."""
@@ -233,8 +239,11 @@ def _look_up(
                 return tried, found
             key = (topic_id, partition, offset)
             tried.append(key)
+            end_offset = log.log_end_offset
             try:
                 time = reader.first_at(offset)
+                if reader.saw_end:
+                    time = RecordTime(-1, False, end_offset)
             except CorruptLog:
                 time = NOT_KNOWN  # it will not get better; the log's reader logs it
             except (OSError, ValueError, struct.error):  # it is being closed, or the disk fails now

@@ -6,11 +6,12 @@ Nothing is counted here. docs/metrics.md has every name with its labels and mean
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from broker.cores.hosted_shard import Phase
+from broker.cores.hosted_shard import HostedShard, Phase
 from broker.metrics.scan import Scan
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families
@@ -92,6 +93,16 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
     yield from _shards(sources)
 
 
+def shards_by_phase(name: str, meaning: str, shards: Iterable[HostedShard[Any]]) -> Metric:
+    """How many partitions of a coordinator are in which state; every state is there."""
+    phases = Counter({phase.value: 0 for phase in Phase})
+    phases.update(hosted.phase.value for hosted in shards)
+    found = GaugeMetricFamily(name, meaning, labels=["state"])
+    for phase, count in phases.items():
+        found.add_metric([phase], count)
+    return found
+
+
 def _by_error(name: str, meaning: str, counts: dict[int, int]) -> Metric:
     found = CounterMetricFamily(name, meaning, labels=["error"])
     for code, count in counts.items():
@@ -101,16 +112,9 @@ def _by_error(name: str, meaning: str, counts: dict[int, int]) -> Metric:
 
 def _shards(sources: Sources) -> Iterator[Metric]:
     hosted_shards = sources.transactions.hosted_shards
-    phases = Counter({phase.value: 0 for phase in Phase})
-    phases.update(hosted.phase.value for hosted in hosted_shards)
-    shards = GaugeMetricFamily(
-        "muster_transaction_shards",
-        "Partitions of __transaction_state by state.",
-        labels=["state"],
+    yield shards_by_phase(
+        "muster_transaction_shards", "Partitions of __transaction_state by state.", hosted_shards
     )
-    for phase, count in phases.items():
-        shards.add_metric([phase], count)
-    yield shards
     yield GaugeMetricFamily(
         "muster_transaction_load_seconds",
         "How long it took to load the transactional ids.",

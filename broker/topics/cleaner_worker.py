@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import Process
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +25,7 @@ from log.clean_job import (
     CleanProgress,
     decode_answer,
     encode_job,
+    encode_producers,
 )
 
 T = TypeVar("T")
@@ -58,10 +59,14 @@ class CleanerWorker:
         return self._process.pid if self._process is not None else None
 
     async def clean(
-        self, job: CleanJob, on_group: Callable[[CleanedGroup], Awaitable[None]]
+        self,
+        job: CleanJob,
+        on_group: Callable[[CleanedGroup], Awaitable[None]],
+        producers: Iterable[Mapping[int, tuple[int, int]]] = (),
     ) -> CleanDone:
         """Have ``job`` done; ``on_group`` is awaited for each group, while the next is cleaned.
 
+        ``producers`` are added to the job's, piece by piece; others have their turn in between.
         Raises CleaningFailed, and what ``on_group`` raises; the process is ended then, so that the
         next job meets a new one.
         """
@@ -70,7 +75,7 @@ class CleanerWorker:
             self._idle = None
         self.busy = True
         try:
-            return await self._converse(job, on_group)
+            return await self._converse(job, on_group, producers)
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise CleaningFailed(f"the cleaner process: {error}") from error
         finally:
@@ -79,7 +84,10 @@ class CleanerWorker:
                 self._idle = self._time.call_later(IDLE_S, self._end)
 
     async def _converse(
-        self, job: CleanJob, on_group: Callable[[CleanedGroup], Awaitable[None]]
+        self,
+        job: CleanJob,
+        on_group: Callable[[CleanedGroup], Awaitable[None]],
+        producers: Iterable[Mapping[int, tuple[int, int]]],
     ) -> CleanDone:
         process = await self._started()
         assert process.stdin is not None
@@ -87,6 +95,11 @@ class CleanerWorker:
         whole = False
         try:
             process.stdin.write(encode_job(job))
+            for some in filter(None, producers):
+                process.stdin.write(encode_producers(some))
+                await process.stdin.drain()
+                await self._time.sleep(0)
+            process.stdin.write(encode_producers({}))
             await process.stdin.drain()
             while line := await self._soon(process.stdout.readline()):
                 answer = decode_answer(line)

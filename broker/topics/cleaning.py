@@ -286,7 +286,11 @@ class Cleaning:
         if log.recovery_point < found.end_offset:
             # What supersedes a record must not be lost with the power when the record is gone.
             await partition.flush()
-        done = await worker.clean(job, lambda group: self.swaps.replace(partition, group))
+        done = await worker.clean(
+            job,
+            lambda group: self.swaps.replace(partition, group),
+            log.producers.last_batches(),
+        )
         self._succeeded(log, found, done)
         await self._time.in_thread(self.checkpoint.write)
         return (log.topic, log.partition) not in self._paused
@@ -310,7 +314,6 @@ class Cleaning:
             index_interval_bytes=log_config.index_interval_bytes,
             map_bytes=int(memory * config["log.cleaner.io.buffer.load.factor"]),
             bytes_per_second=rate if rate < _THROTTLE_MAX else 0.0,
-            producers=log.producers.last_batches(),
         )
 
     def _succeeded(self, log: PartitionLog, found: Cleanable, done: CleanDone) -> None:

@@ -1,4 +1,4 @@
-"""The work on logs beside requests: retention, idle producers, checkpoints, overdue flushes.
+"""The work on logs beside requests: retention, producers, checkpoints, overdue flushes.
 
 Retention runs in the loop's thread, as appends do, and requests are served between two logs. Work
 that waits for the disk runs in a thread.
@@ -7,6 +7,8 @@ that waits for the disk runs in a thread.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping
+from functools import partial
 
 import structlog
 
@@ -20,6 +22,11 @@ from log.config import LONG_MAX
 from log.errors import LogPoisoned
 
 logger = structlog.get_logger(__name__)
+
+_CROWDS_S = 1.0
+_ROOM = 20
+"""Of the producers that may be remembered one in so many is forgotten beyond the surplus, so that
+the next second need not look again."""
 
 
 class Maintenance:
@@ -53,6 +60,7 @@ class Maintenance:
         self._tasks = [
             every("retention", lambda: retention_ms / 1000, self.run_retention, _failed),
             every("producers", lambda: producers_ms / 1000, self.expire_producers, _failed),
+            every("crowds", lambda: _CROWDS_S, self.tend_crowds, _failed),
             every("checkpoints", lambda: checkpoints_s, self.write_checkpoints, _failed),
             every("flush", lambda: self._flush_period_ms() / 1000, self.flush_overdue, _failed),
         ]
@@ -110,6 +118,69 @@ class Maintenance:
                     break
         slices.end()
 
+    async def tend_crowds(self) -> None:
+        """Writes the snapshots of many producers, and forgets those that are too many."""
+        slices = self._slicer.work("producers")
+        unwritten: list[Partition] = []
+        counts: dict[Partition, int] = {}
+        for partition in list(self._logs.all()):
+            if slices.over:
+                await slices.pause()
+            log = partition.log
+            if log.image is not None:
+                unwritten.append(partition)
+            if count := log.producers.without_transaction:
+                counts[partition] = count
+        slices.end()
+        for partition in unwritten:
+            await self._write_image(partition)
+        limit: int = self._config["producer.ids.remembered.max"]
+        if sum(counts.values()) > limit:
+            await self._forget_surplus(counts, limit)
+
+    async def _write_image(self, partition: Partition) -> None:
+        log = partition.log
+        image = log.image
+        if image is None:
+            return
+        slices = self._slicer.work("snapshot of producers")
+        for _ in image.pack():
+            if slices.over:
+                await slices.pause()
+        slices.end()
+        try:
+            await self._time.in_thread(partial(log.write_image, image))
+        except OSError as error:  # it only saves time at the next start
+            logger.warning(
+                "a snapshot of producers could not be written",
+                partition=partition.name,
+                error=str(error),
+            )
+        finally:
+            log.image_written(image)
+
+    async def _forget_surplus(self, counts: Mapping[Partition, int], limit: int) -> None:
+        """Where there are most producers, the idlest go."""
+        slices = self._slicer.work("producers")
+        keep = level(counts.values(), limit - limit // _ROOM)
+        fullest = max(counts, key=lambda partition: counts[partition])
+        forgotten = 0
+        for partition in [each for each, count in counts.items() if count > keep]:
+            for count in partition.log.producers.forget_idlest(keep):
+                forgotten += count
+                if slices.over:
+                    await slices.pause()
+                if not self._logs.serves(partition):
+                    break
+        slices.end()
+        logger.warning(
+            "too many producers: those idle for longest were forgotten",
+            producers=sum(counts.values()),
+            limit=limit,
+            forgotten=forgotten,
+            fullest=fullest.name,
+        )
+
     async def write_checkpoints(self) -> None:
         """Writes down recovery points, high watermarks and log starts."""
         await self._time.in_thread(self._logs.write_checkpoints)
@@ -144,6 +215,17 @@ class Maintenance:
                 partition.flush_soon()
             else:
                 self._unflushed_ms[partition] = since_ms
+
+
+def level(counts: Iterable[int], limit: int) -> int:
+    """How many each may keep at most, so that all together have no more than ``limit``."""
+    ascending = sorted(counts)
+    for index, count in enumerate(ascending):
+        share = limit // (len(ascending) - index)
+        if count > share:
+            return share
+        limit -= count
+    return max(ascending, default=0)
 
 
 def _failed(error: Exception) -> None:

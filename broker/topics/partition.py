@@ -25,10 +25,11 @@ from broker.topics.partition_services import PartitionServices
 from broker.topics.ticket import Ticket, deliver
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
-from log.values import MARKER_BYTES, AppendInfo, Marker
+from log.values import AppendInfo, Marker
 from protocol.buffer import Buffer
 from protocol.errors import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH
 from protocol.records.batch import BatchHeader
+from protocol.records.markers import MARKER_BYTES
 
 logger = structlog.get_logger(__name__)
 

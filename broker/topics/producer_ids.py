@@ -60,8 +60,9 @@ class ProducerIdPool:
 
     async def take(self) -> int | None:
         """An id that nobody had before, restarts included; None when none can be reserved now."""
-        while (fresh := self.ids.take()) is None and await self.ready():
-            pass  # others who waited may have taken the block
+        fresh = self.ids.take()
+        while fresh is None and await self.ready():
+            fresh = self.ids.take()  # others who waited may have taken the block
         self.refill()
         return fresh
 

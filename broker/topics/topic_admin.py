@@ -20,8 +20,6 @@ from broker.topics.disk_changes import DiskChanges
 from broker.topics.logs import LeftBehind, LogManager
 from broker.topics.owned_topics import OWNED, OwnedTopic
 from broker.topics.registry import (
-    OFFSETS_TOPIC,
-    TRANSACTION_TOPIC,
     Registry,
     Topic,
     check_topic_name,
@@ -121,14 +119,6 @@ class TopicAdmin:
         if name in self._pending:
             return await asyncio.shield(self._pending[name])
         return await self.create(name, self._config["num.partitions"], {})
-
-    async def ensure_offsets_topic(self) -> Topic:
-        """``__consumer_offsets``, made if it is not there; see `ensure_owned`."""
-        return await self.ensure_owned(OWNED[OFFSETS_TOPIC])
-
-    async def ensure_transaction_topic(self) -> Topic:
-        """``__transaction_state``, made if it is not there; see `ensure_owned`."""
-        return await self.ensure_owned(OWNED[TRANSACTION_TOPIC])
 
     async def ensure_owned(self, owned: OwnedTopic) -> Topic:
         """A coordinator's topic, made if it is not there; its shards serve when this returns.

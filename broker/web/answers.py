@@ -9,6 +9,7 @@ from urllib.parse import unquote
 
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
+from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.slices import Slicer
 
 
@@ -17,9 +18,23 @@ def refused(status: int, sentence: str) -> Response:
     return JSONResponse({"error": sentence}, status)
 
 
+def unreadable(what: str, hosted: HostedShard[Any] | None) -> Response | None:
+    """The answer about ``what`` while its shard can't be read; None if it can."""
+    if hosted is not None and hosted.phase is Phase.LOADING:
+        return refused(503, f"{what}: its partition is being loaded; try again")
+    if hosted is not None and hosted.log.unreadable is not None:
+        return refused(503, f"{what}: its partition can't be read")
+    return None
+
+
 def path_parts(raw: bytes, prefix: bytes) -> list[str]:
     """What stands behind ``prefix`` in a path, segment by segment; an id may hold a slash."""
     return [unquote(part) for part in raw.removeprefix(prefix).decode("latin-1").split("/")]
+
+
+def whole_number(text: str) -> int | None:
+    """A number from 0; None for anything else, and for more digits than any offset has."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 32 else None
 
 
 def listing(

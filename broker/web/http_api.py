@@ -16,10 +16,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from broker.cores.groups.runtime import HostedGroups
-from broker.cores.hosted_shard import Phase
 from broker.metrics.lag import readable
 from broker.metrics.sources import Sources
-from broker.web.answers import listing, path_parts, refused
+from broker.web.answers import listing, path_parts, refused, unreadable
 from broker.web.group_views import group_view, journal_view, summary
 from broker.web.peek import Peek
 from broker.web.topic_views import (
@@ -90,10 +89,8 @@ class GroupsApi:
             return refused(404, f"{request.url.path}: there are /api/groups/GROUP and .../journal")
         group_id = parts[0]
         hosted = self.sources.groups.hosted_for(group_id)
-        if hosted is not None and hosted.phase is Phase.LOADING:
-            return refused(503, f"group {group_id}: its partition is being loaded; try again")
-        if hosted is not None and hosted.log.unreadable is not None:
-            return refused(503, f"group {group_id}: its partition can't be read")
+        if (answer := unreadable(f"group {group_id}", hosted)) is not None:
+            return answer
         if is_journal:
             try:
                 last = int(request.query_params.get("last", "64"))

@@ -20,7 +20,7 @@ from starlette.responses import JSONResponse, Response
 from broker.metrics.sources import Sources
 from broker.topics.partition import Partition
 from broker.topics.registry import INTERNAL_TOPICS
-from broker.web.answers import refused
+from broker.web.answers import refused, whole_number
 from log.errors import CorruptLog, OffsetOutOfRange
 from protocol.buffer import Buffer
 from protocol.records.batch import BatchHeader
@@ -59,12 +59,12 @@ class Peek:
         entry = self._sources.logs.topics.get(topic)
         if entry is None:
             return refused(404, f"topic {topic}: there is none; /api/topics lists them")
-        number = _number(partition)
+        number = whole_number(partition)
         found = None if number is None else entry.partition(number)
         if found is None:
             last = len(entry.partitions) - 1
             return refused(404, f"{topic} has no partition {partition}; it has 0 to {last}")
-        wanted = None if offset is None else _number(offset)
+        wanted = None if offset is None else whole_number(offset)
         if wanted is None:
             return refused(400, "offset: write a number from 0, as in ?offset=42")
         start, end = found.log.log_start_offset, found.high_watermark
@@ -222,8 +222,3 @@ def _transaction(partition: Partition, header: BatchHeader, offset: int) -> str 
         return "open"
     aborted = any(aborts[0] == producer_id for aborts in log.aborted_between(offset, offset + 1))
     return "aborted" if aborted else "committed"
-
-
-def _number(text: str) -> int | None:
-    """A number from 0; None for anything else, and for more digits than any offset has."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= 32 else None

@@ -15,6 +15,7 @@ from broker.web.transaction_words import held_back, story_told, waited_ms
 from protocol.errors import NAMES
 from transactions.calls import Client
 from transactions.journal_entries import Refusals, Story, Wait
+from transactions.partitions import count_of
 from transactions.states import State
 from transactions.transaction import Transaction
 from verdicts.spelling import plain_host
@@ -47,7 +48,7 @@ def transaction_row(known: Transaction) -> View:
         "timeout_ms": known.timeout_ms,
         "producer_id": known.producer_id,
         "producer_epoch": known.producer_epoch,
-        "partitions": sum([len(ids) for _, ids in known.partitions]) if is_open else 0,
+        "partitions": count_of(known.partitions) if is_open else 0,
         "last_update_ms": known.last_update_ms,
         **client_view(known.client),
     }
@@ -145,6 +146,7 @@ def story_view(story: Story, ended_unseen: bool, now_ms: int) -> View:
         "producer_epoch": story.producer_epoch,
         **client_view(story.client),
         **client_view(story.ended_by, "ended_by_"),
+        "ended_past": story.past or None,
         "began_ms": story.began_ms,
         "decided_ms": story.prepared_ms or None,
         "ended_ms": story.ended_ms or None,
@@ -220,6 +222,7 @@ def held_view(sources: Sources, topic: str, partition: Partition, holder: Holder
         "topic": topic,
         "partition": partition.index,
         "id": holder.transactional_id,
+        "hangs": holder.hangs,
         "state": holder.state,
         "producer_id": holder.producer_id,
         "producer_epoch": holder.producer_epoch,

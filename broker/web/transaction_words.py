@@ -40,10 +40,13 @@ def held_back(
     producer = f"producer {holder.producer_id}, epoch {holder.producer_epoch}"
     for_ms = max(0, now_ms - holder.since_ms)
     if holder.transactional_id is None:
+        whose = f"which no transactional id has open; its producer wrote last {span(for_ms)} ago,"
+        whose += " and nobody but an operator ends it"
+        if not holder.hangs:
+            whose = "and it is not known whose: not all transactional ids are loaded"
         return (
             f"{place} is held back at offset {holder.start_offset} by a transaction of {producer},"
-            f" which no transactional id knows of; its producer wrote last {span(for_ms)} ago,"
-            " and nobody but an operator ends it"
+            f" {whose}"
         )
     of = client_named(holder.client)
     sentence = (
@@ -76,6 +79,8 @@ def story_told(story: Story, now_ms: int) -> str:
     parts = [f"{opened} ({producer})"]
     if touched := _touched(story):
         parts.append(touched)
+    if story.past:
+        parts.append(f"{story.past} past its coordinator")
     parts.append(_ended(story, now_ms))
     if story.ended_ms and story.prepared_ms and story.ended_ms > story.prepared_ms:
         parts.append(f"its markers took {_length(story.ended_ms - story.prepared_ms)}")

@@ -6,9 +6,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from broker.cores.hosted_shard import Phase
 from broker.metrics.sources import Sources
-from broker.web.answers import listing, path_parts, refused
+from broker.web.answers import listing, path_parts, refused, unreadable, whole_number
 from broker.web.transaction_views import (
     held_rows,
     listing_head,
@@ -50,10 +49,8 @@ class TransactionsApi:
             return refused(404, f"{request.url.path}: there is /api/transactions/ID")
         [name] = parts
         hosted = self.sources.transactions.hosted_for(name)
-        if hosted is not None and hosted.phase is Phase.LOADING:
-            return refused(503, f"transaction {name}: its partition is being loaded; try again")
-        if hosted is not None and hosted.log.unreadable is not None:
-            return refused(503, f"transaction {name}: its partition can't be read")
+        if (answer := unreadable(f"transaction {name}", hosted)) is not None:
+            return answer
         known = None if hosted is None else hosted.core.view.get(name)
         view = transaction_view(self.sources, known, name)
         if view is None:
@@ -70,10 +67,13 @@ class TransactionsApi:
         entry = sources.logs.topics.get(topic)
         if entry is None:
             return refused(404, f"topic {topic}: there is none; /api/topics lists them")
-        number = int(index) if index and index.isascii() and index.isdecimal() else -1
-        partition = entry.partition(number) if number < len(entry.partitions) else None
+        if index is None:
+            return refused(400, "partition: write a number from 0, as in ?topic=orders&partition=0")
+        number = whole_number(index)
+        partition = None if number is None else entry.partition(number)
         if partition is None:
-            return refused(404, f"{topic}: it has no partition {index}")
+            last = len(entry.partitions) - 1
+            return refused(404, f"{topic} has no partition {index[:32]}; it has 0 to {last}")
         slices = sources.slicer.work("/api")
         for _ in sources.holders.refresh():
             if slices.over:

@@ -73,13 +73,13 @@ class Producer(NamedTuple):
 
     producer_id: int
     producer_epoch: int
-    last_sequence: int
-    last_ms: int
-    """Time of its last record; -1 where it is not known."""
-    coordinator_epoch: int
-    """Of its last marker; -1 before the first."""
-    start_offset: int
-    """Where its open transaction begins in the partition; -1: none is open."""
+    last_sequence: int | None
+    last_ms: int | None
+    """Time of its last record."""
+    coordinator_epoch: int | None
+    """Of its last marker; None before the first."""
+    start_offset: int | None
+    """Where its open transaction begins in the partition; None: none is open."""
 
 
 class Producers(NamedTuple):
@@ -218,11 +218,16 @@ def _producer(answer: Value) -> Producer:
     return Producer(
         answer["producer_id"],
         answer["producer_epoch"],
-        answer["last_sequence"],
-        answer["last_timestamp"],
-        answer["coordinator_epoch"],
-        answer["current_txn_start_offset"],
+        _known(answer["last_sequence"]),
+        _known(answer["last_timestamp"]),
+        _known(answer["coordinator_epoch"]),
+        _known(answer["current_txn_start_offset"]),
     )
+
+
+def _known(number: int) -> int | None:
+    """A number as Kafka spells it; -1 is none."""
+    return None if number < 0 else number
 
 
 def states_named(names: Collection[str]) -> list[str]:

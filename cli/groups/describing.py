@@ -76,7 +76,7 @@ def _value(look: Look) -> dict[str, Any]:
         "more_findings": told.more_findings,
         "members": group.members,
         "offsets": offsets,
-        "pending_offsets": list(told.pending),
+        "pending_offsets": told.pending,
     }
 
 
@@ -89,7 +89,7 @@ def _show(look: Look, wide: bool) -> None:
     )
     for line in headline(told):
         output.say_folded(line)
-    for pending in told.pending:
+    for pending in told.pending or ():
         output.say_folded(pending["sentence"])
     output.say("")
     shown = group.members if wide else numbered(group.members, group.members)

@@ -57,7 +57,7 @@ class Told(NamedTuple):
     """Worst first, with the fields of /api (docs/http-api.md)."""
     more_findings: int = 0
     partitions: Mapping[Partition, Judged] = {}
-    pending: Sequence[Value] = ()
+    pending: Sequence[Value] | None = None
     """Its offsets that wait for the end of a transaction, with the fields of /api."""
 
     @property
@@ -164,7 +164,7 @@ def _told(told: Told, view: Value) -> Told:
     return told._replace(
         findings=view["findings"],
         more_findings=view["more_findings"],
-        pending=view.get("pending_offsets", ()),
+        pending=view.get("pending_offsets"),
         partitions={
             (row["topic"], row["partition"]): Judged(
                 row["verdict"], row["lag_seconds"], row["committed_ms"]

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -86,9 +87,13 @@ def _stop(session: SparkSession) -> None:
     """End the session and its Java, whose last output nobody needs.
 
     A thread of its own has a connection of its own: an interrupt leaves the main thread's in the
-    middle of an answer. Java that does not end in time ends with this process.
+    middle of an answer. Java that does not end in time ends with this process, and so does one that
+    could not stop Spark, of which PySpark warns.
     """
     from py4j.protocol import Py4JError
+
+    # for good: the thread may outlive this call
+    warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM", RuntimeWarning)
 
     def stop() -> None:
         with suppress(Py4JError, OSError, RuntimeError):  # Java may be gone already

@@ -26,7 +26,7 @@ from cli.client.transaction_reads import (
 )
 from cli.errors import USAGE, CommandError, refused
 from cli.layout import Column, Columns
-from cli.names import partitions_text
+from cli.names import owned, partitions_text
 from cli.options import (
     BOOTSTRAP,
     INT16,
@@ -40,6 +40,7 @@ from cli.options import (
 from cli.plans import DryRun, Execute, Plan
 from cli.times import span
 from protocol import errors
+from verdicts.commands import command, word
 
 _COLUMNS: Columns = [
     "topic",
@@ -113,9 +114,12 @@ def abort(
         raise CommandError("name a transactional id, or a partition by --topic TOPIC:0", USAGE)
     one_of = (start_offset is None) != (producer is None)
     if (topic is not None) != one_of:
-        raise CommandError(
-            "--topic TOPIC:0 goes with either --start-offset N or --producer-id N", USAGE
-        )
+        told = "--topic TOPIC:0 goes with either --start-offset N or --producer-id N"
+        if topic is not None:
+            told += (
+                f"; `{command('transactions describe', [], f'--topic {word(topic)}')}` shows both"
+            )
+        raise CommandError(told, USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     if id is not None:
         _abort_id(cluster, id, plan)
@@ -146,9 +150,7 @@ def _abort_id(cluster: Cluster, transactional_id: str, plan: Plan) -> None:
         "producer_id": known.producer_id,
         "producer_epoch": known.producer_epoch,
         "open_ms": open_ms,
-        "partitions": [
-            {"topic": name, "partitions": numbers} for name, numbers in known.topics.items()
-        ],
+        "partitions": owned(known.topics),
     }
     if not plan.json:
         _say_id(known, open_ms)
@@ -221,7 +223,7 @@ def _marker(
         leader,
         known.producer_id,
         known.producer_epoch if producer_epoch is None else producer_epoch,
-        max(0, known.coordinator_epoch) if coordinator_epoch is None else coordinator_epoch,
+        (known.coordinator_epoch or 0) if coordinator_epoch is None else coordinator_epoch,
         known.start_offset,
         None if ends is None else ends.lag,
     )
@@ -231,7 +233,7 @@ def _chosen(
     key: Partition, producers: Sequence[Producer], start_offset: int | None, producer_id: int | None
 ) -> Producer:
     """The producer whose transaction is meant; CommandError names those that are open."""
-    open_ones = [each for each in producers if each.start_offset >= 0]
+    open_ones = [each for each in producers if each.start_offset is not None]
     for each in open_ones:
         if each.start_offset == start_offset or each.producer_id == producer_id:
             return each
@@ -256,7 +258,7 @@ def _abort_there(cluster: Cluster, marker: Marker, plan: Plan) -> None:
         if owner is not None:
             output.say_folded(
                 f"It belongs to transactional id {owner}, whose transaction is open: abort all of"
-                f" it by `muster transactions abort {owner}` instead."
+                f" it by `{command('transactions abort', owner)}` instead."
             )
     elif plan.shows_json:
         output.show_json({"executed": False, **row})

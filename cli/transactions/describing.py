@@ -115,7 +115,7 @@ def _partition(found: Described, key: Partition, look: Look) -> output.Row:
     ends = look.ends.get(key)
     producers = look.producers.found.get(key, ())
     mine = next((each for each in producers if each.producer_id == found.producer_id), None)
-    start = None if mine is None or mine.start_offset < 0 else mine.start_offset
+    start = None if mine is None else mine.start_offset
     return {
         "topic": key[0],
         "partition": key[1],
@@ -124,8 +124,8 @@ def _partition(found: Described, key: Partition, look: Look) -> output.Row:
         "end_offset": None if ends is None else ends.end,
         "held_back": None if ends is None else ends.lag,
         "holds": _holds(start, ends),
-        "open_transactions": sum(each.start_offset >= 0 for each in producers),
-        "last_write_ms": None if mine is None or mine.last_ms < 0 else mine.last_ms,
+        "open_transactions": sum(each.start_offset is not None for each in producers),
+        "last_write_ms": None if mine is None else mine.last_ms,
     }
 
 
@@ -142,21 +142,20 @@ def _producers(key: Partition, look: Look) -> list[output.Row]:
 
 
 def _open_first(each: Producer) -> tuple[bool, int, int]:
-    return each.start_offset < 0, each.start_offset, each.producer_id
+    return each.start_offset is None, each.start_offset or 0, each.producer_id
 
 
 def _producer(key: Partition, each: Producer, ends: StableEnd | None) -> output.Row:
-    start = None if each.start_offset < 0 else each.start_offset
     return {
         "topic": key[0],
         "partition": key[1],
         "producer_id": each.producer_id,
         "producer_epoch": each.producer_epoch,
-        "start_offset": start,
-        "holds": _holds(start, ends),
-        "last_sequence": None if each.last_sequence < 0 else each.last_sequence,
-        "last_write_ms": None if each.last_ms < 0 else each.last_ms,
-        "coordinator_epoch": None if each.coordinator_epoch < 0 else each.coordinator_epoch,
+        "start_offset": each.start_offset,
+        "holds": _holds(each.start_offset, ends),
+        "last_sequence": each.last_sequence,
+        "last_write_ms": each.last_ms,
+        "coordinator_epoch": each.coordinator_epoch,
     }
 
 

@@ -125,7 +125,7 @@ def _silent(
         Hanging(key, each)
         for key, found in sorted(producers.found.items())
         for each in found
-        if each.start_offset >= 0 and each.last_ms < before_ms
+        if each.start_offset is not None and (each.last_ms is None or each.last_ms < before_ms)
     ]
 
 
@@ -147,6 +147,7 @@ def _rows(
             continue  # its coordinator will end it
         end = ends.get(each.key)
         place = f"{each.key[0]}:{each.key[1]}"
+        last_ms = each.producer.last_ms
         start = f"--start-offset {each.producer.start_offset}"
         rows.append(
             {
@@ -154,8 +155,8 @@ def _rows(
                 "partition": each.key[1],
                 "start_offset": each.producer.start_offset,
                 "held_back": None if end is None else end.lag,
-                "last_write_ms": each.producer.last_ms,
-                "silent_ms": max(0, now_ms - each.producer.last_ms),
+                "last_write_ms": last_ms,
+                "silent_ms": None if last_ms is None else max(0, now_ms - last_ms),
                 "producer_id": each.producer.producer_id,
                 "producer_epoch": each.producer.producer_epoch,
                 "coordinator_epoch": each.producer.coordinator_epoch,
@@ -176,4 +177,5 @@ def _why(owner: Described | None) -> str:
 
 
 def _for_people(row: output.Row) -> output.Row:
-    return {**row, "silent": f"{span(row['silent_ms'])} ago"}
+    silent_ms = row["silent_ms"]
+    return {**row, "silent": None if silent_ms is None else f"{span(silent_ms)} ago"}

@@ -60,16 +60,26 @@ def _asked(api: Api, what: str) -> Value:
     try:
         found: Value = api.get(f"/api/transactions/{quote(what, safe='')}")
         return found
-    except CommandError:
+    except CommandError as error:
         place = _PLACE.fullmatch(what)
         if place is None:
-            raise
+            raise _hinted(api, what, error) from None
         try:
             return _held(api, place[1], int(place[2]))
         except CommandError:
             if ":" in what:
                 raise
         raise
+
+
+def _hinted(api: Api, what: str, error: CommandError) -> CommandError:
+    """The error for an id that is not there; a topic of that name is told how to be asked for."""
+    try:
+        _held(api, what, 0)
+    except CommandError:
+        return error
+    place = word(f"{what}:0")
+    return CommandError(f"{what} is a topic: ask for a partition of it as {place}; {error}")
 
 
 def _held(api: Api, topic: str, partition: int) -> Value:
@@ -82,10 +92,7 @@ def _of_id(found: Value, more: int) -> list[str]:
     if found["state"] is not None and found["since_ms"] is not None:
         head += f"  open for {span(max(0, clock.now_ms() - found['since_ms']))}"
     lines = [head]
-    for each in found["held"]:
-        lines.append(each["sentence"])
-    if more > 0:
-        lines.append(f"and {output.counted(more, 'more partition')}")
+    lines += _held_lines(found["held"], more)
     if found["state"] == "Ongoing":
         lines.append("    to end it and fence its producer:")
         lines.append(f"    $ {command('transactions abort', found['id'])}")
@@ -106,6 +113,24 @@ def _of_id(found: Value, more: int) -> list[str]:
     return lines
 
 
+def _held_lines(held: list[Value], more: int) -> list[str]:
+    """What a transaction holds back: one partition in full, best where readers wait."""
+    if not held:
+        return []
+    told = next((each for each in held if each["waits"]), held[0])
+    rest = [
+        f"{each['topic']}-{each['partition']} at offset {each['start_offset']}"
+        for each in held
+        if each is not told
+    ]
+    if more > 0:
+        rest.append(output.counted(more, "more partition"))
+    if not rest:
+        return [told["sentence"]]
+    places = " and ".join(filter(None, [", ".join(rest[:-1]), rest[-1]]))
+    return [told["sentence"], f"it holds back {places}, too"]
+
+
 def _of_place(found: Value) -> list[str]:
     lines = [found["sentence"]]
     held = found["held"]
@@ -113,6 +138,8 @@ def _of_place(found: Value) -> list[str]:
         return lines
     if held["id"] is not None:
         return [*lines, f"    $ {command('transactions why', held['id'])}"]
+    if not held["hangs"]:
+        return lines
     place = f"{found['topic']}:{found['partition']}"
     start = f"--start-offset {held['start_offset']}"
     return [*lines, f"    $ {command('transactions abort', [], f'--topic {word(place)}', start)}"]

@@ -34,7 +34,8 @@ DECOMPRESSED_BYTES_MAX = 100 * 1024 * 1024
 
 _OVERHEAD = 12  # base offset and batch length: what the length does not count
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_BEFORE_CRC = struct.Struct(">qiibI")
+BEFORE_CRC = struct.Struct(">qiibI")
+"""Base offset, batch length, leader epoch, magic, and the CRC of what follows."""
 _CRC_POSITION = 17
 _CHECKED_POSITION = 21
 _CHECKED = struct.Struct(">hiqqqhii")
@@ -138,18 +139,17 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     Raises CorruptRecords when the batch is not of magic 2, shorter than a header or longer than the
     buffer, or when its count or last offset delta is negative.
     """
-    if len(buffer) - position < HEADER_BYTES:
-        raise CorruptRecords(
-            f"A batch header takes {HEADER_BYTES} bytes; {len(buffer) - position} are there."
-        )
+    size = len(buffer) - position
+    if size < HEADER_BYTES:
+        raise CorruptRecords(f"A batch header takes {HEADER_BYTES} bytes; {size} are there.")
     header = BatchHeader(*_HEADER.unpack_from(buffer, position))
     header.position = position
     if header.magic != MAGIC:
         raise CorruptRecords(f"A batch of magic {header.magic} where magic 2 is due.")
-    if header.batch_length < HEADER_BYTES - _OVERHEAD or header.end > len(buffer):
+    if not HEADER_BYTES <= header.batch_length + _OVERHEAD <= size:
         raise CorruptRecords(
             f"The batch at offset {header.base_offset} claims {header.batch_length} bytes;"
-            f" {len(buffer) - position - _OVERHEAD} are there."
+            f" {size - _OVERHEAD} are there."
         )
     if header.record_count < 0 or header.last_offset_delta < 0:
         raise CorruptRecords(
@@ -330,7 +330,7 @@ def assemble_batch(
     )
     body = checked + section
     return (
-        _BEFORE_CRC.pack(
+        BEFORE_CRC.pack(
             base_offset,
             len(body) + _CHECKED_POSITION - _OVERHEAD,
             leader_epoch,
@@ -338,31 +338,6 @@ def assemble_batch(
             crc32c(body),
         )
         + body
-    )
-
-
-def encode_end_transaction(
-    outcome: int,
-    *,
-    base_offset: int,
-    timestamp: int,
-    producer_id: int,
-    producer_epoch: int,
-    coordinator_epoch: int,
-    leader_epoch: int = -1,
-    timestamp_type: int = CREATE_TIME,
-) -> bytes:
-    """The control batch that ends a transaction in a partition; ``outcome`` is ABORT or COMMIT."""
-    key = struct.pack(">hh", 0, outcome)
-    value = struct.pack(">hi", 0, coordinator_epoch)
-    return encode_batch(
-        [Record(base_offset, timestamp, key, value)],
-        leader_epoch=leader_epoch,
-        timestamp_type=timestamp_type,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        is_transactional=True,
-        is_control=True,
     )
 
 

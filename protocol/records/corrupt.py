@@ -1,4 +1,4 @@
-"""The exception for record data of a client or a file that Kafka's formats do not allow."""
+"""The exceptions for record data of a client or a file that Kafka's formats do not allow."""
 
 from __future__ import annotations
 
@@ -38,3 +38,15 @@ class NoOldForm(CorruptRecords):
 
     def __init__(self, message: str) -> None:
         super().__init__(message, UNSUPPORTED_COMPRESSION_TYPE)
+
+
+class CorruptStoredRecord(ValueError):
+    """A record of a coordinator's log that can't be what it claims; each log says so in its words.
+
+    The log is damaged, or from a newer Kafka. ``log_offset`` below 0: the record is nowhere.
+    """
+
+    def __init__(self, message: str, log_offset: int, reason: str) -> None:
+        super().__init__(message)
+        self.log_offset = log_offset
+        self.reason = reason

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 from broker.loop.histogram import Writes
@@ -16,7 +17,11 @@ from broker.topics.partition import Partition
 from broker.topics.partition_services import PartitionServices
 from broker.topics.replica import Replica
 from broker.topics.replica_services import LedPartition, ReplicaServices
+from log.config import LogConfig
+from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from replication.values import PartitionState, Rules
 
 
@@ -103,3 +108,21 @@ def state(
 def partition_for(log: PartitionLog, services: PartitionServices | None = None) -> Partition:
     """A partition that nobody but its log knows."""
     return Partition(log, services or services_with(), Writes(), lambda _: True)
+
+
+def write_records(
+    directory: Path, topic: str, index: int, *pairs: tuple[bytes | None, bytes | None]
+) -> None:
+    """Appends a batch of keys and values behind the broker's back, as another version would."""
+    log = PartitionLog.open(
+        OsFileSystem(),
+        str(directory / f"{topic}-{index}"),
+        topic,
+        index,
+        LogConfig(cleanup_policy="compact"),
+        clean=True,
+    )
+    first = log.log_end_offset
+    records = [Record(first + i, 1, key, value) for i, (key, value) in enumerate(pairs)]
+    log.append_encoded(encode_batch(records), first, first + len(pairs) - 1, 1)
+    log.close()

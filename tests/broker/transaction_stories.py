@@ -5,13 +5,14 @@ The calls go to the coordinator itself, so that a story needs no more of the bro
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from broker.topics.partition import Partition
-from broker.topics.registry import TRANSACTION_TOPIC
-from tests.broker.edge import eventually
+from tests.broker.edge import Taker, eventually
 from tests.broker.partitions import partition_of
 from tests.broker.seen import Seen
+from tests.broker.transactions import served, told
 from tests.wire import batch
 from transactions.calls import TV1, AddPartitions, Client, EndTransaction, InitProducerId
 
@@ -19,27 +20,10 @@ APP = Client("billing", "10.0.0.7")
 NEWER = Client("billing", "10.0.0.8")
 
 
-class Asked:
-    """A ticket that keeps its reply."""
-
-    def __init__(self) -> None:
-        self.replies: list[Any] = []
-
-    def take(self, reply: Any) -> None:
-        self.replies.append(reply)
-
-
-async def ask(seen: Seen, call: Any) -> Any:
-    """The coordinator's reply to a call."""
-    broker = seen.broker
-    if TRANSACTION_TOPIC not in broker.logs.topics:
-        await broker.topics.ensure_transaction_topic()
-    await eventually(lambda: not broker.transactions.life.loading)
-    broker.producer_ids.refill()
-    await eventually(lambda: bool(broker.producer_ids.ids.left))
-    broker.transactions.submit(call.transactional_id, call)
-    await eventually(lambda: bool(call.ticket.replies))
-    return call.ticket.replies[0]
+async def ask(seen: Seen, call: Callable[[Taker], Any]) -> Any:
+    """The reply to a call of a coordinator that is there and loaded."""
+    await served(seen.broker)
+    return await told(seen.broker, call)
 
 
 class Producer:
@@ -57,18 +41,23 @@ class Producer:
 
     async def init(self) -> int:
         """Takes the id; the error."""
-        call = InitProducerId(Asked(), self.name, self.timeout_ms, -1, -1, self.client)
-        reply = await ask(self.seen, call)
+        reply = await ask(
+            self.seen,
+            lambda ticket: InitProducerId(ticket, self.name, self.timeout_ms, -1, -1, self.client),
+        )
         self.id, self.epoch = reply.producer_id, reply.producer_epoch
         error: int = reply.error_code
         return error
 
     async def add(self, topic: str, *partitions: int, group: str = "") -> int:
         """Adds partitions to the transaction."""
-        call = AddPartitions(
-            Asked(), self.name, self.id, self.epoch, [(topic, partitions)], TV1, self.client, group
+        whose = self.name, self.id, self.epoch
+        error: int = await ask(
+            self.seen,
+            lambda ticket: AddPartitions(
+                ticket, *whose, [(topic, partitions)], TV1, self.client, group
+            ),
         )
-        error: int = await ask(self.seen, call)
         return error
 
     async def write(self, topic: str, partition: int = 0, records: int = 3) -> None:
@@ -93,8 +82,12 @@ class Producer:
 
     async def end(self, committed: bool = True) -> int:
         """Ends the transaction, and waits until its markers are written."""
-        call = EndTransaction(Asked(), self.name, self.id, self.epoch, committed, TV1, self.client)
-        error: int = (await ask(self.seen, call)).error_code
+        whose = self.name, self.id, self.epoch
+        reply = await ask(
+            self.seen,
+            lambda ticket: EndTransaction(ticket, *whose, committed, TV1, self.client),
+        )
+        error: int = reply.error_code
         view = self.seen.broker.transactions.view_of(self.name)
         assert view is not None
         await eventually(lambda: self.name not in view.open())

@@ -9,13 +9,13 @@ from typing import Any
 
 from protocol.errors import (
     CONCURRENT_TRANSACTIONS,
-    COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
     NONE,
     NOT_COORDINATOR,
 )
 from protocol.records.batch import records_of
 from protocol.records.stored import iter_stored
+from tests.broker import transactional_calls as calls
 from tests.broker.topic_calls import fetch
 from tests.waiting import until
 from tests.wire import Wire, batch
@@ -24,12 +24,6 @@ PRODUCE = {1: 11, 2: 12}
 TXN_OFFSET_COMMIT = {1: 4, 2: 5}
 END_TXN = {1: 4, 2: 5}
 """The highest version of each API by the rules that it goes by."""
-_ASK_AGAIN = (
-    CONCURRENT_TRANSACTIONS,
-    COORDINATOR_LOAD_IN_PROGRESS,
-    COORDINATOR_NOT_AVAILABLE,
-    NOT_COORDINATOR,
-)
 
 
 def initialized(
@@ -55,17 +49,19 @@ class TransactionalProducer:
     sequences: dict[tuple[str, int], int] = field(default_factory=dict)
     """The next sequence number by topic and partition."""
 
+    @property
+    def pair(self) -> calls.Pair:
+        """Its id and epoch."""
+        return self.producer_id, self.epoch
+
     def init(self, version: int = 4, **fields: Any) -> int:
         """InitProducerId; its error. With 0 the producer has another id or epoch."""
-        value = {
-            "transactional_id": self.transactional_id,
-            "transaction_timeout_ms": self.timeout_ms,
-            **fields,
-        }
-        answer = self.wire.call("InitProducerId", version, value)
+        answer = calls.init_once(
+            self.wire, self.transactional_id, version, timeout_ms=self.timeout_ms, **fields
+        )
         code: int = answer["error_code"]
         if code in (COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR):
-            self.wire.call("FindCoordinator", 2, {"key": self.transactional_id, "key_type": 1})
+            calls.find(self.wire, self.transactional_id)
         elif code == NONE:
             self.goes_on_with(answer["producer_id"], answer["producer_epoch"])
         return code
@@ -81,24 +77,13 @@ class TransactionalProducer:
 
         That is the completion of the transaction before.
         """
-        value = {
-            "v3_and_below_transactional_id": self.transactional_id,
-            "v3_and_below_producer_id": self.producer_id,
-            "v3_and_below_producer_epoch": self.epoch,
-            "v3_and_below_topics": [
-                {"name": name, "partitions": list(partitions)}
-                for name, partitions in topics.items()
-            ],
-        }
         codes: list[int] = []
 
         def added() -> bool:
-            answer = self.wire.call("AddPartitionsToTxn", version, value)
-            codes[:] = [
-                partition["partition_error_code"]
-                for topic in answer["results_by_topic_v3_and_below"]
-                for partition in topic["results_by_partition"]
-            ]
+            found = calls.add(
+                self.wire, self.transactional_id, self.pair, list(topics.items()), version
+            )
+            codes[:] = found.values()
             return CONCURRENT_TRANSACTIONS not in codes
 
         until("the transaction before is completed", added)
@@ -106,14 +91,7 @@ class TransactionalProducer:
 
     def add_offsets(self, group_id: str, version: int = 3) -> int:
         """AddOffsetsToTxn; its error."""
-        value = {
-            "transactional_id": self.transactional_id,
-            "producer_id": self.producer_id,
-            "producer_epoch": self.epoch,
-            "group_id": group_id,
-        }
-        code: int = self.wire.call("AddOffsetsToTxn", version, value)["error_code"]
-        return code
+        return calls.add_offsets(self.wire, self.transactional_id, self.pair, group_id, version)
 
     def records(self, name: str, partition: int, *values: bytes, **fields: Any) -> bytes:
         """The next batch for a partition; ``fields`` are those of its header."""
@@ -132,7 +110,6 @@ class TransactionalProducer:
     def ask_produce(
         self,
         parts: Mapping[tuple[str, int], bytes],
-        version: int | None = None,
         acks: int = -1,
         topic_id: bytes = bytes(16),
         **fields: Any,
@@ -203,17 +180,11 @@ class TransactionalProducer:
     def end(self, commit: bool, version: int | None = None, **fields: Any) -> int:
         """EndTxn; its error. Under TV2 the producer goes on with what the answer says."""
         version = END_TXN[self.rules] if version is None else version
-        value = {
-            "transactional_id": self.transactional_id,
-            "producer_id": self.producer_id,
-            "producer_epoch": self.epoch,
-            "committed": commit,
-            **fields,
-        }
-        answer = self.wire.call("EndTxn", version, value)
-        code: int = answer["error_code"]
+        code, after = calls.end_once(
+            self.wire, self.transactional_id, self.pair, commit, version, **fields
+        )
         if code == NONE and version >= END_TXN[2]:
-            self.goes_on_with(answer["producer_id"], answer["producer_epoch"])
+            self.goes_on_with(*after)
         return code
 
 

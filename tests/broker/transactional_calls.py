@@ -10,14 +10,16 @@ from protocol.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_PRODUCER_ID_MAPPING,
+    INVALID_REQUEST,
     NONE,
     NOT_COORDINATOR,
+    PRODUCER_FENCED,
 )
-from protocol.records.batch import encode_batch
-from protocol.records.section import Record
 from tests.broker.topic_calls import create_topic, list_offset, produce
 from tests.waiting import until
-from tests.wire import Wire
+from tests.wire import Wire, batch
 
 PASSING = (
     CONCURRENT_TRANSACTIONS,
@@ -26,6 +28,8 @@ PASSING = (
     NOT_COORDINATOR,
 )
 """Errors after which clients ask again."""
+NOBODY = 1_000_000
+"""A producer id that no transactional id has."""
 GROUP, TRANSACTION = 0, 1
 """The key types of FindCoordinator."""
 
@@ -34,6 +38,25 @@ Codes = dict[tuple[str, int], int]
 """Error codes by topic and partition."""
 Pair = tuple[int, int]
 """A producer id and its epoch."""
+
+
+def fenced(version: int) -> int:
+    """What a fenced producer is told (KIP-588)."""
+    return INVALID_PRODUCER_EPOCH if version < 2 else PRODUCER_FENCED
+
+
+def wrong_producers(
+    transactional_id: str, producer: Pair, version: int
+) -> list[tuple[str, Pair, int]]:
+    """Who has no say over an id, and what each is told, in the order of the checks."""
+    pid, epoch = producer
+    return [
+        ("", (NOBODY, epoch - 1), INVALID_REQUEST),
+        (f"{transactional_id}-unknown", producer, INVALID_PRODUCER_ID_MAPPING),
+        (transactional_id, (NOBODY, epoch - 1), INVALID_PRODUCER_ID_MAPPING),
+        (transactional_id, (pid, epoch - 1), fenced(version)),
+        (transactional_id, (pid, epoch + 1), fenced(version)),
+    ]
 
 
 def find(wire: Wire, key: str, key_type: int = TRANSACTION) -> None:
@@ -155,7 +178,12 @@ def add_offsets(
 
 
 def end_once(
-    wire: Wire, transactional_id: str, producer: Pair, committed: bool, version: int
+    wire: Wire,
+    transactional_id: str,
+    producer: Pair,
+    committed: bool,
+    version: int,
+    **fields: Any,
 ) -> tuple[int, Pair]:
     """One EndTxn: its error, and the producer id and epoch of its answer."""
     request = {
@@ -163,6 +191,7 @@ def end_once(
         "producer_id": producer[0],
         "producer_epoch": producer[1],
         "committed": committed,
+        **fields,
     }
     answer = wire.call("EndTxn", version, request)
     return answer["error_code"], (answer["producer_id"], answer["producer_epoch"])
@@ -191,11 +220,9 @@ def send(
     *values: bytes,
 ) -> dict[str, Any]:
     """Produce records in a transaction; the partition's answer."""
-    now_ms = int(time.time() * 1000)
-    records = [Record(i, now_ms, None, value) for i, value in enumerate(values or (b"v",))]
-    data = encode_batch(
-        records,
-        base_offset=0,
+    data = batch(
+        *(values or (b"v",)),
+        timestamp=int(time.time() * 1000),
         producer_id=producer[0],
         producer_epoch=producer[1],
         base_sequence=sequence,

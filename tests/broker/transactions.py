@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from broker.broker import Broker
@@ -12,7 +14,7 @@ from log.partition_log import PartitionLog
 from protocol.errors import CONCURRENT_TRANSACTIONS, COORDINATOR_LOAD_IN_PROGRESS, NONE
 from protocol.records.batch import records_of
 from tests.broker.edge import Taker
-from tests.broker.serving import eventually
+from tests.broker.serving import eventually, serving
 from tests.wire import batch
 from transactions.calls import (
     TV2,
@@ -55,9 +57,21 @@ async def told(broker: Broker, call: Callable[[Taker], Any]) -> Any:
 
 async def served(broker: Broker) -> None:
     """The coordinator's topic is there and loaded."""
-    await broker.topics.ensure_transaction_topic()
+    await broker.topics.ensure(TRANSACTION_TOPIC)
     assert await broker.producer_ids.ready()
     await eventually("the load", lambda: not broker.transactions.life.loading)
+
+
+@asynccontextmanager
+async def coordinating(
+    directory: Path | str, settings: Mapping[str, str], **parts: Any
+) -> AsyncIterator[Broker]:
+    """A broker whose transactions are served, with a topic of three partitions."""
+    async with serving(directory, settings, **parts) as broker:
+        await served(broker)
+        if broker.registry.topic(TOPIC) is None:
+            await broker.topics.create(TOPIC, 3, {})
+        yield broker
 
 
 async def initialised(broker: Broker, transactional_id: str, timeout_ms: int = 60_000) -> Producer:

@@ -19,7 +19,7 @@ from protocol.records.batch import encode_batch, read_header
 from protocol.records.message_set import encode
 from protocol.records.section import Record
 from tests.cli import sessions
-from tests.log.log_tools import unpack_kafka_directory
+from tests.log.log_tools import snapshot_of, unpack_kafka_directory
 
 NOW_MS = 1_700_000_000_000
 GZIP, LZ4 = 1, 3
@@ -105,7 +105,7 @@ def make(folder: Path) -> None:
     )
     producers = ProducerStates()
     producers.note(read_header(idempotent))
-    (made["mixed-0"] / "00000000000000000012.snapshot").write_bytes(producers.snapshot())
+    (made["mixed-0"] / "00000000000000000012.snapshot").write_bytes(snapshot_of(producers))
     (made["__consumer_offsets-1"] / FIRST).write_bytes(encode_batch(group_records()))
     transaction = internal("TransactionLog", {"transactional_id": "tx"}, 0, TRANSACTION, 0)
     (made["__transaction_state-0"] / FIRST).write_bytes(encode_batch([transaction]))

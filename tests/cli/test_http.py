@@ -17,8 +17,12 @@ import pytest
 from cli.clock import Deadline
 from cli.errors import REFUSED, UNREACHABLE, USAGE, CommandError
 from cli.http import Api, api_of, find_api
+from protocol.errors import NONE
+from tests.broker.transactional import initialized
+from tests.broker.transactional_calls import create_led
 from tests.brokers import KIND, Broker, KafkaBroker, free_port, running
 from tests.cli.running import run
+from tests.wire import Wire
 
 HERE = {"http.listener": "127.0.0.1:9644", "http.advertised.listener": "127.0.0.1:9644"}
 KAFKA: dict[str, str] = {}
@@ -334,6 +338,50 @@ def test_of_two_musters_with_a_group_of_one_name_the_one_that_was_named_answers(
         "muster: group nobody: there is none; `muster groups list` shows all groups\n"
     )
     assert slip.err.endswith("shows all groups; did you mean billing?\n")
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
+def test_a_name_that_is_no_transactional_id_is_told_what_it_is(tmp_path: Path) -> None:
+    """A topic needs a partition behind it, and one that is not there a name that is alike."""
+    broker = Broker(tmp_path / "data", http="127.0.0.1:0")
+    with running(broker):
+        run("topics", "create", "orders", "-b", broker.bootstrap)
+        asked = {
+            what: run("transactions", "why", what, "-b", broker.bootstrap).err
+            for what in ("orders", "orders:1", "ordres:0", "nobody")
+        }
+        held = run("transactions", "why", "orders:0", "-b", broker.bootstrap)
+
+    assert asked == {
+        "orders": "muster: orders is a topic: ask for a partition of it as orders:0; transaction"
+        " orders: there is none; `muster transactions list` shows all transactions\n",
+        "orders:1": "muster: orders has no partition 1; it has 0 to 0\n",
+        "ordres:0": "muster: topic ordres: there is none; `muster topics list` shows all topics;"
+        " did you mean orders?\n",
+        "nobody": "muster: transaction nobody: there is none; `muster transactions list` shows all"
+        " transactions\n",
+    }
+    assert held.out == "orders-0 is not held back by a transaction\n"
+
+
+@pytest.mark.interop
+@pytest.mark.skipif(KIND != "muster", reason="the HTTP API is Muster's own")
+def test_what_a_transaction_holds_back_is_told_in_full_once(tmp_path: Path) -> None:
+    broker = Broker(tmp_path / "data", http="127.0.0.1:0")
+    with running(broker), Wire(broker.port) as wire:
+        create_led(wire, "orders", 7)
+        producer = initialized(wire, "billing-1")
+        for partition in range(7):
+            assert producer.produce("orders", partition=partition)["error_code"] == NONE
+        told = run("transactions", "why", "billing-1", "-b", broker.bootstrap).out.splitlines()
+
+    assert told[1].startswith("orders-0 is held back at offset 0 by transaction 'billing-1' (")
+    assert told[2] == (
+        "it holds back orders-1 at offset 0, orders-2 at offset 0, orders-3 at offset 0,"
+        " orders-4 at offset 0 and 2 more partitions, too"
+    )
+    assert told[4] == "    $ muster transactions abort billing-1"
 
 
 def theirs_http(broker: Broker) -> str:

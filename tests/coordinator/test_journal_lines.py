@@ -66,7 +66,7 @@ ENTRIES: list[Entry] = [
         OffsetsMovedBack("g", "", "reset", "/10.0.0.9", 2, (MovedOffset("t", 1, 2**62, 0),)),
         3,
     ),
-    Rejections(9, NOON, CommitRejected("g", "app-1", 22, "app", "/10.0.0.1", "late")),
+    Rejections(NOON, CommitRejected("g", "app-1", 22, "app", "/10.0.0.1", "late"), count=9),
     Flapping("app-1", "app", "/10.0.0.1", 4, NOON, "other topics", True),
     Returning("app", "/10.0.0.1", 2, NOON, "app-2", "app-1", 40, [NOON - 9, NOON]),
 ]

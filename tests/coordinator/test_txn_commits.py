@@ -8,6 +8,7 @@ import pytest
 
 from coordinator.calls import DeleteGroup, DescribeGroup, OffsetDelete, OffsetFetch, TopicOffsets
 from coordinator.events import (
+    CommitRejected,
     MovedOffset,
     OffsetsExpired,
     OffsetsMovedBack,
@@ -16,6 +17,7 @@ from coordinator.events import (
 from coordinator.outcome import CommitReply, DescribeReply, FetchReply, OffsetDeleteReply
 from coordinator.refusal import not_served
 from coordinator.states import State
+from coordinator.txn_commits import PENDING_MAX
 from protocol.consumer_protocol import encode_subscription
 from protocol.errors import (
     FENCED_INSTANCE_ID,
@@ -374,3 +376,32 @@ def test_a_load_brings_back_what_is_pending_and_makes_its_group() -> None:
     assert fetched(again, t=[0], stable=True) == {0: (-1, UNSTABLE_OFFSET_COMMIT)}
     again.handle(end("e", committed=True))
     assert fetched(again) == {0: (8, 0)}
+
+
+# ------------------------------------------------------------------------------- how many
+
+
+def test_a_transaction_has_so_many_offsets_pending_at_most() -> None:
+    """Its marker moves all of them in one piece of the loop's time."""
+    driver = Driver()
+    half = PENDING_MAX // 2
+
+    def committed(name: str, partitions: range, producer_id: int = 7) -> Any:
+        offsets = dict.fromkeys(partitions, 5)
+        call = txn_commit("c", topics=[topic(offsets, name)], producer_id=producer_id)
+        return driver.answer(call)
+
+    assert committed("t", range(half)) == CommitReply(NONE)
+    assert committed("u", range(half)) == CommitReply(NONE)
+    assert committed("u", range(half)) == CommitReply(NONE), "what is pending takes no more room"
+    one_more = txn_commit("c", topics=[topic({half - 1: 5, half: 5}, "u")])
+    outcome = driver.handle(one_more)
+    assert outcome.replies == (("c", CommitReply(INVALID_COMMIT_OFFSET_SIZE)),)
+    [event] = outcome.events
+    assert isinstance(event, CommitRejected)
+    assert "more than 10000 offsets pending" in event.detail
+    assert driver.shard.view.offsets.pending_count() == 2 * half
+
+    assert committed("u", range(half, half + 1), producer_id=8) == CommitReply(NONE)
+    driver.handle(end("marker", committed=True))
+    assert committed("u", range(half, half + 1)) == CommitReply(NONE), "its next one"

@@ -74,7 +74,10 @@ class Confluent:
     def acknowledged(self) -> int:
         """The offset behind the last record of a commit that was acknowledged."""
         ends = [
-            int(line.split()[1]) for life in self.lives for line in life.lines if "comm" in line
+            int(line.split()[1])
+            for life in self.lives
+            for line in life.lines
+            if line.startswith("committed")
         ]
         return max(ends, default=0)
 

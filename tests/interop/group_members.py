@@ -11,13 +11,12 @@ import json
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
 from tests import java, waiting
-from tests.brokers import CHECKOUT
 from tests.interop.cluster import Cluster, Described, Key
+from tests.interop.programs import Program
 from tests.waiting import Watch
 
 SCRIPTS = Path(__file__).parent / "members"
@@ -26,40 +25,15 @@ JAVA_CLIENTS = ("java-4.3.1", "java-0.10.2.2")
 CLIENTS = PYTHON_CLIENTS + JAVA_CLIENTS
 
 
-class Member:
+class Member(Program):
     """A member's process, and what it has said so far."""
 
     def __init__(self, name: str, command: list[str], watch: Watch) -> None:
-        self.name = name
-        self.watch = watch
         self.values: list[str] = []
         self.events: list[dict[str, Any]] = []
         self.assigned: set[Key] = set()
         self.acknowledged: dict[Key, int] = {}
-        self.errors: list[str] = []
-        self.process = subprocess.Popen(
-            command,
-            cwd=CHECKOUT,
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-        self._readers = [
-            threading.Thread(target=self._read, args=(stream, take), daemon=True)
-            for stream, take in (
-                (self.process.stdout, self._said),
-                (self.process.stderr, self.errors.append),
-            )
-        ]
-        for reader in self._readers:
-            reader.start()
-
-    def _read(self, stream: Any, take: Any) -> None:
-        for line in stream:
-            take(line.rstrip("\n"))
-            self.watch.changed()
-        self.watch.changed()
+        super().__init__(name, command, watch, subprocess.PIPE)
 
     def _said(self, line: str) -> None:
         raise AssertionError("each kind of member reads its own lines")
@@ -90,25 +64,9 @@ class Member:
         """SIGCONT."""
         self.process.send_signal(signal.SIGCONT)
 
-    def kill(self) -> None:
-        """Kill -9; returns when the process is gone and all that it said is read."""
-        self.process.kill()
-        self._ended(20)
-
-    def _ended(self, within_s: float) -> int:
-        try:
-            code = self.process.wait(within_s)
-        except subprocess.TimeoutExpired:
-            self.process.send_signal(
-                signal.SIGQUIT
-            )  # both Python's and Java's members print stacks
-            self.watch.until(
-                f"{self.name} ends, or shows where it is", lambda: len(self.errors) > 3, 10
-            )
-            raise AssertionError(f"{self.name} does not end\n{self.story()}") from None
-        for reader in self._readers:
-            reader.join(10)
-        return code
+    def _shows_stacks(self) -> bool:
+        """Whether SIGQUIT was answered: members of Python do it on standard error."""
+        return len(self.errors) > 3
 
     def story(self) -> str:
         """What the member said, its records left out, for a failed test."""
@@ -117,7 +75,7 @@ class Member:
             [
                 f"-- {self.name}: {len(self.values)} records, exit {self.process.poll()}",
                 *told,
-                *self.errors[-15:],
+                *list(self.errors)[-15:],
             ]
         )
 
@@ -157,7 +115,7 @@ class PythonMember(Member):
 
     def leave(self) -> None:
         self.tell("leave")
-        code = self._ended(30)
+        code = self.ended(30)
         assert code == 0, self.story()
 
 
@@ -208,7 +166,7 @@ class JavaMember(Member):
 
     def leave(self) -> None:
         self.process.terminate()
-        self._ended(30)
+        self.ended(30)
 
 
 class Group:
@@ -231,7 +189,7 @@ class Group:
         for member in self.members.values():
             member.process.kill()
         for member in self.members.values():
-            member._ended(20)
+            member.ended(20)
 
     def start(self, name: str, **config: Any) -> Member:
         """Start a member called `name`, which is its client id too."""

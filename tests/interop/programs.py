@@ -26,16 +26,22 @@ KEPT_ERRORS = 400
 class Program:
     """A program that runs; its lines come in as it prints them."""
 
-    def __init__(self, name: str, command: list[str]) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: list[str],
+        watch: Watch | None = None,
+        stdin: int = subprocess.DEVNULL,
+    ) -> None:
         self.name = name
-        self.watch = Watch()
+        self.watch = Watch() if watch is None else watch
         self.lines: list[str] = []
         self.errors: deque[str] = deque(maxlen=KEPT_ERRORS)
         self.process = subprocess.Popen(
             command,
             cwd=CHECKOUT,
             text=True,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
@@ -44,7 +50,7 @@ class Program:
         self._readers = [
             threading.Thread(target=self._read, args=each, daemon=True)
             for each in (
-                (self.process.stdout, self.lines.append),
+                (self.process.stdout, self._said),
                 (self.process.stderr, self.errors.append),
             )
         ]
@@ -56,6 +62,9 @@ class Program:
             take(line.rstrip("\n"))
             self.watch.changed()
         self.watch.changed()
+
+    def _said(self, line: str) -> None:
+        self.lines.append(line)
 
     @property
     def runs(self) -> bool:
@@ -82,11 +91,15 @@ class Program:
         try:
             code = self.process.wait(within_s)
         except subprocess.TimeoutExpired:
-            self.process.send_signal(signal.SIGQUIT)  # a JVM prints all stacks
-            self.watch.until("stacks are printed", lambda: self.says("Full thread dump"), 10)
+            self.process.send_signal(signal.SIGQUIT)
+            self.watch.until(f"{self.name} shows where it is", self._shows_stacks, 10)
             raise AssertionError(f"{self.name} does not end\n{self.story()}") from None
         self._join()
         return code
+
+    def _shows_stacks(self) -> bool:
+        """Whether SIGQUIT was answered: a JVM prints all stacks."""
+        return self.says("Full thread dump") is not None
 
     def stop(self, within_s: float = ENDS_WITHIN_S) -> int:
         """SIGTERM, as an operator ends it; its exit code."""

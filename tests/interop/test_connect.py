@@ -99,7 +99,7 @@ class Worker:
         asked = urllib.request.Request(
             self.url + path, data, {"Content-Type": "application/json"}, method=method
         )
-        with urllib.request.urlopen(asked, timeout=20) as answer:
+        with urllib.request.urlopen(asked, timeout=STARTS_WITHIN_S) as answer:
             return json.loads(answer.read() or b"null")
 
     def until_it_serves(self) -> None:

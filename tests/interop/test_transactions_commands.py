@@ -170,6 +170,7 @@ def test_what_hangs_is_found_and_the_command_that_it_tells_ends_it(
     assert (row["topic"], row["partition"], row["start_offset"]) == (topic, 0, 0)
     assert row["held_back"] == 2
     assert row["transactional_id"] == f"{topic}-gone"
+    assert row["coordinator_epoch"] is None, "no marker was written yet"
     ran = run("transactions", "hanging", "--longer-than", "1s")
     assert ran.code == FOUND
     assert row["command"] in ran.out
@@ -190,7 +191,11 @@ def test_what_hangs_is_found_and_the_command_that_it_tells_ends_it(
 def test_wrong_words_are_told(broker: Broker, topic: str) -> None:
     for words, told in (
         (["abort"], "name a transactional id"),
-        (["abort", "--topic", f"{topic}:0"], "--start-offset N or --producer-id N"),
+        (
+            ["abort", "--topic", f"{topic}:0"],
+            "--start-offset N or --producer-id N; `muster transactions describe --topic"
+            f" {topic}:0` shows both",
+        ),
         (["abort", "--topic", topic, "--start-offset", "0"], "name one partition"),
         (["abort", "--topic", f"{topic}:0", "--start-offset", "7"], "none is open there"),
         (["list", "--state", "Strange"], "choose open or one of Empty"),

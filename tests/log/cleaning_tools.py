@@ -15,12 +15,12 @@ from protocol.records.batch import (
     ABORT,
     COMMIT,
     encode_batch,
-    encode_end_transaction,
     read_header,
     records_of,
 )
+from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record
-from tests.log.log_tools import NOW_MS, open_log
+from tests.log.log_tools import NOW_MS, last_batches, open_log
 from tests.simulated_files import SimulatedFiles
 
 RETENTION_MS = 1000
@@ -57,7 +57,7 @@ def job_for(log: PartitionLog, first_dirty: int, now_ms: int, **fields: Any) -> 
         "segment_index_bytes": config.segment_index_bytes,
         "index_interval_bytes": config.index_interval_bytes,
         "stable_offset": log.first_unstable_offset,
-        "producers": log.producers.last_batches(),
+        "producers": last_batches(log),
         **fields,
     }
     return CleanJob(

@@ -10,6 +10,7 @@ from pathlib import Path
 from log.config import LogConfig
 from log.missed import Expected
 from log.partition_log import PartitionLog
+from log.producer_state import ProducerStates
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
 from protocol.records.stored import stored_records
@@ -85,6 +86,19 @@ def forget_producers(log: PartitionLog) -> None:
     """Let all producers expire that have no open transaction."""
     for _ in log.producers.expire(1 << 62):
         pass
+
+
+def last_batches(log: PartitionLog) -> dict[int, tuple[int, int]]:
+    """Last data offset and epoch of all producers."""
+    return {key: last for piece in log.producers.last_batches() for key, last in piece.items()}
+
+
+def snapshot_of(producers: ProducerStates) -> bytes:
+    """The ``.snapshot`` file of producers."""
+    image = producers.freeze(1)
+    for _ in image.pack():
+        pass
+    return bytes(image.data())
 
 
 def values(log: PartitionLog, from_offset: int | None = None) -> list[tuple[int, bytes | None]]:

@@ -22,11 +22,11 @@ from protocol.records.batch import (
     COMMIT,
     LOG_APPEND_TIME,
     encode_batch,
-    encode_end_transaction,
     iter_batches,
     read_header,
     records_of,
 )
+from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record, encode_section
 from tests.log.cleaning_tools import (
     RETENTION_MS,
@@ -38,7 +38,7 @@ from tests.log.cleaning_tools import (
     job_for,
     last_by_key,
 )
-from tests.log.log_tools import DIRECTORY, NOW_MS, forget_producers, open_log
+from tests.log.log_tools import DIRECTORY, NOW_MS, forget_producers, last_batches, open_log
 from tests.simulated_files import SimulatedFiles
 
 
@@ -147,14 +147,14 @@ def test_a_log_opened_again_knows_its_producers_and_its_end(seed: int) -> None:
         case.round()
     log = case.log
     before = (all_records(log), log.log_end_offset)
-    known = {producer: last[0] for producer, last in log.producers.last_batches().items()}
+    known = {producer: last[0] for producer, last in last_batches(log).items()}
     case.fs.kill()
 
     again = open_log(case.fs, **SETTINGS)
 
     assert (all_records(again), again.log_end_offset) == before
     assert again.recovery.cuts == []
-    assert {p: last[0] for p, last in again.producers.last_batches().items()} == known
+    assert {p: last[0] for p, last in last_batches(again).items()} == known
 
 
 @pytest.mark.parametrize("seed", range(12))

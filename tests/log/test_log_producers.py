@@ -11,7 +11,7 @@ from log.errors import AppendRefused
 from log.producer_state import ProducerStates
 from protocol.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER
 from protocol.records.crc import crc32c
-from tests.log.log_tools import DIRECTORY, NOW_MS, batch, open_log, values
+from tests.log.log_tools import DIRECTORY, NOW_MS, batch, open_log, snapshot_of, values
 from tests.simulated_files import SimulatedFiles
 
 INT_MAX = 2**31 - 1
@@ -146,7 +146,7 @@ def test_a_snapshot_is_written_on_a_roll_and_read_instead_of_the_log() -> None:
     assert snapshot == struct.pack(">hI", 1, crc32c(body)) + body
 
     again = open_log(fs, segment_bytes=100)
-    assert again.producers.snapshot() == log.producers.snapshot()
+    assert snapshot_of(again.producers) == snapshot_of(log.producers)
 
 
 def test_a_log_that_never_had_records_has_no_snapshot() -> None:
@@ -170,7 +170,7 @@ def test_a_damaged_snapshot_is_not_believed_and_the_log_is_read_instead(cut: int
 
     log = open_log(fs, clean=True)
 
-    assert log.producers.snapshot() == whole
+    assert snapshot_of(log.producers) == whole
     assert values(log) == [(0, b"v")]
     assert log.append(sent(0, 0), 0, NOW_MS).duplicate
 

@@ -7,16 +7,21 @@ kills and losses of power, and must know what its files say, no more and no less
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from log import producer_snapshot, producer_table
 from log.errors import AppendRefused, LogPoisoned
 from log.partition_log import PartitionLog
+from log.producer_snapshot import ProducerImage
 from log.producer_state import ProducerStates
+from log.producer_table import FIRST_BATCH, ProducerTable, State
 from log.transaction_index import TransactionIndex
 from log.values import Ended, Marker
 from tests.log.log_tools import DIRECTORY, NOW_MS, batch, open_log
@@ -35,12 +40,15 @@ class Play:
         self.fs = SimulatedFiles()
         self.model = Model()
         self.flushed = 0
+        self.image: ProducerImage | None = None
         self.log = self._opened()
+        self.packing: Iterator[None] = iter(())
 
     def run(self, numbers: list[int]) -> None:
         steps = [
             *[self.send] * 10, *[self.end] * 6, self.repeat, self.flush, self.close, self.kill,
             self.lose_power, self.truncate, self.fail, self.lose_index, self.damage_snapshot,
+            *[self.write_image] * 3,
         ]  # fmt: skip
         for number in numbers:
             self.chance = random.Random(number)
@@ -49,6 +57,7 @@ class Play:
 
     def _opened(self, clean: bool = False) -> PartitionLog:
         point = self.flushed
+        self.image = None
         return open_log(self.fs, recovery_point=point, clean=clean, **SETTINGS)
 
     # -- appends
@@ -181,6 +190,37 @@ class Play:
         self.log = self._opened()
         self.model.forgotten = self.model.end
 
+    def write_image(self) -> None:
+        """The snapshot of a roll is made in pieces: it says what was so at the roll."""
+        image = self.image or self.log.image
+        if image is None:
+            return
+        if image is not self.image:
+            self.image, self.packing = image, image.pack()
+        for _ in islice(self.packing, self.chance.choice([1, 100, 1000])):
+            pass
+        if next(self.packing, self) is not self:
+            return
+        self.image = None
+        fails = self.chance.random() < 0.1
+        if fails:
+            self.fs.fail("write", ".snapshot.tmp")
+        with suppress(OSError):
+            self.log.write_image(image)
+            if self.log.image is image and not fails:
+                self._compare_image(image.offset)
+        self.fs.heal()
+        self.log.image_written(image)
+
+    def _compare_image(self, offset: int) -> None:
+        states = ProducerStates()
+        assert states.restore(self.fs.written(f"{DIRECTORY}/{offset:020}.snapshot"))
+        then = Model()
+        then.batches = self.model.batches.copy()
+        then.cut(offset)
+        for producer in PRODUCERS:
+            self._compare_producer(producer, then, states)
+
     # -- the same, or not
 
     def compare(self) -> None:
@@ -199,10 +239,10 @@ class Play:
                 key=lambda entry: entry[1],
             )
         for producer in PRODUCERS:
-            self._compare_producer(producer)
+            self._compare_producer(producer, model, log.producers)
 
-    def _compare_producer(self, producer: int) -> None:
-        model, known = self.model, self.log.producers.get(producer)
+    def _compare_producer(self, producer: int, model: Model, states: ProducerStates) -> None:
+        known = states.get(producer)
         if not model.of(producer):
             assert known is None
             return
@@ -212,12 +252,16 @@ class Play:
         assert known.last_sequence == (recent[-1].last_sequence if recent else -1)
         assert known.coordinator_epoch == model.coordinator_epoch(producer)
         since = model.open_since(producer)
-        assert self.log.producers.open_transactions.get(producer) == since
-        assert self.log.producers.in_transaction(producer, known.epoch) == (since is not None)
+        assert states.open_transactions.get(producer) == since
+        assert states.in_transaction(producer, known.epoch) == (since is not None)
 
 
 def play(numbers: list[int]) -> None:
+    """With snapshots that are written at once, and with such as are written in pieces."""
     Play(numbers).run(numbers)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(producer_table, "SPREAD_ABOVE", 1)
+        Play(numbers).run(numbers)
 
 
 def numbers_of(seed: int, count: int = 90) -> list[int]:
@@ -260,17 +304,16 @@ def _no_epoch_check(patch: pytest.MonkeyPatch) -> None:
 
 
 def _sequence_restored_wrong(patch: pytest.MonkeyPatch) -> None:
-    real = ProducerStates.restore
+    real = producer_snapshot._state
 
-    def restore(self: ProducerStates, data: bytes) -> bool:
-        done = real(self, data)
-        for producer in self._producers.values():
-            producer.batches = [
-                last._replace(last_sequence=last.first_sequence) for last in producer.batches
-            ]
-        return done
+    def state(fields: tuple[int, ...]) -> tuple[int, State]:
+        producer_id, found = real(fields)
+        if len(found) > FIRST_BATCH:
+            *others, _, first_offset, timestamp_ms = found
+            found = (*others, 0, first_offset, timestamp_ms)
+        return producer_id, found
 
-    patch.setattr(ProducerStates, "restore", restore)
+    patch.setattr(producer_snapshot, "_state", state)
 
 
 def _transactions_restored_in_any_order(patch: pytest.MonkeyPatch) -> None:
@@ -284,6 +327,10 @@ def _transactions_restored_in_any_order(patch: pytest.MonkeyPatch) -> None:
         return done
 
     patch.setattr(ProducerStates, "restore", restore)
+
+
+def _nothing_is_frozen(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ProducerTable, "_thaw", lambda *_: None)
 
 
 def _truncation_forgets_the_index(patch: pytest.MonkeyPatch) -> None:
@@ -300,6 +347,7 @@ def _truncation_forgets_the_index(patch: pytest.MonkeyPatch) -> None:
         _sequence_restored_wrong,
         _transactions_restored_in_any_order,
         _truncation_forgets_the_index,
+        _nothing_is_frozen,
     ],
 )
 def test_a_planted_fault_is_found(

@@ -102,7 +102,7 @@ def test_what_hangs_is_told_with_the_command_that_ends_it(
     with Wire(broker.port) as wire:
         hang(wire, "gone", TOPIC, 1)
     browser.open("#/transactions")
-    until("it hangs", lambda: "which no id has: it hangs" in browser.text("main"))
+    until("it hangs", lambda: "and no id has it open: it hangs" in browser.text("main"))
     text = browser.text(".command code")
     assert f"transactions abort --bootstrap {broker.bootstrap}" in text
     assert f"--topic {TOPIC}:1 --start-offset 10" in text

@@ -16,6 +16,7 @@ from protocol.unsaved import Unsaved
 from transactions.calls import BROKER, Client
 from transactions.events import (
     Cause,
+    EndedPastCoordinator,
     Event,
     PartitionsAdded,
     TransactionRefused,
@@ -109,6 +110,28 @@ def test_a_story_says_who_opened_it_what_it_touched_and_how_it_ended() -> None:
         NOON + 42_000,
         NOON + 42_005,
     )
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_an_operators_marker_is_told_whether_a_story_is_open_or_not(is_open: bool) -> None:
+    told = Told()
+    told.begin()
+    if not is_open:
+        told.finish(True)
+    told.see(EndedPastCoordinator("id", 7, 3, False, [("orders", [1]), ("more", [0])], NOON, OTHER))
+    if is_open:
+        told.finish(True)
+    told.write()
+    for stories in (told.stories(), told.next_run().stories()):
+        if is_open:
+            [story] = stories
+            assert story.outcome is Outcome.COMMITTED
+            assert story.past == (
+                "an operator, client 'billing' at 10.0.0.8, aborted it in orders-1"
+                " and 1 more partition"
+            )
+        else:
+            assert (stories[-1].outcome, stories[-1].cause) == (Outcome.ABORTED, Cause.ADMIN)
 
 
 def test_readers_wait_from_when_they_are_held_back_to_the_last_marker() -> None:

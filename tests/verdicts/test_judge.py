@@ -117,7 +117,7 @@ TABLE = [
      " 2026-11-22T12:04:49Z; 6 records wait for its end; m1 on 10.0.0.7 owns them"),
     ("by one that hangs", stable(at(0, 120, 121, stands=80, hold=hanging())),
      "HELD_BACK", "orders:0 is held back at offset 120 by a transaction of producer 4001, epoch 3,"
-     " which no transactional id knows of, open since 2026-11-22T12:04:01Z; 1 record waits for"
+     " which no transactional id has open, open since 2026-11-22T12:04:01Z; 1 record waits for"
      " its end; m1 on 10.0.0.7 owns it"),
     ("not for so long yet", stable(at(0, 120, 124, stands=29, hold=held())),
      "OK", "4 records to read, nothing is late"),

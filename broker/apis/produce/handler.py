@@ -185,19 +185,19 @@ class _Producing:
         since_ns = ticks_ns()
         budget = small_budget()
         for place in self._places:
-            if not self._partition(place, budget):
+            if not self._partition(place, place.entry, budget):
                 self._next = place
                 return False
             if ticks_ns() - since_ns > SLICE_NS:
                 return False
         return True
 
-    def _partition(self, place: _Place, budget: Budget) -> bool:
+    def _partition(self, place: _Place, entry: TopicLogs | None, budget: Budget) -> bool:
         """Answers for one partition, unless checking its records goes beyond ``budget``.
 
-        Those of a shard's log wait for the end of its turn in any case.
+        ``entry`` is its topic as it is now. Records of a shard's log wait for the end of its turn
+        in any case.
         """
-        entry = place.entry
         try:
             partition = self._writable(entry, place.partition, place.data)
             assert entry is not None
@@ -233,8 +233,7 @@ class _Producing:
         for place in chain(waiting, self._places):
             if self.acks and self.request.connection.closed:
                 return
-            found = place._replace(entry=self._as_it_is_now(place.entry))
-            if not self._partition(found, small_budget()):
+            if not self._partition(place, self._as_it_is_now(place.entry), small_budget()):
                 await self._in_worker(slices, place, budget)
             if slices.over:
                 await slices.pause()

@@ -164,7 +164,7 @@ class Transaction:
         """Raises Refused unless the batches may be appended in this turn, as far as that is not
         the log's to say."""
         enlisted = self._enlisted
-        if enlisted.is_open(partition):
+        if enlisted.is_open(partition) or not enlisted.error(self._services, partition):
             return
         producers = partition.log.producers
         for batch in produced.batches:

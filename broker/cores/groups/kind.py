@@ -17,7 +17,6 @@ from offsets.own_batches import own_batch
 from offsets.partitioner import partition_for
 from offsets.pending import below
 from offsets.record_codec import run_records
-from offsets.record_errors import CorruptRecord
 from offsets.runs import MarkerRun, OffsetTombstones, TransactionalRun
 from offsets.snapshot_image import Image, ImageHead, ImageWriter, encode_group, encode_pending
 
@@ -120,7 +119,6 @@ GROUPS = Kind(
     new_core=GroupShard,
     partition_of=partition_for,
     reader=GroupReader,
-    corrupt=CorruptRecord,
     skip_setting="offsets.load.skip.records",
     encode=run_records,
     refusal=refusal,
@@ -134,6 +132,5 @@ GROUPS = Kind(
     counted=OffsetCommit,
     long_runs=LongRuns(OffsetTombstones, pieces, TOMBSTONES_PER_RUN),
     snapshot=SnapshotForm(IMAGE, blocks_of, restore),
-    own_batch=(TransactionalRun, MarkerRun),
-    encode_own=own_batch,
+    own_batches={TransactionalRun: own_batch, MarkerRun: own_batch},
 )

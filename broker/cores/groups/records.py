@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from broker.cores.pass_over import PassOver
 from coordinator.shard import GroupShard
-from offsets.partitioner import partition_for
+from offsets.partitioner import misplaced
 from offsets.record_errors import CorruptRecord
 from offsets.record_reader import BasedRun, runs_of_records
 from offsets.runs import MarkerRun, OffsetRun, OwnBatch, Run, TransactionalRun
@@ -88,17 +88,10 @@ class GroupReader:
 
 
 def check_owner(group_id: str, log_offset: int, partition: int, partitions: int) -> None:
-    """Raises CorruptRecord where a record's group is not kept by ``partition`` of so many.
-
-    Its clients would ask another partition, and get no committed offset.
-    """
-    owner = partition_for(group_id, partitions)
-    if owner != partition:
-        raise CorruptRecord(
-            log_offset,
-            f"it is of group {group_id!r}, which belongs to partition {owner} of"
-            f" {partitions}, not to {partition}",
-        )
+    """Raises CorruptRecord where a record's group is not kept by ``partition`` of so many."""
+    why = misplaced("group", group_id, partition, partitions)
+    if why is not None:
+        raise CorruptRecord(log_offset, why)
 
 
 def runs_of_batch(

@@ -2,6 +2,9 @@
 
 The leader epoch of a partition of ``__transaction_state`` is the coordinator epoch of its markers:
 a late one of an older load is refused where one of this load was (TRANSACTION_COORDINATOR_FENCED).
+A partition may know a later one of a coordinator that is gone: its data came from a Kafka cluster,
+``__transaction_state`` from a backup, or an operator's marker had it. Its transactions end under an
+epoch that is higher still.
 """
 
 from __future__ import annotations
@@ -9,10 +12,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import structlog
+
 from broker.cores.duties import Superseded, Work
 from broker.cores.hosted_shard import HostedShard
 from broker.time import Time
 from log.errors import LogPoisoned
+
+logger = structlog.get_logger(__name__)
 
 
 class TransactionDuties:
@@ -20,6 +27,8 @@ class TransactionDuties:
 
     def __init__(self, _: Sequence[HostedShard[Any]], time: Time, __: Work) -> None:
         self._time = time
+        self._above: dict[int, int] = {}
+        """Above which coordinator epoch that of a shard is to be, by partition."""
 
     def resume(self, unfinished: Any) -> None:
         """The log has all that is to be done."""
@@ -34,13 +43,33 @@ class TransactionDuties:
         loaded again, and the epoch is begun before that one serves.
         """
         core = hosted.core
+        above = self._above.get(hosted.index, -1)
         try:
-            await self._time.in_thread(hosted.log.begin_epoch)
+            await self._time.in_thread(hosted.log.begin_epoch, above)
         except LogPoisoned as error:
             hosted.partition.poisoned(error)
         if hosted.core is not core:
             raise Superseded
         hosted.write_in_epoch()
+
+    def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:
+        """Whether a shard is to begin an epoch, above one under which a partition had markers.
+
+        This broker is the only coordinator there is, so that whoever had the later epoch is gone.
+        Where there are others, one of them has it.
+        """
+        if coordinator_epoch <= hosted.leader_epoch:
+            return False  # begun meanwhile
+        if coordinator_epoch > self._above.get(hosted.index, -1):
+            self._above[hosted.index] = coordinator_epoch
+            logger.warning(
+                "a partition has markers of a later coordinator; the coordinator begins a higher"
+                " epoch",
+                partition=hosted.partition.name,
+                epoch=hosted.leader_epoch,
+                later_epoch=coordinator_epoch,
+            )
+        return True
 
     def holds_back(self, hosted: HostedShard[Any], call: Any) -> bool:  # noqa: ARG002
         """Nothing that needs no record waits for one."""

@@ -17,8 +17,8 @@ from transactions.calls import (
     VerifyPartitions,
 )
 from transactions.outcome import SendMarkers
-from transactions.record_codec import CorruptTransactionRecord, run_records
-from transactions.refusal import loading_error, not_served, refusal, timed_out, write_failed
+from transactions.record_codec import run_records
+from transactions.refusal import loading_error, refusal, timed_out, write_failed
 from transactions.shard import TransactionShard
 
 _READS = (VerifyPartitions, DescribeTransaction, ListTransactions)
@@ -44,11 +44,10 @@ TRANSACTIONS = Kind(
     new_core=TransactionShard,
     partition_of=partition_for,
     reader=TransactionReader,
-    corrupt=CorruptTransactionRecord,
     skip_setting="transaction.state.log.load.skip.records",
     encode=run_records,
     refusal=refusal,
-    not_served=not_served,
+    not_served=refusal,
     loading_error=loading_error,
     write_failed=write_failed,
     not_stable=not_stable,

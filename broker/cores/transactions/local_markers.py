@@ -83,6 +83,12 @@ class LocalMarkers:
             self._errors.caught("markers", error, partition=found.name)
             ticket.take(UNKNOWN_SERVER_ERROR)
 
+    def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:
+        """The highest coordinator epoch of a producer's markers; -1 where that is not known."""
+        found = self._logs.get(topic, partition)
+        producer = None if found is None else found.log.producers.get(producer_id)
+        return -1 if producer is None else producer.coordinator_epoch
+
     def _append(self, partition: Partition, marker: Marker, ticket: Ticket) -> None:
         info = partition.append_marker(marker, self._time.now().wall_ms)
         end_offset = info.last_offset + 1

@@ -3,9 +3,11 @@
 `MarkerSender` is the ticket that takes a `SendMarkers` once its Prepare record is stable. Each
 partition is asked until it has the marker; when all have it the shard is told, and the transaction
 is complete. A partition whose log takes no writes holds its transaction up for as long as it is so,
-and no other. One that refuses its marker has been ended by somebody newer; the others get theirs
-all the same, since nobody else would end them. Nothing is kept on disk: after a load the shard asks
-for everything anew, and a partition that has a marker already takes another without harm.
+and no other. One where the producer has a newer epoch was ended by somebody else; the others get
+theirs all the same, since nobody else would end them. One that has had a marker of a later
+coordinator epoch takes it when the shard has begun a higher one (duties.py). Nothing is kept on
+disk: after a load the shard asks for everything anew, and a partition that has a marker already
+takes another without harm.
 """
 
 from __future__ import annotations
@@ -52,8 +54,6 @@ TOLD_AFTER = 5
 
 _DONE = (NONE, UNKNOWN_TOPIC_OR_PARTITION)
 """The marker is there, or its partition is not any more."""
-_REFUSED = (INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED)
-"""Somebody newer owns the transactional id."""
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -64,6 +64,9 @@ class Destination(Protocol):
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
         """Has a marker written; ``ticket`` takes the partition's error code, now or later."""
+
+    def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:
+        """The highest coordinator epoch of a producer's markers; -1 where that is not known."""
 
 
 class Sending:
@@ -99,7 +102,7 @@ class Sending:
         self.late: tuple[Place, ...] = ()
         """Those that did not take it when they were asked last."""
         self.refused = NONE
-        """The last error with which a partition refused its marker."""
+        """INVALID_PRODUCER_EPOCH if a partition has ended it under a newer epoch."""
         self.rounds = 0
         """How many ended in vain."""
         self.timer: TimerHandle | None = None
@@ -216,7 +219,7 @@ class MarkerSender:
         before = self._sendings.get(markers.transactional_id)
         if before is not None and before.timer is not None:
             before.timer.cancel()
-        sending = Sending(markers, hosted.partition.leader_epoch)
+        sending = Sending(markers, hosted.leader_epoch)
         self._sendings[markers.transactional_id] = sending
         self._ask(sending)
 
@@ -273,7 +276,7 @@ class MarkerSender:
     def answered(self, sending: Sending, place: Place, error_code: int) -> None:
         """A partition has its marker, or not."""
         sending.waiting -= 1
-        if error_code in _REFUSED:
+        if error_code == INVALID_PRODUCER_EPOCH:
             sending.refused = error_code
         elif error_code not in _DONE:
             sending.again[place] = error_code
@@ -297,9 +300,27 @@ class MarkerSender:
                 partition=f"{topic}-{partition}",
                 error_code=error_code,
             )
+        self._outrank(sending)
         self._later(sending, self._ask_again)
 
+    def _outrank(self, sending: Sending) -> None:
+        """Has the shard begin an epoch above those of the partitions that found its own too low."""
+        producer_id = sending.markers.producer_id
+        known = [
+            self._destination_of(*place).coordinator_epoch(*place, producer_id)
+            for place, error_code in sending.again.items()
+            if error_code == TRANSACTION_COORDINATOR_FENCED
+        ]
+        hosted = self._shard_of(sending.markers)
+        if known and hosted is not None:
+            transactions = self._transactions()
+            if transactions.duties.outranks(hosted, max(known)):
+                transactions.renew(hosted)
+
     def _ask_again(self, sending: Sending) -> None:
+        hosted = self._shard_of(sending.markers)
+        if hosted is not None:
+            sending.marker = sending.marker._replace(coordinator_epoch=hosted.leader_epoch)
         sending.todo.extend(sending.again)
         sending.again.clear()
         self._ask(sending)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from broker.cores.pass_over import PassOver
 from log.errors import CorruptLog
 from log.partition_log import PartitionLog
-from offsets.partitioner import partition_for
+from offsets.partitioner import misplaced
 from protocol.buffer import Buffer
 from protocol.records.batch import BatchHeader
 from protocol.records.corrupt import CorruptRecords
@@ -52,21 +52,15 @@ class TransactionReader:
     def replay(self, run: TransactionRun, base_offset: int) -> None:
         """Replays one run. Raises CorruptTransactionRecord, whatever is wrong with it."""
         if run.transactional_id not in self._known:
-            self._check_owner(run.transactional_id, base_offset)
+            name = run.transactional_id
+            why = misplaced("transactional id", name, self._partition, self._partitions)
+            if why is not None:
+                raise CorruptTransactionRecord(base_offset, why)
         try:
             self._replay(run, base_offset)
         except Exception as error:
             reason = f"it can't be replayed: {error!r}"
             raise CorruptTransactionRecord(base_offset, reason) from error
-
-    def _check_owner(self, transactional_id: str, log_offset: int) -> None:
-        owner = partition_for(transactional_id, self._partitions)
-        if owner != self._partition:
-            raise CorruptTransactionRecord(
-                log_offset,
-                f"it is of transactional id {transactional_id!r}, which belongs to partition"
-                f" {owner} of {self._partitions}, not to {self._partition}",
-            )
 
 
 def highest_producer_id(log: PartitionLog) -> int:

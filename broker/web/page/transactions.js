@@ -40,7 +40,8 @@ const HELD = [
   { title: "For", by: "for", kind: "number", of: (each) => each.since_ms, cell: (each) => ticking("for", each.since_ms) },
   number("From offset", "from", (each) => each.start_offset, (each) => count(each.start_offset)),
   { title: "By", by: "by", kind: "name", of: (each) => each.id,
-    cell: (each) => (each.id === null ? h("span", { class: "bad" }, `producer ${each.producer_id}, which no id has: it hangs`)
+    cell: (each) => (each.hangs ? h("span", { class: "bad" }, `producer ${each.producer_id}, and no id has it open: it hangs`)
+      : each.id === null ? `producer ${each.producer_id}, whose id is not loaded`
       : h("a", { href: transactionLink(each.id) }, each.id)) },
   { title: "Client", by: "client", kind: "still", of: (each) => each.client, cell: who },
   { title: "Groups that wait", by: "groups", kind: "words", of: (each) => each.waits.length, down: true, cell: waiting },
@@ -68,7 +69,7 @@ export function transactionsView() {
       held.length ? [
         h("h2", null, "Readers wait here"),
         table({ name: "held", caption: "Partitions held back", columns: HELD, rows: held, key: (each) => `${each.topic}-${each.partition}`, standing: "for" }),
-        held.filter((each) => each.id === null).slice(0, 5).map(hanging),
+        held.filter((each) => each.hangs).slice(0, 5).map(hanging),
         h("h2", null, "Transactional ids"),
       ] : null,
       search("Filter by id, state, client, host"),

@@ -5,11 +5,12 @@ The tests pass on Apache Kafka 4.3.1 too (BROKER=kafka).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from protocol.errors import (
     CONCURRENT_TRANSACTIONS,
-    INVALID_PRODUCER_EPOCH,
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_REQUEST,
     NONE,
@@ -21,6 +22,7 @@ from protocol.errors import (
 )
 from tests.broker.transactional_calls import (
     GROUP,
+    NOBODY,
     PASSING,
     Pair,
     add,
@@ -34,20 +36,16 @@ from tests.broker.transactional_calls import (
     find,
     state_of,
     transaction,
+    wrong_producers,
 )
+from tests.brokers import KIND, Broker
 from tests.waiting import until
 from tests.wire import Wire
 
 OF_CLIENTS = range(4)
 OF_BROKERS = range(4, 6)
 OF_OFFSETS = range(5)
-NOBODY = 1_000_000
 """A producer id that nobody has."""
-
-
-def fenced(version: int) -> int:
-    """What a fenced producer is told (KIP-588)."""
-    return INVALID_PRODUCER_EPOCH if version < 2 else PRODUCER_FENCED
 
 
 @pytest.fixture
@@ -115,15 +113,8 @@ def test_clients_may_not_name_internal_topics(
 def test_then_the_id_then_the_producer_id_then_its_epoch(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
-    pid, epoch = producer
-    for transactional_id, whose, code in (
-        ("", (NOBODY, epoch - 1), INVALID_REQUEST),
-        (f"{name}-unknown", producer, INVALID_PRODUCER_ID_MAPPING),
-        (name, (NOBODY, epoch - 1), INVALID_PRODUCER_ID_MAPPING),
-        (name, (pid, epoch - 1), fenced(version)),
-        (name, (pid, epoch + 1), fenced(version)),
-        (name, producer, NONE),
-    ):
+    wrong = wrong_producers(name, producer, version)
+    for transactional_id, whose, code in (*wrong, (name, producer, NONE)):
         codes = add(wire, transactional_id, whose, [(name, [0, 1])], version)
         assert codes == {(name, 0): code, (name, 1): code}, whose
 
@@ -204,14 +195,7 @@ def test_brokers_may_name_internal_topics(
 def test_offsets_have_the_checks_of_partitions(
     wire: Wire, name: str, producer: Pair, version: int
 ) -> None:
-    pid, epoch = producer
-    for transactional_id, whose, code in (
-        ("", (NOBODY, epoch - 1), INVALID_REQUEST),
-        (f"{name}-unknown", producer, INVALID_PRODUCER_ID_MAPPING),
-        (name, (NOBODY, epoch - 1), INVALID_PRODUCER_ID_MAPPING),
-        (name, (pid, epoch - 1), fenced(version)),
-        (name, (pid, epoch + 1), fenced(version)),
-    ):
+    for transactional_id, whose, code in wrong_producers(name, producer, version):
         assert add_offsets(wire, transactional_id, whose, name, version) == code, whose
     assert state_of(wire, name) == "Empty"
 
@@ -219,6 +203,23 @@ def test_offsets_have_the_checks_of_partitions(
         assert add_offsets(wire, name, producer, group_id, version) == NONE
     (described,) = describe(wire, name)
     assert [topic["topic"] for topic in described["topics"]] == ["__consumer_offsets"]
+
+
+@pytest.mark.skipif(KIND != "muster", reason="Kafka makes the topic for FindCoordinator alone")
+def test_offsets_have_their_topic_made_where_there_is_none(brokers: Callable[..., Broker]) -> None:
+    """A producer asks this before it looks for the group's coordinator."""
+    broker = brokers()
+    with Wire(broker.port) as wire:
+        producer = begin(wire, "t")
+        topics = wire.call("Metadata", 12, {"topics": None})["topics"]
+        assert "__consumer_offsets" not in [topic["name"] for topic in topics]
+
+        assert add_offsets(wire, "t", producer, "g") == NONE
+
+        topics = wire.call("Metadata", 12, {"topics": None})["topics"]
+        assert "__consumer_offsets" in [topic["name"] for topic in topics]
+        (described,) = describe(wire, "t")
+        assert [topic["topic"] for topic in described["topics"]] == ["__consumer_offsets"]
 
 
 # -- while it ends

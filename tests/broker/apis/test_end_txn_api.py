@@ -9,8 +9,6 @@ import pytest
 
 from protocol.errors import (
     INVALID_PRODUCER_EPOCH,
-    INVALID_PRODUCER_ID_MAPPING,
-    INVALID_REQUEST,
     INVALID_TXN_STATE,
     NONE,
     PRODUCER_FENCED,
@@ -25,10 +23,12 @@ from tests.broker.transactional_calls import (
     create_led,
     describe,
     end,
+    fenced,
     init,
     init_once,
     send,
     state_of,
+    wrong_producers,
 )
 from tests.brokers import KIND
 from tests.waiting import until
@@ -36,16 +36,10 @@ from tests.wire import Wire
 
 VERSIONS = range(6)
 OF_TV1, OF_TV2 = range(5), range(5, 6)
-NOBODY = 1_000_000
 """A producer id that nobody has."""
 NOTHING = (-1, -1)
 LAST_EPOCH = 32_766
 """The last that a producer is given."""
-
-
-def fenced(version: int) -> int:
-    """What a fenced producer is told (KIP-588)."""
-    return INVALID_PRODUCER_EPOCH if version < 2 else PRODUCER_FENCED
 
 
 @pytest.fixture
@@ -70,14 +64,7 @@ def complete(wire: Wire, name: str) -> str:
 def test_first_the_id_then_the_producer_id_then_its_epoch_then_the_state(
     wire: Wire, name: str, producer: Pair, version: int, committed: bool
 ) -> None:
-    pid, epoch = producer
-    for transactional_id, whose, code in (
-        ("", (NOBODY, epoch - 1), INVALID_REQUEST),
-        (f"{name}-unknown", producer, INVALID_PRODUCER_ID_MAPPING),
-        (name, (NOBODY, epoch - 1), INVALID_PRODUCER_ID_MAPPING),
-        (name, (pid, epoch - 1), fenced(version)),
-        (name, (pid, epoch + 1), fenced(version)),
-    ):
+    for transactional_id, whose, code in wrong_producers(name, producer, version):
         answer = end(wire, transactional_id, whose, committed, version)
         assert answer == (code, NOTHING), whose
     assert state_of(wire, name) == "Empty"

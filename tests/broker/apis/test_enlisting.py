@@ -261,7 +261,7 @@ async def test_only_what_is_refused_is_a_failed_verification(tmp_path: Path) -> 
         assert old.commit_offsets("g", {("t", 0): 1}) == [TRANSACTION_ABORTABLE]
 
     async with serving(tmp_path) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         failures = broker.metrics.transactions.verification_failures
         await asked(broker, work)
         assert not failures
@@ -281,7 +281,7 @@ async def test_nothing_is_written_before_the_record_that_adds_its_partition_is_s
     never = str(2**63 - 1)
     async with serving(tmp_path, settings, fs=fs) as broker:
         await broker.topics.create("t", 1, {"flush.messages": never})
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         made: list[TransactionalProducer] = []
         await asked(broker, lambda wire: made.append(initialized(wire, "id")))
         fs.kind.may_go.clear()

@@ -14,7 +14,8 @@ from protocol.errors import (
     UNSUPPORTED_FOR_MESSAGE_FORMAT,
 )
 from protocol.records import message_set
-from protocol.records.batch import COMMIT, encode_batch, encode_end_transaction
+from protocol.records.batch import COMMIT, encode_batch
+from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record
 from protocol.records.stored import iter_stored, stored_records
 from tests.broker.config_calls import SET, alter

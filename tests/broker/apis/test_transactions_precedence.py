@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from broker.cores.hosted_shard import Phase
+from broker.topics.registry import TRANSACTION_TOPIC
 from protocol.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -148,7 +149,7 @@ async def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     """A broker that writes no marker: what ends stays between Prepare and Complete."""
     async with serving(tmp_path, {"transaction.state.log.num.partitions": 2}) as served:
         broker = served.broker
-        await broker.topics.ensure_transaction_topic()
+        await broker.topics.ensure(TRANSACTION_TOPIC)
         assert await broker.producer_ids.ready()
         test = Held(served)
         monkeypatch.setattr(type(broker.markers), "take", lambda _, each: test.markers.append(each))
@@ -264,7 +265,7 @@ async def test_a_disk_that_takes_nothing_is_no_fatal_error_of_a_client(
     fs = SimulatedFiles()
     settings = {"transaction.state.log.num.partitions": 1}
     async with serving(tmp_path, settings, fs=fs) as served:
-        await served.broker.topics.ensure_transaction_topic()
+        await served.broker.topics.ensure(TRANSACTION_TOPIC)
         assert await served.broker.producer_ids.ready()
         on = Held(served)
         answer = await on.init()

@@ -35,7 +35,7 @@ async def wide(tmp_path: Path) -> AsyncIterator[Served]:
         registry = served.broker.registry
         for name, partitions in (each for shape in SHAPES.values() for each in shape):
             registry.show(Topic(name, name.ljust(16)[:16].encode(), len(partitions)))
-        await served.broker.topics.ensure_transaction_topic()
+        await served.broker.topics.ensure(TRANSACTION_TOPIC)
         assert await served.broker.producer_ids.ready()
         yield served
 

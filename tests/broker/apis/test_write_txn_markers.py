@@ -47,7 +47,7 @@ async def broker_with_a_hanging_transaction(directory: Path) -> AsyncIterator[Br
     """No coordinator knows of it."""
     async with serving(directory, SETTINGS) as broker:
         await served(broker)
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         await broker.topics.create(TOPIC, 2, {})
         append(broker, ZOMBIE, 0)
         assert partition_of(broker, TOPIC).last_stable_offset == 0

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from broker.broker import Broker
 from broker.config.config import Config
 from broker.cores.hosted_shard import HostedShard
+from broker.topics.registry import OFFSETS_TOPIC
 from log.filesystem import FileSystem
 from protocol.messages.describe_configs import API as DESCRIBE_CONFIGS
 from protocol.messages.join_group import API as JOIN_GROUP
@@ -165,7 +166,7 @@ async def serving(
         await broker.start()
         if broker.registry.topic("orders") is None:
             await broker.topics.create("orders", 3, {})
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         await eventually(lambda: not broker.groups.life.loading)
         client = await Client.connect(broker.sockets.addresses()[0][1])
         yield Served(broker, time, client)

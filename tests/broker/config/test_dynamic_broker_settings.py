@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker.topics.cleaner_worker import CleaningFailed
+from broker.topics.registry import TRANSACTION_TOPIC
 from log.clean_job import CleanJob
 from protocol.errors import INVALID_COMMIT_OFFSET_SIZE, NONE
 from protocol.messages.produce import API as PRODUCE
@@ -83,7 +84,7 @@ async def test_producers_are_forgotten_when_they_were_idle_so_long(tmp_path: Pat
 async def test_partitions_of_old_transactions_are_looked_up_or_not(tmp_path: Path) -> None:
     """A produce by the rules before KIP-890, in a transaction that does not have the partition."""
     async with orders_of(tmp_path) as orders:
-        await orders.broker.topics.ensure_transaction_topic()
+        await orders.broker.topics.ensure(TRANSACTION_TOPIC)
         looked_up = []
         for producer_id, text in ((7, None), (8, "false"), (9, "true")):
             await orders.alter_broker({"transaction.partition.verification.enable": text})

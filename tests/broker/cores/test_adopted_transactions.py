@@ -12,9 +12,11 @@ from log.partition_log import PartitionLog
 from protocol.records.batch import ABORT, COMMIT
 from protocol.records.stored import iter_stored, stored_records
 from tests.broker.topic_calls import create_topic, fetch
+from tests.broker.transactional import committed_values, ended, initialized, last_stable_offset
 from tests.brokers import KIND, Broker
 from tests.log.log_tools import NOW_MS
 from tests.log.test_cleaner import end, transactional
+from tests.waiting import until
 from tests.wire import Wire
 
 pytestmark = pytest.mark.skipif(KIND != "muster", reason="it writes into the broker's directory")
@@ -96,3 +98,40 @@ def test_describe_producers_tells_where_a_transaction_began(adopted: Broker) -> 
             for producer in partition["active_producers"]
         }
         assert began == {ABORTED: -1, COMMITTED: -1, OPEN: 4}
+
+
+@pytest.mark.parametrize("rules", [1, 2])
+def test_what_is_committed_is_read_where_a_later_coordinator_has_been(
+    brokers: Callable[..., Broker], rules: int
+) -> None:
+    """The directory comes from a cluster whose coordinators had come to epoch 40."""
+    broker = brokers()
+    with Wire(broker.port) as wire:
+        assert create_topic(wire, "t")["error_code"] == 0
+        producer = initialized(wire, "id", rules)
+        marker = {
+            "producer_id": producer.producer_id,
+            "producer_epoch": producer.epoch,
+            "transaction_result": True,
+            "topics": [{"name": "t", "partition_indexes": [0]}],
+            "coordinator_epoch": 40,
+        }
+        [answer] = wire.call("WriteTxnMarkers", 1, {"markers": [marker]})["markers"]
+        assert answer["topics"][0]["partitions"][0]["error_code"] == 0
+    broker.kill()
+    broker.start()
+
+    with Wire(broker.port) as wire:
+        producer.wire = wire
+        for committed in (True, False, True):
+            value = b"kept" if committed else b"dropped"
+            until("the shard serves", lambda: producer.init() == 0)
+            if rules == 1:
+                assert producer.add({"t": [0]}) == 0
+            assert producer.produce("t", value)["error_code"] == 0
+            assert producer.end(committed) == 0
+            ended(wire, "t")
+
+        answer = fetch(wire, "t", isolation_level=READ_COMMITTED)
+        assert committed_values(answer) == [b"kept", b"kept"]
+        assert last_stable_offset(wire, "t") == answer["high_watermark"] == 7

@@ -164,7 +164,6 @@ COUNTERS: Kind[CounterCore] = Kind(
     new_core=CounterCore,
     partition_of=lambda name, partitions: len(name) % partitions,
     reader=CounterReader,
-    corrupt=ValueError,
     skip_setting="counters.load.skip.records",
     encode=encode,
     refusal=lambda call, error: (error, 0),

@@ -11,6 +11,7 @@ import pytest
 from broker.broker import Broker
 from broker.cores.groups.dropped_offsets import DroppedOffsets
 from broker.cores.hosted_shard import HostedShard, Phase
+from broker.topics.registry import OFFSETS_TOPIC
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, UNKNOWN_TOPIC_OR_PARTITION
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import create_topic
@@ -81,7 +82,7 @@ async def test_a_kill_between_the_mark_and_the_tombstones_leaves_no_offset(
         await drop(self, *args)
 
     async with serving(DATA, SETTINGS, fs=fs) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         await asked(broker, make)
         monkeypatch.setattr(DroppedOffsets, "drop", kill_and_drop)
         await asked(broker, lambda wire: delete(wire, "t"))
@@ -126,7 +127,7 @@ async def test_a_new_topic_keeps_its_offsets_though_shards_still_have_those_of_t
 
     monkeypatch.setattr(DroppedOffsets, "_begin", only_some)
     async with serving(DATA, SETTINGS, fs=fs) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         await asked(broker, make)
         ends = [hosted.log.log_end_offset for hosted in broker.groups.hosted_shards]
 
@@ -165,7 +166,7 @@ async def test_a_shard_that_could_not_drop_them_on_a_full_disk_does_so_later() -
     """The topic is deleted and made anew meanwhile; its entry stays until the tombstones do."""
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         await asked(broker, make)
         taken = fs.room(0)
         fs.capacity_bytes -= taken
@@ -207,7 +208,7 @@ async def test_nobody_reads_what_a_full_disk_keeps_a_shard_from_dropping() -> No
         }
 
     async with serving(DATA, SETTINGS, fs=fs) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         await asked(broker, make)
         broker.registry.topics["t"] = broker.registry.topics["t"].with_partitions(partitions)
         await asked(broker, lambda wire: commit(wire, GROUPS[0], 7, partitions=partitions))
@@ -247,7 +248,7 @@ async def test_a_heartbeat_passes_while_a_topic_with_many_offsets_is_deleted() -
     fs = SimulatedFiles()
     partitions = 5000
     async with serving(DATA, SETTINGS, fs=fs) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
 
         def fill(wire: Wire) -> None:
             assert create_topic(wire, "t")["error_code"] == NONE
@@ -280,7 +281,7 @@ async def test_an_offset_delete_of_many_partitions_is_done_in_pieces_and_answere
     fs = SimulatedFiles()
     partitions = 2000
     async with serving(DATA, SETTINGS, fs=fs) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
 
         def fill(wire: Wire) -> None:
             assert create_topic(wire, "t", 3)["error_code"] == NONE

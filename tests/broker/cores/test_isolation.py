@@ -15,6 +15,7 @@ from broker.broker import Broker
 from broker.cores import life
 from broker.cores.hosted_shard import Phase
 from broker.net.connection import Connection
+from broker.topics.registry import OFFSETS_TOPIC
 from coordinator import rebalance
 from coordinator import shard as core
 from coordinator.calls import OffsetCommit, TopicOffsets
@@ -255,7 +256,7 @@ async def test_a_failed_fsync_stops_the_broker_even_if_that_cannot_be_told(
     async with serving(
         tmp_path, {"log.flush.interval.messages": "1", "offsets.topic.num.partitions": "1"}, disk
     ) as broker:
-        assert await broker.topics.ensure_offsets_topic()
+        assert await broker.topics.ensure(OFFSETS_TOPIC)
         await asked(broker, lambda wire: wire.call("FindCoordinator", 1, {"key": HERE}))
         client = await Client.connect(broker.sockets.addresses()[0][1])
 

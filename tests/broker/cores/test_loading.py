@@ -17,7 +17,8 @@ from offsets.columns import TopicColumns
 from offsets.record_codec import run_records
 from offsets.runs import OffsetRun, OffsetTombstones, Run
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR
-from protocol.records.batch import assemble_batch, encode_batch, encode_end_transaction
+from protocol.records.batch import assemble_batch, encode_batch
+from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record
 from tests.broker.edge import EdgeBroker, eventually
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.broker import Broker
 from broker.cores.hosted_shard import Phase
@@ -26,8 +27,10 @@ from tests.broker.slow_disk import SlowFiles
 from tests.broker.transactions import (
     PLACES,
     TOPIC,
+    Producer,
     added,
     append,
+    coordinating,
     ended,
     initialised,
     markers,
@@ -46,16 +49,10 @@ SETTINGS = {
 }
 
 
-@asynccontextmanager
-async def coordinator(
+def coordinator(
     fs: SimulatedFiles, settings: Mapping[str, str] | None = None
-) -> AsyncIterator[Broker]:
-    """A broker whose transactions are served, with a topic of three partitions."""
-    async with serving(DATA, {**SETTINGS, **(settings or {})}, fs=fs) as broker:
-        await served(broker)
-        if broker.registry.topic(TOPIC) is None:
-            await broker.topics.create(TOPIC, 3, {})
-        yield broker
+) -> AbstractAsyncContextManager[Broker]:
+    return coordinating(DATA, {**SETTINGS, **(settings or {})}, fs=fs)
 
 
 def end_of(place: int, broker: Broker) -> tuple[int, bool, int]:
@@ -239,7 +236,7 @@ async def test_a_prepare_record_that_is_not_written_sends_nothing(
 async def test_a_group_shard_that_loads_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
     async with coordinator(SimulatedFiles()) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, "t")
         assert await added(broker, producer, [(TOPIC, [0]), (OFFSETS_TOPIC, [1])]) == 0
         hosted = broker.groups.hosted_shards[1]
@@ -258,7 +255,7 @@ async def test_a_group_shard_that_loads_is_asked_again(monkeypatch: pytest.Monke
 async def test_offsets_are_first() -> None:
     """A consumer that asks for them right behind the answer waits for as short as may be."""
     async with coordinator(SimulatedFiles()) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         producer = await initialised(broker, "t")
         assert await added(broker, producer, [*PLACES, (OFFSETS_TOPIC, [1, 0])]) == 0
         asked: list[tuple[str, int]] = []
@@ -272,6 +269,143 @@ async def test_offsets_are_first() -> None:
         await ended(broker, producer, committed=True)
         await eventually("it is complete", lambda: state_now(broker, "t") == "CompleteCommit")
         assert [topic for topic, _ in asked] == [OFFSETS_TOPIC] * 2 + [TOPIC] * 3
+
+
+def outranked(broker: Broker, producer: Producer, place: int, coordinator_epoch: int) -> None:
+    """A partition has had a marker of this producer, by a coordinator that is gone."""
+    marker = Marker(producer.producer_id, producer.epoch, coordinator_epoch, committed=False)
+    partition_of(broker, TOPIC, place).append_marker(marker, broker.time.now().wall_ms)
+
+
+@pytest.mark.parametrize("rules", [TV1, TV2])
+async def test_a_partition_that_knows_a_later_coordinator_gets_its_marker(rules: int) -> None:
+    """What is committed stays so: this broker is the only coordinator, and takes a higher epoch."""
+    async with coordinator(SimulatedFiles()) as broker:
+        producer = await initialised(broker, "t")
+        outranked(broker, producer, 1, 7)
+        outranked(broker, producer, 2, 30)
+        assert await added(broker, producer, rules=rules) == 0
+        for place in range(3):
+            append(broker, producer, place)
+        with capture_logs() as lines:
+            await ended(broker, producer, committed=True, rules=rules)
+            await eventually("it is over", lambda: state_now(broker, "t") == "CompleteCommit")
+        await eventually("its end is in the log", lambda: not broker.markers.sendings)
+
+        ends = [
+            [(each.committed, each.coordinator_epoch) for each in markers(broker, place)]
+            for place in range(3)
+        ]
+        assert ends == [[(True, 0)], [(False, 7), (True, 31)], [(False, 30), (True, 31)]]
+        for place in range(3):
+            partition = partition_of(broker, TOPIC, place)
+            assert partition.last_stable_offset == partition.log.log_end_offset
+        assert state_partition(broker, "t").leader_epoch == 31
+        (line,) = [line for line in lines if "later coordinator" in line["event"]]
+        assert (line["epoch"], line["later_epoch"]) == (0, 30)
+
+        later = await initialised(broker, "later")
+        assert await added(broker, later) == 0
+        await ended(broker, later, committed=True)
+        await eventually("the next", lambda: state_now(broker, "later") == "CompleteCommit")
+        assert {markers(broker, place)[-1].coordinator_epoch for place in range(3)} == {31}
+
+
+async def test_offsets_get_their_marker_from_a_coordinator_that_begins_a_higher_epoch() -> None:
+    async with coordinator(SimulatedFiles()) as broker:
+        await broker.topics.ensure(OFFSETS_TOPIC)
+        producer = await initialised(broker, "t")
+        told: list[int] = []
+        marker = Marker(producer.producer_id, producer.epoch, 7, committed=False)
+        broker.local_markers.write(OFFSETS_TOPIC, 1, marker, Taker(told.append))
+        await eventually("the other coordinator's", lambda: told == [0])
+        assert await added(broker, producer, [(OFFSETS_TOPIC, [1])]) == 0
+
+        await ended(broker, producer, committed=True)
+
+        await eventually("it is over", lambda: state_now(broker, "t") == "CompleteCommit")
+        ends = [each.coordinator_epoch for each in markers(broker, 1, OFFSETS_TOPIC)]
+        assert ends == [7, 8]
+
+
+async def test_a_higher_epoch_is_on_the_disk_before_its_marker_leaves() -> None:
+    """A loss of power behind the marker must not have the same epoch given out again."""
+    fs = SimulatedFiles()
+    async with coordinator(fs) as broker:
+        producer = await initialised(broker, "t")
+        outranked(broker, producer, 1, 7)
+        assert await added(broker, producer) == 0
+        fs.calls.clear()
+
+        await ended(broker, producer, committed=True)
+        await eventually("it is over", lambda: state_now(broker, "t") == "CompleteCommit")
+
+        state = f"{DATA}/{state_partition(broker, 't').name}"
+        data = f"{DATA}/{TOPIC}-1/00000000000000000000.log"
+        written = fs.calls.index(("write", data))
+        assert ("fsync_directory", state) in fs.calls[:written]
+        assert ("fsync", f"{state}/00000000000000000000.log") in fs.calls[:written]
+
+
+async def test_the_highest_epoch_of_all_is_good_enough() -> None:
+    """None is behind it: no later load may write one that no header has room for."""
+    fs = SimulatedFiles()
+    highest = 2**31 - 1
+    for _ in range(2):
+        async with coordinator(fs) as broker:
+            producer = await initialised(broker, "t")
+            outranked(broker, producer, 0, highest)
+            assert await added(broker, producer, [(TOPIC, [0])]) == 0
+            await ended(broker, producer, committed=True)
+            await eventually("it is over", lambda: state_now(broker, "t") == "CompleteCommit")
+            assert markers(broker, 0)[-1].coordinator_epoch == highest
+            assert state_partition(broker, "t").leader_epoch == highest
+            assert not any(broker.internal_errors.counts.values())
+
+
+async def test_a_disk_that_cannot_keep_the_higher_epoch_delays_the_marker(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(partitions_of_broker, "PROBE_MS_FIRST", 1)
+    monkeypatch.setattr(sending, "RETRY_MS_FIRST", 1)
+    fs = SimulatedFiles()
+    async with coordinator(fs) as broker:
+        producer = await initialised(broker, "t")
+        outranked(broker, producer, 1, 7)
+        assert await added(broker, producer) == 0
+        await ended(broker, producer, committed=True)
+        fs.fail("rename", "leader-epoch-checkpoint", count=1 << 30)
+        await eventually("some rounds", lambda: broker.markers.sendings["t"].rounds > 3)
+        assert state_now(broker, "t") in ("PrepareCommit", "")
+        assert [each.coordinator_epoch for each in markers(broker, 1)] == [7]
+
+        fs.heal()
+        await eventually("it is over", lambda: state_now(broker, "t") == "CompleteCommit")
+        assert markers(broker, 1)[-1].committed
+        assert markers(broker, 1)[-1].coordinator_epoch > 7
+
+
+async def test_others_transactions_go_on_while_a_higher_epoch_begins() -> None:
+    """Their ends are refused for as long at most, and none is lost."""
+    async with coordinator(SimulatedFiles()) as broker:
+        producers = [await initialised(broker, f"t-{number}") for number in range(20)]
+        outranked(broker, producers[0], 0, 7)
+        for producer in producers:
+            assert await added(broker, producer, [(TOPIC, [0])]) == 0
+        replies: list[Any] = []
+        for producer in producers:
+            call = EndTransaction(Taker(replies.append), *producer, True, TV2)
+            broker.transactions.submit(producer.transactional_id, call)
+        await eventually("answers", lambda: len(replies) == len(producers))
+        assert {reply.error_code for reply in replies} == {0}
+        names = [producer.transactional_id for producer in producers]
+        await eventually(
+            "they are over",
+            lambda: {state_now(broker, name) for name in names} == {"CompleteCommit"},
+        )
+        await eventually("all is in the log", lambda: not broker.markers.sendings)
+        assert all(each.committed for each in markers(broker, 0)[1:])
+        assert len(markers(broker, 0)) == 1 + len(producers)
 
 
 async def test_a_refused_marker_is_not_sent_again() -> None:
@@ -347,7 +481,7 @@ async def test_a_crash_at_any_write_of_a_transaction_has_the_same_end(
     found: list[SimulatedFiles] = []
     complete = "CompleteCommit" if committed else "CompleteAbort"
     async with coordinator(fs) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         plain = fs.fault
 
         def killed(operation: str, path: str) -> Any:

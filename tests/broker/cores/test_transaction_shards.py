@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from threading import Barrier
 from time import process_time
 from typing import Any
 
@@ -18,22 +19,19 @@ from broker.config.config import BadConfig
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.topics import partition as partitions_of_broker
 from broker.topics.registry import TRANSACTION_TOPIC
-from log.config import LogConfig
-from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from offsets.partitioner import partition_for
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
-from protocol.records.batch import encode_batch
-from protocol.records.section import Record
 from tests.broker.edge import Taker
 from tests.broker.hand_time import HandTime
-from tests.broker.partitions import log_of, partition_of
+from tests.broker.partitions import log_of, partition_of, write_records
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import metadata
 from tests.broker.transactions import (
     TOPIC,
     added,
     append,
+    coordinating,
     ended,
     initialised,
     markers,
@@ -70,31 +68,14 @@ VALUE = encode_value(TransactionValue(7, 0, 60_000, State.EMPTY, (), 1, -1), 1)
 STRANGER = next(f"x{n}" for n in range(9) if partition_for(f"x{n}", PARTITIONS) != ILL)
 
 
-@asynccontextmanager
-async def coordinator(
+def coordinator(
     directory: Path | str, settings: Mapping[str, str] | None = None, **parts: Any
-) -> AsyncIterator[Broker]:
-    async with serving(directory, {**SETTINGS, **(settings or {})}, **parts) as broker:
-        await served(broker)
-        if broker.registry.topic(TOPIC) is None:
-            await broker.topics.create(TOPIC, 3, {})
-        yield broker
+) -> AbstractAsyncContextManager[Broker]:
+    return coordinating(directory, {**SETTINGS, **(settings or {})}, **parts)
 
 
 def write(directory: Path, *pairs: tuple[bytes | None, bytes | None]) -> None:
-    """Append a batch behind the broker's back, as another version of it would have."""
-    log = PartitionLog.open(
-        OsFileSystem(),
-        str(directory / f"{TRANSACTION_TOPIC}-{ILL}"),
-        TRANSACTION_TOPIC,
-        ILL,
-        LogConfig(cleanup_policy="compact"),
-        clean=True,
-    )
-    first = log.log_end_offset
-    records = [Record(first + i, 1, key, value) for i, (key, value) in enumerate(pairs)]
-    log.append_encoded(encode_batch(records), first, first + len(pairs) - 1, 1)
-    log.close()
+    write_records(directory, TRANSACTION_TOPIC, ILL, *pairs)
 
 
 async def filled(directory: Path) -> None:
@@ -189,13 +170,14 @@ async def test_a_partition_that_loads_says_so_and_how_far_it_is(
 
     monkeypatch.setattr(life, "load", held)
     async with serving(tmp_path, SETTINGS) as broker:
-        await eventually("one waits", lambda: shard_of(broker, IDS[0]).phase is Phase.ACTIVE)
+        others = [shard_of(broker, name) for name in IDS if name != IDS[ILL]]
+        await eventually("one waits", lambda: all(o.phase is Phase.ACTIVE for o in others))
         reply = await told(broker, lambda ticket: InitProducerId(ticket, IDS[ILL], 1000, -1, -1))
         assert reply.error_code == COORDINATOR_LOAD_IN_PROGRESS
         health = broker.health()
         assert health["state"] == "loading"
         assert health["transactions"]["partitions"] == PARTITIONS
-        assert health["transactions"]["transactional_ids_loaded"] == 1
+        assert health["transactions"]["transactional_ids_loaded"] == 2
         gate.set()
         await eventually("the load", lambda: broker.health() == {"state": "ready"})
         assert state_now(broker, IDS[ILL]) == "Empty"
@@ -225,6 +207,22 @@ async def test_many_ids_are_loaded_in_slices_and_soon(tmp_path: Path) -> None:
 
 
 # -- epochs
+
+
+async def test_loads_wait_for_the_disk_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await filled(tmp_path)
+    together = Barrier(PARTITIONS, timeout=10)
+    begin_epoch = PartitionLog.begin_epoch
+
+    def begin_together(log: PartitionLog, above: int = -1) -> None:
+        together.wait()
+        begin_epoch(log, above)
+
+    monkeypatch.setattr(PartitionLog, "begin_epoch", begin_together)
+    async with coordinator(tmp_path) as broker:
+        assert {shard_of(broker, name).phase for name in IDS} == {Phase.ACTIVE}
 
 
 async def test_each_load_begins_a_leader_epoch_that_markers_and_batches_have(

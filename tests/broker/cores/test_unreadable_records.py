@@ -16,15 +16,13 @@ from broker.cores import life
 from broker.cores.groups.kind import IMAGE
 from broker.cores.hosted_shard import Phase
 from coordinator.shard import GroupShard
-from log.config import LogConfig
-from log.filesystem import OsFileSystem
-from log.partition_log import PartitionLog
 from offsets.partitioner import partition_for
 from offsets.record_values import group_key, offset_key_head, offset_value
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
 from tests.broker.hand_time import HandTime
+from tests.broker.partitions import write_records
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import create_topic, produce
 from tests.wire import Wire
@@ -73,19 +71,7 @@ async def filled(directory: Path) -> None:
 
 
 def write(directory: Path, *pairs: tuple[bytes | None, bytes | None]) -> None:
-    """Append a batch behind the broker's back, as an older version of it would have."""
-    log = PartitionLog.open(
-        OsFileSystem(),
-        str(directory / f"{TOPIC}-{ILL}"),
-        TOPIC,
-        ILL,
-        LogConfig(cleanup_policy="compact"),
-        clean=True,
-    )
-    first = log.log_end_offset
-    records = [Record(first + i, 1, key, value) for i, (key, value) in enumerate(pairs)]
-    log.append_encoded(encode_batch(records), first, first + len(pairs) - 1, 1)
-    log.close()
+    write_records(directory, TOPIC, ILL, *pairs)
 
 
 def everything_in(directory: Path) -> dict[str, bytes]:

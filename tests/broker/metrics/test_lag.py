@@ -12,6 +12,7 @@ from broker.metrics.lag import PartitionLag
 from broker.metrics.record_times import Key, _Wanted
 from log.partition_log import PartitionLog
 from log.record_time import RecordTime, TimeReader
+from log.values import Marker
 from protocol.consumer_protocol import encode_assignment
 from protocol.errors import NONE
 from protocol.messages.delete_groups import API as DELETE_GROUPS
@@ -84,6 +85,65 @@ async def test_a_commit_beyond_the_end_is_no_negative_lag(tmp_path: Path) -> Non
     async with serving(tmp_path) as served:
         assert await served.client.commit(GROUP, 1000) == NONE
         assert [lag.records for lag in of_group(served)] == [0]
+
+
+def end_transaction(served: Served, producer_id: int, *, committed: bool = True) -> None:
+    """A marker in ``orders``, made just now."""
+    marker = Marker(producer_id, 0, 0, committed=committed)
+    partition_of(served.broker, "orders").append_marker(marker, served.time.wall_ms)
+
+
+async def test_a_consumer_behind_the_last_marker_is_not_behind(tmp_path: Path) -> None:
+    """As Apache's tool: a consumer's position is behind the marker that it has passed."""
+    async with serving(tmp_path) as served:
+        fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+        end_transaction(served, 7)
+        assert await served.client.commit(GROUP, 4) == NONE
+        (lag,) = await known(served)
+        assert (lag.records, lag.seconds) == (0, 0)
+
+
+async def test_behind_the_last_record_nothing_is_left_to_read_but_a_marker(tmp_path: Path) -> None:
+    """Who commits its last record's offset and one is a marker behind, as in Apache's tool."""
+    async with serving(tmp_path) as served:
+        fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+        end_transaction(served, 7)
+        served.pass_ms(60_000)
+        assert await served.client.commit(GROUP, 3) == NONE
+        (lag,) = await known(served)
+        assert (lag.log_end_offset, lag.records, lag.seconds) == (4, 1, 0)
+        (lag,) = await known(served)
+        assert served.broker.lags.times.lookups == 1, "it is not looked up again and again"
+
+        fill(served, 1)
+        (lag,) = await known(served)
+        assert (lag.records, lag.seconds) == (2, 0.0)
+        served.pass_ms(5_000)
+        (lag,) = await known(served)
+        assert lag.seconds == 5.0, "of the record behind the marker"
+
+
+@pytest.mark.parametrize("committed", [True, False])
+async def test_an_open_transaction_is_lag_to_committed_readers(
+    tmp_path: Path, committed: bool
+) -> None:
+    """They wait at the last stable offset; what lies behind it is theirs to read, or to pass."""
+    async with serving(tmp_path) as served:
+        fill(served, 2)
+        fill(served, 3, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+        served.pass_ms(5_000)
+        there = partition_of(served.broker, "orders")
+        assert (there.last_stable_offset, there.high_watermark) == (2, 5)
+        assert await served.client.commit(GROUP, 2) == NONE
+        (lag,) = await known(served)
+        assert (lag.records, lag.seconds) == (3, 7.0)
+
+        end_transaction(served, 7, committed=committed)
+        (lag,) = await known(served)
+        assert (lag.records, lag.seconds) == (4, 7.0)
+        assert await served.client.commit(GROUP, 6) == NONE
+        (lag,) = await known(served)
+        assert (lag.records, lag.seconds) == (0, 0)
 
 
 async def test_what_was_deleted_is_no_lag(tmp_path: Path) -> None:

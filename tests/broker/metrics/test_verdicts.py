@@ -16,6 +16,7 @@ from broker.config.config_table import BROKER
 from broker.metrics import progress, verdicts
 from broker.metrics.lag import BLOCK
 from broker.metrics.verdicts import Held
+from log.values import Marker
 from protocol.consumer_protocol import encode_assignment, encode_subscription
 from protocol.errors import NONE, REBALANCE_IN_PROGRESS
 from protocol.messages.delete_groups import API as DELETE_GROUPS
@@ -143,11 +144,18 @@ class Trial:
         code: int = reply["topics"][0]["partitions"][0]["error_code"]
         return code
 
-    def produce(self, count: int, partition: int = 0, age_s: float = 0) -> None:
+    def produce(self, count: int, partition: int = 0, age_s: float = 0, **fields: Any) -> None:
         """Records made just now, or so long ago."""
         at_ms = self.served.time.wall_ms - round(age_s * 1000)
         records = [Record(index, at_ms, None, b"v") for index in range(count)]
-        partition_of(self.broker, "orders", partition).append(encode_batch(records), at_ms)
+        partition_of(self.broker, "orders", partition).append(
+            encode_batch(records, **fields), at_ms
+        )
+
+    def end_transaction(self, producer_id: int) -> None:
+        """Commits it in the first partition."""
+        marker = Marker(producer_id, 0, 0, committed=True)
+        partition_of(self.broker, "orders").append_marker(marker, self.served.time.wall_ms)
 
     async def pass_s(self, seconds: float, each: Callable[[], Any] = lambda: None) -> None:
         """Time goes on; ``each`` is what happens before every look, besides heartbeats."""
@@ -294,6 +302,20 @@ async def test_a_stuck_member_that_goes_on_committing_the_same_offset(tmp_path: 
         await member.commit(6)
         await trial.look()
         assert trial.verdict == "OK", "one step is progress"
+
+
+async def test_a_member_that_commits_before_the_last_marker_has_read_all(tmp_path: Path) -> None:
+    """It commits its last record's offset and one, as many applications do."""
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        trial.produce(9, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+        trial.end_transaction(7)
+        await trial.pass_s(400, lambda: member.commit(9))
+        assert trial.verdict == "OK"
+
+        trial.produce(1)
+        await trial.pass_s(35, lambda: member.commit(9))
+        assert trial.verdict == "STALLED", "there is a record behind the marker"
 
 
 async def test_a_silent_member(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.topics import partition
+from broker.topics.registry import OFFSETS_TOPIC
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
@@ -90,7 +91,7 @@ async def test_a_full_disk_costs_one_reload_and_commits_go_on_within_five_second
 
     with capture_logs() as lines:
         async with serving("/data", SETTINGS, fs=fs) as broker:
-            await broker.topics.ensure_offsets_topic()
+            await broker.topics.ensure(OFFSETS_TOPIC)
             await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
             await asked(broker, lambda wire: until_done(lambda: commit(wire, 5), 10))
             before = sum(line["event"] == "groups loaded" for line in lines)
@@ -139,7 +140,7 @@ async def test_with_a_flush_for_each_record_power_loss_takes_nothing_acknowledge
                 offset = len(produced)
 
     async with serving("/data", settings, fs=fs) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         await asked(broker, lambda wire: create_topic(wire, "t"))
         await asked(broker, lambda wire: until_done(lambda: commit(wire, 0), 10))
         await asked(broker, work)

@@ -191,10 +191,10 @@ async def test_retention_that_comes_before_the_cleaner_is_no_failure(tmp_path: P
         cleaning = broker.cleaning
         real = cleaning.workers[1].clean
 
-        async def late(job: CleanJob, on_group: Any) -> CleanDone:
+        async def late(job: CleanJob, on_group: Any, producers: Any) -> CleanDone:
             log.delete_records(log.segments[1].base_offset)
             assert log.apply_retention(1000) == [0]
-            return await real(job, on_group)
+            return await real(job, on_group, producers)
 
         cleaning.workers[1].clean = late  # type: ignore[method-assign]
         assert not await cleaning.clean_dirtiest()

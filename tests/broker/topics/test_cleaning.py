@@ -9,6 +9,7 @@ import asyncio
 import os
 import random
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,14 @@ import pytest
 
 from broker.topics.partition import Partition
 from log.checkpoint import CLEANER_OFFSET, read_offsets
-from log.clean_job import CleanedGroup, CleanJob, decode_answer, decode_job, encode_job
+from log.clean_job import (
+    CleanedGroup,
+    CleanJob,
+    decode_answer,
+    decode_job,
+    encode_job,
+    encode_producers,
+)
 from log.filesystem import OsFileSystem
 from log.partition_log import PartitionLog
 from log.segment import LOG
@@ -232,6 +240,9 @@ async def test_switched_off_nothing_is_cleaned(tmp_path: Path) -> None:
 def test_jobs_and_answers_travel_as_lines() -> None:
     job = CleanJob("/d", [[0, 1, 2, 3, 4]], 5, 6, 7, 8, producers={3: (4, 0), 9: (-1, 2)})
     assert decode_job(encode_job(job)) == job
+    lines = iter([encode_producers({5: (6, 0)}), encode_producers({8: (-1, 1)})])
+    more = decode_job(encode_job(job), chain(lines, [encode_producers({}), b"the next job"]))
+    assert more.producers == {3: (4, 0), 9: (-1, 2), 5: (6, 0), 8: (-1, 1)}
     with pytest.raises(KeyError):
         decode_answer(b'{"strange": {}}')
 

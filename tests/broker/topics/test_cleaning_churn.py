@@ -1,6 +1,7 @@
 """A thousand keys committed over and over: disk follows what is live, and nothing live is lost.
 
-The bound is that of 5,000,000 commits (`make soak`); `make test` commits 300,000.
+The bound is that of 5,000,000 commits (`make soak`), which never wait. `make test` commits 500,000
+beside other tests: where the cleaner gets too little of the machine, the commits wait for it.
 """
 
 from __future__ import annotations
@@ -93,10 +94,12 @@ def disk_bytes(directory: Path) -> int:
     return total
 
 
-def churn(broker: Broker, commits: int) -> tuple[int, int]:
-    """Commit so often, with groups between that come and go; the rounds and most bytes on disk."""
+def churn(broker: Broker, commits: int, cleaned_within_s: float) -> int:
+    """Commit so often, with groups between that come and go; the rounds that it took.
+
+    The commits wait so long for the cleaner when there are too many bytes on the disk.
+    """
     directory = broker.partition_folder("__consumer_offsets", 0)
-    most = 0
     with Wire(broker.port) as wire:
         assert create_topic(wire, "t", PARTITIONS)["error_code"] == 0
         until("a coordinator is there", lambda: not find_coordinator(wire)["error_code"])
@@ -117,18 +120,21 @@ def churn(broker: Broker, commits: int) -> tuple[int, int]:
                 settled(wire)
                 gone = wire.call("DeleteGroups", 2, {"groups_names": [brief]})
                 assert gone["results"][0]["error_code"] == 0
-                most = max(most, disk_bytes(directory))
-                assert most <= BYTES_MAX, f"{most} bytes after {number} rounds"
+                until(
+                    f"at most {BYTES_MAX} bytes are on the disk after {number} rounds",
+                    lambda: disk_bytes(directory) <= BYTES_MAX,
+                    cleaned_within_s,
+                )
             if number * GROUPS * PARTITIONS >= commits:
                 while requests:
                     settled(wire)
                     requests -= 1
-                return number, most
+                return number
     raise AssertionError("unreachable")
 
 
-def check(broker: Broker, commits: int) -> None:
-    rounds, _ = churn(broker, commits)
+def check(broker: Broker, commits: int, cleaned_within_s: float) -> None:
+    rounds = churn(broker, commits, cleaned_within_s)
     with Wire(broker.port) as wire:
         for group in range(GROUPS):
             assert committed(wire, f"group-{group}") == [rounds] * PARTITIONS
@@ -148,7 +154,7 @@ def check(broker: Broker, commits: int) -> None:
     appended = rounds * GROUPS * PARTITIONS
     assert log.log_end_offset > appended, "offsets are never given twice"
     records = all_records(log)
-    # Up to 8 MiB wait for the next cleaning, and what came while the last one was at work.
+    # The bound has room for 420,000 of the 500,000 commits.
     assert len(records) < 0.9 * appended, "it was cleaned"
     last = last_by_key(records)
     for number in range(10, rounds + 1, 10):
@@ -163,15 +169,15 @@ def check(broker: Broker, commits: int) -> None:
 SETTINGS = {"offsets.topic.num.partitions": "1"}
 
 
-def test_a_partition_of_300_000_commits_takes_20_mib_at_most(
+def test_a_partition_of_500_000_commits_takes_20_mib_at_most(
     brokers: Callable[..., Broker],
 ) -> None:
-    check(brokers(SETTINGS), 300_000)
+    check(brokers(SETTINGS), 500_000, 60)
 
 
 def test_a_broker_that_does_not_clean_is_found(brokers: Callable[..., Broker]) -> None:
-    with pytest.raises(AssertionError, match="bytes after"):
-        check(brokers(SETTINGS | {"log.cleaner.enable": "false"}), 500_000)
+    with pytest.raises(AssertionError, match="bytes are on the disk"):
+        check(brokers(SETTINGS | {"log.cleaner.enable": "false"}), 500_000, 1)
 
 
 @pytest.mark.soak
@@ -179,4 +185,4 @@ def test_a_broker_that_does_not_clean_is_found(brokers: Callable[..., Broker]) -
 def test_a_partition_of_5_000_000_commits_takes_20_mib_at_most(
     brokers: Callable[..., Broker],
 ) -> None:
-    check(brokers(SETTINGS), 5_000_000)
+    check(brokers(SETTINGS), 5_000_000, 0)

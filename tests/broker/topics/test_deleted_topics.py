@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from broker.topics import deletions, partition
+from broker.topics.registry import OFFSETS_TOPIC
 from log.errors import LogPoisoned
 from protocol.errors import (
     KAFKA_STORAGE_ERROR,
@@ -207,7 +208,7 @@ async def test_a_start_goes_on_with_what_a_stop_left(
 async def test_while_a_topic_is_being_marked_everybody_gets_an_answer(fails: bool) -> None:
     fs = SimulatedFiles()
     async with serving(DATA, SETTINGS, fs=fs) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         await asked(broker, lambda wire: make_with_records(wire, "t"))
         await asked(broker, lambda wire: until_done(lambda: commit(wire, 0), 10))
         began, go_on = threading.Event(), threading.Event()

@@ -2,8 +2,9 @@
 
 One life of a broker is lived again and again: the n-th time there is no room from its n-th writing
 call on, for a few calls or until the end of a chapter. Between two chapters the broker is stopped
-or killed. Whatever is refused, nothing acknowledged is missing, nothing deleted comes back, and a
-topic of a name has only its own records and offsets.
+or killed, or killed after it has found room and taken writes again. Whatever is refused, nothing
+acknowledged is missing, nothing deleted comes back, and a topic of a name has only its own records
+and offsets.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import errno
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from enum import Enum
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from broker.cores.hosted_shard import Phase
 from broker.topics import deletions, partition
 from broker.topics.logs import LogManager
 from broker.topics.partition import Partition
+from broker.topics.registry import OFFSETS_TOPIC
 from log.segment import Segment
 from tests.broker.filling_disk import FillingFiles, Life
 from tests.broker.serving import asked, eventually, serving
@@ -39,6 +42,15 @@ SETTINGS = {
 DATA = "/data"
 FOR_HOW_MANY = (1, 3, 40, 1 << 30)
 """Calls for which the disk is full; the last: until the end of the chapter."""
+
+
+class End(Enum):
+    """How a broker ends a chapter."""
+
+    STOPPED = "stopped"
+    KILLED = "killed"
+    KILLED_LATER = "killed later"
+    """It finds room before that, and writes behind whatever failed."""
 
 
 @pytest.fixture(autouse=True)
@@ -113,10 +125,12 @@ async def started(fs: FillingFiles) -> AsyncIterator[Broker]:
 async def with_room(fs: FillingFiles, broker: Broker) -> None:
     """There is room again, and the broker has noticed."""
     fs.has_room_again()
+    broker.producer_ids.refill()
     await eventually(
-        "every log takes writes, and nothing is left of the deleted topics",
+        "every log takes writes, ids are there, and nothing is left of the deleted topics",
         lambda: (
-            not any(each.log.poisoned for each in broker.logs.all())
+            broker.producer_ids.ids.left
+            and not any(each.log.poisoned for each in broker.logs.all())
             and all(hosted.phase is Phase.ACTIVE for hosted in broker.groups.hosted_shards)
             and not broker.registry.dying
         ),
@@ -124,7 +138,7 @@ async def with_room(fs: FillingFiles, broker: Broker) -> None:
     assert not broker.stopped.is_set(), broker.fatal
 
 
-async def live(full_from: int, full_calls: int, *, kills: bool) -> FillingFiles:
+async def live(full_from: int, full_calls: int, end: End) -> FillingFiles:
     """One life; the disk as it is at its end."""
     fs, life = FillingFiles(), Life()
     fs.full = range(full_from, full_from + full_calls)
@@ -132,21 +146,28 @@ async def live(full_from: int, full_calls: int, *, kills: bool) -> FillingFiles:
         async with started(fs) as broker:
             await asked(broker, lambda wire, chapter=chapter: chapter(life, wire))
             await upkeep(broker)
+            if end is End.KILLED_LATER:
+                await goes_on(fs, life, broker)
             killed = fs.as_killed()
-        if kills:
+        if end is not End.STOPPED:
             fs = killed
         async with started(fs) as broker:
-            await with_room(fs, broker)
-            await broker.topics.ensure_offsets_topic()
-            await asked(broker, lambda wire: life.check(wire, broker))
-            await asked(broker, lambda wire: goes_on(life, wire))
-            await asked(broker, lambda wire: life.check(wire, broker))
-            fs.checked = False
+            await goes_on(fs, life, broker)
     return fs
 
 
-def goes_on(life: Life, wire: Wire) -> None:
-    """With room all is taken again."""
+async def goes_on(fs: FillingFiles, life: Life, broker: Broker) -> None:
+    """With room all that was acknowledged is there, and all is taken again."""
+    await with_room(fs, broker)
+    await broker.topics.ensure(OFFSETS_TOPIC)
+    await asked(broker, lambda wire: life.check(wire, broker))
+    await asked(broker, lambda wire: write_everywhere(life, wire))
+    await asked(broker, lambda wire: life.check(wire, broker))
+    fs.checked = False
+
+
+def write_everywhere(life: Life, wire: Wire) -> None:
+    """One record and one commit for each topic, and none is refused."""
     refused = life.refused
     for name in life.topics:
         life.produce(wire, name, 1)
@@ -156,7 +177,7 @@ def goes_on(life: Life, wire: Wire) -> None:
 
 async def how_many_calls() -> int:
     """How often a life asks the disk for room."""
-    return (await live(1 << 40, 0, kills=False)).asked
+    return (await live(1 << 40, 0, End.STOPPED)).asked
 
 
 async def test_a_life_without_a_full_disk_is_whole() -> None:
@@ -165,6 +186,7 @@ async def test_a_life_without_a_full_disk_is_whole() -> None:
 
 
 SAMPLES = 24
+ENDS = tuple(End)
 
 
 @pytest.mark.parametrize("sample", range(SAMPLES))
@@ -173,7 +195,7 @@ async def test_a_disk_that_is_full_at_some_write_costs_nothing_acknowledged(samp
     calls = await how_many_calls()
     full_from = (2 * sample + 1) * calls // (2 * SAMPLES)
     full_calls = FOR_HOW_MANY[sample % len(FOR_HOW_MANY)]
-    await live(full_from, full_calls, kills=sample // len(FOR_HOW_MANY) % 2 == 1)
+    await live(full_from, full_calls, ENDS[sample // len(FOR_HOW_MANY) % len(ENDS)])
 
 
 async def test_a_file_that_got_a_name_and_not_a_byte_is_not_missed_at_the_next_start() -> None:
@@ -188,18 +210,18 @@ async def test_a_file_that_got_a_name_and_not_a_byte_is_not_missed_at_the_next_s
         await asked(broker, lambda wire: life.create(wire, "again"))  # writes the list of topics
         fs = fs.as_killed()
     async with started(fs) as broker:
-        await broker.topics.ensure_offsets_topic()
+        await broker.topics.ensure(OFFSETS_TOPIC)
         await asked(broker, lambda wire: life.check(wire, broker))
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
-@pytest.mark.parametrize("kills", [False, True])
+@pytest.mark.parametrize("end", End)
 @pytest.mark.parametrize("full_calls", FOR_HOW_MANY)
-async def test_a_disk_that_is_full_at_each_write_in_turn(full_calls: int, kills: bool) -> None:
+async def test_a_disk_that_is_full_at_each_write_in_turn(full_calls: int, end: End) -> None:
     for full_from in range(await how_many_calls()):
         try:
-            await live(full_from, full_calls, kills=kills)
+            await live(full_from, full_calls, end)
         except BaseException:
             print(f"the disk is full from call {full_from} on")
             raise
@@ -249,7 +271,7 @@ async def test_a_planted_fault_is_found(
     plant(monkeypatch)
     for sample in range(0, calls, 4):
         try:
-            await live(sample, FOR_HOW_MANY[sample // 4 % len(FOR_HOW_MANY)], kills=True)
+            await live(sample, FOR_HOW_MANY[sample // 4 % len(FOR_HOW_MANY)], End.KILLED_LATER)
         except Exception:  # noqa: BLE001 - an assertion, or whatever it breaks
             return
     pytest.fail(f"{calls // 4} lives found nothing wrong")

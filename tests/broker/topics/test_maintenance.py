@@ -8,10 +8,12 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
+from broker.topics.maintenance import level
 from log.checkpoint import RECOVERY_POINT, read_offsets
 from log.filesystem import OsFileSystem
 from log.os_file import OsFile
 from log.partition_log import PartitionLog
+from log.producer_table import SPREAD_ABOVE
 from log.values import Marker
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE
 from protocol.records.batch import encode_batch
@@ -300,3 +302,74 @@ async def test_idle_producers_are_looked_for_as_often_as_is_set(tmp_path: Path) 
         log.append(idle, 0, 1)
         await eventually("the idle one has gone", lambda: log.producers.get(7) is None)
         assert log.producers.get(8) is not None, "its transaction is open"
+
+
+async def test_of_too_many_producers_the_idlest_of_the_fullest_partition_go(tmp_path: Path) -> None:
+    async with serving(tmp_path, {"producer.ids.remembered.max": "60"}) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t", partitions=2))
+        full, other = log_of(broker, "t", 0), log_of(broker, "t", 1)
+        now_ms = broker.time.now().wall_ms
+        with capture_logs() as lines:
+            for number in range(90):
+                record = Record(0, now_ms - number, None, b"v")
+                data = encode_batch([record], producer_id=number, producer_epoch=0, base_sequence=0)
+                (other if number < 10 else full).append(data, 0, now_ms)
+            await broker.maintenance.tend_crowds()
+
+        assert sorted(full.producers.ids()) == list(range(10, 57))
+        assert sorted(other.producers.ids()) == list(range(10))
+        assert [line for line in lines if "too many" in line["event"]] == [
+            {
+                "event": "too many producers: those idle for longest were forgotten",
+                "log_level": "warning",
+                "producers": 90,
+                "limit": 60,
+                "forgotten": 33,
+                "fullest": "t-0",
+            }
+        ]
+
+
+async def test_the_snapshot_of_many_producers_is_written_after_the_roll(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        log = log_of(broker, "t")
+        now_ms = broker.time.now().wall_ms
+        count = 2 * SPREAD_ABOVE
+        for number in range(count):
+            record = Record(0, now_ms, None, b"v")
+            data = encode_batch([record], producer_id=number, producer_epoch=0, base_sequence=0)
+            log.append(data, 0, now_ms)
+        log.roll()
+        path = tmp_path / "t-0" / f"{count:020}.snapshot"
+
+        await eventually("the snapshot", path.exists)
+        await eventually("the end of it", lambda: log.image is None)
+        assert path.stat().st_size == 10 + 46 * count
+
+
+async def test_a_snapshot_of_many_producers_that_cant_be_written_is_said(tmp_path: Path) -> None:
+    async with serving(tmp_path) as broker:
+        await asked(broker, lambda wire: create_topic(wire, "t"))
+        log = log_of(broker, "t")
+        now_ms = broker.time.now().wall_ms
+        with capture_logs() as lines:
+            for number in range(SPREAD_ABOVE + 1):
+                record = Record(0, now_ms, None, b"v")
+                data = encode_batch([record], producer_id=number, producer_epoch=0, base_sequence=0)
+                log.append(data, 0, now_ms)
+            (tmp_path / "t-0" / f"{SPREAD_ABOVE + 1:020}.snapshot").mkdir()
+            log.roll()
+            await broker.maintenance.tend_crowds()
+
+        assert log.image is None
+        said = [line for line in lines if line["event"].startswith("a snapshot of producers")]
+        assert [line["partition"] for line in said] == ["t-0"]
+
+
+def test_the_fullest_are_cut_to_one_level() -> None:
+    assert level([5, 1, 9], 10) == 4
+    assert level([5, 1, 9], 11) == 5
+    assert level([5, 1, 9], 15) == 9
+    assert level([3, 3, 3], 2) == 0
+    assert level([], 2) == 0

@@ -136,7 +136,11 @@ async def got(seen: Seen, path: str) -> Any:
 
 
 async def story_of_the_page(seen: Seen) -> tuple[Any, Any]:
-    """The worked example: the group, and its journal after the session's end."""
+    """The worked example: the group, and its journal after the session's end.
+
+    The page's two requests alone have the group judged, and the second knows the records' times.
+    """
+    await seen.broker.verdicts.stop()
     data = batch(*[b"v"] * 5)
     topic = {"name": "orders", "partition_data": [{"index": 0, "records": data}]}
     await seen.client.call(PRODUCE.key, 9, acks=-1, timeout_ms=1000, topic_data=[topic])
@@ -145,6 +149,7 @@ async def story_of_the_page(seen: Seen) -> tuple[Any, Any]:
     assert await seen.client.commit(GROUP, 2, partitions=1, **mine) == 0
     seen.pass_ms(4000)
     group = await got(seen, f"/api/groups/{GROUP}")
+    await seen.broker.lags.times.settled()
     seen.pass_ms(6000)
     journal = await got(seen, f"/api/groups/{GROUP}/journal?last=1")
     text = (

@@ -14,8 +14,9 @@ import pytest
 from broker.web import peek as peek_module
 from broker.web.peek import bytes_view, record_view
 from protocol.records import message_set
-from protocol.records.batch import ABORT, COMMIT, encode_batch, encode_end_transaction
+from protocol.records.batch import ABORT, COMMIT, encode_batch
 from protocol.records.find import Found
+from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record
 from tests.broker.seen import Seen, seeing
 from tests.broker.web.test_http_api import tables

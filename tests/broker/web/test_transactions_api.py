@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from broker.cores.hosted_shard import Phase
 from protocol.consumer_protocol import encode_assignment
 from protocol.messages.write_txn_markers import API as WRITE_TXN_MARKERS
 from tests.broker.edge import eventually
@@ -138,20 +139,49 @@ async def test_the_next_run_knows_who_opened_it_and_who_waited(tmp_path: Path) -
     assert [each["group"] for each in story["waits"]] == ["invoices"]
 
 
+async def hung(seen: Seen) -> None:
+    """Records of a transaction that no id has open, 90 s old."""
+    await produce(seen, 5)
+    stray = await opened(seen, "stray")
+    assert await stray.end() == 0
+    stray.epoch += 1
+    await stray.hang("orders")
+    seen.pass_ms(90_000)
+
+
 async def test_a_hanging_one_is_told_with_what_ends_it(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
-        await produce(seen, 5)
-        stray = await opened(seen, "stray")
-        assert await stray.end() == 0
-        stray.epoch += 1
-        await stray.hang("orders")
-        seen.pass_ms(90_000)
+        await hung(seen)
         view = await got(seen, HELD)
         rows = (await got(seen, "/api/held"))["partitions"]
-    assert "which no transactional id knows of" in view["sentence"]
-    assert [(each["topic"], each["partition"], each["id"]) for each in rows] == [
-        ("orders", 0, None)
+    assert "which no transactional id has open" in view["sentence"]
+    assert [(each["topic"], each["partition"], each["id"], each["hangs"]) for each in rows] == [
+        ("orders", 0, None, True)
     ]
+
+
+async def test_nothing_is_said_to_hang_while_ids_may_be_missing(tmp_path: Path) -> None:
+    """An operator who believed it would abort what its coordinator ends."""
+    async with seeing(tmp_path) as seen:
+        await hung(seen)
+        await a_reader(seen, offset=9)
+        await seen.broker.verdicts.judge_all()
+        seen.pass_ms(41_000)
+        hosted = seen.broker.transactions.hosted_for("another")
+        assert hosted is not None
+        verdicts = []
+        for phase in (Phase.ACTIVE, Phase.LOADING):
+            hosted.phase = phase
+            view = await got(seen, HELD)
+            judged = await got(seen, "/api/groups/invoices/journal")
+            verdicts.append([each["verdict"] for each in judged["findings"]])
+        hosted.phase = Phase.ACTIVE
+    assert view["sentence"] == (
+        "orders-0 is held back at offset 9 by a transaction of producer 0, epoch 1, and it is not"
+        " known whose: not all transactional ids are loaded"
+    )
+    assert (view["held"]["id"], view["held"]["hangs"]) == (None, False)
+    assert ("HELD_BACK" in verdicts[0], "HELD_BACK" in verdicts[1]) == (True, False)
 
 
 async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
@@ -213,6 +243,34 @@ async def test_what_an_operator_ended_is_a_story_of_the_id(tmp_path: Path) -> No
     )
 
 
+async def test_what_an_operator_ended_of_an_open_transaction_is_told_in_its_story(
+    tmp_path: Path,
+) -> None:
+    async with seeing(tmp_path) as seen:
+        await produce(seen, 5)
+        producer = await opened(seen, "t")
+        await producer.hang("orders")
+        seen.pass_ms(2_000)
+        marker = {
+            "producer_id": producer.id,
+            "producer_epoch": producer.epoch,
+            "transaction_result": False,
+            "topics": [{"name": "orders", "partition_indexes": [0]}],
+            "coordinator_epoch": 0,
+            "transaction_version": 0,
+        }
+        answer = await seen.client.call(WRITE_TXN_MARKERS.key, 2, markers=[marker])
+        assert answer["markers"][0]["topics"][0]["partitions"][0]["error_code"] == 0
+        while_open = (await got(seen, "/api/transactions/t"))["stories"][-1]
+        assert await producer.end() == 0
+        *_, story = (await got(seen, "/api/transactions/t"))["stories"]
+    past = "an operator, client 'tester' at 127.0.0.1, aborted it in orders-0"
+    assert while_open["outcome"] == "open"
+    assert f"; {past} past its coordinator; open for 2.0 s" in while_open["sentence"]
+    assert (story["outcome"], story["cause"], story["ended_past"]) == ("committed", "client", past)
+    assert f"; {past} past its coordinator; committed after 2.0 s" in story["sentence"]
+
+
 async def test_the_list_has_every_id_in_a_line(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
@@ -235,7 +293,8 @@ async def test_what_is_not_there_is_said(tmp_path: Path) -> None:
             ("/api/held?topic=gone&partition=0", 404),
             ("/api/held?topic=orders&partition=99", 404),
             ("/api/held?topic=orders&partition=x", 404),
-            ("/api/held?topic=orders", 404),
+            (f"/api/held?topic=orders&partition={'9' * 5000}", 404),
+            ("/api/held?topic=orders", 400),
         ):
             assert (await seen.get(path)).status_code == status, path
         view = await got(seen, HELD)

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from protocol.consumer_protocol import encode_subscription
-from tests.interop.differential.wire import Target, Wire
+from tests.interop.differential.wire import ANSWERED_WITHIN_S, Target, Wire
 
 POLL_S = 0.1
 EARLY_S = 0.1
@@ -78,7 +78,7 @@ class Client:
 
     async def joined(self, answer: Awaitable[dict[str, Any]]) -> int:
         """Wait for the answer to a JoinGroup, learn from it and return its error."""
-        found = await asyncio.wait_for(answer, 20)
+        found = await asyncio.wait_for(answer, ANSWERED_WITHIN_S)
         code: int = found["error_code"]
         if found["member_id"]:
             self.member_id = found["member_id"]
@@ -124,7 +124,7 @@ class Client:
             member_id=self.member_id if member_id is None else member_id,
             group_instance_id=self.instance_id,
         )
-        code: int = (await asyncio.wait_for(answer, 20))["error_code"]
+        code: int = (await asyncio.wait_for(answer, ANSWERED_WITHIN_S))["error_code"]
         return code
 
     async def commit(self) -> int:
@@ -141,7 +141,7 @@ class Client:
         code: int = (await answer)["topics"][0]["partitions"][0]["error_code"]
         return code
 
-    async def beats_until(self, code: int, within_s: float = 20.0) -> str:
+    async def beats_until(self, code: int, within_s: float = ANSWERED_WITHIN_S) -> str:
         """Heartbeat again and again, always 0, until the answer is `code`."""
         return await self.group.until(self.heartbeat, code, within_s, before={NONE})
 
@@ -176,7 +176,7 @@ class ScenarioGroup:
         self,
         ask: Callable[[], Awaitable[int]],
         code: int,
-        within_s: float = 20.0,
+        within_s: float = ANSWERED_WITHIN_S,
         before: set[int] | None = None,
     ) -> str:
         """Ask until the answer is `code`; a fact that says so, or what came instead."""
@@ -196,7 +196,7 @@ class ScenarioGroup:
         """
         first, *others = clients
         parked = [await first.join(session_ms, rebalance_ms)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(ANSWERED_WITHIN_S):
             while not await self.size(first):
                 await asyncio.sleep(POLL_S / 10)
         parked += [await each.join(session_ms, rebalance_ms) for each in others]
@@ -212,7 +212,7 @@ class ScenarioGroup:
     async def synchronise(self, *clients: Client) -> None:
         """All send SyncGroup and get their assignment."""
         for answer in [await each.sync() for each in clients]:
-            assert (await asyncio.wait_for(answer, 20))["error_code"] == NONE
+            assert (await asyncio.wait_for(answer, ANSWERED_WITHIN_S))["error_code"] == NONE
 
     def close(self) -> None:
         """Close all connections."""

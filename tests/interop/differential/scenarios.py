@@ -15,6 +15,7 @@ from tests.interop.differential.clients import (
     ScenarioGroup,
     Since,
 )
+from tests.interop.differential.wire import ANSWERED_WITHIN_S
 
 INITIAL_DELAY_S = 0.6
 LONG_MS = 60000
@@ -92,7 +93,7 @@ async def a_leader_never_synchronises(group: ScenarioGroup) -> None:
     for each, answer in zip((a, b), parked, strict=True):
         await each.joined(answer)
     waiting = await b.sync()
-    group.saw("b synchronises:", (await asyncio.wait_for(waiting, 20))["error_code"])
+    group.saw("b synchronises:", (await asyncio.wait_for(waiting, ANSWERED_WITHIN_S))["error_code"])
     group.saw("the sync phase ends", began.took(TWO_JOIN_S + SHORT_S))
     group.saw("a heartbeats:", await a.heartbeat())
     group.saw("b joins again:", await b.joined(await b.join(LONG_MS, SHORT_MS)))
@@ -161,7 +162,7 @@ async def a_static_leader_restarts(group: ScenarioGroup) -> None:
     group.saw("s is back:", await again.joined(answer), "leads:", again.leads, again.members)
     third = group.client("s", "i-s")
     answer = await third.join_request(4 * SHORT_MS, LONG_MS, version=9, member_id="")
-    found = await asyncio.wait_for(asyncio.shield(answer), 20)
+    found = await asyncio.wait_for(asyncio.shield(answer), ANSWERED_WITHIN_S)
     group.saw("again, v9:", await third.joined(answer), "leads:", third.leads, third.members)
     group.saw("skips the assignment:", found["skip_assignment"])
     group.saw("s synchronises:", (await (await third.sync()))["assignment"])

@@ -9,11 +9,10 @@ from typing import Any
 from tests.interop.differential.knowledge import Knowledge
 from tests.interop.differential.normal import Answer
 from tests.interop.differential.trace import APART, PARKABLE, Step
-from tests.interop.differential.wire import CLOSED, Target, Wire
+from tests.interop.differential.wire import ANSWERED_WITHIN_S, CLOSED, Target, Wire
 
 PARKED_AFTER_S = 0.012
 """How long a JoinGroup or SyncGroup is waited for before the group is described."""
-ANSWER_WITHIN_S = 20.0
 
 
 @dataclass
@@ -63,11 +62,11 @@ class Side:
         if ticket and not ticket.future.done():
             parkable = ticket.step.api in PARKABLE
             await asyncio.wait(
-                {ticket.future}, timeout=PARKED_AFTER_S if parkable else ANSWER_WITHIN_S
+                {ticket.future}, timeout=PARKED_AFTER_S if parkable else ANSWERED_WITHIN_S
             )
         asked = {"groups": [self.knowledge.group]}
         answer = await asyncio.wait_for(
-            self.control.send("DescribeGroups", 4, asked), ANSWER_WITHIN_S
+            self.control.send("DescribeGroups", 4, asked), ANSWERED_WITHIN_S
         )
         [self.glimpse] = answer["groups"]
         if self.open:

@@ -15,10 +15,9 @@ from protocol.errors import (
 )
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
-from tests.interop.differential.wire import Target, Wire
+from tests.interop.differential.wire import ANSWERED_WITHIN_S, Target, Wire
 from tests.interop.transaction_traces.trace import AWAIT_ABORT, IDS, Step
 
-ANSWER_WITHIN_S = 20.0
 PAUSE_S = 0.002
 SETTLED_WITHIN_S = 8.0
 STRANGER = 987_654_321
@@ -85,7 +84,7 @@ class Side:
         request = getattr(self, "_" + step.api)(step)
         answer: dict[str, Any] = {}
         try:
-            async with asyncio.timeout(ANSWER_WITHIN_S):
+            async with asyncio.timeout(ANSWERED_WITHIN_S):
                 while True:
                     answer = await self.wire.send(step.api, step.version, request)
                     if not _codes(answer) & set(PASSING):

@@ -5,13 +5,18 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from cli.errors import REFUSED, UNREACHABLE, CommandError
 from cli.pipeline.extra import sentences
+from cli.pipeline.session import spark_session
 from pipeline.errors import PipelineError, Unreachable
 from tests.brokers import CHECKOUT
 from tests.cli.running import run
@@ -92,3 +97,26 @@ def test_the_terminal_has_the_commands_words_alone_and_ctrl_c_ends_it_cleanly(
     assert errors == (
         "muster: interrupted, tables that were done are there, and none is half-written\n"
     )
+
+
+def test_java_that_is_gone_at_the_end_of_a_session_is_nothing_to_warn_of(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = []
+
+    def refused() -> None:
+        asked.append("stop")
+        raise Py4JError("Answer from Java side is empty")
+
+    context = SimpleNamespace(_jsc=SimpleNamespace(stop=refused))
+    session = SimpleNamespace(stop=lambda: SparkContext.stop(context))
+    monkeypatch.setattr("pipeline.session.open_session", lambda *_, **__: session)
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", None)
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with spark_session("local[1]", {}, verbose=False) as opened:
+            assert opened is session
+
+    assert (asked, told) == (["stop"], [])

@@ -15,7 +15,8 @@ from pipeline.sources.decode import add_entry
 from pipeline.sources.event_rows import EventRows
 from protocol.log_records import encode
 from protocol.records import message_set
-from protocol.records.batch import LOG_APPEND_TIME, encode_batch, encode_end_transaction
+from protocol.records.batch import LOG_APPEND_TIME, encode_batch
+from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record
 from protocol.records.stored import iter_stored
 from tests.pipeline.small_logs import NOON, batch_of, commit, generation

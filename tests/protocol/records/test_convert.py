@@ -10,7 +10,6 @@ from protocol.records.batch import (
     COMMIT,
     LOG_APPEND_TIME,
     encode_batch,
-    encode_end_transaction,
     read_header,
     records_of,
     validate_batch,
@@ -18,6 +17,7 @@ from protocol.records.batch import (
 from protocol.records.convert import down_convert as convert
 from protocol.records.convert import needs_conversion, to_magic2
 from protocol.records.corrupt import CorruptRecords, NoOldForm
+from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record
 
 NOON = 1_700_000_000_000

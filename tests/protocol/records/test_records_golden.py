@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocol.records import batch, convert, message_set
+from protocol.records import batch, convert, markers, message_set
 from protocol.records.compression import NAMES, decompress
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "batches.jsonl"
@@ -177,7 +177,7 @@ def test_control_batches_are_read_and_written(vector: dict[str, Any]) -> None:
     assert header.is_control
     (record,) = batch.records_of(data, header)
     outcome = {"ABORT": batch.ABORT, "COMMIT": batch.COMMIT}[vector["control"]]
-    again = batch.encode_end_transaction(
+    again = markers.encode_end_transaction(
         outcome,
         base_offset=vector["base_offset"],
         timestamp=record.timestamp,

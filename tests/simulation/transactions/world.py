@@ -38,6 +38,8 @@ STATE_PARTITIONS = OFFSETS_PARTITIONS = 2
 OPEN_S = TIMEOUT_S + 2 * SWEEP_S
 """So long a transaction is open at most while the broker serves, if its client does nothing."""
 LOOKS_S = 1
+FOREIGN_CHANCE = 0.05
+"""How often, at each look, a partition remembers the markers of a coordinator that is gone."""
 SNAPSHOT_BYTES = 3_000
 """A snapshot of groups is due when a start would have to read so much more."""
 OFFSETS: tuple[Place, ...] = tuple((OFFSETS_TOPIC, index) for index in range(OFFSETS_PARTITIONS))
@@ -109,6 +111,7 @@ class TransactionWorld(LivingWorld):
                 self.ghost,
             ]
         )
+        self._foreign = self._fork()
         self.agenda.after(LOOKS_S * S, self._look)
 
     def _producer(self, number: int) -> TransactionalProducer:
@@ -190,7 +193,22 @@ class TransactionWorld(LivingWorld):
     def _look(self) -> None:
         """Every second: no transaction is open for longer than its timeout and two sweeps."""
         self.agenda.after(LOOKS_S * S, self._look)
+        if not self.calm and self._foreign.random() < FOREIGN_CHANCE:
+            self._meet_foreign_coordinator()
         self.guarded(self._check_open)
+
+    def _meet_foreign_coordinator(self) -> None:
+        """A partition remembers markers of a later coordinator, as behind a restored backup."""
+        process = self.process
+        if process is None or not process.serves:
+            return
+        partition = process.broker.logs.get(*self._foreign.choice((*OUT, *OFFSETS)))
+        if partition is not None:
+            self.happened["later coordinator"] += 1
+            table = partition.log.producers._table
+            for piece in table.pieces():
+                for producer_id, (epoch, timestamp_ms, coordinator_epoch, *rest) in piece:
+                    table.put(producer_id, (epoch, timestamp_ms, coordinator_epoch + 5, *rest))
 
     def _check_open(self) -> None:
         process = self.process

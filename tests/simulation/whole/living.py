@@ -108,6 +108,9 @@ class LivingWorld:
     def power_fails(self) -> None:
         """The disk is about to lose what it has not flushed."""
 
+    def rest(self) -> None:
+        """Nothing fails any more: all that was promised is there soon."""
+
     # -- life
 
     def run(self, seconds: float) -> None:

@@ -21,8 +21,8 @@ from broker.topics.long_poll import LongPolls
 from broker.topics.partition import Partition
 from log.partition_log import PartitionLog
 from protocol.framing import Framer
-from protocol.records.corrupt import CorruptRecords
 from tests.simulated_files import SimulatedFile
+from tests.simulation.whole.runs import find_fault
 from tests.simulation.whole.world import World
 
 MOST_SEEDS = 8
@@ -166,12 +166,4 @@ PLANTS = [
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    for seed in range(MOST_SEEDS):
-        try:
-            world = World(seed)
-            world.run(SECONDS)
-            world.rest()
-        except (AssertionError, CorruptRecords) as found:
-            print(f"seed {seed}: {found}")
-            return
-    pytest.fail(f"{MOST_SEEDS} worlds of {SECONDS} s found nothing wrong")
+    find_fault(World, MOST_SEEDS, SECONDS)

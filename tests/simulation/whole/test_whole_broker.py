@@ -7,12 +7,11 @@ prints its seed. Each run has the same few seeds and as many fresh ones.
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable
 
 import pytest
 
 from tests.simulation.whole.faults import FAULTS_WORTH
+from tests.simulation.whole.runs import Record, run
 from tests.simulation.whole.topic_clients import TopicLife
 from tests.simulation.whole.world import World
 
@@ -23,40 +22,21 @@ LONG_SECONDS = 1000
 SOAK_SEEDS = int(os.environ.get("SOAK_SEEDS", "200"))
 SOAK_SECONDS = 300
 
-Record = Callable[[str, object], None]
-
-
-def run(seed: int, seconds: int, record_property: Record) -> World:
-    """One world, and its rest; a broken law says which seed broke it."""
-    world = World(seed)
-    began_s = time.process_time()
-    try:
-        world.run(seconds)
-        world.rest()
-    except Exception as error:
-        raise AssertionError(
-            f"after {world.seconds:.3f} s a law is broken; again with: "
-            f"make simulate SEED={seed} SECONDS={seconds}"
-        ) from error
-    cpu_s = time.process_time() - began_s
-    record_property("simulated broker", (seed, world.agenda.happened, world.seconds, cpu_s))
-    return world
-
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_laws_hold(seed: int, record_property: Record) -> None:
-    assert run(seed, SECONDS, record_property).replies.compared > SECONDS
+    assert run(World(seed), SECONDS, record_property).replies.compared > SECONDS
 
 
 @pytest.mark.parametrize("number", range(FRESH_SEEDS))
 def test_the_laws_hold_for_a_fresh_seed(number: int, record_property: Record) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
-    assert run(seed, SECONDS, record_property).replies.compared > SECONDS, number
+    assert run(World(seed), SECONDS, record_property).replies.compared > SECONDS, number
 
 
 def test_every_corner_is_reached_in_a_thousand_seconds(record_property: Record) -> None:
     """Each kind of fault happens, and each checker of the core has something to check."""
-    world = run(1_000, LONG_SECONDS, record_property)
+    world = run(World(1_000), LONG_SECONDS, record_property)
 
     checked = {name for watch in world.watches for name in watch.checkers.checked}
     assert set(FAULTS_WORTH) <= set(world.happened)
@@ -78,4 +58,4 @@ def test_every_corner_is_reached_in_a_thousand_seconds(record_property: Record) 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(10_000, 10_000 + SOAK_SEEDS))
 def test_the_laws_hold_for_long(seed: int, record_property: Record) -> None:
-    assert run(seed, SOAK_SECONDS, record_property).replies.compared > SECONDS
+    assert run(World(seed), SOAK_SECONDS, record_property).replies.compared > SECONDS
