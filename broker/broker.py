@@ -517,13 +517,13 @@ class Broker:
 
     def _serve_offsets(self, offsets: TopicLogs) -> None:
         """``__consumer_offsets`` has been made, or has more partitions."""
-        if not self.groups.hosted_shards:
+        if not self.groups.is_started:
             self._settings_changed()
             self.groups.start(offsets.partitions, offsets.topic.topic_id)
 
     def _serve_transactions(self, topic: TopicLogs) -> None:
         """``__transaction_state`` has been made."""
-        if not self.transactions.hosted_shards:
+        if not self.transactions.is_started:
             self._settings_changed()
             self.transactions.start(topic.partitions)
 

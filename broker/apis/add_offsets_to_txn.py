@@ -28,7 +28,7 @@ _KNOWS_FENCED = 2
 def _handle(services: Services, request: Request) -> None:
     if not request.value["transactional_id"]:
         _answer(request, INVALID_REQUEST)
-    elif services.groups.hosted_shards:
+    elif services.groups.is_started:
         _submit(services, request)
     else:  # a producer asks this before it looks for the group's coordinator
         request.answer_later(_submit_with_topic(services, request))

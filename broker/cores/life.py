@@ -61,7 +61,12 @@ class Life(Generic[CoreT, DutiesT]):
         arm: Callable[[HostedShard[CoreT]], None],
     ) -> None:
         self.hosted_shards: list[HostedShard[CoreT]] = []
-        """By partition; empty while the internal topic does not exist."""
+        """Those of the partitions that this broker leads, in their order; empty while the internal
+        topic does not exist."""
+        self.by_partition: dict[int, HostedShard[CoreT]] = {}
+        """The same, by partition."""
+        self.partitions = 0
+        """How many partitions the internal topic has: which of them has a key."""
         self.failed = False
         """A log has failed for good: nothing more can be acknowledged, and the broker stops."""
         self.snapshots: Snapshots | None = None
@@ -81,24 +86,51 @@ class Life(Generic[CoreT, DutiesT]):
         """Loads and the writing of snapshots, in the order in which they began."""
 
     def start(
-        self, partitions: Sequence[Partition], topic_id: bytes | None, unfinished: Any
+        self,
+        partitions: Sequence[Partition],
+        topic_id: bytes | None,
+        unfinished: Any,
+        count: int | None,
     ) -> None:
         """See `Runtime.start`."""
-        assert not self.hosted_shards, "the internal topic has its shards already"
+        assert not self.partitions, "the internal topic has its shards already"
         kind = self._kind
+        self.partitions = len(partitions) if count is None else count
         for partition in partitions:
-            hosted = HostedShard(kind, self._new_core(), partition, len(partitions), self._errors)
-            self._settings.write_as(hosted)
-            hosted.pass_over = self._settings.pass_over(kind.topic, hosted.index)
-            self.hosted_shards.append(hosted)
-            partition.when_failed(partial(self._stop_for_good, hosted))
+            self._host(partition)
         if topic_id is not None and kind.snapshot is not None:
             self.snapshots = Snapshots(kind, topic_id, self._hooks.cleaned_to, self._slicer)
             work = self.snapshots.run(self.hosted_shards, lambda: self.settling)
             self._spawn("snapshot", work)
         self.duties.resume(unfinished)
+        self._begin_to_load(self.hosted_shards)
+
+    def lead(self, partition: Partition) -> None:
+        """This broker leads a partition of the internal topic from now on: its shard is loaded."""
+        if partition.index not in self.by_partition:
+            self._begin_to_load([self._host(partition)])
+
+    def resign(self, index: int) -> None:
+        """It leads a partition no longer: who is parked there is told, and its load is dropped."""
+        hosted = self.by_partition.pop(index, None)
+        if hosted is not None:
+            self.hosted_shards.remove(hosted)
+            self._shut(hosted, Phase.UNLOADED)
+
+    def _host(self, partition: Partition) -> HostedShard[CoreT]:
+        kind = self._kind
+        hosted = HostedShard(kind, self._new_core(), partition, self.partitions, self._errors)
+        self._settings.write_as(hosted)
+        hosted.pass_over = self._settings.pass_over(kind.topic, hosted.index)
+        self.by_partition[hosted.index] = hosted
+        self.hosted_shards[:] = [self.by_partition[each] for each in sorted(self.by_partition)]
+        partition.when_failed(partial(self._stop_for_good, hosted))
+        return hosted
+
+    def _begin_to_load(self, hosted_shards: Sequence[HostedShard[CoreT]]) -> None:
+        """Serves the shards whose logs are empty, and loads the others."""
         waiting = []
-        for hosted in self.hosted_shards:
+        for hosted in hosted_shards:
             if hosted.log.log_start_offset == hosted.log.log_end_offset:
                 if self.snapshots is not None:
                     self.snapshots.read(hosted.log)  # if there is one it is deleted
@@ -135,10 +167,9 @@ class Life(Generic[CoreT, DutiesT]):
 
     def live_records(self, partition: int) -> int | None:
         """About how many records of a partition are not superseded; None where it isn't served."""
-        if partition >= len(self.hosted_shards):
-            return None
-        hosted = self.hosted_shards[partition]
-        return hosted.core.view.live_records() if hosted.phase is Phase.ACTIVE else None
+        hosted = self.by_partition.get(partition)
+        served = hosted is not None and hosted.phase is Phase.ACTIVE
+        return hosted.core.view.live_records() if hosted is not None and served else None
 
     def oldest_needed(self, log: PartitionLog) -> int:
         """The offset at and above which no tombstone of a log may go."""
@@ -148,8 +179,9 @@ class Life(Generic[CoreT, DutiesT]):
 
     async def before_exchange(self, log: PartitionLog) -> None:
         """Sees to it that a cleaner's exchange below the active segment leaves a good snapshot."""
-        if self.snapshots is not None and log.topic == self._kind.topic:
-            await self.snapshots.cover(self.hosted_shards[log.partition], log.active.base_offset)
+        hosted = self.by_partition.get(log.partition)
+        if self.snapshots is not None and log.topic == self._kind.topic and hosted is not None:
+            await self.snapshots.cover(hosted, log.active.base_offset)
 
     async def save(self) -> None:
         """Writes the snapshots that a restart would miss."""
@@ -336,16 +368,23 @@ class Life(Generic[CoreT, DutiesT]):
                     self.duties.before_serving if writable else None,
                 )
                 self._settled_ms = self._time.now().mono_ms + SETTLING_MS
-                self._loaded(hosted, writable)
+                if self._is_led(hosted):
+                    self._loaded(hosted, writable)
             except Superseded:
                 continue
             except Exception as error:  # noqa: BLE001 - whatever it is, it is this shard's alone
+                if not self._is_led(hosted):
+                    continue
                 give_up(hosted, error)
                 self._shut(hosted, Phase.FAILED)
                 hosted.core = self._new_core()
             if self.failed:
                 return False
         return True
+
+    def _is_led(self, hosted: HostedShard[CoreT]) -> bool:
+        """Whether the partition of ``hosted`` was not given up meanwhile."""
+        return self.by_partition.get(hosted.index) is hosted
 
     async def _serve_when_writable(self, hosted: HostedShard[CoreT]) -> None:
         """Makes ``hosted`` whole again once its log takes writes."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic
 from broker.cores.core import Call, CoreT, Kind, Outcome, Reply
 from broker.cores.duties import DutiesT, MakeDuties
 from broker.cores.hooks import Hooks
-from broker.cores.hosted_shard import HostedShard, Phase
+from broker.cores.hosted_shard import HostedShard, NotActive, Phase
 from broker.cores.life import Life
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.loop.histogram import Histogram
@@ -66,7 +66,7 @@ class Runtime(Generic[CoreT, DutiesT]):
             kind, make_duties, settings, time, slicer, self.errors, hooks, self._take, self._arm
         )
         self.hosted_shards = self.life.hosted_shards
-        """By partition; empty while the internal topic does not exist."""
+        """See `Life.hosted_shards`."""
         self.duties = self.life.duties
         """What the shards do beside their calls."""
         self._ticks_ns = time.ticks_ns
@@ -82,7 +82,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._timer: TimerHandle | None = None
         self._timer_at_ms = 0
         self._first_due = 0
-        """The partition whose shard comes first when the timer rings."""
+        """The place of the shard that comes first when the timer rings."""
         self._loop: asyncio.AbstractEventLoop
 
     # -- life
@@ -92,14 +92,34 @@ class Runtime(Generic[CoreT, DutiesT]):
         partitions: Sequence[Partition],
         topic_id: bytes | None = None,
         unfinished: Any = None,
+        count: int | None = None,
     ) -> None:
         """Makes a shard of each partition's log and begins to load those that hold anything.
 
         With the id of their topic there are snapshots too; ``unfinished``: what the process before
-        had still to do, for the duties.
+        had still to do, for the duties; ``count``: how many partitions the topic has, where others
+        lead some of them.
         """
         self._loop = asyncio.get_running_loop()
-        self.life.start(partitions, topic_id, unfinished)
+        self.life.start(partitions, topic_id, unfinished, count)
+
+    @property
+    def is_started(self) -> bool:
+        """Whether the internal topic is there."""
+        return self.life.partitions > 0
+
+    def lead(self, partition: Partition) -> None:
+        """This broker leads a partition of the internal topic from now on; see `Life.lead`.
+
+        One that it led before, under an older leader epoch, goes on as it is.
+        """
+        self._by_key.clear()
+        self.life.lead(partition)
+
+    def resign(self, index: int) -> None:
+        """It leads a partition no longer; see `Life.resign`."""
+        self._by_key.clear()
+        self.life.resign(index)
 
     def configure(self, settings: RuntimeSettings) -> None:
         """Other settings, from the next call on."""
@@ -197,11 +217,14 @@ class Runtime(Generic[CoreT, DutiesT]):
             self.life.work(hosted, lambda: hosted.core.disconnected(ticket, self.time.now()))
 
     def hosted_for(self, key: str) -> HostedShard[CoreT] | None:
-        """The shard that keeps ``key``, None while the internal topic does not exist."""
+        """The shard that keeps ``key``; None where this broker does not lead its partition."""
         hosted = self._by_key.get(key)
-        if hosted is not None or not self.hosted_shards:
+        life = self.life
+        if hosted is not None or not life.partitions:
             return hosted
-        hosted = self.hosted_shards[self._kind.partition_of(key, len(self.hosted_shards))]
+        hosted = life.by_partition.get(self._kind.partition_of(key, life.partitions))
+        if hosted is None:
+            return None
         self._by_key_characters += len(key)
         full = self._by_key_characters > _KEYS_KEPT_CHARACTERS
         if full or len(self._by_key) >= _KEYS_KEPT:
@@ -286,7 +309,9 @@ class Runtime(Generic[CoreT, DutiesT]):
         That is at the end of the turn, behind what the shard itself has accepted. Raises NotActive,
         nothing written, and what ``append`` raises.
         """
-        hosted = self.hosted_shards[partition]
+        hosted = self.life.by_partition.get(partition)
+        if hosted is None:
+            raise NotActive("this broker does not lead the partition")
         done: Future[AppendInfo] = self._loop.create_future()
         hosted.foreign.append((append, done))
         if hosted.phase is Phase.ACTIVE:
@@ -347,9 +372,10 @@ class Runtime(Generic[CoreT, DutiesT]):
         now = self.time.now()
         began_ns = self._ticks_ns()
         first, self._first_due = self._first_due, 0
-        for hosted in [*self.hosted_shards[first:], *self.hosted_shards[:first]]:
+        in_turn = [*self.hosted_shards[first:], *self.hosted_shards[:first]]
+        for position, hosted in enumerate(in_turn, first):
             if self._ticks_ns() - began_ns > SLICE_NS:
-                self._first_due = hosted.index
+                self._first_due = position % len(in_turn)
                 break
             if hosted.phase is not Phase.ACTIVE:
                 continue

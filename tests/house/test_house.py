@@ -28,6 +28,8 @@ LONGER = {
     "broker/topics/partition.py",
     # What may be done to a log, each with its conditions: one surface, one state behind it.
     "log/partition_log.py",
+    # What becomes of a shard as a whole: led, loaded, failed, loaded again, given up. One state.
+    "broker/cores/life.py",
     # The arrays of offsets have one writer: what one slot costs and what a whole column does.
     "offsets/columns.py",
     # The composition root: what is made of what, and the order of start and stop, in one place.

@@ -285,7 +285,7 @@ class _Producing:
             foreign_records.check,
             produced.data,
             partition.index,
-            len(groups.hosted_shards),
+            groups.life.partitions,
             groups.settings.core,
             self.services.time.now(),
         )

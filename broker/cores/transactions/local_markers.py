@@ -99,7 +99,10 @@ class LocalMarkers:
 
     def _end_offsets(self, partition: Partition, marker: Marker, ticket: Ticket) -> None:
         """By the group shard, which writes its log alone."""
-        hosted: HostedGroups = self._groups.hosted_shards[partition.index]
+        hosted: HostedGroups | None = self._groups.life.by_partition.get(partition.index)
+        if hosted is None:
+            ticket.take(NOT_LEADER_OR_FOLLOWER)
+            return
         if hosted.phase is Phase.ACTIVE:
             hosted.log.producers.check_marker(
                 marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.rules

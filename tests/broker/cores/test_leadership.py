@@ -1,0 +1,88 @@
+"""Partitions of an internal topic that this broker leads, leads no longer, and leads again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.cores.hosted_shard import Phase
+from offsets.partitioner import partition_for
+from protocol.errors import NONE, NOT_COORDINATOR
+from protocol.messages.join_group import API as JOIN_GROUP
+from tests.broker.edge import Client, EdgeBroker, eventually
+
+GROUP = "g"
+HERE = partition_for(GROUP, 2)
+OTHER = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) != HERE)
+
+
+def _join(client: Client) -> tuple[int, int, int]:
+    return client.send(
+        JOIN_GROUP.key,
+        3,
+        group_id=GROUP,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[{"name": "range", "metadata": b""}],
+    )
+
+
+async def test_who_leads_no_longer_answers_not_coordinator_and_the_others_go_on(
+    tmp_path: Path,
+) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        client = await broker.client()
+        await broker.ensure_offsets_topic()
+        assert await client.commit(GROUP, 5) == NONE
+        assert await client.commit(OTHER, 6) == NONE
+        broker.groups.resign(HERE)
+        assert await client.commit(GROUP, 7) == NOT_COORDINATOR
+        assert await client.fetch(GROUP) == -1000 - NOT_COORDINATOR
+        assert await client.fetch(OTHER) == 6
+
+
+async def test_a_partition_that_is_led_again_is_loaded_from_its_log(tmp_path: Path) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        client = await broker.client()
+        await broker.ensure_offsets_topic()
+        assert await client.commit(GROUP, 5) == NONE
+        broker.groups.resign(HERE)
+        partition = broker.served_partitions[HERE]
+        broker.groups.lead(partition)
+        hosted = broker.groups.life.by_partition[HERE]
+        await eventually(lambda: hosted.phase is Phase.ACTIVE)
+        assert await client.fetch(GROUP) == 5
+        broker.groups.lead(partition)  # under a newer epoch: it goes on as it is
+        assert broker.groups.life.by_partition[HERE] is hosted
+
+
+async def test_a_parked_join_is_told_when_the_partition_is_given_up(tmp_path: Path) -> None:
+    """Trap 27: before the member's next heartbeat."""
+    async with EdgeBroker(tmp_path) as broker:
+        client = await broker.client()
+        await broker.ensure_offsets_topic()
+        await client.join_alone(GROUP)
+        second = await broker.client()
+        handle = _join(second)
+        view = broker.groups.view_of(GROUP)
+        await eventually(lambda: len(view.groups[GROUP].members) == 2)
+        broker.groups.resign(HERE)
+        assert (await second.receive(handle))["error_code"] == NOT_COORDINATOR
+
+
+async def test_a_load_that_is_given_up_serves_nobody(tmp_path: Path) -> None:
+    async with EdgeBroker(tmp_path) as broker:
+        client = await broker.client()
+        await broker.ensure_offsets_topic()
+        assert await client.commit(GROUP, 5) == NONE
+        partition = broker.served_partitions[HERE]
+        broker.groups.resign(HERE)
+        broker.groups.lead(partition)
+        given_up = broker.groups.life.by_partition[HERE]
+        broker.groups.resign(HERE)
+        broker.groups.lead(partition)
+        hosted = broker.groups.life.by_partition[HERE]
+        await eventually(lambda: hosted.phase is Phase.ACTIVE)
+        assert given_up.phase is Phase.UNLOADED
+        assert await client.fetch(GROUP) == 5
