@@ -5,9 +5,10 @@ The host is the edge around one `controller.controller.Controller`. It makes a c
 broker has won the election, gives it one event after the other, and does what each `Outcome` says.
 
 Start. Won the election (epoch n, znode version v of `/controller_epoch`): make ``Controller(config,
-epoch)``. Arm the watches and read brokers, topics, states, deletions, `/admin` nodes; give them as
-`BrokersSeen`, `TopicsSeen` (all names), `TopicSeen` (each), `StatesRead` (in slices), `UncleanSeen`
-(the settings that differ), `DeletionsSeen`, `ReassignmentsSeen`, `PreferredSeen`; then `Ready`.
+epoch)``. Delete the notices of `/isr_change_notification` and `/log_dir_event_notification`. Arm
+the watches, read, and give `BrokersSeen`, `TopicsSeen` (all names), `DeletionsSeen`; then what the
+reads ask for that came out (`TopicSeen` of each); then `StatesRead` (in slices), `UncleanSeen` of
+the cluster if it has a dynamic default, `ReassignmentsSeen`, `PreferredSeen`; then `Ready`.
 Until `Ready` the controller only remembers, and answers calls with NOT_CONTROLLER.
 
 Each step is ``outcome = controller.handle(event, now)``. While ``outcome.more`` is true, call

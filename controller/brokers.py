@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from controller import deletions, shutdowns
 from controller.events import BrokerJoined, BrokerLeft, LogDirsFailed, RequestRefused
 from controller.facts import Answered, LogDirsNotified
-from controller.outcome import DeleteNodes
 from controller.partition import Partition
 from controller.requests import LeaderAndIsrRequest, StopReplicaRequest
 from controller.values import BrokerFact
@@ -104,10 +103,13 @@ def log_dirs_notified(work: Work, notice: LogDirsNotified) -> None:
     for broker_id in dict.fromkeys(notice.broker_ids):
         if broker_id in work.cluster.brokers:
             for partition in work.cluster.of_broker.get(broker_id, ()):
-                owe(partition, broker_id)
-                work.mark(partition)
+                if partition.topic.is_being_deleted:
+                    deletions.broker_back(work, partition, broker_id)
+                else:
+                    owe(partition, broker_id)
+                    work.mark(partition)
     if notice.paths:
-        work.write(DeleteNodes(work.number(), [*notice.paths]), lambda _: None)
+        work.delete_nodes([*notice.paths])
 
 
 def answered(work: Work, answer: Answered) -> None:
@@ -145,7 +147,7 @@ def _replicas_answered(work: Work, broker_id: int, answer: Answered) -> None:
             work.mark(partition)
         elif error == errors.NONE and broker_id in partition.failed_on:
             partition.failed_on = tuple(each for each in partition.failed_on if each != broker_id)
-            partition.show = True
+            owe(partition, broker_id)  # the last state was not for it
             work.mark(partition)
     if failed:
         work.report(LogDirsFailed(broker_id, tuple(failed)))

@@ -13,7 +13,7 @@ class Cluster:
     """What is there, and who lives."""
 
     __slots__ = (
-        "brokers", "config", "epoch", "of_broker", "shutting_down", "topics", "unclean",
+        "brokers", "by_id", "config", "epoch", "of_broker", "shutting_down", "topics", "unclean",
     )  # fmt: skip
 
     def __init__(self, config: ControllerConfig, epoch: int) -> None:
@@ -22,6 +22,7 @@ class Cluster:
         self.brokers: dict[int, BrokerFact] = {}
         self.shutting_down: set[int] = set()
         self.topics: dict[str, Topic] = {}
+        self.by_id: dict[bytes, Topic] = {}
         self.of_broker: dict[int, dict[Partition, None]] = {}
         """The partitions of which each broker has a replica."""
         self.unclean = config.unclean_leader_election_enable
@@ -60,6 +61,18 @@ class Cluster:
         """These brokers have no replica any more."""
         for broker_id in broker_ids:
             self.of_broker.get(broker_id, {}).pop(partition, None)
+
+    def add(self, topic: Topic) -> None:
+        """There is this topic; or it has an id now."""
+        self.topics[topic.name] = topic
+        if topic.topic_id is not None:
+            self.by_id[topic.topic_id] = topic
+
+    def remove(self, topic: Topic) -> None:
+        """There is no such topic."""
+        del self.topics[topic.name]
+        if topic.topic_id is not None and self.by_id.get(topic.topic_id) is topic:
+            del self.by_id[topic.topic_id]
 
     def partitions(self) -> Iterable[Partition]:
         """All partitions."""

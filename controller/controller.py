@@ -46,7 +46,6 @@ from controller.facts import (
 from controller.outcome import (
     AlterPartitionReply,
     ControlledShutdownReply,
-    DeleteNodes,
     ElectLeadersReply,
     ListedReassignments,
     Outcome,
@@ -196,7 +195,7 @@ class Controller:
             if partition is not None:
                 work.read_state(partition)
         if notice.paths:
-            work.write(DeleteNodes(work.number(), [*notice.paths]), lambda _: None)
+            work.delete_nodes([*notice.paths])
 
     def _tick(self) -> None:
         work, config = self._work, self.cluster.config

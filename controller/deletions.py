@@ -15,7 +15,7 @@ from controller import granting
 from controller.events import DeletionQueued, DeletionStarted
 from controller.facts import Result, WriteResult
 from controller.forgetting import forget
-from controller.outcome import DeleteNodes, DeleteTopic, ReadTopic
+from controller.outcome import DeleteTopic, ReadTopic
 from controller.partition import Deletion, Moving, Partition, Topic
 from controller.states import PartitionState, ReplicaState
 from controller.work import Work
@@ -38,7 +38,7 @@ def deletions_seen(work: Work, names: Iterable[str]) -> None:
             work.unknown_deletions.add(name)
             work.read(ReadTopic(name))
         elif not work.cluster.config.delete_topic_enable:
-            work.write(DeleteNodes(work.number(), [delete_path(name)]), lambda _: None)
+            work.delete_nodes([delete_path(name)])
         elif topic.deletion is Deletion.NO:
             topic.deletion = Deletion.QUEUED
             work.queued[name] = topic

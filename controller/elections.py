@@ -100,19 +100,20 @@ def preferred(cluster: Cluster, partition: Partition, cause: Cause) -> Change | 
 def _moved(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
     """The next step of a reassignment: all are told; the target has caught up and takes over."""
     if partition.moving is Moving.CATCHING_UP:
-        target = partition.target
-        if not set(target) <= set(known.isr):
+        target, moves = partition.target, partition.adding or partition.removing
+        if moves and not set(target) <= set(known.isr):
             return None
-        return _led_by(cluster, partition, known, target, finishes=True)
+        return led_by(cluster, partition, known, target, finishes=True)
     if partition.moving is Moving.START:
-        return _led_by(cluster, partition, known, partition.replicas)
-    if partition.moving is Moving.NO and not set(known.isr) <= set(partition.replicas):
-        # A controller died between the two writes of a reassignment.
-        return _led_by(cluster, partition, known, partition.replicas)
+        return led_by(cluster, partition, known, partition.replicas)
+    here = set(known.isr) & set(partition.replicas)
+    if partition.moving is Moving.NO and here and len(here) < len(known.isr):
+        # A controller died between the writes of a reassignment.
+        return led_by(cluster, partition, known, partition.replicas)
     return None
 
 
-def _led_by(
+def led_by(
     cluster: Cluster,
     partition: Partition,
     known: LeaderAndIsr,

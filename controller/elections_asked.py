@@ -8,7 +8,7 @@ from controller.calls import ElectLeaders
 from controller.change import Change
 from controller.elections import offline, preferred
 from controller.events import Cause
-from controller.outcome import DeleteNodes, ElectLeadersReply
+from controller.outcome import ElectLeadersReply
 from controller.partition import Deletion, Moving, Partition
 from controller.values import NO_LEADER, TopicPartition
 from controller.wishes import ElectionRequest, LeaderWish
@@ -116,7 +116,7 @@ def _count(work: Work, request: ElectionRequest) -> None:
     if request.number is not None:
         work.answer(request.number, ElectLeadersReply(errors.NONE, request.results))
     else:
-        work.write(DeleteNodes(work.number(), [PREFERRED]), lambda _: None)
+        work.delete_nodes([PREFERRED])
 
 
 # --------------------------------------------------------------------------------- the balancer

@@ -29,7 +29,8 @@ class TopicsSeen:
 class TopicSeen:
     """The node of a topic, as an answer to `ReadTopic` and after each change of its data.
 
-    ``spare_id`` is a fresh random id, which the controller may give to a topic without one.
+    ``spare_id`` is for a topic without an id: that by which this broker knows the topic, since an
+    old tool may have dropped it from the node; a fresh random one where it knows none.
     """
 
     topic: TopicFact

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from controller import granting, reassignments, shutdowns
 from controller.events import TopicRemoved
-from controller.outcome import DeleteNodes
 from controller.partition import Deletion, Topic
 from controller.work import Work
 from protocol.znodes.admin import delete_path
@@ -12,7 +11,7 @@ from protocol.znodes.admin import delete_path
 
 def forget(work: Work, topic: Topic) -> None:
     """A topic is gone, with all that was asked of it."""
-    del work.cluster.topics[topic.name]
+    work.cluster.remove(topic)
     work.queued.pop(topic.name, None)
     for partition in topic.partitions.values():
         work.cluster.displace(partition, (*partition.replicas, *partition.leaving))
@@ -22,6 +21,6 @@ def forget(work: Work, topic: Topic) -> None:
         granting.refuse_all(work, partition)
         shutdowns.settled(work, partition)
     if topic.deletion in (Deletion.QUEUED, Deletion.STARTED):
-        work.write(DeleteNodes(work.number(), [delete_path(topic.name)]), lambda _: None)
+        work.delete_nodes([delete_path(topic.name)])
     reassignments.shrink_node(work)
     work.report(TopicRemoved(topic.name))

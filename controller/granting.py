@@ -10,21 +10,18 @@ from controller.work import Work
 
 
 def next_granted(work: Work, partition: Partition) -> Change | None:
-    """The first wish that needs a write; those before it are answered. None: no wish is left."""
+    """The first wish that needs a write; those before it are answered. None: no wish can go on."""
     wishes = partition.wishes
     while wishes:
-        wish = wishes[0]
-        if isinstance(wish, MoveWish):
-            if not reassignments.may_begin(partition):
-                return None
-            wishes.popleft()
-            reassignments.begin(work, partition, wish)
-            continue
-        wishes.popleft()
+        if isinstance(wishes[0], MoveWish) and not reassignments.may_begin(partition):
+            return None
+        wish = wishes.popleft()
         if isinstance(wish, IsrWish):
             change = isr_changes.checked(work, partition, wish)
-        else:
+        elif isinstance(wish, LeaderWish):
             change = elections_asked.checked(work, partition, wish)
+        else:
+            change = reassignments.checked(work, partition, wish)
         if change is not None:
             return change
     return None
@@ -36,6 +33,8 @@ def granted(work: Work, partition: Partition, wish: Wish) -> None:
         isr_changes.granted(work, partition, wish)
     elif isinstance(wish, LeaderWish):
         elections_asked.granted(work, partition, wish)
+    else:
+        reassignments.begin(work, partition, wish)
 
 
 def moved(work: Work, partition: Partition, change: Change) -> None:

@@ -6,7 +6,7 @@ from controller.calls import AlterPartition, IsrChange
 from controller.change import Change
 from controller.events import Cause
 from controller.outcome import AlteredPartition, AlterPartitionReply
-from controller.partition import Partition, Topic
+from controller.partition import Partition
 from controller.values import LeaderAndIsr
 from controller.wishes import AlterRequest, IsrWish
 from controller.work import Work
@@ -25,15 +25,10 @@ def alter_partition(work: Work, call: AlterPartition) -> None:
     number = work.park(call.ticket, AlterPartitionReply(errors.NOT_CONTROLLER))
     count = len(call.changes)
     request = AlterRequest(number, call.broker_id, [None] * count, count)
-    by_id: dict[bytes, Topic] | None = None
     for at, change in enumerate(call.changes):
         name = change.topic
         if change.topic_id is not None:
-            if by_id is None:
-                by_id = {
-                    each.topic_id: each for each in work.cluster.topics.values() if each.topic_id
-                }
-            topic = by_id.get(change.topic_id)
+            topic = work.cluster.by_id.get(change.topic_id)
             if topic is None:
                 _answer(work, request, at, _refused(change, errors.UNKNOWN_TOPIC_ID))
                 continue
@@ -71,6 +66,8 @@ def _error(work: Work, partition: Partition, known: LeaderAndIsr, wish: IsrWish)
     """In Kafka's order; 0: it is written, or is so already."""
     change = wish.change
     if change.partition_epoch > known.partition_epoch or change.leader_epoch > known.leader_epoch:
+        # A leader of an older Kafka writes its ISR itself, and tells of it later.
+        work.read_state(partition)
         return errors.NOT_CONTROLLER
     if change.leader_epoch < known.leader_epoch:
         return errors.FENCED_LEADER_EPOCH
@@ -90,9 +87,12 @@ def _error(work: Work, partition: Partition, known: LeaderAndIsr, wish: IsrWish)
         return errors.INVALID_REQUEST
     brokers = work.cluster.brokers
     epochs = change.broker_epochs or (-1,) * len(change.isr)
+    wanted = partition.topic.wanted.get(partition.index)
     for broker_id, epoch in zip(change.isr, epochs, strict=False):
         joins = broker_id not in known.isr
         if not work.cluster.lives(partition, broker_id) and (joins or broker_id not in brokers):
+            return errors.INELIGIBLE_REPLICA
+        if joins and wanted is not None and broker_id not in wanted.assignment.replicas:
             return errors.INELIGIBLE_REPLICA
         if epoch not in (-1, brokers[broker_id].epoch):
             return errors.INELIGIBLE_REPLICA

@@ -10,11 +10,13 @@ topic's node goes on at START.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from controller import topic_nodes
 from controller.calls import AlterReassignments, ListReassignments
 from controller.change import Change
+from controller.elections import led_by
 from controller.events import ReassignmentDone, ReassignmentStarted
 from controller.facts import Result, WriteResult
 from controller.outcome import ListedReassignments, ReassignmentsReply, SetReassignments
@@ -46,7 +48,8 @@ def alter_reassignments(work: Work, call: AlterReassignments) -> None:
 def reassignments_seen(work: Work, targets: Mapping[TopicPartition, Replicas]) -> None:
     """The node asks: each partition leaves it when it is done, or can't be."""
     if work.moves_in_flight:
-        return  # it is seen again when the write is done
+        work.moves_seen = targets
+        return
     work.moves_asked = dict(targets)
     for key, target in targets.items():
         _ask(work, key, target, None)
@@ -70,14 +73,31 @@ def may_begin(partition: Partition) -> bool:
     return partition.moving in (Moving.NO, Moving.CATCHING_UP)
 
 
-def begin(work: Work, partition: Partition, wish: MoveWish) -> None:
-    """The topic's node is to have the new lists; or it is refused."""
+def checked(work: Work, partition: Partition, wish: MoveWish) -> Change | None:
+    """Begins it, or refuses; but who is dropped leaves the ISR first, by a change that is written.
+
+    Otherwise the node could be written while the ISR shrinks to those that it drops.
+    """
+    assignment = _wanted(partition, wish)
     refusal = _refusal(work, partition, wish)
-    if refusal is not None:
+    dropped = set(partition.replicas) - set(assignment.replicas)
+    known = partition.known
+    if refusal is None and known is not None and dropped & {known.leader, *known.isr}:
+        change = led_by(work.cluster, partition, known, assignment.replicas)
+        if change is not None and set(change.state.isr) <= set(assignment.replicas):
+            return replace(change, wish=wish)
+        text = "No live member of the ISR would be left: records could be lost."
+        refusal = errors.INVALID_REPLICA_ASSIGNMENT, text
+    if refusal is None:
+        begin(work, partition, wish)
+    else:
         _answer(work, partition.key, wish.request, refusal)
-        return
-    now = partition.assignment
-    assignment = now.reassigned_to(now.origin if wish.target is None else wish.target)
+    return None
+
+
+def begin(work: Work, partition: Partition, wish: MoveWish) -> None:
+    """The topic's node is to have the new lists."""
+    assignment = _wanted(partition, wish)
     if wish.request is not None:
         work.moves_asked.pop(partition.key, None)
     partition.moving = Moving.NODE
@@ -87,32 +107,30 @@ def begin(work: Work, partition: Partition, wish: MoveWish) -> None:
     )
 
 
+def _wanted(partition: Partition, wish: MoveWish) -> Assignment:
+    now = partition.assignment
+    return now.reassigned_to(now.origin if wish.target is None else wish.target)
+
+
 def _refusal(work: Work, partition: Partition, wish: MoveWish) -> tuple[int, str] | None:
-    """In Kafka's order; what would leave no member of the ISR comes last and is our own."""
+    """In Kafka's order."""
     now, target = partition.assignment, wish.target
     if target is None:
-        if not now.adding and not now.removing:
-            text = "The partition is not being reassigned."
-            return errors.NO_REASSIGNMENT_IN_PROGRESS, text
+        if now.adding or now.removing:
+            return None
+        return errors.NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being reassigned."
+    alive = {*work.cluster.brokers, *now.replicas}
+    if not target:
+        text = "The list of replicas is empty."
+    elif len(set(target)) < len(target):
+        text = f"The list of replicas {list(target)} names a broker twice."
+    elif min(target) < 0:
+        text = f"The list of replicas {list(target)} has a negative id."
+    elif dead := [each for each in target if each not in alive]:
+        text = f"The brokers {dead} are not alive."
     else:
-        text = ""
-        if not target:
-            text = "The list of replicas is empty."
-        elif len(set(target)) < len(target):
-            text = f"The list of replicas {list(target)} names a broker twice."
-        elif min(target) < 0:
-            text = f"The list of replicas {list(target)} has a negative id."
-        else:
-            dead = [each for each in target if each not in (*work.cluster.brokers, *now.replicas)]
-            if dead:
-                text = f"The brokers {dead} are not alive."
-        if text:
-            return errors.INVALID_REPLICA_ASSIGNMENT, text
-    kept = now.reassigned_to(now.origin if target is None else target).replicas
-    if partition.known is not None and not set(kept) & set(partition.known.isr):
-        text = "No member of the ISR would be left: its records would be lost."
-        return errors.INVALID_REPLICA_ASSIGNMENT, text
-    return None
+        return None
+    return errors.INVALID_REPLICA_ASSIGNMENT, text
 
 
 def _node_written(work: Work, partition: Partition, assignment: Assignment) -> None:
@@ -224,9 +242,13 @@ def shrink_node(work: Work) -> None:
 
     def landed(result: WriteResult) -> None:
         work.moves_in_flight = False
-        if result.result is Result.OK:
-            work.moves_node = targets or None
-        if result.result is not Result.FAILED:
-            shrink_node(work)
+        if result.result is not Result.OK:
+            work.retry(partial(shrink_node, work))
+            return
+        work.moves_node = targets or None
+        if work.moves_seen is not None:
+            seen, work.moves_seen = work.moves_seen, None
+            reassignments_seen(work, seen)
+        shrink_node(work)
 
     work.write(SetReassignments(work.number(), targets), landed)

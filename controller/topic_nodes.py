@@ -62,23 +62,25 @@ def _landed(
         topic.restore = True
         reread(work, topic)
         return
-    _written(work, topic, written._replace(znode_version=result.version), wanted)
+    learn(work, topic, written._replace(znode_version=result.version))
+    for index, each in wanted.items():
+        if topic.wanted.get(index) is each:
+            del topic.wanted[index]
+            each.written()
     if topic.seen_version > result.version:
         reread(work, topic)
     else:
         rewrite(work, topic)
 
 
-def _written(work: Work, topic: Topic, node: TopicFact, wanted: dict[int, Wanted]) -> None:
+def learn(work: Work, topic: Topic, node: TopicFact) -> None:
+    """What the node says now; with an id in it, brokers may hear of the topic."""
     waited = topic.waits_for_id
     topic.node = node
-    for index, each in wanted.items():
-        if topic.wanted.get(index) is each:
-            del topic.wanted[index]
-            each.written()
-    if waited:
+    if waited and not topic.waits_for_id:
         for partition in topic.partitions.values():
             work.mark(partition)
+    work.look_at_queued = True
 
 
 def reread(work: Work, topic: Topic) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from controller import deletions, topic_nodes
 from controller.events import OtherController, TopicAdded
 from controller.forgetting import forget
-from controller.outcome import DeleteNodes, ReadTopic
+from controller.outcome import ReadTopic
 from controller.partition import Deletion, Moving, Partition, Topic
 from controller.settling import adopt, state_read
 from controller.states import PartitionState, ReplicaState
@@ -33,7 +33,7 @@ def topic_gone(work: Work, name: str) -> None:
         forget(work, topic)
     if topic is None and name in work.unknown_deletions:
         work.unknown_deletions.discard(name)
-        work.write(DeleteNodes(work.number(), [delete_path(name)]), lambda _: None)
+        work.delete_nodes([delete_path(name)])
 
 
 def topic_seen(work: Work, fact: TopicFact, spare_id: bytes) -> None:
@@ -50,13 +50,14 @@ def topic_seen(work: Work, fact: TopicFact, spare_id: bytes) -> None:
         topic.seen_version = fact.znode_version
     elif topic.reading or fact.znode_version > topic.node.znode_version:
         topic.reading = False
-        topic.node = fact
+        topic_nodes.learn(work, topic, fact)
         _review(work, topic, fact)
 
 
 def _add_topic(work: Work, fact: TopicFact, spare_id: bytes) -> None:
     topic_id = fact.topic_id or (spare_id if work.cluster.config.topic_ids else None)
-    topic = work.cluster.topics[fact.name] = Topic(fact, topic_id)
+    topic = Topic(fact, topic_id)
+    work.cluster.add(topic)
     _add_partitions(work, topic, fact.partitions)
     if fact.name in work.unknown_deletions:
         work.unknown_deletions.discard(fact.name)
@@ -88,6 +89,7 @@ def _review(work: Work, topic: Topic, fact: TopicFact) -> None:
         _add_partitions(work, topic, more)
     if topic.topic_id is None and fact.topic_id is not None:
         topic.topic_id = fact.topic_id
+        work.cluster.add(topic)
         for partition in topic.partitions.values():
             partition.owed = partition.replicas
             work.mark(partition)

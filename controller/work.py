@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from controller.batch import Batch
 from controller.calls import Ticket
 from controller.cluster import Cluster
 from controller.events import ControllerResigned, Event
 from controller.facts import Result, WriteResult
-from controller.outcome import Outcome, Read, ReadStates, Reply, Write
+from controller.outcome import DeleteNodes, Outcome, Read, ReadStates, Reply, Write
 from controller.partition import Partition, Topic
 from controller.requests import Send
 from controller.values import Replicas, TopicPartition
@@ -58,6 +59,8 @@ class Work:
         """What `/admin/reassign_partitions` says; None: it isn't there."""
         self.moves_in_flight = False
         """It is being written."""
+        self.moves_seen: Mapping[TopicPartition, Replicas] | None = None
+        """What was seen of it meanwhile."""
         self.moves_asked: dict[TopicPartition, Replicas] = {}
         """What is not done of it yet."""
         self._landed: dict[int, Landed] = {}
@@ -107,6 +110,15 @@ class Work:
         """Adds a write; its result goes to ``landed``."""
         self._writes.append(write)
         self._landed[write.ticket] = landed
+
+    def delete_nodes(self, paths: Sequence[str]) -> None:
+        """Nodes that were handled go."""
+
+        def landed(result: WriteResult) -> None:
+            if result.result is not Result.OK:
+                self.retry(partial(self.delete_nodes, paths))
+
+        self.write(DeleteNodes(self.number(), paths), landed)
 
     def land(self, result: WriteResult) -> None:
         """The result of a write has come."""

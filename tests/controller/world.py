@@ -101,6 +101,8 @@ class Nodes:
     epoch: int = 0
     """The epoch of the newest controller, and the version of the fence."""
     zxid: int = 0
+    strays: set[tuple[int, TopicPartition]] = field(default_factory=set)
+    """Replicas that a reassignment dropped, perhaps while their broker was down."""
     on_state: Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None] | None = None
 
     def next_zxid(self) -> int:
@@ -125,6 +127,10 @@ class Nodes:
                     return Result.NO_NODE, -1
                 if topic.znode_version != write.znode_version:
                     return Result.BAD_VERSION, -1
+                for index, before in topic.partitions.items():
+                    after = write.partitions.get(index, before)
+                    gone = set(before.replicas) - set(after.replicas)
+                    self.strays |= {(each, (write.name, index)) for each in gone}
                 self.topics[write.name] = topic._replace(
                     topic_id=write.topic_id,
                     partitions=dict(write.partitions),
@@ -242,8 +248,9 @@ class Nodes:
 class SimulatedBroker:
     """What a broker remembers of the controller's requests, and what it answers."""
 
-    def __init__(self, broker_id: int) -> None:
+    def __init__(self, broker_id: int, nodes: Nodes) -> None:
         self.broker_id = broker_id
+        self.nodes = nodes
         self.epoch = -1
         """The czxid of its registration; -1: it is down."""
         self.controller_epoch = 0
@@ -297,6 +304,8 @@ class SimulatedBroker:
         key = topic, told.partition
         if key in self.failed:
             return errors.KAFKA_STORAGE_ERROR
+        if (self.broker_id, key) in self.nodes.strays and key not in self.replicas:
+            self.directories.pop(key, None)
         if self.directories.get(key, topic_id) != topic_id:
             return errors.INCONSISTENT_TOPIC_ID
         before = self.replicas.get(key)
@@ -396,14 +405,13 @@ class Host:
         nodes.notices.clear()
         self.give(BrokersSeen([*nodes.brokers.values()]))
         self.give(TopicsSeen([*nodes.topics]))
-        for topic in nodes.topics.values():
-            self.give(TopicSeen(topic, self.world.spare_id()))
-        self.give(StatesRead([*nodes.states.items()]))
         self.give(DeletionsSeen([*nodes.deletions]))
+        while self.reads:
+            self.read_one()
+        self.give(StatesRead([*nodes.states.items()]))
         self.give(ReassignmentsSeen(dict(nodes.moves)))
         if nodes.preferred:
             self.give(PreferredSeen([*nodes.preferred]))
-        self.reads.clear()
         self.give(Ready())
 
     # ------------------------------------------------------------------------ one thing moves
@@ -414,7 +422,9 @@ class Host:
 
     def read_one(self) -> None:
         """The first read is answered."""
-        for fact in self.world.nodes.read(self.reads.popleft(), self.world.spare_id()):
+        read = self.reads.popleft()
+        spare_id = self.world.spare_id(read.name if isinstance(read, ReadTopic) else "")
+        for fact in self.world.nodes.read(read, spare_id):
             self.give(fact)
 
     def send_one(self, channel: tuple[int, int]) -> Answered | None:
@@ -466,12 +476,16 @@ class World:
     def __init__(self, brokers: int = 3, **config: object) -> None:
         self.nodes = Nodes()
         self.config = ControllerConfig(1, **config)  # type: ignore[arg-type]
-        self.brokers = {each: SimulatedBroker(each) for each in range(1, brokers + 1)}
+        self.brokers = {each: SimulatedBroker(each, self.nodes) for each in range(1, brokers + 1)}
         self.hosts: list[Host] = []
         self._spares = 0
 
-    def spare_id(self) -> bytes:
-        """A fresh id of a topic."""
+    def spare_id(self, name: str = "") -> bytes:
+        """The id by which brokers know a topic; a fresh one where none does."""
+        for broker in self.brokers.values():
+            for key, topic_id in broker.directories.items():
+                if key[0] == name and topic_id is not None:
+                    return topic_id
         self._spares += 1
         return self._spares.to_bytes(16, "big")
 
