@@ -69,7 +69,7 @@ from broker.topics.maintenance import Maintenance
 from broker.topics.old_commits import OldCommits
 from broker.topics.owned_topics import OWNED
 from broker.topics.partition_services import PartitionServices
-from broker.topics.producer_ids import ProducerIdPool
+from broker.topics.producer_ids import BLOCK, ProducerIdPool
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BadDirectory
 from broker.topics.topic_admin import TopicAdmin
 from broker.topics.topic_logs import TopicLogs
@@ -249,7 +249,9 @@ class Broker:
         Its cores and the sender of markers call each other: the sender is made first.
         """
         self.producer_ids = ProducerIdPool(
-            self.registry, self.disk_changes, self.time, self.background.spawn
+            lambda: self.disk_changes.run(self.registry.reserve_producer_ids, BLOCK),
+            self.time,
+            self.background.spawn,
         )
         self.local_markers = LocalMarkers(
             self.registry, self.logs, self.groups, self.time, self.internal_errors
@@ -343,7 +345,7 @@ class Broker:
             config_changes=self.config_changes,
             long_polls=self.long_polls,
             maintenance=self.maintenance,
-            old_commits=self.old_commits,
+            old_offsets=self.old_commits,
             fetch_sessions=FetchSessions(
                 config["max.incremental.fetch.session.cache.slots"], self.time.chance
             ),

@@ -11,11 +11,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.net.request import Request, Steps
-from broker.topics.registry import OldOffset
+from broker.topics.registry import OldOffset, Place
 from protocol.errors import (
     KAFKA_STORAGE_ERROR,
     NONE,
     OFFSET_METADATA_TOO_LARGE,
+    UNKNOWN_SERVER_ERROR,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 
@@ -39,7 +40,7 @@ def commit(services: Services, request: Request) -> Steps:
             yield None
     stored = NONE
     if kept:
-        done = services.old_commits.keep(kept)
+        done = services.old_offsets.keep(kept)
         yield done
         stored = KAFKA_STORAGE_ERROR if done.cancelled() or done.result() is not None else NONE
     answers = iter(codes)
@@ -68,20 +69,28 @@ def _refusal(services: Services, topic: str, partition: int, metadata: str | Non
 def fetch(services: Services, request: Request) -> Steps:
     """Answers what `commit` kept."""
     value = request.value
-    paths = services.registry.consumer_paths
+    asked: list[Place] = []
+    for topic in value["topics"]:
+        for partition in topic["partition_indexes"]:
+            if _exists(services, topic["name"], partition):
+                asked.append((topic["name"], partition))
+            yield None
+    fetched = services.old_offsets.fetch(value["group_id"], asked)
+    yield fetched
+    failed = fetched.cancelled() or fetched.exception() is not None
+    offsets = {} if failed else fetched.result()
+    absent = UNKNOWN_SERVER_ERROR if failed else UNKNOWN_TOPIC_OR_PARTITION
     topics = []
     for topic in value["topics"]:
         partitions = []
         for partition in topic["partition_indexes"]:
-            offset = None
-            if _exists(services, topic["name"], partition):
-                offset = paths.fetch(value["group_id"], topic["name"], partition)
+            offset = offsets.get((topic["name"], partition))
             partitions.append(
                 {
                     "partition_index": partition,
                     "committed_offset": -1 if offset is None else offset,
                     "metadata": "",
-                    "error_code": UNKNOWN_TOPIC_OR_PARTITION if offset is None else NONE,
+                    "error_code": absent if offset is None else NONE,
                 }
             )
             yield None

@@ -28,9 +28,8 @@ from broker.topics.config_changes import ConfigChanges
 from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
-from broker.topics.old_commits import OldCommits
 from broker.topics.producer_ids import ProducerIdPool
-from broker.topics.registry import Registry
+from broker.topics.registry import OldOffsets, Registry
 from broker.topics.topic_admin import TopicAdmin
 
 
@@ -61,8 +60,7 @@ class Services:
     config_changes: ConfigChanges
     long_polls: LongPolls
     maintenance: Maintenance
-    old_commits: OldCommits
-    """Keeps the offsets of OffsetCommit version 0."""
+    old_offsets: OldOffsets
     fetch_sessions: FetchSessions
     metrics: Metrics
     slicer: Slicer

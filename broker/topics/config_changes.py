@@ -20,7 +20,7 @@ from broker.config.protection import Unprotected, protection_fault
 from broker.topics.logs import LogManager
 from broker.topics.missing import CONFIGS_FILE
 from broker.topics.owned_topics import keep_compact, mend_policies
-from broker.topics.registry import BadTopicName, Registry, check_topic_name
+from broker.topics.registry import BadTopicName, Registry, StoredRegistry, check_topic_name
 from broker.topics.topic_admin import TopicAdmin
 from protocol.errors import (
     INVALID_CONFIG,
@@ -187,7 +187,7 @@ def _text(setting: Setting, value: Any) -> str:
     return render(setting, value) or ""
 
 
-def restore(config: Config, registry: Registry, directory: str) -> None:
+def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
     """Takes over what was changed at run time before this start; before the logs are opened.
 
     What no longer goes with the broker's properties is left out, with a line that says so: they can

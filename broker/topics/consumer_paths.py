@@ -1,10 +1,11 @@
 """The offsets of OffsetCommit and OffsetFetch v0, which Kafka kept in ZooKeeper's consumer paths.
 
-A cluster keeps them in ZooKeeper, at ``/consumers/GROUP/offsets/TOPIC/PARTITION``. This broker
-keeps them in ``consumers.offsets`` of its data directory: a line of JSON for each commit of a
-partition, ``["group", "topic", partition, offset]``, the last one of a key being its value
-(docs/registry.md). These offsets and those of ``__consumer_offsets`` never mix: they have no
-metadata, no expiry and no generation. Source: Kafka 0.8.1 to 1.0, KafkaApis.handleOffsetCommit.
+A cluster keeps them in ZooKeeper, at ``/consumers/GROUP/offsets/TOPIC/PARTITION``
+(`broker/cluster/consumer_paths.py`). A broker by itself keeps them in ``consumers.offsets`` of its
+data directory: a line of JSON for each commit of a partition, ``["group", "topic", partition,
+offset]``, the last one of a key being its value (docs/registry.md). These offsets and those of
+``__consumer_offsets`` never mix: they have no metadata, no expiry and no generation. Source: Kafka
+0.8.1 to 1.0, KafkaApis.handleOffsetCommit.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from broker.topics.registry import BadDirectory, ConsumerPaths, OldOffset
+from broker.topics.registry import BadDirectory, OldOffset
 from log.filesystem import File, FileSystem, read_whole
 
 FILE = "consumers.offsets"
@@ -23,8 +24,8 @@ _REWRITE_LINES_MIN = 10_000
 _LINES_AT_ONCE = 5_000
 
 
-class FileConsumerPaths(ConsumerPaths):
-    """See `ConsumerPaths`: an append-only file, folded into memory when it is opened.
+class FileConsumerPaths:
+    """An append-only file, folded into memory when it is opened.
 
     Only one thread at a time may write. Raises BadDirectory when the file holds what no Muster
     wrote.
@@ -53,7 +54,10 @@ class FileConsumerPaths(ConsumerPaths):
     # -- changes
 
     def write(self, entries: Sequence[OldOffset], flush_messages: int) -> None:
-        """See ConsumerPaths."""
+        """Keeps offsets, so that they survive ``kill -9``; outside the loop, one write at a time.
+
+        They are fsynced when so many are not (`flush.messages`). OSError: none of them is kept.
+        """
         if self._failed is not None:
             raise self._failed
         file = self._opened()
@@ -77,7 +81,7 @@ class FileConsumerPaths(ConsumerPaths):
             self.flush()
 
     def flush(self) -> None:
-        """See ConsumerPaths."""
+        """Brings what was written to the disk. OSError, for good."""
         if self._file is None or not self._unflushed:
             return
         try:
@@ -91,17 +95,17 @@ class FileConsumerPaths(ConsumerPaths):
         self._name_unsynced = False
 
     def take(self, entries: Sequence[OldOffset]) -> None:
-        """See ConsumerPaths."""
+        """From now on `fetch` answers what was written."""
         for group_id, topic, partition, offset in entries:
             self._offsets[group_id, topic, partition] = offset
 
     @property
     def outgrown(self) -> bool:
-        """See ConsumerPaths."""
+        """Whether most of what is kept was superseded, and `rewrite` is worth its while."""
         return self._lines > max(self._rewrite_at, 2 * len(self._offsets))
 
     def rewrite(self) -> None:
-        """See ConsumerPaths."""
+        """Keeps the last offset of each key alone; like `write`. OSError: all is as it was."""
         self._rewrite_at = 2 * self._lines  # should it fail
         temporary = f"{self._path}.tmp"
         self._fs.remove(temporary)
@@ -129,7 +133,7 @@ class FileConsumerPaths(ConsumerPaths):
     # -- lookups
 
     def fetch(self, group_id: str, topic: str, partition: int) -> int | None:
-        """See ConsumerPaths."""
+        """The offset kept last, None when there is none."""
         return self._offsets.get((group_id, topic, partition))
 
     def entries(self) -> Iterator[OldOffset]:

@@ -20,7 +20,7 @@ from broker.time import Time
 from broker.topics.disk_changes import DiskChanges
 from broker.topics.logs import LogManager
 from broker.topics.partition import Partition
-from broker.topics.registry import Registry, Topic
+from broker.topics.registry import StoredRegistry, Topic
 from broker.topics.reserved_file import NotSettled
 
 logger = structlog.get_logger(__name__)
@@ -56,7 +56,7 @@ class Deletions:
 
     def __init__(
         self,
-        registry: Registry,
+        registry: StoredRegistry,
         logs: LogManager,
         offsets: CommittedOffsets,
         disk_changes: DiskChanges,
@@ -189,7 +189,7 @@ class Deletions:
         await self._forget(topic)  # else it is the next start's
 
 
-def remove_leftovers(registry: Registry, logs: LogManager, time: Time) -> None:
+def remove_leftovers(registry: StoredRegistry, logs: LogManager, time: Time) -> None:
     """Removes what the process before left of deleted topics; before the logs are opened.
 
     What can't be removed now is tried again.

@@ -21,6 +21,7 @@ import structlog
 
 from broker.topics.adoption import Found
 from broker.topics.consumer_paths import FileConsumerPaths
+from broker.topics.identity import keep_identity, read_identity
 from broker.topics.missing import (
     CONFIGS_FILE,
     META_FILE,
@@ -28,7 +29,6 @@ from broker.topics.missing import (
     VOUCHED_FOR,
     KnownMissing,
     check_files,
-    check_identity,
 )
 from broker.topics.registry import (
     NO_FEATURES,
@@ -41,8 +41,7 @@ from broker.topics.registry import (
     uuid_text,
 )
 from broker.topics.reserved_file import ReservedFile
-from log.filesystem import FileSystem, read_whole, write_whole
-from protocol.properties import parse, render
+from log.filesystem import FileSystem
 
 logger = structlog.get_logger(__name__)
 
@@ -91,7 +90,10 @@ class EmbeddedRegistry:
         self._new_id = new_id
         self._internal_configs = internal_configs
         self._missing = KnownMissing(missing)
-        self.node_id, self.cluster_id = self._identity(broker_id, default_broker_id)
+        identity = read_identity(fs, directory, broker_id, self._missing)
+        self.node_id = default_broker_id if identity.node_id is None else identity.node_id
+        self.cluster_id = identity.cluster_id or uuid_text(new_id())
+        keep_identity(fs, directory, identity, self.node_id, self.cluster_id)
         self.consumer_paths = FileConsumerPaths(fs, directory)
         self.topics: dict[str, Topic] = {}
         self.partition_counts: dict[str, int] = {}
@@ -228,30 +230,6 @@ class EmbeddedRegistry:
 
     def _path(self, *names: str) -> str:
         return os.path.join(self._directory, *names)
-
-    def _identity(self, broker_id: int | None, default_broker_id: int) -> tuple[int, str]:
-        """Broker id and cluster id of ``meta.properties``, which is written where it lacks one."""
-        path = self._path(META_FILE)
-        if self._fs.exists(path):
-            there = parse(read_whole(self._fs, path).decode())
-        else:
-            there = check_identity(self._fs, self._directory, self._missing)
-        written = there.get("node.id", there.get("broker.id"))
-        if written is not None and not written.isdigit():
-            raise BadDirectory(f"{path} has the broker id {written!r}, which is not a number")
-        if written is not None and broker_id is not None and int(written) != broker_id:
-            raise BadDirectory(
-                f"{self._directory} belongs to broker {written} and this is broker {broker_id};"
-                f" give it broker.id={written} or another directory"
-            )
-        node_id = int(written) if written is not None else broker_id
-        if node_id is None:
-            node_id = default_broker_id
-        cluster_id = there.get("cluster.id") or uuid_text(self._new_id())
-        if written is None or "cluster.id" not in there:
-            whole = {"version": "0", "broker.id": str(node_id), **there, "cluster.id": cluster_id}
-            write_whole(self._fs, path, render(whole).encode())
-        return node_id, cluster_id
 
     def note_files(self) -> None:
         """Has ``topics.json`` vouch for the files that are there now: the next start misses them.

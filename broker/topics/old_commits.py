@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 import structlog
 
 from broker.time import Time
-from broker.topics.registry import ConsumerPaths, OldOffset
+from broker.topics.consumer_paths import FileConsumerPaths
+from broker.topics.registry import OldOffset, Place
 
 logger = structlog.get_logger(__name__)
 
 
 class OldCommits:
-    """Commits on their way into the file: what comes while one write runs shares the next."""
+    """See `OldOffsets`. Commits that come while one write runs share the next."""
 
     def __init__(
         self,
         time: Time,
-        paths: ConsumerPaths,
+        paths: FileConsumerPaths,
         spawn: Callable[[Coroutine[Any, Any, None]], object],
         flush_messages: Callable[[], int],
         kept: Callable[[], Coroutine[Any, Any, None]],
@@ -36,12 +37,19 @@ class OldCommits:
         self._writing = False
 
     def keep(self, entries: list[OldOffset]) -> asyncio.Future[Exception | None]:
-        """Done when the offsets are kept, with None, or why they are not."""
+        """See OldOffsets."""
         done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         self._waiting.append((entries, done))
         if not self._writing:
             self._writing = True
             self._spawn(self._write_all())
+        return done
+
+    def fetch(self, group_id: str, places: Sequence[Place]) -> asyncio.Future[Mapping[Place, int]]:
+        """See OldOffsets."""
+        done: asyncio.Future[Mapping[Place, int]] = asyncio.get_running_loop().create_future()
+        kept = {place: self._paths.fetch(group_id, *place) for place in places}
+        done.set_result({place: offset for place, offset in kept.items() if offset is not None})
         return done
 
     async def _write_all(self) -> None:

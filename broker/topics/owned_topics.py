@@ -16,7 +16,7 @@ import structlog
 
 from broker.config.config import Config
 from broker.config.config_value import BadValue
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, Registry
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, StoredRegistry
 
 logger = structlog.get_logger(__name__)
 
@@ -130,7 +130,7 @@ def keep_compact(name: str, configs: Mapping[str, str]) -> dict[str, str]:
     return own
 
 
-def mend_policies(registry: Registry) -> None:
+def mend_policies(registry: StoredRegistry) -> None:
     """Restores the policy of an owned topic if an older Muster let it be changed.
 
     Called before the logs are opened. The policy holds even if it can't be stored.

@@ -1,26 +1,27 @@
-"""Producer ids: reserved in blocks on the disk, before they are given out.
+"""Producer ids: reserved in blocks that are never given out again, before they are given out.
 
 A request takes an id from memory. When nine tenths of a block are used the next is reserved in the
-background, so that nobody waits for the disk but the first. A block that can't be reserved is tried
-again soon, for as long as it takes; who finds no id meanwhile is told to come again.
+background, so that nobody waits for it but the first. A block that can't be reserved is tried again
+soon, for as long as it takes; who finds no id meanwhile is told to come again. A broker by itself
+reserves on its disk; in a cluster `broker/cluster/producer_id_blocks.py` does.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 
 import structlog
 
 from broker.time import Time
-from broker.topics.disk_changes import DiskChanges
-from broker.topics.registry import Registry
 from transactions.producer_ids import ProducerIds
 
 logger = structlog.get_logger(__name__)
 
 BLOCK = 1000
 """Producer ids reserved at once, as Kafka's controller does."""
+Reserve = Callable[[], Awaitable[range]]
+"""Reserves a block; raises OSError where it can't now."""
 RETRY_S = 0.05
 """How soon a block that could not be reserved is tried again, as in Kafka."""
 
@@ -30,15 +31,13 @@ class ProducerIdPool:
 
     def __init__(
         self,
-        registry: Registry,
-        disk_changes: DiskChanges,
+        reserve: Reserve,
         time: Time,
         spawn: Callable[[Coroutine[None, None, None], str], asyncio.Task[None]],
     ) -> None:
         self.ids = ProducerIds()
         """Those at hand; whoever takes some calls `refill` afterwards."""
-        self._registry = registry
-        self._disk_changes = disk_changes
+        self._reserve = reserve
         self._time = time
         self._spawn = spawn
         self._refilling: asyncio.Task[None] | None = None
@@ -52,7 +51,7 @@ class ProducerIdPool:
             self._refilling = self._spawn(self._refill(self._tried), "producer ids")
 
     async def ready(self) -> bool:
-        """Whether ids can be had; where none is at hand the disk is tried once and waited for."""
+        """Whether ids can be had; where none is at hand one try is waited for."""
         if self.ids.left:
             return True
         self.refill()
@@ -76,8 +75,7 @@ class ProducerIdPool:
             failures = 0
             while True:
                 try:
-                    reserve = self._registry.reserve_producer_ids
-                    self.ids.add(await self._disk_changes.run(reserve, BLOCK))
+                    self.ids.add(await self._reserve())
                     if not tried.done():
                         tried.set_result(True)
                     return

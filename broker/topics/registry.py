@@ -1,13 +1,15 @@
-"""The registry: topics with their ids, settings, partitions and leaders.
+"""The registry: topics with their ids, settings and partitions.
 
 `Registry` is the interface. `broker/topics/embedded_registry.py` keeps it in files of the data
-directory, for a single broker; handlers would not notice another implementation.
+directory, for a single broker; in a cluster it is what the controller tells and what ZooKeeper's
+nodes of settings say (`broker/cluster/cluster_registry.py`). Handlers do not notice which it is.
 """
 
 from __future__ import annotations
 
 import base64
 import re
+from asyncio import Future
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
@@ -27,7 +29,7 @@ class Topic:
 
     name: str
     topic_id: bytes
-    """16 bytes, never zero."""
+    """16 bytes; zero of a topic without an id, as brokers before Kafka 2.8 leave them."""
     partitions: int
     configs: Mapping[str, str] = field(default_factory=dict)
     """The topic's own settings as texts; the rest is the broker's."""
@@ -80,41 +82,26 @@ NO_FEATURES = Features(0, {})
 
 OldOffset = tuple[str, str, int, int]
 """Group, topic, partition and offset."""
+Place = tuple[str, int]
+"""Topic and partition."""
 
 
-class ConsumerPaths(Protocol):
-    """Offsets by ZooKeeper's consumer paths; see `broker/topics/consumer_paths.py`."""
+class OldOffsets(Protocol):
+    """The offsets of OffsetCommit and OffsetFetch v0, which Kafka keeps in ZooKeeper.
 
-    def write(self, entries: Sequence[OldOffset], flush_messages: int) -> None:
-        """Keep offsets, so that they survive ``kill -9``; outside the loop, one write at a time.
+    `broker/topics/old_commits.py` keeps them in a file, `broker/cluster/consumer_paths.py` in
+    ZooKeeper's consumer paths.
+    """
 
-        They are fsynced when so many are not (`flush.messages`). OSError: none of them is kept.
-        """
+    def keep(self, entries: list[OldOffset]) -> Future[Exception | None]:
+        """Done when the offsets are kept, with None, or why they are not."""
 
-    def take(self, entries: Sequence[OldOffset]) -> None:
-        """From now on `fetch` answers what was written."""
-
-    def flush(self) -> None:
-        """Bring what was written to the disk. OSError, for good."""
-
-    @property
-    def outgrown(self) -> bool:
-        """Whether most of what is kept was superseded, and `rewrite` is worth its while."""
-
-    def rewrite(self) -> None:
-        """Keep the last offset of each key alone; like `write`. OSError: all is as it was."""
-
-    def fetch(self, group_id: str, topic: str, partition: int) -> int | None:
-        """The offset kept last, None when there is none."""
+    def fetch(self, group_id: str, places: Sequence[Place]) -> Future[Mapping[Place, int]]:
+        """The offsets kept last; those that are not there are left out."""
 
 
 class Registry(Protocol):
-    """What handlers and logs ask; lookups are cheap, changes last when they return.
-
-    A change that raises OSError has changed nothing, on the disk or in memory; after NotSettled
-    nobody knows, and the broker stops. Only `broker/topics/topic_admin.py` changes it, one change
-    at a time.
-    """
+    """What handlers and logs ask; lookups are cheap."""
 
     @property
     def node_id(self) -> int:
@@ -125,24 +112,12 @@ class Registry(Protocol):
         """The cluster's id, 22 characters."""
 
     @property
-    def consumer_paths(self) -> ConsumerPaths:
-        """The offsets of OffsetCommit and OffsetFetch v0."""
-
-    @property
-    def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
-        """What was changed at run time, as texts: by broker id, and by "" for every broker."""
-
-    @property
     def features(self) -> Features:
         """The levels that are finalized, and their epoch."""
 
     @property
     def topics(self) -> Mapping[str, Topic]:
         """Every topic that clients may see, by name."""
-
-    @property
-    def dying(self) -> Mapping[str, DeletedTopic]:
-        """Topics that were marked as deleted and not forgotten yet, by name."""
 
     @property
     def partition_counts(self) -> Mapping[str, int]:
@@ -159,6 +134,23 @@ class Registry(Protocol):
 
     def topic_id(self, name: str) -> bytes | None:
         """The id of the topic of that name."""
+
+
+class StoredRegistry(Registry, Protocol):
+    """The registry of a broker by itself, which keeps topics and settings on its disk.
+
+    Changes last when they return. One that raises OSError has changed nothing, on the disk or in
+    memory; after NotSettled nobody knows, and the broker stops. Only `broker/topics/topic_admin.py`
+    changes it, one change at a time.
+    """
+
+    @property
+    def broker_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """What was changed at run time, as texts: by broker id, and by "" for every broker."""
+
+    @property
+    def dying(self) -> Mapping[str, DeletedTopic]:
+        """Topics that were marked as deleted and not forgotten yet, by name."""
 
     def store(self, topic: Topic, offsets_below: Mapping[int, int] | None = None) -> None:
         """Writes a topic, new or changed, durably; what is new of it is not visible yet.

@@ -20,7 +20,7 @@ from broker.topics.disk_changes import DiskChanges
 from broker.topics.logs import LeftBehind, LogManager
 from broker.topics.owned_topics import OWNED, OwnedTopic
 from broker.topics.registry import (
-    Registry,
+    StoredRegistry,
     Topic,
     check_topic_name,
     colliding,
@@ -47,7 +47,7 @@ class TopicAdmin:
     def __init__(
         self,
         config: Config,
-        registry: Registry,
+        registry: StoredRegistry,
         logs: LogManager,
         time: Time,
         disk_changes: DiskChanges,

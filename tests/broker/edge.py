@@ -186,7 +186,7 @@ class EdgeBroker:
             config_changes=not_here,
             long_polls=not_here,
             maintenance=not_here,
-            old_commits=not_here,
+            old_offsets=not_here,
             fetch_sessions=not_here,
             metrics=Metrics(),
             slicer=self.slicer,

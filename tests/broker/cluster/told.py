@@ -1,0 +1,53 @@
+"""What a controller tells a cache, in short: for tests of what a broker makes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from broker.cluster.metadata_cache import Learnt, MetadataCache
+from controller.requests import ShownPartition, ShownTopic, UpdateMetadataRequest
+from controller.values import LEADER_OF_DELETED, BrokerFact
+from protocol.znodes.brokers import Endpoint
+
+LISTENER = "PLAINTEXT"
+CONTROLLER = 1
+
+
+def brokers(ids: Iterable[int], racks: Mapping[int, str] | None = None) -> list[BrokerFact]:
+    """Live brokers, each at a host of its own."""
+    return [
+        BrokerFact(each, each, (Endpoint(LISTENER, f"h{each}", 9092),), (racks or {}).get(each))
+        for each in ids
+    ]
+
+
+def topic(
+    name: str,
+    leaders: Sequence[int],
+    topic_id: bytes | None = None,
+    replicas: Sequence[int] | None = None,
+) -> ShownTopic:
+    """A topic with a leader for each partition, which has ``replicas``, or itself alone."""
+    partitions = [
+        ShownPartition(
+            index, 1, leader, 0, tuple(replicas or [leader]), 0, tuple(replicas or [leader]), ()
+        )
+        for index, leader in enumerate(leaders)
+    ]
+    return ShownTopic(name, topic_id, partitions)
+
+
+def deleted(name: str, partitions: int, topic_id: bytes | None = None) -> ShownTopic:
+    """A topic that is being deleted."""
+    return topic(name, [LEADER_OF_DELETED] * partitions, topic_id)
+
+
+def tell(
+    cache: MetadataCache,
+    *topics: ShownTopic,
+    alive: Sequence[BrokerFact] = (),
+    controller: int = CONTROLLER,
+) -> Learnt:
+    """One UpdateMetadata."""
+    live = alive or brokers((1, 2, 3))
+    return cache.update(UpdateMetadataRequest(1, -1, controller, 1, live, topics))
