@@ -39,6 +39,7 @@ from log.errors import CorruptLog, LogPoisoned
 from log.filesystem import FileSystem, read_whole, write_whole
 from log.partition_log import PartitionLog
 from log.segment import LOG
+from protocol.schema import ZERO_UUID
 
 logger = structlog.get_logger(__name__)
 
@@ -90,8 +91,8 @@ class LogManager:
 
     # -- opening
 
-    def open_all(self, topics: Iterable[Topic]) -> None:
-        """Opens every partition's log, several at a time.
+    def open_all(self, topics: Iterable[Topic], *, in_cluster: bool = False) -> None:
+        """Opens every partition's log, several at a time; in a cluster those that are here.
 
         Raises CorruptLog and BadDirectory for what is damaged or missing, and OSError.
         """
@@ -104,6 +105,11 @@ class LogManager:
         missing = KnownMissing(self.config["log.recovery.missing"])
         check_partitions(self.directory, self.fs.list(self.directory), named, counts, missing)
         places = [(entry, n) for entry in entries for n in range(entry.topic.partitions)]
+        if in_cluster:
+            here = set(self.fs.list(self.directory))
+            places = [
+                (entry, n) for entry, n in places if partition_name(entry.topic.name, n) in here
+            ]
         truncated = _names(self.config["log.recovery.truncate"])
 
         def open_one(place: tuple[TopicLogs, int]) -> Partition:
@@ -273,6 +279,8 @@ class LogManager:
 
         The mark is not fsynced when a topic is made: a loss of power may have left a part of it.
         """
+        if topic.topic_id == ZERO_UUID:
+            return  # a topic of a cluster that is older than ids
         directory = self._path(partition_name(topic.name, partition))
         path = os.path.join(directory, PARTITION_METADATA_FILE)
         text = read_whole(self.fs, path).decode("ascii", "replace") if self.fs.exists(path) else ""
