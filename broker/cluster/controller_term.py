@@ -7,7 +7,7 @@ comes of reads and writes after the end is dropped.
 from __future__ import annotations
 
 import asyncio
-from asyncio import CancelledError
+from asyncio import CancelledError, Task
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
@@ -50,7 +50,7 @@ from controller.outcome import (
 from protocol.znodes import admin, topics
 
 if TYPE_CHECKING:
-    from asyncio import Task, TimerHandle
+    from asyncio import TimerHandle
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 Observer = Callable[[Event], None]
@@ -255,14 +255,21 @@ class Term:
 
     def _watched(self, what: str) -> None:
         """A watch of ``what`` has rung: it is read again, once for all that ring meanwhile."""
-        if self._over:
-            return
-        if what in self._reading:
+        self._read_again(what, self._reader(what))
+
+    def _watched_topic(self, name: str) -> None:
+        watch = partial(self._watched_topic, name)
+        self._read_again(f"topic {name}", lambda: self._reads.topic(name, watch))
+
+    def _read_again(self, what: str, read: Callable[[], Awaitable[Fact]]) -> None:
+        if not self._over:
+            is_read = what in self._reading
             self._reading[what] = True
-        else:
-            self._spawn(self._read(what, self._reader(what)))
+            if not is_read:
+                self._spawn(self._read(what, read))
 
     async def _read(self, what: str, read: Callable[[], Awaitable[Fact]]) -> None:
+        """Reads ``what`` until nothing has changed since, and hands each fact on."""
         self._reading[what] = True
         try:
             while self._reading[what] and not self._over:
@@ -270,14 +277,3 @@ class Term:
                 self.handle(await read())
         finally:
             del self._reading[what]
-
-    def _watched_topic(self, name: str) -> None:
-        if not self._over:
-            self._spawn(self._read_topic(name))
-
-    async def _read_topic(self, name: str) -> None:
-        key = f"topic {name}"
-        if key in self._reading:
-            self._reading[key] = True
-            return
-        await self._read(key, lambda: self._reads.topic(name, partial(self._watched_topic, name)))
