@@ -56,6 +56,10 @@ class LogPoisoned(Exception):
         self.final = final
 
 
+class LogBusy(Exception):
+    """The log can't be truncated just now; in a moment it can."""
+
+
 class DirectoryLocked(Exception):
     """Another process has the data directory."""
 

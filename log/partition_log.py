@@ -13,8 +13,8 @@ from threading import Lock
 
 from log import lookup, produce, replicated, retention
 from log.batch_scan import CHUNK_BYTES
-from log.config import LogConfig
-from log.errors import LogPoisoned, OffsetOutOfRange
+from log.config import LONG_MAX, LogConfig
+from log.errors import LogBusy, LogPoisoned, OffsetOutOfRange
 from log.filesystem import FileSystem
 from log.fold import fold, remove_snapshots, write_image
 from log.leader_epochs import HIGHEST_EPOCH, LeaderEpochs
@@ -76,6 +76,11 @@ class PartitionLog:
         """The offset that the next record gets."""
         self.recovery_point = 0
         """All below is on the disk, indexes included; at or below the end."""
+        self.committed_offset = LONG_MAX
+        """In a cluster all below stays, whoever leads (the high watermark); what lies above it may
+        yet go, and replaces nothing."""
+        self.truncations = 0
+        """How often its end was moved back, or all of it dropped."""
         self.recovery = RecoveryReport()
         self.producers = ProducerStates()
         self.image: ProducerImage | None = None
@@ -704,14 +709,14 @@ class PartitionLog:
         return self.log_start_offset
 
     def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Drop all batches that reach ``offset`` or lie above; return the new end. LogPoisoned.
+        """Drop all batches that reach ``offset`` or lie above; return the new end.
 
         An epoch that begins at the log's end, without a batch, stays unless something is dropped.
+        Raises LogPoisoned, and LogBusy.
         """
         if offset >= self.log_end_offset:
             return self.log_end_offset
-        self._drop_image()
-        self._rolled_since = False
+        self._begin_cut()
         try:
             end_offset, gone = self.segments.cut(offset, self.config)
         except OSError as error:
@@ -722,7 +727,8 @@ class PartitionLog:
         return end_offset
 
     def start_at(self, offset: int, now_ms: int) -> None:
-        """Drop all; the next batch begins at ``offset`` or above. Raises LogPoisoned."""
+        """Drop all; the next batch begins at ``offset`` or above. Raises LogPoisoned, LogBusy."""
+        self._begin_cut()
         try:
             gone = self.segments.start_at(offset, self.config)
         except OSError as error:
@@ -733,7 +739,14 @@ class PartitionLog:
         self.epochs.truncate_from_end(0)
         self._truncated(offset, gone, now_ms)
 
+    def _begin_cut(self) -> None:
+        if self.segments.swapping:
+            raise LogBusy(f"{self.directory}: a cleaner is exchanging segments.")
+        self._drop_image()
+        self._rolled_since = False
+
     def _truncated(self, end_offset: int, gone: Sequence[Segment], now_ms: int) -> None:
+        self.truncations += 1
         self.log_end_offset = end_offset
         self.log_start_offset = min(self.log_start_offset, end_offset)
         self.recovery_point = min(self.recovery_point, end_offset)
@@ -757,6 +770,13 @@ class PartitionLog:
         for first_offset in self.producers.open_transactions.values():
             return max(first_offset, self.log_start_offset)
         return self.log_end_offset
+
+    @property
+    def first_uncleanable_offset(self) -> int:
+        """Where a cleaner ends: what is committed, and no transaction holds back."""
+        offset = min(self.first_unstable_offset, self.committed_offset)
+        ended = self.producers.ended
+        return min(offset, ended[0][1]) if ended and self.committed_offset < LONG_MAX else offset
 
     @property
     def size_bytes(self) -> int:

@@ -96,7 +96,7 @@ def _check_order(header: BatchHeader, due: int, epoch: int, end_offset: int) -> 
                 f"A batch begins at offset {header.base_offset} where {due} is due.",
                 CORRUPT_MESSAGE,
             )
-        if header.partition_leader_epoch < epoch:
+        if 0 <= header.partition_leader_epoch < epoch:
             raise CorruptRecords(
                 f"The batch at offset {header.base_offset} has leader epoch"
                 f" {header.partition_leader_epoch}, behind one of epoch {epoch}.",

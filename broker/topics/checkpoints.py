@@ -127,6 +127,17 @@ class Checkpoints:
                 write_offsets(self._fs, self._path(name), offsets)
             self.outdated.clear()
 
+    def lower(self, key: TopicPartition, recovery_point: int) -> None:
+        """Writes down that a log is about to end earlier, where it was said to reach further.
+
+        Its next end would else seem to have lost what a follower dropped. Raises OSError.
+        """
+        path = self._path(RECOVERY_POINT)
+        with self._writing:
+            offsets = read_offsets(self._fs, path)
+            if offsets.get(key, 0) > recovery_point:
+                write_offsets(self._fs, path, {**offsets, key: recovery_point})
+
     def _sync_names(self, partitions: Collection[Partition]) -> None:
         """Has the names of the logs' files on the disk, before anything vouches for them."""
         logs = [partition.log for partition in partitions]

@@ -100,8 +100,9 @@ class CleanerCheckpoint:
 
 
 def _stable(log: PartitionLog) -> tuple[int, int]:
-    """Where the first open transaction begins, and how many bytes of its segment lie before it."""
-    offset = log.first_unstable_offset
+    """Where the first open transaction begins, or what is not committed; and how many bytes of its
+    segment lie before it."""
+    offset = log.first_uncleanable_offset
     if offset == log.log_end_offset:
         return LONG_MAX, 0
     try:

@@ -286,9 +286,10 @@ class Cleaning:
         if log.recovery_point < found.end_offset:
             # What supersedes a record must not be lost with the power when the record is gone.
             await partition.flush()
+        truncations = log.truncations
         done = await worker.clean(
             job,
-            lambda group: self.swaps.replace(partition, group),
+            lambda group: self.swaps.replace(partition, group, truncations),
             log.producers.last_batches(),
         )
         self._succeeded(log, found, done)
@@ -307,7 +308,7 @@ class Cleaning:
             end_offset=found.end_offset,
             now_ms=self._time.now().wall_ms,
             delete_retention_ms=log_config.delete_retention_ms,
-            stable_offset=log.first_unstable_offset,
+            stable_offset=log.first_uncleanable_offset,
             keep_tombstones_from=LONG_MAX if owner is None else owner.oldest_needed(log),
             segment_bytes=log_config.segment_bytes,
             segment_index_bytes=log_config.segment_index_bytes,

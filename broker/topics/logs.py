@@ -179,7 +179,9 @@ class LogManager:
         writes = services.owned_writes.get(log.topic, services.writes)
         if isinstance(services, ReplicaServices):
             known = self.checkpoints.expected((log.topic, log.partition))
-            return Replica(log, services, writes, self.serves, known.high_watermark)
+            return Replica(
+                log, services, writes, self.serves, known.high_watermark, self.checkpoints.lower
+            )
         return Partition(log, services, writes, self.serves)
 
     def _finish_deletions(self, partitions: Iterable[Partition]) -> None:

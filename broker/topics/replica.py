@@ -19,12 +19,11 @@ from __future__ import annotations
 from asyncio import get_running_loop
 from collections import deque
 from collections.abc import Callable
-from enum import Enum
 
 from broker.loop.histogram import Writes
 from broker.topics.partition import OnFailure, Partition, Reply, Waiting, all_of_them
 from broker.topics.replica_services import ReplicaServices
-from broker.topics.role_errors import NotEnoughReplicas, NotFollower, NotLeader
+from broker.topics.roles import NotEnoughReplicas, NotFollower, NotLeader, Role
 from broker.topics.ticket import Ticket
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
@@ -47,15 +46,6 @@ from replication.values import PartitionState, Step
 NO_EPOCH = -1
 
 
-class Role(Enum):
-    """What this broker is to a partition."""
-
-    UNASSIGNED = "unassigned"
-    LEADER = "leader"
-    FOLLOWER = "follower"
-    OFFLINE = "offline"
-
-
 class Replica(Partition):
     """One partition of which this broker is to have a replica."""
 
@@ -68,9 +58,13 @@ class Replica(Partition):
         writes: Writes,
         is_served: Callable[[Partition], bool],
         high_watermark: int,
+        lower_recovery_point: Callable[[tuple[str, int], int], None],
     ) -> None:
+        """``lower_recovery_point`` is of the checkpoints; it waits for the disk."""
         stable = follower_high_watermark(high_watermark, log.log_end_offset, log.log_start_offset)
         super().__init__(log, services, writes, is_served, stable)
+        log.committed_offset = stable
+        self._lower_recovery_point = lower_recovery_point
         self.role = Role.UNASSIGNED
         self.state: PartitionState | None = None
         """What the controller said last."""
@@ -314,6 +308,7 @@ class Replica(Partition):
         stable = min(replicated, log.recovery_point if log.flush_due else log.log_end_offset)
         if stable > self.high_watermark:
             before, self.high_watermark = self.high_watermark, stable
+            log.committed_offset = stable
             moved = self._stable.moved(before, stable)
             self._services.long_polls.wake_partition(self.topic, self.index, moved)
             if self._waiting and not self._promised:
@@ -328,8 +323,7 @@ class Replica(Partition):
 
         Raises NotFollower, CorruptRecords with the log untouched, and LogPoisoned.
         """
-        if self.role is not Role.FOLLOWER:
-            raise NotFollower(f"This broker does not follow the leader of {self.name}.")
+        self._followed()
         log = self.log
         now_ms = self._services.time.now().wall_ms
         try:
@@ -354,35 +348,50 @@ class Replica(Partition):
 
     def _follow_to(self, leader_high_watermark: int) -> None:
         log = self.log
-        self.high_watermark = follower_high_watermark(
+        self.high_watermark = log.committed_offset = follower_high_watermark(
             leader_high_watermark, log.log_end_offset, log.log_start_offset
         )
 
-    def truncate_for_leader(self, offset: int) -> int:
+    async def truncate_for_leader(self, offset: int) -> int:
         """Drops what the leader does not have, from ``offset`` on; the new end.
 
-        Raises NotFollower and LogPoisoned.
+        Raises NotFollower, LogBusy, LogPoisoned and OSError.
         """
-        if self.role is not Role.FOLLOWER:
-            raise NotFollower(f"This broker does not follow the leader of {self.name}.")
+        await self._prepare_cut(offset)
+        log = self.log
         try:
             end_offset = self.truncate_to(offset, self._services.time.now().wall_ms)
-            self.log.drop_empty_epochs()
+            log.drop_empty_epochs()
         except LogPoisoned as error:
             self.poisoned(error)
             raise
+        self._follow_to(self.high_watermark)
         return end_offset
 
-    def start_at(self, offset: int) -> None:
-        """Drops all: the leader has nothing below ``offset``. Raises NotFollower, LogPoisoned."""
-        if self.role is not Role.FOLLOWER:
-            raise NotFollower(f"This broker does not follow the leader of {self.name}.")
+    async def start_at(self, offset: int) -> None:
+        """Drops all: the leader has nothing below ``offset``. Raises what truncation raises."""
+        await self._prepare_cut(0)
         try:
             self.log.start_at(offset, self._services.time.now().wall_ms)
         except LogPoisoned as error:
             self.poisoned(error)
             raise
         self._follow_to(offset)
+
+    async def _prepare_cut(self, offset: int) -> None:
+        """Notes that the log may end at ``offset``: nobody is to miss later what goes now."""
+        state, log = self._followed(), self.log
+        if offset < log.recovery_point:
+            log.recovery_point = offset
+            lower = self._lower_recovery_point
+            await self._services.time.in_thread(lower, (self.topic, self.index), offset)
+        if self._followed() is not state:
+            raise NotFollower(f"Another broker leads {self.name} meanwhile.")
+
+    def _followed(self) -> PartitionState | None:
+        if self.role is not Role.FOLLOWER:
+            raise NotFollower(f"This broker does not follow the leader of {self.name}.")
+        return self.state
 
     def close(self, clean: bool = True) -> None:
         """See `Partition`; the high watermark stays: what is not replicated is not committed."""

@@ -44,11 +44,15 @@ class SegmentSwaps:
         if self._swaps:
             await asyncio.wait(self._swaps)
 
-    async def replace(self, partition: Partition, group: CleanedGroup) -> None:
-        """Puts a cleaned segment in the place of its sources. Raises Abandoned, LogPoisoned."""
+    async def replace(self, partition: Partition, group: CleanedGroup, truncations: int) -> None:
+        """Puts a cleaned segment in the place of its sources. Raises Abandoned, LogPoisoned.
+
+        ``truncations`` is how many the log had seen when its sources were read.
+        """
         log = partition.log
         await self._before_exchange(log)
-        sources = sources_of(log, group) if self.is_ours(partition) else None
+        is_as_read = self.is_ours(partition) and log.truncations == truncations
+        sources = sources_of(log, group) if is_as_read else None
         if sources is None:
             if self.is_ours(partition):
                 await self._time.in_thread(abandon, log, group)

@@ -79,6 +79,7 @@ def replica_for(
     rules: Rules | None = None,
     time: Time | None = None,
     spawn: Callable[[Coroutine[Any, Any, None], str], Any] | None = None,
+    lower: Callable[[tuple[str, int], int], None] | None = None,
 ) -> Replica:
     """A replica of broker 1 that nobody but its log knows."""
     alone = services_with(time=time)
@@ -91,7 +92,11 @@ def replica_for(
         rules=lambda _: rules or Rules(),
         isr_writer=isr or Isr(),
     )
-    return Replica(log, services, Writes(), lambda _: True, high_watermark)
+    return Replica(log, services, Writes(), lambda _: True, high_watermark, lower or _ignore)
+
+
+def _ignore(key: tuple[str, int], recovery_point: int) -> None:
+    """No checkpoint speaks of the log."""
 
 
 def state(

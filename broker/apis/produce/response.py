@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.net.request import Request
 from broker.topics.partition import Partition, StableTooLate
-from broker.topics.role_errors import NotLeader
+from broker.topics.roles import NotLeader
 from log.errors import AppendRefused
 from protocol.errors import (
     CORRUPT_MESSAGE,

@@ -85,7 +85,7 @@ async def test_a_cleaner_that_hangs_is_reported_ended_and_replaced(tmp_path: Pat
         worker = broker.cleaning.workers[1]
         worker.silence_s = 0.3
 
-        async def hang(log: PartitionLog, group: CleanedGroup) -> None:
+        async def hang(log: PartitionLog, group: CleanedGroup, truncations: int) -> None:
             assert worker.pid is not None
             os.kill(worker.pid, signal.SIGSTOP)
 
@@ -169,7 +169,9 @@ async def test_nothing_is_deleted_from_the_moment_an_exchange_is_decided(tmp_pat
 
         async def decide(group: CleanedGroup) -> None:
             before = list(log.segments)
-            decided.append(asyncio.ensure_future(swaps.replace(partition_of(broker, "t"), group)))
+            decided.append(
+                asyncio.ensure_future(swaps.replace(partition_of(broker, "t"), group, 0))
+            )
             await asyncio.sleep(0)  # it is decided, and has not begun
             assert list(log.segments) == before
             assert log.apply_retention(10**13) == []

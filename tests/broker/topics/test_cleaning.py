@@ -120,10 +120,10 @@ async def test_a_topic_that_is_deleted_meanwhile_is_no_failure(tmp_path: Path) -
         broker.cleaning.start()
         real = broker.cleaning.swaps.replace
 
-        async def deleted(cleaned: Partition, group: CleanedGroup) -> None:
+        async def deleted(cleaned: Partition, group: CleanedGroup, truncations: int) -> None:
             entry = broker.logs.topics.pop("t")
             broker.logs.retire(entry.topic, entry.partitions, "0" * 32)
-            await real(cleaned, group)
+            await real(cleaned, group, truncations)
 
         broker.cleaning.swaps.replace = deleted  # type: ignore[method-assign]
         await eventually(lambda: "t" not in broker.logs.topics)

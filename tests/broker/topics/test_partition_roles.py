@@ -9,8 +9,8 @@ import pytest
 
 from broker.topics.long_poll import Waiter
 from broker.topics.partition import StableTooLate
-from broker.topics.replica import Replica, Role
-from broker.topics.role_errors import NotEnoughReplicas, NotFollower, NotLeader
+from broker.topics.replica import Replica
+from broker.topics.roles import NotEnoughReplicas, NotFollower, NotLeader, Role
 from log.values import Marker
 from protocol.errors import (
     FENCED_LEADER_EPOCH,
@@ -151,13 +151,12 @@ async def test_only_a_follower_takes_a_leaders_batches() -> None:
     with pytest.raises(NotFollower):
         house.take(batch(0, b"a"))
     house.replica.lead(state())
-    for work in (
-        lambda: house.take(batch(0, b"a")),
-        lambda: house.replica.truncate_for_leader(0),
-        lambda: house.replica.start_at(5),
-    ):
-        with pytest.raises(NotFollower):
-            work()
+    with pytest.raises(NotFollower):
+        house.take(batch(0, b"a"))
+    with pytest.raises(NotFollower):
+        await house.replica.truncate_for_leader(0)
+    with pytest.raises(NotFollower):
+        await house.replica.start_at(5)
 
 
 # -- a leader
@@ -379,8 +378,62 @@ async def test_truncation_takes_the_high_watermark_with_it() -> None:
     house = House()
     house.replica.follow(state(leader=2))
     house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5)
-    assert house.replica.truncate_for_leader(3) == 3
+    assert await house.replica.truncate_for_leader(3) == 3
     assert (house.replica.high_watermark, house.log.log_end_offset) == (3, 3)
+
+
+async def test_a_checkpoint_that_speaks_of_more_is_lowered_before_a_truncation() -> None:
+    """Else the next start, after a crash, would miss what a follower dropped."""
+    house = House()
+    house.replica = replica_for(house.log, time=house.time, lower=lambda *what: asked.append(what))
+    asked: list[Any] = []
+    house.replica.follow(state(leader=2))
+    house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5)
+    await house.replica.truncate_for_leader(4)
+    assert asked == []
+    house.log.flush()
+    await house.replica.truncate_for_leader(3)
+    assert asked == [(("t", 0), 3)]
+
+
+async def test_nothing_is_dropped_for_a_leader_that_has_changed_meanwhile() -> None:
+    house = House()
+    house.replica.follow(state(leader=2))
+    house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5)
+    house.log.flush()
+    house.time.disk.clear()
+    cutting = asyncio.ensure_future(house.replica.truncate_for_leader(3))
+    await settled()
+    house.replica.lead(state(leader_epoch=1))
+    house.time.disk.set()
+    with pytest.raises(NotFollower):
+        await cutting
+    assert house.log.log_end_offset == 5
+
+
+async def test_a_log_begins_anew_where_its_leaders_does() -> None:
+    house = House()
+    house.replica.follow(state(leader=2))
+    house.take(*[batch(n, b"v") for n in range(5)], high_watermark=5)
+    await house.replica.start_at(100)
+    assert (house.log.log_start_offset, house.log.log_end_offset) == (100, 100)
+    assert house.replica.high_watermark == 100
+    house.take(batch(100, b"a"), high_watermark=100, start=100)
+    again = open_log(house.fs)
+    assert (again.log_start_offset, again.log_end_offset) == (100, 101)
+
+
+async def test_what_is_not_committed_is_not_cleaned() -> None:
+    house = House()
+    house.replica.follow(state(leader=2))
+    house.take(*[batch(n, b"v") for n in range(5)], high_watermark=3)
+    assert house.log.first_uncleanable_offset == 3
+    house.replica.lead(state(leader_epoch=1))
+    assert house.log.first_uncleanable_offset == 3
+    house.replica.follower_fetched(2, 5)
+    house.replica.follower_fetched(3, 4)
+    assert house.log.first_uncleanable_offset == 4
+    assert open_log(SimulatedFiles()).first_uncleanable_offset == 0
 
 
 async def test_an_epoch_without_a_batch_goes_with_what_a_new_leader_does_not_have() -> None:
@@ -389,7 +442,7 @@ async def test_an_epoch_without_a_batch_goes_with_what_a_new_leader_does_not_hav
     house.replica.lead(state(leader_epoch=4))
     house.replica.follow(state(leader=2, leader_epoch=5))
     assert house.log.epochs.latest == 4
-    house.replica.truncate_for_leader(0)
+    await house.replica.truncate_for_leader(0)
     assert house.log.epochs.latest < 4
 
 

@@ -1,9 +1,20 @@
-"""What a partition refuses for the role that this broker has in it, in a cluster."""
+"""The roles of a broker in a partition of a cluster, and what is refused for them."""
 
 from __future__ import annotations
 
+from enum import Enum
+
 from log.errors import AppendRefused
 from protocol.errors import NOT_ENOUGH_REPLICAS, NOT_LEADER_OR_FOLLOWER
+
+
+class Role(Enum):
+    """What this broker is to a partition."""
+
+    UNASSIGNED = "unassigned"
+    LEADER = "leader"
+    FOLLOWER = "follower"
+    OFFLINE = "offline"
 
 
 class NotLeader(AppendRefused):
