@@ -316,7 +316,8 @@ class Simulation:
         partitions = dict(topic.partitions)
         if len(partitions) < PARTITIONS_MAX:
             partitions[len(partitions)] = replicas(*self.some(self.random.randint(1, 3)))
-        if self.random.random() < 0.5:
+        moves = any(each.adding or each.removing for each in partitions.values())
+        if not moves and self.random.random() < 0.5:
             # An old tool drops what it doesn't know.
             self.world.nodes.rewrite_topic(
                 name,

@@ -101,6 +101,8 @@ class Nodes:
     epoch: int = 0
     """The epoch of the newest controller, and the version of the fence."""
     zxid: int = 0
+    ids: dict[tuple[str, int], bytes] = field(default_factory=dict)
+    """The ids that topics have had, by name and creation."""
     strays: set[tuple[int, TopicPartition]] = field(default_factory=set)
     """Replicas that a reassignment dropped, perhaps while their broker was down."""
     on_state: Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None] | None = None
@@ -131,6 +133,9 @@ class Nodes:
                     after = write.partitions.get(index, before)
                     gone = set(before.replicas) - set(after.replicas)
                     self.strays |= {(each, (write.name, index)) for each in gone}
+                if write.topic_id is not None:
+                    known = self.ids.setdefault((write.name, topic.created), write.topic_id)
+                    require(known == write.topic_id, f"topic {write.name} gets another id")
                 self.topics[write.name] = topic._replace(
                     topic_id=write.topic_id,
                     partitions=dict(write.partitions),
@@ -227,7 +232,9 @@ class Nodes:
         self, name: str, partitions: dict[int, Assignment], topic_id: bytes | None
     ) -> None:
         """As a broker or an old tool does."""
-        self.topics[name] = TopicFact(name, topic_id, partitions, 0, self.next_zxid())
+        topic = self.topics[name] = TopicFact(name, topic_id, partitions, 0, self.next_zxid())
+        if topic_id is not None:
+            self.ids[name, topic.created] = topic_id
 
     def rewrite_topic(self, name: str, **changes: object) -> None:
         """As a broker or an old tool does that adds partitions."""
@@ -481,11 +488,11 @@ class World:
         self._spares = 0
 
     def spare_id(self, name: str = "") -> bytes:
-        """The id by which brokers know a topic; a fresh one where none does."""
-        for broker in self.brokers.values():
-            for key, topic_id in broker.directories.items():
-                if key[0] == name and topic_id is not None:
-                    return topic_id
+        """The id by which a topic has been known; a fresh one where it has none."""
+        if name in self.nodes.topics:
+            known = self.nodes.ids.get((name, self.nodes.topics[name].created))
+            if known is not None:
+                return known
         self._spares += 1
         return self._spares.to_bytes(16, "big")
 
