@@ -131,11 +131,11 @@ def broker_back(work: Work, partition: Partition, broker_id: int) -> None:
 
 
 def _erase_if_done(work: Work, topic: Topic) -> None:
-    begun = all(each.state is PartitionState.NON_EXISTENT for each in topic.partitions.values())
-    if topic.replicas_left or not begun or topic.deletion is not Deletion.STARTED:
+    if topic.replicas_left or topic.deletion is not Deletion.STARTED:
         return
-    topic.deletion = Deletion.ERASING
-    _erase(work, topic)
+    if all(each.state is PartitionState.NON_EXISTENT for each in topic.partitions.values()):
+        topic.deletion = Deletion.ERASING
+        _erase(work, topic)
 
 
 def _erase(work: Work, topic: Topic) -> None:

@@ -99,13 +99,13 @@ def preferred(cluster: Cluster, partition: Partition, cause: Cause) -> Change | 
 
 def _moved(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Change | None:
     """The next step of a reassignment: all are told; the target has caught up and takes over."""
-    if partition.moving is Moving.CATCHING_UP:
+    if partition.moving in (Moving.START, Moving.CATCHING_UP):
         target, moves = partition.target, partition.adding or partition.removing
-        if moves and not set(target) <= set(known.isr):
-            return None
-        return led_by(cluster, partition, known, target, finishes=True)
-    if partition.moving is Moving.START:
-        return led_by(cluster, partition, known, partition.replicas)
+        if not moves or set(target) <= set(known.isr):
+            return led_by(cluster, partition, known, target, finishes=True)
+        if partition.moving is Moving.START:
+            return led_by(cluster, partition, known, partition.replicas)
+        return None
     here = set(known.isr) & set(partition.replicas)
     if partition.moving is Moving.NO and here and len(here) < len(known.isr):
         # A controller died between the writes of a reassignment.

@@ -170,9 +170,8 @@ def moved(work: Work, partition: Partition, change: Change) -> None:
         partition.owed = partition.replicas
         partition.moving = Moving.FINISHED
         topic_nodes.want(work, partition, partition.assignment, partial(_finished, work, partition))
-    else:
-        if partition.moving is Moving.START:
-            partition.moving = Moving.CATCHING_UP
+    elif partition.moving is Moving.START:
+        partition.moving = Moving.CATCHING_UP
         partition.is_new = partition.adding
     for broker_id in partition.leaving:
         _delete_replica(partition, broker_id)

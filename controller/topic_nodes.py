@@ -38,10 +38,15 @@ def rewrite(work: Work, topic: Topic) -> None:
         for index, partition in topic.partitions.items()
     }
     node = topic.node
+    topic.restore = False
+    if node.topic_id == topic.topic_id and node.partitions == partitions:
+        # Written before, though the answer was lost.
+        _done(topic, wanted)
+        return
     written = TopicFact(
         topic.name, topic.topic_id, partitions, node.znode_version, node.created, node.unknown
     )
-    topic.flight, topic.restore = True, False
+    topic.flight = True
     write = RewriteTopic(
         work.number(), topic.name, topic.topic_id, partitions, node.znode_version, node.unknown
     )
@@ -63,14 +68,18 @@ def _landed(
         reread(work, topic)
         return
     learn(work, topic, written._replace(znode_version=result.version))
-    for index, each in wanted.items():
-        if topic.wanted.get(index) is each:
-            del topic.wanted[index]
-            each.written()
+    _done(topic, wanted)
     if topic.seen_version > result.version:
         reread(work, topic)
     else:
         rewrite(work, topic)
+
+
+def _done(topic: Topic, wanted: dict[int, Wanted]) -> None:
+    for index, each in wanted.items():
+        if topic.wanted.get(index) is each:
+            del topic.wanted[index]
+            each.written()
 
 
 def learn(work: Work, topic: Topic, node: TopicFact) -> None:

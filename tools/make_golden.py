@@ -8,6 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from tests.controller import conversation as of_controller  # noqa: E402
 from tests.coordinator import conversation as of_groups  # noqa: E402
 from tests.transactions import conversation as of_transactions  # noqa: E402
 
@@ -16,7 +17,11 @@ GOLDEN = ROOT / "tests" / "golden"
 
 def main() -> int:
     """Run every conversation of tests/golden; print those that changed."""
-    for folder, conversation in ((GOLDEN, of_groups), (GOLDEN / "transactions", of_transactions)):
+    for folder, conversation in (
+        (GOLDEN, of_groups),
+        (GOLDEN / "transactions", of_transactions),
+        (GOLDEN / "controller", of_controller),
+    ):
         for path in sorted(folder.glob("*.txt")):
             before = path.read_text()
             after, _ = conversation.run_text(before)

@@ -96,6 +96,8 @@ class Nodes:
     preferred: list[TopicPartition] = field(default_factory=list)
     notices: dict[str, list[TopicPartition]] = field(default_factory=dict)
     unclean: dict[str, bool] = field(default_factory=dict)
+    unclean_asked: set[str] = field(default_factory=set)
+    """Topics that ElectLeaders allowed an unclean leader."""
     producer_ids: tuple[int, int] = (-1, -1)
     """The last id and the version of the node."""
     epoch: int = 0
@@ -210,7 +212,8 @@ class Nodes:
         require(raised == 1 or same_leader, f"the leader epoch is not raised: {text}")
         if raised:
             clean = set(state.isr) <= set(before.isr)
-            unclean = self.unclean.get(key[0], False) and len(state.isr) == 1
+            allowed = self.unclean.get(key[0], False) or key[0] in self.unclean_asked
+            unclean = allowed and len(state.isr) == 1
             require(clean or unclean, f"the ISR gained a member: {text}")
 
     def read(self, read: Read, spare_id: bytes) -> list[Fact]:
