@@ -726,8 +726,8 @@ class PartitionLog:
         self._truncated(end_offset, gone, now_ms)
         return end_offset
 
-    def start_at(self, offset: int, now_ms: int) -> None:
-        """Drop all; the next batch begins at ``offset`` or above. Raises LogPoisoned, LogBusy."""
+    def start_at(self, offset: int, now_ms: int) -> int:
+        """Drop all; the next batch begins at ``offset`` or above. Like `truncate_to`."""
         self._begin_cut()
         try:
             gone = self.segments.start_at(offset, self.config)
@@ -738,6 +738,7 @@ class PartitionLog:
         self.log_start_offset = offset
         self.epochs.truncate_from_end(0)
         self._truncated(offset, gone, now_ms)
+        return offset
 
     def _begin_cut(self) -> None:
         if self.segments.swapping:

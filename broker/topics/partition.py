@@ -196,13 +196,6 @@ class Partition:
         self.fail_unwritten(error)
         self.poisoned(LogPoisoned(str(error), final=self.log.failed_for_good))
 
-    def truncate_to(self, offset: int, now_ms: int) -> int:
-        """Drops all batches that reach ``offset`` or lie above; the new end. Raises LogPoisoned."""
-        end_offset = self.log.truncate_to(offset, now_ms)
-        self.high_watermark = min(self.high_watermark, end_offset)
-        self._stable.moved(end_offset, self.high_watermark)
-        return end_offset
-
     def close(self, clean: bool = True) -> None:
         """Closes the log; in order if ``clean``: all is flushed then. LogPoisoned, OSError."""
         self.log.close(clean)

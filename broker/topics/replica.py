@@ -25,7 +25,7 @@ from broker.topics.partition import OnFailure, Partition, Reply, Waiting, all_of
 from broker.topics.replica_services import ReplicaServices
 from broker.topics.roles import NotEnoughReplicas, NotFollower, NotLeader, Role
 from broker.topics.ticket import Ticket
-from log.errors import LogPoisoned
+from log.errors import LogBusy, LogPoisoned
 from log.partition_log import PartitionLog
 from log.replicated import BelowEnd
 from log.values import AppendInfo, Marker
@@ -352,41 +352,37 @@ class Replica(Partition):
             leader_high_watermark, log.log_end_offset, log.log_start_offset
         )
 
-    async def truncate_for_leader(self, offset: int) -> int:
+    def truncate_for_leader(self, offset: int) -> int:
         """Drops what the leader does not have, from ``offset`` on; the new end.
 
-        Raises NotFollower, LogBusy, LogPoisoned and OSError.
+        Raises NotFollower; LogPoisoned, also where it can be done in a moment and not now.
         """
-        await self._prepare_cut(offset)
-        log = self.log
-        try:
-            end_offset = self.truncate_to(offset, self._services.time.now().wall_ms)
-            log.drop_empty_epochs()
-        except LogPoisoned as error:
-            self.poisoned(error)
-            raise
+        end_offset = self._cut(offset, self.log.truncate_to)
         self._follow_to(self.high_watermark)
         return end_offset
 
-    async def start_at(self, offset: int) -> None:
+    def start_at(self, offset: int) -> None:
         """Drops all: the leader has nothing below ``offset``. Raises what truncation raises."""
-        await self._prepare_cut(0)
+        self._cut(offset, self.log.start_at)
+        self._follow_to(offset)
+
+    def _cut(self, offset: int, cut: Callable[[int, int], int]) -> int:
+        """Has the log end at ``offset``; checkpoints that speak of more are lowered before."""
+        self._followed()
+        log = self.log
         try:
-            self.log.start_at(offset, self._services.time.now().wall_ms)
+            if offset < log.recovery_point:
+                log.recovery_point = offset  # first: checkpoints are written in a thread
+                self._lower_recovery_point((self.topic, self.index), offset)
+            end_offset = cut(offset, self._services.time.now().wall_ms)
+            log.drop_empty_epochs()
+        except (LogBusy, OSError) as error:
+            raise LogPoisoned(str(error)) from error
         except LogPoisoned as error:
             self.poisoned(error)
             raise
-        self._follow_to(offset)
-
-    async def _prepare_cut(self, offset: int) -> None:
-        """Notes that the log may end at ``offset``: nobody is to miss later what goes now."""
-        state, log = self._followed(), self.log
-        if offset < log.recovery_point:
-            log.recovery_point = offset
-            lower = self._lower_recovery_point
-            await self._services.time.in_thread(lower, (self.topic, self.index), offset)
-        if self._followed() is not state:
-            raise NotFollower(f"Another broker leads {self.name} meanwhile.")
+        self._stable.moved(end_offset, min(self.high_watermark, end_offset))
+        return end_offset
 
     def _followed(self) -> PartitionState | None:
         if self.role is not Role.FOLLOWER:
