@@ -1,6 +1,7 @@
 """CreatePartitions (37): more partitions for a topic.
 
-v2 flexible; v3 a new error, of quotas, that is never sent here.
+v2 flexible; v3 a new error, of quotas, that is never sent here. In a cluster the controller alone
+adds them, and answers when they have leaders.
 """
 
 from __future__ import annotations
@@ -10,17 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.apis.create_topics import Refused, check_replicas
+from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, Refused
 from broker.net.request import Request, ServedApi
 from broker.topics.owned_topics import OWNED
-from broker.topics.topic_admin import PARTITIONS_MAX, NoSuchTopic
+from broker.topics.topic_changes import (
+    PARTITIONS_MAX,
+    Assignment,
+    BadAssignment,
+    BadFactor,
+    BeingReassigned,
+    CannotChange,
+    NoSuchTopic,
+)
 from protocol.errors import (
     INVALID_PARTITIONS,
     INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR,
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     KAFKA_STORAGE_ERROR,
     NONE,
+    NOT_CONTROLLER,
+    REASSIGNMENT_IN_PROGRESS,
+    REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.create_partitions import API
@@ -38,20 +51,33 @@ def _handle(services: Services, request: Request) -> None:
 async def _grow_all(services: Services, request: Request, value: dict[str, Any]) -> None:
     times = Counter(topic["name"] for topic in value["topics"])
     topics = {topic["name"]: topic for topic in value["topics"]}
-    results = request.array("results")
-    worst = NONE
+    done: dict[str, Refused | None] = {}
     slices = services.slicer.work(API.name)
     await slices.pause()
     for name, wanted in topics.items():
-        error_code, message = NONE, None
+        done[name] = None
         try:
+            if not services.topics.is_controller:
+                raise Refused(NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
             if times[name] > 1:
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
-            check(services, wanted)
+            assignment = check(services, wanted)
             if not value["validate_only"]:
-                await slices.beside(_grow(services, name, wanted["count"]))
+                await slices.beside(_grow(services, name, wanted["count"], assignment))
         except Refused as refused:
-            error_code, message = refused.error_code, refused.message
+            done[name] = refused
+        if slices.over:
+            await slices.pause()
+    grown = {name: topics[name]["count"] for name, refused in done.items() if refused is None}
+    if grown and not value["validate_only"]:
+        for name in await slices.beside(services.topics.led(grown, value["timeout_ms"])):
+            done[name] = Refused(REQUEST_TIMED_OUT, "Not all partitions have a leader yet.")
+    results = request.array("results")
+    worst = NONE
+    for name, refusal in done.items():
+        error_code, message = (
+            (NONE, None) if refusal is None else (refusal.error_code, refusal.message)
+        )
         worst = worst or error_code
         results.append({"name": name, "error_code": error_code, "error_message": message})
         if slices.over:
@@ -60,8 +86,8 @@ async def _grow_all(services: Services, request: Request, value: dict[str, Any])
     request.respond({"results": results}, worst)
 
 
-def check(services: Services, wanted: dict[str, Any]) -> None:
-    """Refused where the topic cannot grow as asked."""
+def check(services: Services, wanted: dict[str, Any]) -> Assignment | None:
+    """Refused where the topic cannot grow as asked; the replicas that were named, if any were."""
     name, count = wanted["name"], wanted["count"]
     topic = services.registry.topic(name)
     if topic is None:
@@ -82,23 +108,34 @@ def check(services: Services, wanted: dict[str, Any]) -> None:
         )
     if count > PARTITIONS_MAX:
         raise Refused(INVALID_PARTITIONS, f"Number of partitions must be at most {PARTITIONS_MAX}.")
-    if wanted["assignments"] is not None:
-        more = count - topic.partitions
-        if len(wanted["assignments"]) != more:
-            raise Refused(
-                INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {more} additional partition(s), but only"
-                f" {len(wanted['assignments'])} assignment(s) were specified.",
-            )
-        for index, assignment in enumerate(wanted["assignments"], topic.partitions):
-            check_replicas(services, index, assignment["broker_ids"])
-
-
-async def _grow(services: Services, name: str, count: int) -> None:
+    if wanted["assignments"] is None:
+        return None
+    more = count - topic.partitions
+    if len(wanted["assignments"]) != more:
+        raise Refused(
+            INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {more} additional partition(s), but only"
+            f" {len(wanted['assignments'])} assignment(s) were specified.",
+        )
+    assignment = [each["broker_ids"] for each in wanted["assignments"]]
     try:
-        await services.topics.add_partitions(name, count)
+        services.topics.check_more(name, topic.partitions, assignment)
+    except BadAssignment as error:
+        raise Refused(INVALID_REPLICA_ASSIGNMENT, str(error)) from None
+    return assignment
+
+
+async def _grow(services: Services, name: str, count: int, assignment: Assignment | None) -> None:
+    try:
+        await services.topics.add_partitions(name, count, assignment)
     except NoSuchTopic:
         raise Refused(UNKNOWN_TOPIC_OR_PARTITION, "The topic has just been deleted.") from None
+    except BadFactor as error:
+        raise Refused(INVALID_REPLICATION_FACTOR, str(error)) from None
+    except BeingReassigned as error:
+        raise Refused(REASSIGNMENT_IN_PROGRESS, str(error)) from None
+    except CannotChange as error:
+        raise Refused(REQUEST_TIMED_OUT, str(error)) from None
     except OSError as error:
         logger.error("partitions can't be added", topic=name, error=str(error))
         raise Refused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None

@@ -2,14 +2,15 @@
 
 v1 validate_only and messages; v2 throttle time; v4 partitions and replication factor may be left to
 the broker (-1); v5 flexible, and the answer has partitions and settings; v7 the topic id. Topics of
-one request are created one after the other; an error of one does not stop the others.
+one request are created one after the other; an error of one does not stop the others. In a cluster
+the controller alone creates them, and answers when all partitions have leaders.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
@@ -20,7 +21,15 @@ from broker.config.described_configs import topic_entries
 from broker.loop.slices import Slices
 from broker.net.request import Request, ServedApi
 from broker.topics.registry import INTERNAL_TOPICS, BadTopicName
-from broker.topics.topic_admin import PARTITIONS_MAX, TopicExists
+from broker.topics.topic_changes import (
+    LEFT_TO_BROKER,
+    PARTITIONS_MAX,
+    Assignment,
+    BadAssignment,
+    BadFactor,
+    CannotChange,
+    TopicExists,
+)
 from protocol.errors import (
     INVALID_CONFIG,
     INVALID_PARTITIONS,
@@ -30,7 +39,9 @@ from protocol.errors import (
     INVALID_TOPIC_EXCEPTION,
     KAFKA_STORAGE_ERROR,
     NONE,
+    NOT_CONTROLLER,
     POLICY_VIOLATION,
+    REQUEST_TIMED_OUT,
     TOPIC_ALREADY_EXISTS,
 )
 from protocol.messages.create_topics import API
@@ -41,7 +52,15 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-LEFT_TO_BROKER = -1
+NOT_CONTROLLER_MESSAGE = "This is not the correct controller for this cluster."
+
+
+class _Made(NamedTuple):
+    """A topic that was made, or could be."""
+
+    topic_id: bytes
+    assignment: Assignment
+    configs: Mapping[str, str]
 
 
 class Refused(Exception):
@@ -60,36 +79,63 @@ def _handle(services: Services, request: Request) -> None:
 async def _create_all(services: Services, request: Request, value: dict[str, Any]) -> None:
     names = Counter(topic["name"] for topic in value["topics"])
     topics = {topic["name"]: topic for topic in value["topics"]}
-    answers = request.array("topics")
-    worst = NONE
+    done: dict[str, _Made | Refused] = {}
     room = PARTITIONS_MAX
     slices = services.slicer.work(API.name)
     await slices.pause()
     for name, wanted in topics.items():
         try:
+            if not services.topics.is_controller:
+                raise Refused(NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
             if names[name] > 1:
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
-            answer = await _create(services, slices, wanted, value["validate_only"], room)
-            room -= answer["num_partitions"]
+            made = await _create(services, slices, wanted, value["validate_only"], room)
+            room -= len(made.assignment)
+            done[name] = made
         except Refused as refused:
-            worst = worst or refused.error_code
-            answer = {
-                "name": name,
-                "topic_id": ZERO_UUID,
-                "error_code": refused.error_code,
-                "error_message": refused.message,
-                "configs": [],
-            }
-        answers.append(answer)
+            done[name] = refused
+        if slices.over:
+            await slices.pause()
+    new = {name: len(each.assignment) for name, each in done.items() if isinstance(each, _Made)}
+    if new and not value["validate_only"]:
+        for name in await slices.beside(services.topics.led(new, value["timeout_ms"])):
+            done[name] = Refused(REQUEST_TIMED_OUT, "Not all partitions have a leader yet.")
+    answers = request.array("topics")
+    for name, each in done.items():
+        answers.append(_answer(services, name, each))
         if slices.over:
             await slices.pause()
     slices.end()
-    request.respond({"topics": answers}, worst)
+    refusals = (each.error_code for each in done.values() if isinstance(each, Refused))
+    request.respond({"topics": answers}, next(refusals, NONE))
+
+
+def _answer(services: Services, name: str, made: _Made | Refused) -> dict[str, Any]:
+    if isinstance(made, Refused):
+        return {
+            "name": name,
+            "topic_id": ZERO_UUID,
+            "error_code": made.error_code,
+            "error_message": made.message,
+            "configs": [],
+        }
+    return {
+        "name": name,
+        "topic_id": made.topic_id,
+        "error_code": NONE,
+        "error_message": None,
+        "num_partitions": len(made.assignment),
+        "replication_factor": len(made.assignment[0]),
+        "configs": [
+            {key: entry[key] for key in _ENTRY_FIELDS}
+            for entry in topic_entries(services.config, made.configs)
+        ],
+    }
 
 
 async def _create(
     services: Services, slices: Slices, wanted: dict[str, Any], validate_only: bool, room: int
-) -> dict[str, Any]:
+) -> _Made:
     name = wanted["name"]
     try:
         services.topics.check_new(name)
@@ -106,33 +152,25 @@ async def _create(
             f"Topic '{name}' collides with existing topic: {', '.join(same)}",
         )
     configs = _configs(services, wanted["configs"])
-    partitions = _partitions(services, wanted)
-    if partitions > room:
+    assignment = _assignment(services, wanted)
+    count = len(assignment)
+    if count > room:
         raise Refused(POLICY_VIOLATION, "Excessively large number of partitions per request.")
     topic_id = ZERO_UUID
     if not validate_only:
         try:
-            made = await slices.beside(services.topics.create(name, partitions, configs))
+            made = await slices.beside(services.topics.create(name, count, configs, assignment))
             topic_id = made.topic_id
         except TopicExists as error:
             raise Refused(TOPIC_ALREADY_EXISTS, str(error)) from None
         except BadValue as error:
             raise Refused(INVALID_CONFIG, str(error)) from None
+        except CannotChange as error:
+            raise Refused(REQUEST_TIMED_OUT, str(error)) from None
         except OSError as error:
             logger.error("a topic can't be created", topic=name, error=str(error))
             raise Refused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None
-    return {
-        "name": name,
-        "topic_id": topic_id,
-        "error_code": NONE,
-        "error_message": None,
-        "num_partitions": partitions,
-        "replication_factor": 1,
-        "configs": [
-            {key: entry[key] for key in _ENTRY_FIELDS}
-            for entry in topic_entries(services.config, configs)
-        ],
-    }
+    return _Made(topic_id, assignment, configs)
 
 
 _ENTRY_FIELDS = ("name", "value", "read_only", "config_source", "is_sensitive")
@@ -152,8 +190,8 @@ def _configs(services: Services, given: list[dict[str, Any]]) -> Mapping[str, st
     return configs
 
 
-def _partitions(services: Services, wanted: dict[str, Any]) -> int:
-    """How many partitions the topic gets; Refused where numbers or assignment make no sense."""
+def _assignment(services: Services, wanted: dict[str, Any]) -> Assignment:
+    """Which replicas the topic gets; Refused where numbers or assignment make no sense."""
     count, factor = wanted["num_partitions"], wanted["replication_factor"]
     if wanted["assignments"]:
         if count != LEFT_TO_BROKER or factor != LEFT_TO_BROKER:
@@ -169,47 +207,27 @@ def _partitions(services: Services, wanted: dict[str, Any]) -> int:
         raise Refused(INVALID_PARTITIONS, "Number of partitions must be larger than 0.")
     if count > PARTITIONS_MAX:
         raise Refused(INVALID_PARTITIONS, f"Number of partitions must be at most {PARTITIONS_MAX}.")
-    if factor == LEFT_TO_BROKER:
-        if services.config["default.replication.factor"] > 1:
-            logger.info("default.replication.factor is lowered to 1, the number of brokers")
-        factor = 1
-    if factor <= 0:
-        raise Refused(INVALID_REPLICATION_FACTOR, "Replication factor must be larger than 0.")
-    if factor > 1:
-        raise Refused(
-            INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {factor} time(s): The target replication factor of"
-            f" {factor} cannot be reached because only 1 broker(s) are registered.",
-        )
-    return int(count)
+    try:
+        return services.topics.placed(count, factor)
+    except BadFactor as error:
+        raise Refused(INVALID_REPLICATION_FACTOR, str(error)) from None
 
 
-def _assigned(services: Services, assignments: list[dict[str, Any]]) -> int:
-    indexes = sorted(entry["partition_index"] for entry in assignments)
-    if indexes != list(range(len(indexes))):
+def _assigned(services: Services, assignments: list[dict[str, Any]]) -> Assignment:
+    named = sorted(assignments, key=lambda entry: int(entry["partition_index"]))
+    if [entry["partition_index"] for entry in named] != list(range(len(named))):
         raise Refused(
             INVALID_REPLICA_ASSIGNMENT,
             "partitions should be a consecutive 0-based integer sequence",
         )
-    for entry in assignments:
-        check_replicas(services, entry["partition_index"], entry["broker_ids"])
-    if len(indexes) > PARTITIONS_MAX:
+    assignment = [entry["broker_ids"] for entry in named]
+    try:
+        services.topics.check_assignment(assignment)
+    except BadAssignment as error:
+        raise Refused(INVALID_REPLICA_ASSIGNMENT, str(error)) from None
+    if len(assignment) > PARTITIONS_MAX:
         raise Refused(INVALID_PARTITIONS, f"Number of partitions must be at most {PARTITIONS_MAX}.")
-    return len(indexes)
-
-
-def check_replicas(services: Services, partition: int, broker_ids: list[int]) -> None:
-    """Refused unless this broker alone is named."""
-    if not broker_ids:
-        problem = f"Partition {partition} has no replicas."
-    elif len(set(broker_ids)) < len(broker_ids):
-        problem = f"Partition {partition} names a broker twice: {broker_ids}."
-    elif broker_ids != [services.registry.node_id]:
-        unknown = [other for other in broker_ids if other != services.registry.node_id]
-        problem = f"Partition {partition} is given to unknown brokers: {unknown}."
-    else:
-        return
-    raise Refused(INVALID_REPLICA_ASSIGNMENT, problem)
+    return assignment
 
 
 SERVED = ServedApi(API, 0, 7, _handle)

@@ -1,7 +1,7 @@
 """DeleteTopics (20): by name, or from v6 by id.
 
 v1 throttle time; v4 flexible; v5 messages; v6 topic ids. The offsets topic is refused: its log
-belongs to the coordinator.
+belongs to the coordinator. In a cluster the controller alone deletes, and answers when it is done.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
 from broker.net.request import Request, ServedApi
 from broker.topics.owned_topics import OWNED
-from broker.topics.topic_admin import NoSuchTopic
+from broker.topics.topic_changes import CannotChange, NoSuchTopic
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     KAFKA_STORAGE_ERROR,
     NONE,
+    NOT_CONTROLLER,
+    REQUEST_TIMED_OUT,
     TOPIC_DELETION_DISABLED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -56,7 +59,9 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
         if slices.over:
             await slices.pause()
         name, topic_id = _resolved(services, target)
-        if not services.config["delete.topic.enable"]:
+        if not services.topics.is_controller:
+            answers.append(_answer(target, NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE))
+        elif not services.config["delete.topic.enable"]:
             old = request.api_version < 3
             answers.append(
                 _answer(
@@ -80,6 +85,11 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
             answers.append(_answer(target, INVALID_REQUEST, "Duplicate topic name."))
         else:
             answers.append(await slices.beside(_delete(services, name, topic_id)))
+    going = {each["name"]: each for each in answers if each["error_code"] == NONE}
+    if going:
+        for name in await slices.beside(services.topics.gone(going, value["timeout_ms"])):
+            late = "The topic is being deleted; not all brokers have done it yet."
+            going[name] |= {"error_code": REQUEST_TIMED_OUT, "error_message": late}
     slices.end()
     worst = next((answer["error_code"] for answer in answers if answer["error_code"]), NONE)
     request.respond({"responses": answers}, worst)
@@ -105,6 +115,8 @@ async def _delete(services: Services, name: str, topic_id: bytes) -> dict[str, A
             UNKNOWN_TOPIC_OR_PARTITION,
             "This server does not host this topic-partition.",
         )
+    except CannotChange as error:
+        return _answer((name, topic_id), REQUEST_TIMED_OUT, str(error))
     except OSError as error:
         logger.error("a topic can't be deleted", topic=name, error=str(error))
         return _answer((name, topic_id), KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.")

@@ -17,6 +17,7 @@ from broker.config.config_value import BadValue
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.owned_topics import OWNED, OwnedTopic
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BrokerNode
+from broker.topics.topic_changes import BadFactor, CannotChange, TopicExists
 from offsets.partitioner import partition_for
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
@@ -72,7 +73,9 @@ async def is_made(services: Services, owned: OwnedTopic) -> bool:
     """Whether a coordinator's topic is there now; if it can't be made, the log says why."""
     try:
         await services.topics.ensure_owned(owned)
-    except (BadValue, OSError) as error:
+    except (TopicExists, CannotChange):  # soon
+        return False
+    except (BadValue, BadFactor, OSError) as error:
         logger.error(f"{owned.name} can't be created", error=str(error))
         return False
     return True

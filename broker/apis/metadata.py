@@ -6,7 +6,8 @@ epochs; v8 authorized operations (KIP-430); v9 flexible; v10 topic ids in the an
 cluster's operations move to DescribeCluster; v12 topics may be asked for by id; v13 a top-level
 error.
 
-An unknown topic that may be created is created with the broker's defaults, and is in the answer.
+An unknown topic that may be created is created with the broker's defaults, and is in the answer; in
+a cluster with LEADER_NOT_AVAILABLE, since the controller has still to hear of it.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from broker.topics.registry import (
     Topic,
     check_topic_name,
 )
-from broker.topics.topic_admin import TopicExists
+from broker.topics.topic_changes import BadFactor, CannotChange, TopicExists
 from protocol.errors import (
+    INVALID_REPLICATION_FACTOR,
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     KAFKA_STORAGE_ERROR,
@@ -92,11 +94,14 @@ async def _ensured(services: Services, name: str) -> Found:
                 return missing(UNKNOWN_TOPIC_OR_PARTITION, name)
             if services.topics.collisions(name):
                 return missing(INVALID_TOPIC_EXCEPTION, name)
-            await services.topics.ensure(name)
+            if await services.topics.ensure(name) is None:
+                return missing(LEADER_NOT_AVAILABLE, name)
         except BadTopicName:
             return missing(INVALID_TOPIC_EXCEPTION, name)
-        except TopicExists:  # it is being deleted
+        except (TopicExists, CannotChange):  # it is being deleted; or nobody can make it now
             return missing(LEADER_NOT_AVAILABLE, name)
+        except BadFactor:
+            return missing(INVALID_REPLICATION_FACTOR, name)
         except OSError as error:
             logger.error("a topic can't be created", topic=name, error=str(error))
             return missing(KAFKA_STORAGE_ERROR, name)

@@ -30,7 +30,7 @@ from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
 from broker.topics.producer_ids import ProducerIdPool
 from broker.topics.registry import OldOffsets, Registry
-from broker.topics.topic_admin import TopicAdmin
+from broker.topics.topic_changes import TopicChanges
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Services:
     registry: Registry
     """Which topics there are."""
     logs: LogManager
-    topics: TopicAdmin
+    topics: TopicChanges
     """Creates, grows and deletes topics."""
     config_changes: ConfigChanges
     long_polls: LongPolls

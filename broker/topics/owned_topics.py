@@ -23,7 +23,7 @@ logger = structlog.get_logger(__name__)
 POLICY = "cleanup.policy"
 _COMPACT = "compact"
 _REPLICAS = 1
-"""How many this broker can have."""
+"""How many a broker by itself can have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,15 +44,15 @@ class OwnedTopic:
     configs: Mapping[str, str] = field(default_factory=dict)
     """More settings of its own, as Kafka creates it."""
 
-    def created_with(self, config: Config) -> dict[str, str]:
-        """The settings that it is created with, as in Kafka."""
+    def created_with(self, config: Config, replicas: int = _REPLICAS) -> dict[str, str]:
+        """The settings that it is created with, as in Kafka, with so many replicas."""
         configs = {
             POLICY: _COMPACT,
             **self.configs,
             "segment.bytes": str(config[self.segment_setting]),
         }
         if self.min_isr_setting is not None:
-            configs["min.insync.replicas"] = str(min(config[self.min_isr_setting], _REPLICAS))
+            configs["min.insync.replicas"] = str(min(config[self.min_isr_setting], replicas))
         return configs
 
     def partitions(self, config: Config) -> int:

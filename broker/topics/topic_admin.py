@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 
 import structlog
@@ -25,24 +25,24 @@ from broker.topics.registry import (
     check_topic_name,
     colliding,
 )
+from broker.topics.topic_changes import (
+    LEFT_TO_BROKER,
+    Assignment,
+    NoSuchTopic,
+    TopicExists,
+    check_factor,
+    check_replicas,
+)
 from broker.topics.topic_logs import TopicLogs
 
 logger = structlog.get_logger(__name__)
 
-PARTITIONS_MAX = 10_000
-"""Partitions of one topic, and of all topics of one request, as in Kafka; each is a directory."""
-
-
-class TopicExists(Exception):
-    """The topic is there already, or is being made."""
-
-
-class NoSuchTopic(Exception):
-    """The topic is not there, or is being deleted."""
-
 
 class TopicAdmin:
-    """The one who changes registry and logs together."""
+    """See `TopicChanges`: the one who changes registry and logs together."""
+
+    is_controller = True
+    """See `TopicChanges`."""
 
     def __init__(
         self,
@@ -76,17 +76,41 @@ class TopicAdmin:
     # -- creating
 
     def check_new(self, name: str) -> None:
-        """Raises BadTopicName or TopicExists where ``name`` cannot be created."""
+        """See `TopicChanges`."""
         check_topic_name(name)
         if self._registry.topic(name) or name in self._pending or name in self._deletions:
             raise TopicExists(f"Topic '{name}' already exists.")
 
     def collisions(self, name: str) -> list[str]:
-        """Topics whose names metrics would mix up with ``name``."""
+        """See `TopicChanges`."""
         return colliding(name, self._registry.topics)
 
-    async def create(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
-        """Makes a topic whose name and settings have been checked; visible when this returns.
+    def placed(self, partitions: int, factor: int) -> Assignment:
+        """See `TopicChanges`."""
+        if factor == LEFT_TO_BROKER:
+            if self._config["default.replication.factor"] > 1:
+                logger.info("default.replication.factor is lowered to 1, the number of brokers")
+        else:
+            check_factor(factor, 1)
+        return [(self._registry.node_id,)] * partitions
+
+    def check_assignment(self, assignment: Assignment) -> None:
+        """See `TopicChanges`."""
+        self.check_more("", 0, assignment)
+
+    def check_more(self, name: str, first: int, assignment: Assignment) -> None:  # noqa: ARG002
+        """See `TopicChanges`."""
+        for partition, broker_ids in enumerate(assignment, first):
+            check_replicas(partition, broker_ids, (self._registry.node_id,))
+
+    async def create(
+        self,
+        name: str,
+        partitions: int,
+        configs: Mapping[str, str],
+        assignment: Assignment | None = None,  # noqa: ARG002 - all are this broker's
+    ) -> Topic:
+        """See `TopicChanges`; visible when this returns.
 
         Raises BadValue when the settings no longer go with the broker's, and OSError.
         """
@@ -110,7 +134,7 @@ class TopicAdmin:
         return topic
 
     async def ensure(self, name: str) -> Topic:
-        """The topic, made with the broker's defaults if it is not there. Raises BadTopicName."""
+        """See `TopicChanges`."""
         topic = self._registry.topic(name)
         if topic is not None:
             return topic
@@ -121,10 +145,7 @@ class TopicAdmin:
         return await self.create(name, self._config["num.partitions"], {})
 
     async def ensure_owned(self, owned: OwnedTopic) -> Topic:
-        """A coordinator's topic, made if it is not there; its shards serve when this returns.
-
-        Raises BadValue, OSError.
-        """
+        """See `TopicChanges`. Raises BadValue, OSError."""
         name = owned.name
         topic = self._registry.topic(name)
         if topic is not None:
@@ -138,8 +159,13 @@ class TopicAdmin:
             name, owned.partitions(self._config), owned.created_with(self._config)
         )
 
-    async def add_partitions(self, name: str, total: int) -> Topic:
-        """Grows a topic to ``total`` partitions, which has been checked. Raises NoSuchTopic."""
+    async def add_partitions(
+        self,
+        name: str,
+        total: int,
+        assignment: Assignment | None = None,  # noqa: ARG002 - all are this broker's
+    ) -> Topic:
+        """See `TopicChanges`."""
         async with self.changing:
             old = self._registry.topic(name)
             if old is None:
@@ -205,6 +231,14 @@ class TopicAdmin:
             self._serve[topic.name](entry)
 
     # -- deleting
+
+    async def led(self, topics: Mapping[str, int], timeout_ms: int) -> Collection[str]:  # noqa: ARG002
+        """See `TopicChanges`: this broker leads what it has made."""
+        return ()
+
+    async def gone(self, names: Collection[str], timeout_ms: int) -> Collection[str]:  # noqa: ARG002
+        """See `TopicChanges`: what was deleted is gone."""
+        return ()
 
     async def delete(self, name: str) -> Topic:
         """Deletes a topic; its files go after ``file.delete.delay.ms``. Raises NoSuchTopic.
