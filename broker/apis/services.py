@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from broker.apis.fetch.sessions import FetchSessions
+from broker.cluster.replicas import ReplicaManager
 from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
 from broker.cores.transactions.local_markers import LocalMarkers
@@ -73,3 +74,5 @@ class Services:
     """What clients ask for in vain."""
     seekers: Seekers
     """Clients that may get nowhere with their group."""
+    replicas: ReplicaManager | None = None
+    """What the controller tells of this broker's replicas; a broker alone has none."""

@@ -6,12 +6,12 @@ its message, and reads as it was meant before there was such a field.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from broker.cluster.fitting import Value, fitting
 from controller.requests import (
     LeaderAndIsrRequest,
     Send,
@@ -26,10 +26,8 @@ from controller.requests import (
 )
 from controller.values import BrokerFact
 from protocol.messages import leader_and_isr, stop_replica, update_metadata
-from protocol.schema import ZERO_UUID, Api, Array, Field, Struct, version_range
+from protocol.schema import ZERO_UUID, Api
 from protocol.znodes.brokers import Endpoint
-
-Value = dict[str, Any]
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """By their numbers on the wire."""
@@ -64,34 +62,7 @@ def encode(request: Send, version_of: Callable[[str], int | None], listener: str
 def _message(api: Api, version_of: Callable[[str], int | None], value: Value) -> Message:
     version = version_of(api.name)
     assert version is not None, "each release knows the controller's requests"
-    return Message(api, version, _fitting(api.request, version, value))
-
-
-def _fitting(fields: Sequence[Field], version: int, value: Value) -> Value:
-    """The fields of ``value`` that a version has; the codec takes no others."""
-    fitting: Value = {}
-    for name, parts in _names(tuple(fields), version):
-        if name in value:
-            there = value[name]
-            fitting[name] = (
-                there if parts is None else [_fitting(parts, version, each) for each in there]
-            )
-    return fitting
-
-
-@cache
-def _names(fields: tuple[Field, ...], version: int) -> list[tuple[str, tuple[Field, ...] | None]]:
-    """The names of a version's fields, with the fields of the structs in an array."""
-    return [
-        (
-            field.name,
-            field.type.element.fields
-            if isinstance(field.type, Array) and isinstance(field.type.element, Struct)
-            else None,
-        )
-        for field in fields
-        if version in version_range(field.versions)
-    ]
+    return Message(api, version, fitting(api.request, version, value))
 
 
 def _head(request: Send) -> Value:
@@ -249,11 +220,14 @@ def _endpoint(broker: BrokerFact, listener: str) -> Endpoint | None:
 
 # -- as they are received
 
+RECEIVED = -1
+"""In place of the broker in a request that has been received: it is the one that has it."""
 
-def decode_leader_and_isr(value: Value, broker_id: int) -> LeaderAndIsrRequest:
+
+def decode_leader_and_isr(value: Value) -> LeaderAndIsrRequest:
     """What a LeaderAndIsr of any version says."""
     return LeaderAndIsrRequest(
-        broker_id,
+        RECEIVED,
         value["broker_epoch"],
         value["controller_id"],
         value["controller_epoch"],
@@ -287,10 +261,10 @@ def decode_leader_and_isr(value: Value, broker_id: int) -> LeaderAndIsrRequest:
     )
 
 
-def decode_update_metadata(value: Value, broker_id: int) -> UpdateMetadataRequest:
+def decode_update_metadata(value: Value) -> UpdateMetadataRequest:
     """What an UpdateMetadata of any version says."""
     return UpdateMetadataRequest(
-        broker_id,
+        RECEIVED,
         value["broker_epoch"],
         value["controller_id"],
         value["controller_epoch"],
@@ -318,7 +292,7 @@ def decode_update_metadata(value: Value, broker_id: int) -> UpdateMetadataReques
     )
 
 
-def decode_stop_replica(value: Value, broker_id: int) -> StopReplicaRequest:
+def decode_stop_replica(value: Value) -> StopReplicaRequest:
     """What a StopReplica of any version says; -1 for leader epochs that it does not have."""
     deletes = value["delete_partitions"]
     if value["topic_states"]:
@@ -348,7 +322,7 @@ def decode_stop_replica(value: Value, broker_id: int) -> StopReplicaRequest:
             for name, found in groupby(places, itemgetter(0))
         ]
     return StopReplicaRequest(
-        broker_id, value["broker_epoch"], value["controller_id"], value["controller_epoch"], topics
+        RECEIVED, value["broker_epoch"], value["controller_id"], value["controller_epoch"], topics
     )
 
 

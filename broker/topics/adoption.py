@@ -11,18 +11,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 
 from broker.topics.checkpoints import Checkpoints
 from broker.topics.missing import TOPICS_FILE, KnownMissing, check_adopted, check_numbers
+from broker.topics.partition_mark import FILE as MARK_FILE
 from broker.topics.registry import (
     BadDirectory,
     Topic,
     check_topic_name,
     partition_of,
     uuid_bytes,
-    uuid_text,
 )
 from log.filesystem import FileSystem, read_whole
 from protocol.properties import parse
 
-PARTITION_METADATA_FILE = "partition.metadata"
 KEEP_ALL = {"retention.bytes": "-1", "retention.ms": "-1"}
 """Settings of an adopted topic: its own are not in the directory, and may have been just these."""
 
@@ -92,7 +91,7 @@ class Found:
 
     def _id_of_partition(self, name: str, partition: int) -> bytes | None:
         """The topic id in a partition's directory, None when none is written there."""
-        path = os.path.join(self._directory, f"{name}-{partition}", PARTITION_METADATA_FILE)
+        path = os.path.join(self._directory, f"{name}-{partition}", MARK_FILE)
         if not self._fs.exists(path):
             return None
         pairs = parse(read_whole(self._fs, path).decode())
@@ -100,8 +99,3 @@ class Found:
             return uuid_bytes(pairs["topic_id"])
         except (KeyError, ValueError):
             raise BadDirectory(f"{path} is damaged: it has no topic id") from None
-
-
-def partition_metadata(topic_id: bytes) -> bytes:
-    """The bytes of a ``partition.metadata``; Kafka ends its last line without a newline."""
-    return f"version: 0\ntopic_id: {uuid_text(topic_id)}".encode()

@@ -7,7 +7,7 @@ fsynced first: no name is written here that a power cut could still remove.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from threading import Lock
 
@@ -111,10 +111,13 @@ class Checkpoints:
                     self._fs, path, {key: at for key, at in offsets.items() if key not in keys}
                 )
 
-    def write(self, partitions: Iterable[Partition]) -> None:
-        """Writes recovery points, high watermarks and log start offsets. Raises OSError."""
+    def write(self, partitions: Callable[[], Iterable[Partition]]) -> None:
+        """Writes recovery points, high watermarks and log start offsets. Raises OSError.
+
+        ``partitions`` gives those that are there when it is their turn to be written down.
+        """
         with self._writing:
-            there = {**self.made, **{(each.topic, each.index): each for each in partitions}}
+            there = {**self.made, **{(each.topic, each.index): each for each in partitions()}}
             recovery_points = {key: each.log.recovery_point for key, each in there.items()}
             high_watermarks = {key: each.high_watermark for key, each in there.items()}
             starts = {key: each.log.log_start_offset for key, each in there.items()}
@@ -157,12 +160,28 @@ class Checkpoints:
         """
         with self._writing:
             self.outdated.add(topic)
-            for name in FILES:
-                offsets = read_offsets(self._fs, self._path(name))
-                kept = {key: offset for key, offset in offsets.items() if key[0] != topic}
-                if len(kept) < len(offsets):
-                    write_offsets(self._fs, self._path(name), kept)
+            self._keep(lambda key: key[0] != topic)
             self.outdated.discard(topic)
+
+    def forget_partition(self, partition: TopicPartition) -> None:
+        """Takes one partition out of the checkpoints. Raises OSError."""
+        with self._writing:
+            self._keep(lambda key: key != partition)
+
+    def write_high_watermarks(self, partitions: Callable[[], Iterable[Partition]]) -> None:
+        """Writes the high watermarks alone; see `write`. Raises OSError."""
+        with self._writing:
+            there = list(partitions())
+            self._sync_names(there)
+            offsets = {(each.topic, each.index): each.high_watermark for each in there}
+            write_offsets(self._fs, self._path(HIGH_WATERMARK), offsets)
+
+    def _keep(self, is_kept: Callable[[TopicPartition], bool]) -> None:
+        for name in FILES:
+            offsets = read_offsets(self._fs, self._path(name))
+            kept = {key: offset for key, offset in offsets.items() if is_kept(key)}
+            if len(kept) < len(offsets):
+                write_offsets(self._fs, self._path(name), kept)
 
     def _path(self, name: str) -> str:
         return os.path.join(self._directory, name)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -17,10 +16,10 @@ import structlog
 
 from broker.config.config import Config, log_config, topic_settings
 from broker.config.config_value import BadValue
-from broker.topics.adoption import PARTITION_METADATA_FILE, partition_metadata
 from broker.topics.checkpoints import Checkpoints
 from broker.topics.missing import KnownMissing, check_partitions
 from broker.topics.partition import Partition
+from broker.topics.partition_mark import check_mark, mark
 from broker.topics.partition_services import PartitionServices
 from broker.topics.produce_rules import produce_rules
 from broker.topics.registry import (
@@ -28,7 +27,6 @@ from broker.topics.registry import (
     Topic,
     partition_name,
     partition_of,
-    uuid_bytes,
 )
 from broker.topics.replica import Replica
 from broker.topics.replica_services import ReplicaServices
@@ -36,16 +34,14 @@ from broker.topics.topic_logs import TopicLogs
 from log.checkpoint import clear_clean_shutdown, read_clean_shutdown, write_clean_shutdown
 from log.config import LogConfig
 from log.errors import CorruptLog, LogPoisoned
-from log.filesystem import FileSystem, read_whole, write_whole
+from log.filesystem import FileSystem
 from log.partition_log import PartitionLog
 from log.segment import LOG
-from protocol.schema import ZERO_UUID
 
 logger = structlog.get_logger(__name__)
 
 DELETED_SUFFIX = "-delete"
 _CLOSING_THREADS = 8
-_WHOLE_METADATA = re.compile(r"version: ?\d+\s+topic_id: ?([A-Za-z0-9_-]{22})\s*")
 
 
 class LeftBehind(OSError):
@@ -116,7 +112,7 @@ class LogManager:
             entry, partition = place
             key = (entry.topic.name, partition)
             name = partition_name(*key)
-            self._check_topic_id(entry.topic, partition)
+            check_mark(self.fs, self._path(name), entry.topic)
             try:
                 log = PartitionLog.open(
                     self.fs,
@@ -196,16 +192,16 @@ class LogManager:
                     error=str(log.segments.undeleted),
                 )
 
-    def make(self, topic: Topic, first: int = 0) -> TopicLogs:
-        """Makes the directories and logs of partitions ``first`` and up; not visible yet.
+    def make(self, topic: Topic, indexes: Iterable[int] | None = None) -> TopicLogs:
+        """Makes the directories and logs of partitions, all by default; not visible yet.
 
         Raises OSError with none of them left, or LeftBehind.
         """
         entry = self._entry(topic)
         made: list[str] = []
         try:
-            indexes = range(first, topic.partitions)
-            entry.add([self._make(entry, index, made) for index in indexes])
+            wanted = range(topic.partitions) if indexes is None else indexes
+            entry.add([self._make(entry, index, made) for index in wanted])
             self.fs.fsync_directory(self.directory)
             self.checkpoints.add(entry.partitions)
         except OSError as error:
@@ -229,8 +225,7 @@ class LogManager:
         else:
             made.append(directory)
         self.fs.make_directory(directory)
-        metadata = os.path.join(directory, PARTITION_METADATA_FILE)
-        write_whole(self.fs, metadata, partition_metadata(topic.topic_id), durable=False)
+        mark(self.fs, directory, topic.topic_id)
         config = self.log_config(entry.settings)
         log = PartitionLog.open(
             self.fs, directory, topic.name, partition, config, chance=self.time.chance.randrange
@@ -251,6 +246,7 @@ class LogManager:
         old = self.topics.get(entry.topic.name)
         if old is not None:
             entry.add(old.partitions)
+            entry.bytes_in, entry.bytes_out = old.bytes_in, old.bytes_out
         self.topics[entry.topic.name] = entry
         self.checkpoints.shown(entry.topic.name)
         self.configure(entry.topic)  # a default may have changed while it was made
@@ -276,28 +272,6 @@ class LogManager:
             ) from None
         return TopicLogs(topic, settings, produce_rules(settings))
 
-    def _check_topic_id(self, topic: Topic, partition: int) -> None:
-        """Checks that the directory is this topic's; marks it if it has no mark.
-
-        The mark is not fsynced when a topic is made: a loss of power may have left a part of it.
-        """
-        if topic.topic_id == ZERO_UUID:
-            return  # a topic of a cluster that is older than ids
-        directory = self._path(partition_name(topic.name, partition))
-        path = os.path.join(directory, PARTITION_METADATA_FILE)
-        text = read_whole(self.fs, path).decode("ascii", "replace") if self.fs.exists(path) else ""
-        found = _WHOLE_METADATA.fullmatch(text)
-        if found is None:
-            self.fs.make_directory(directory)
-            write_whole(self.fs, path, partition_metadata(topic.topic_id), durable=False)
-            return
-        written = found[1]
-        if uuid_bytes(written) != topic.topic_id:
-            raise BadDirectory(
-                f"{directory} has the topic id {written!r}, not that of topic {topic.name};"
-                " move the directory away, or bring back the topics.json that it came with"
-            )
-
     # -- closing and deleting
 
     def close_all(self) -> None:
@@ -319,8 +293,14 @@ class LogManager:
 
     def write_checkpoints(self) -> None:
         """Writes recovery points, high watermarks and log start offsets; in any thread."""
-        entries = list(self.topics.values())
-        self.checkpoints.write([each for entry in entries for each in entry.partitions])
+        self.checkpoints.write(self._all_now)
+
+    def write_high_watermarks(self) -> None:
+        """Writes high watermarks alone; in any thread."""
+        self.checkpoints.write_high_watermarks(self._all_now)
+
+    def _all_now(self) -> list[Partition]:
+        return [each for entry in list(self.topics.values()) for each in entry.partitions]
 
     def retire(self, topic: Topic, partitions: Iterable[Partition], tag: str) -> list[str]:
         """Closes a deleted topic's partitions and renames their directories; returns the new paths.

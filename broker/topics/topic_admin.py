@@ -213,7 +213,7 @@ class TopicAdmin:
             checkpoints.forget(topic.name)
         registry.store(topic, offsets_below if before is None else None)
         try:
-            return self._logs.make(topic, first)
+            return self._logs.make(topic, range(first, topic.partitions))
         except OSError as error:
             # A disk that is full, or too many files: nothing of the topic may stay behind.
             if isinstance(error, LeftBehind) and before is None:

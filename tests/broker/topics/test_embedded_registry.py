@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from broker.topics.adoption import partition_metadata
 from broker.topics.embedded_registry import EmbeddedRegistry
+from broker.topics.partition_mark import partition_metadata
 from broker.topics.registry import (
     BadDirectory,
     DeletedTopic,

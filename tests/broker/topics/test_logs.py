@@ -9,8 +9,8 @@ import pytest
 
 from broker.broker import Broker
 from broker.config.config import Config, topic_settings
-from broker.topics.adoption import partition_metadata
 from broker.topics.logs import LogManager
+from broker.topics.partition_mark import partition_metadata
 from broker.topics.produce_rules import produce_rules
 from broker.topics.registry import BadDirectory, Topic
 from log.filesystem import OsFileSystem

@@ -1,0 +1,50 @@
+"""What requests of the controller have in common: they come by the listener of brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.cluster.replicas import ReplicaManager, Told
+from broker.net.request import Request
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
+from protocol.schema import Api
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+ELEMENTS_MAX = 10_000_000
+"""The controller names as many partitions as there are; this is above what a frame can hold."""
+
+Decode = Callable[[dict[str, Any]], Any]
+
+
+def decoders(api: Api, decode: Decode) -> Mapping[int, Callable[[bytes, int], Any]]:
+    """What makes a large request a value in the worker, for each version."""
+    return {version: partial(_decoded, api, decode, version) for version in api.versions}
+
+
+def _decoded(api: Api, decode: Decode, version: int, buffer: bytes, position: int) -> Any:
+    return decode(api.decode_request(version, buffer, position))
+
+
+def told_by(request: Request, decode: Decode) -> Any:
+    """What a request says."""
+    return decode(request.value) if request.context is None else request.context
+
+
+def replicas_for(services: Services, request: Request) -> ReplicaManager | None:
+    """What does a request; None where it came by a listener of clients, and is refused."""
+    replicas = services.replicas
+    assert replicas is not None, "a broker alone does not serve it"
+    if services.advertised.listener(request) == replicas.listener:
+        return replicas
+    request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED})
+    return None
+
+
+def partition_errors(told: Told) -> Iterator[dict[str, Any]]:
+    """The errors of partitions by the names of their topics."""
+    for (topic, index), error_code in told.partitions.items():
+        yield {"topic_name": topic, "partition_index": index, "error_code": error_code}

@@ -1,0 +1,73 @@
+"""LeaderAndIsr (4): the controller says which partitions this broker leads and which it follows.
+
+v1 is_new; v2 the broker's epoch, partitions by topic; v3 replicas that are added and removed; v4
+flexible; v5 topic ids, by which the answer names topics; v6 the recovery of an unclean leader; v7 a
+mark of KRaft controllers, of which there is none here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.from_controller import (
+    ELEMENTS_MAX,
+    decoders,
+    partition_errors,
+    replicas_for,
+    told_by,
+)
+from broker.cluster.control_requests import decode_leader_and_isr
+from broker.cluster.replicas import ReplicaManager, Told
+from broker.net.request import Request, ServedApi
+from controller.requests import LeaderAndIsrRequest
+from protocol.messages.leader_and_isr import API
+from protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+_BY_ID = 5
+
+
+def _handle(services: Services, request: Request) -> None:
+    replicas = replicas_for(services, request)
+    if replicas is not None:
+        told = told_by(request, decode_leader_and_isr)
+        request.answer_later(_answer(replicas, request, told))
+
+
+async def _answer(replicas: ReplicaManager, request: Request, told: LeaderAndIsrRequest) -> None:
+    done = await replicas.leader_and_isr(told)
+    value: dict[str, Any] = {"error_code": done.error_code}
+    if request.api_version >= _BY_ID:
+        value["topics"] = _by_id(told, done)
+    else:
+        value["partition_errors"] = list(partition_errors(done))
+    request.respond(value)
+
+
+def _by_id(told: LeaderAndIsrRequest, done: Told) -> list[dict[str, Any]]:
+    return [
+        {
+            "topic_id": topic.topic_id or ZERO_UUID,
+            "partition_errors": [
+                {
+                    "partition_index": each.partition,
+                    "error_code": done.partitions[topic.name, each.partition],
+                }
+                for each in topic.partitions
+            ],
+        }
+        for topic in told.topics
+        if done.partitions
+    ]
+
+
+SERVED = ServedApi(
+    API,
+    0,
+    7,
+    _handle,
+    elements_max=ELEMENTS_MAX,
+    decoders=decoders(API, decode_leader_and_isr),
+)

@@ -1,0 +1,48 @@
+"""StopReplica (5): the controller has replicas of this broker stopped, and perhaps deleted.
+
+v1 the broker's epoch, partitions by topic; v2 flexible; v3 a leader epoch and whether to delete for
+each partition; v4 a mark of KRaft controllers, of which there is none here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.apis.from_controller import (
+    ELEMENTS_MAX,
+    decoders,
+    partition_errors,
+    replicas_for,
+    told_by,
+)
+from broker.cluster.control_requests import decode_stop_replica
+from broker.cluster.replicas import ReplicaManager
+from broker.net.request import Request, ServedApi
+from controller.requests import StopReplicaRequest
+from protocol.messages.stop_replica import API
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+def _handle(services: Services, request: Request) -> None:
+    replicas = replicas_for(services, request)
+    if replicas is not None:
+        told = told_by(request, decode_stop_replica)
+        request.answer_later(_answer(replicas, request, told))
+
+
+async def _answer(replicas: ReplicaManager, request: Request, told: StopReplicaRequest) -> None:
+    done = await replicas.stop_replica(told)
+    errors = list(partition_errors(done))
+    request.respond({"error_code": done.error_code, "partition_errors": errors})
+
+
+SERVED = ServedApi(
+    API,
+    0,
+    4,
+    _handle,
+    elements_max=ELEMENTS_MAX,
+    decoders=decoders(API, decode_stop_replica),
+)

@@ -1,0 +1,35 @@
+"""UpdateMetadata (6): the controller says who lives in the cluster and who leads what.
+
+v1 listeners; v2 racks; v3 names of listeners; v4 offline replicas; v5 the broker's epoch, and
+partitions by topic; v6 flexible; v7 topic ids; v8 a mark of KRaft controllers, of which there is
+none here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.apis.from_controller import ELEMENTS_MAX, decoders, replicas_for, told_by
+from broker.cluster.control_requests import decode_update_metadata
+from broker.net.request import Request, ServedApi
+from protocol.messages.update_metadata import API
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+def _handle(services: Services, request: Request) -> None:
+    replicas = replicas_for(services, request)
+    if replicas is not None:
+        told = told_by(request, decode_update_metadata)
+        request.respond({"error_code": replicas.update_metadata(told)})
+
+
+SERVED = ServedApi(
+    API,
+    0,
+    8,
+    _handle,
+    elements_max=ELEMENTS_MAX,
+    decoders=decoders(API, decode_update_metadata),
+)

@@ -1,0 +1,38 @@
+"""Values for messages of any version: what a version does not have is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from protocol.schema import Array, Field, Struct, version_range
+
+Value = dict[str, Any]
+
+
+def fitting(fields: Sequence[Field], version: int, value: Value) -> Value:
+    """The fields of ``value`` that a version has; the codec takes no others."""
+    found: Value = {}
+    for name, parts in _names(tuple(fields), version):
+        if name in value:
+            there = value[name]
+            found[name] = (
+                there if parts is None else [fitting(parts, version, each) for each in there]
+            )
+    return found
+
+
+@cache
+def _names(fields: tuple[Field, ...], version: int) -> list[tuple[str, tuple[Field, ...] | None]]:
+    """The names of a version's fields, with the fields of the structs in an array."""
+    return [
+        (
+            field.name,
+            field.type.element.fields
+            if isinstance(field.type, Array) and isinstance(field.type.element, Struct)
+            else None,
+        )
+        for field in fields
+        if version in version_range(field.versions)
+    ]
