@@ -31,5 +31,6 @@ works for longer than a slice. Of each outcome, in this order:
 Call ``handle(Tick(), now)`` at ``next_deadline()``. When the session is lost call
 ``handle(Resigned(), now)``: it answers all tickets that wait; then drop the controller. Watches
 give whole facts again (`BrokersSeen` has all brokers, each time); facts may be late, repeated or
-old, and are compared by czxid and znode version.
+old, and are compared by czxid and znode version. A node that can't be read is left out of its fact:
+what depends on it waits, and nothing else does.
 """

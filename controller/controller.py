@@ -103,12 +103,12 @@ class Controller:
             partition = work.backlog.popleft()
             partition.dirty = False
             settle(work, partition)
+        if work.look_at_queued and work.ready:
+            deletions.look_at_queued(work)
         while budget and work.sweeps:
             budget -= 1
             if next(work.sweeps[0], work) is work:
                 work.sweeps.popleft()
-        if work.look_at_queued and work.ready:
-            deletions.look_at_queued(work)
         return work.take()
 
     def next_deadline(self) -> int | None:

@@ -63,9 +63,10 @@ def _landed(work: Work, partition: Partition, result: WriteResult) -> None:
             work.report(StateLost(topic.name, partition.index))
             _read(work, partition)
         case Result.NO_NODE if partition.known is None:
-            # The topic's node is gone: what it says, or its end, comes with the read.
+            # The topic's node is gone: its end, or another of that name, comes with the read.
             _drop_flight(partition)
             work.read(ReadTopic(topic.name))
+            work.retry(partial(work.mark, partition))
         case Result.NO_NODE:
             _read(work, partition)
         case Result.FAILED | Result.FENCED:
@@ -107,7 +108,11 @@ def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> 
     if found is not None:
         _learn(partition, found)
     _drop_flight(partition)
-    work.mark(partition)
+    if found is None and known is None:
+        # There was a node, and there is none: not to be tried as fast as ZooKeeper answers.
+        work.retry(partial(work.mark, partition))
+    else:
+        work.mark(partition)
 
 
 def _forget_state(partition: Partition, known: LeaderAndIsr) -> None:

@@ -394,11 +394,19 @@ class Simulation:
         for broker in world.brokers.values():
             if broker.failed or broker.epoch < 0 or broker.broker_id not in world.nodes.brokers:
                 world.register(broker.broker_id)
-        for broker_id in host.controller.cluster.shutting_down:
-            world.register(broker_id)
         host.give(world.see_brokers())
         for what in sorted(self.pending):
             self._follow(host, what)
+        self._rest()
+        require(not self._unanswered(), f"tickets wait: {self._unanswered()}")
+        for broker_id in host.controller.cluster.shutting_down:
+            world.register(broker_id)
+        self._rest()
+        self._check_end()
+
+    def _rest(self) -> None:
+        """Until nothing changes any more; leaders take followers into their ISRs."""
+        world, host = self.world, self.host
         before: object = None
         for _ in range(60):
             host.settle()
@@ -410,16 +418,18 @@ class Simulation:
             host.give(Tick())
             host.settle()
             self._grow_isrs()
-            now = (
-                dict(world.nodes.states),
-                dict(world.nodes.topics),
-                host.controller.next_deadline(),
-            )
-            if now[:2] == before:
-                break
-            before = now[:2]
-        host.settle()
-        self._check_end()
+            now = (dict(world.nodes.states), dict(world.nodes.topics))
+            if now == before:
+                return
+            before = now
+
+    def _unanswered(self) -> list[int]:
+        return [
+            ticket
+            for host, tickets in self.asked.items()
+            for ticket in tickets
+            if ticket not in host.replies and (host is self.host or host.resigned)
+        ]
 
     def _grow_isrs(self) -> None:
         for broker in self.world.brokers.values():
@@ -455,13 +465,13 @@ class Simulation:
         for key in nodes.states:
             there = key[0] in nodes.topics and key[1] in nodes.topics[key[0]].partitions
             require(there, f"{key} has a state and is no partition")
-        unanswered = [
-            ticket
-            for host, tickets in self.asked.items()
-            for ticket in tickets
-            if ticket not in host.replies and (host is self.host or host.resigned)
-        ]
-        require(not unanswered, f"{len(unanswered)} tickets were not answered")
+        require(not self._unanswered(), f"tickets wait: {self._unanswered()}")
+        for broker in world.brokers.values():
+            for name, index in broker.directories:
+                key = name, index
+                there = name in nodes.topics and index in nodes.topics[name].partitions
+                stray = (broker.broker_id, key) in nodes.strays
+                require(there or stray, f"broker {broker.broker_id} has {key} of a deleted topic")
 
     def _check_partition(self, key: TopicPartition, assignment: Assignment) -> None:
         state = self.world.nodes.states.get(key)

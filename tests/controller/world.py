@@ -162,7 +162,8 @@ class Nodes:
             case SetProducerIds():
                 if write.znode_version != self.producer_ids[1]:
                     return Result.BAD_VERSION, -1
-                require(write.block_start > self.producer_ids[0], "producer ids are given twice")
+                fresh = write.block_start > self.producer_ids[0]
+                require(fresh and write.block_end - write.block_start == 999, f"{write}")
                 self.producer_ids = write.block_end, write.znode_version + 1
                 return Result.OK, write.znode_version + 1
         return Result.OK, 0
@@ -488,7 +489,21 @@ class World:
         self.config = ControllerConfig(1, **config)  # type: ignore[arg-type]
         self.brokers = {each: SimulatedBroker(each, self.nodes) for each in range(1, brokers + 1)}
         self.hosts: list[Host] = []
+        self.nodes.on_state = self._check_who_joins
         self._spares = 0
+
+    def _check_who_joins(
+        self, key: TopicPartition, before: LeaderAndIsr | None, state: LeaderAndIsr
+    ) -> None:
+        """Who joins an ISR follows in this epoch, as far as it lives and remembers."""
+        if before is None or before.leader_epoch != state.leader_epoch:
+            return
+        for broker_id in set(state.isr) - set(before.isr):
+            told = self.brokers[broker_id].replicas.get(key)
+            require(
+                told is None or told.leader_epoch == state.leader_epoch,
+                f"{broker_id} joins the ISR of {key} in another epoch: {told}, {state}",
+            )
 
     def spare_id(self, name: str = "") -> bytes:
         """The id by which a topic has been known; a fresh one where it has none."""

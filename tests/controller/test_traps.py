@@ -1,0 +1,417 @@
+"""What is easily wrong in a controller: the odd states, the old epochs, the repeated facts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from controller.calls import (
+    AllocateProducerIds,
+    AlterPartition,
+    AlterReassignments,
+    Call,
+    ControlledShutdown,
+    ElectLeaders,
+    IsrChange,
+    ListReassignments,
+)
+from controller.config import ControllerConfig
+from controller.controller import SLICE, Controller
+from controller.events import OtherController
+from controller.facts import (
+    Answered,
+    BrokersSeen,
+    DeletionsSeen,
+    Fact,
+    PreferredSeen,
+    Ready,
+    ReassignmentsSeen,
+    Resigned,
+    Result,
+    StatesRead,
+    Tick,
+    TopicGone,
+    TopicSeen,
+    TopicsSeen,
+    UncleanSeen,
+    WriteResult,
+    Written,
+)
+from controller.outcome import CreateState, SetState
+from controller.requests import LeaderAndIsrRequest, UpdateMetadataRequest
+from controller.values import NO_LEADER, Assignment, LeaderAndIsr
+from protocol.now import Now
+from tests.controller.test_stories import T0, cluster
+from tests.controller.world import Host, World, replicas
+
+NOW = Now(0, 0)
+
+
+def begun(states: dict[int, LeaderAndIsr | None], partitions: dict[int, Assignment]) -> Host:
+    """A controller that finds these states of topic t."""
+    world = World(3)
+    for broker_id in (1, 2, 3):
+        world.register(broker_id)
+    world.nodes.create_topic("t", partitions, world.spare_id())
+    world.nodes.states = {("t", i): state for i, state in states.items() if state is not None}
+    return world.elect()
+
+
+@pytest.mark.parametrize("unclean", [False, True])
+def test_an_empty_isr_without_a_leader_waits_or_is_led_uncleanly(unclean: bool) -> None:
+    host = begun({0: LeaderAndIsr(NO_LEADER, 4, (), 0, False, 6)}, {0: replicas(1, 2)})
+    host.world.nodes.unclean["t"] = unclean
+    host.settle()
+
+    state = host.world.nodes.states[T0]
+    assert state[:3] == ((1, 5, (1,)) if unclean else (NO_LEADER, 4, ()))
+    assert state.recovering is unclean
+
+
+def test_odd_states_do_no_harm() -> None:
+    host = begun(
+        {
+            0: LeaderAndIsr(1, 3, (), 0),  # a leader that is not in its ISR
+            1: LeaderAndIsr(7, 3, (7, 8), 0),  # brokers that nobody knows
+            2: LeaderAndIsr(1, 3, (1, 3), 0),  # a member that is no replica
+            3: None,
+        },
+        {0: replicas(1, 2), 1: replicas(7, 8), 2: replicas(1, 2), 3: replicas(), 4: replicas(9)},
+    )
+    host.settle()
+
+    states = host.world.nodes.states
+    assert states[T0][:3] == (1, 3, ())
+    assert states["t", 1][:3] == (NO_LEADER, 4, (7, 8))
+    assert states["t", 2][:3] == (1, 4, (1,))
+    assert ("t", 3) not in states
+    assert ("t", 4) not in states
+
+
+def test_a_deletion_without_its_topic_and_a_topic_without_partitions() -> None:
+    world = World(1)
+    world.register(1)
+    world.nodes.deletions = {"empty", "nothing"}
+    world.nodes.create_topic("empty", {}, None)
+
+    host = world.elect()
+    host.settle()
+
+    assert not world.nodes.deletions
+    assert not world.nodes.topics
+
+
+@pytest.mark.parametrize(
+    "fact",
+    [
+        TopicGone("nothing"),
+        StatesRead([(("nothing", 0), None), (("nothing", 1), LeaderAndIsr(1, 1, (1,), 1))]),
+        StatesRead([(T0, None)]),
+        UncleanSeen("nothing", True),
+        Written([WriteResult(999, Result.BAD_VERSION)]),
+        PreferredSeen([]),
+        ReassignmentsSeen({}),
+        DeletionsSeen([]),
+        Ready(),
+        Tick(),
+    ],
+)
+def test_what_means_nothing_does_nothing(fact: Fact) -> None:
+    host = cluster()
+    before = dict(host.world.nodes.states)
+
+    outcome = host.give(fact)
+    host.settle()
+
+    assert not outcome.sends
+    assert host.world.nodes.states == before
+
+
+def test_repeated_facts_change_nothing() -> None:
+    host = cluster()
+    nodes = host.world.nodes
+    topic = nodes.topics["t"]
+    facts: list[Fact] = [
+        host.world.see_brokers(),
+        TopicsSeen(["t"]),
+        TopicSeen(topic, host.world.spare_id()),
+        TopicSeen(topic._replace(znode_version=0, topic_id=None), host.world.spare_id()),
+        StatesRead([*nodes.states.items()]),
+        BrokersSeen([each._replace(epoch=each.epoch - 1) for each in nodes.brokers.values()]),
+    ]
+    for fact in facts:
+        outcome = host.give(fact)
+        came = (*outcome.writes, *outcome.sends, *outcome.reads, *outcome.events)
+        assert not came, fact
+
+
+def test_a_broker_that_changes_its_endpoint_is_shown_to_all() -> None:
+    host = cluster()
+    broker = host.world.nodes.brokers[2]
+    host.world.nodes.brokers[2] = broker._replace(rack="r1")
+
+    outcome = host.give(host.world.see_brokers())
+
+    assert [type(each) for each in outcome.sends] == [UpdateMetadataRequest] * 3
+    assert not outcome.writes
+
+
+def test_metadata_has_all_brokers_those_that_shut_down_too() -> None:
+    host = cluster()
+    outcome = host.give(ControlledShutdown("bye", 1, -1))
+    outcome = host.give(Written([host.write_one() for _ in outcome.writes]))
+
+    shown = [each for each in outcome.sends if isinstance(each, UpdateMetadataRequest)]
+    assert len(shown) == 3
+    assert all({b.broker_id for b in each.brokers} == {1, 2, 3} for each in shown)
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(-1, 0), (0, 77), (1, 0), (99, 0)])
+def test_the_epoch_of_a_shutdown(epoch: int, error: int) -> None:
+    host = cluster()
+    host.give(ControlledShutdown("bye", 1, epoch))
+    host.settle()
+
+    assert host.replies["bye"].error_code == error
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (AlterPartition("call", 1, 0, []), 77),
+        (AlterPartition("call", 1, 99, []), 77),
+        (AlterPartition("call", 9, 1, []), 77),
+        (AlterPartition("call", 1, 1, []), 0),
+        (AllocateProducerIds("call", 9, 1), 102),
+        (AllocateProducerIds("call", 1, 0), 77),
+        (ControlledShutdown("call", 9, -1), 8),
+        (ElectLeaders("call", False, []), 0),
+        (AlterReassignments("call", {}), 0),
+    ],
+)
+def test_what_a_call_gets_at_once(call: Call, error: int) -> None:
+    host = cluster()
+    host.give(call)
+
+    assert host.replies["call"].error_code == error
+
+
+def test_an_answer_of_an_earlier_registration_says_nothing() -> None:
+    host = cluster()
+    world = host.world
+    world.nodes.deletions.add("t")
+    host.give(DeletionsSeen(["t"]))
+    channel = (1, world.brokers[1].epoch)
+    stale = host.channels[channel][-1]
+    world.register(1)
+    host.give(world.see_brokers())
+
+    outcome = host.give(Answered(stale, 0, {T0: 0}))
+
+    assert not outcome.writes
+    assert all(each.broker_epoch != channel[1] for each in outcome.sends)
+    host.settle()
+    assert not world.nodes.topics
+
+
+def test_requests_after_a_bounce_carry_the_new_epoch() -> None:
+    host = cluster()
+    host.world.register(1)
+
+    outcome = host.give(host.world.see_brokers())
+
+    to_it = [each for each in outcome.sends if each.broker_id == 1]
+    assert {each.broker_epoch for each in to_it} == {host.world.brokers[1].epoch}
+    assert isinstance(to_it[0], UpdateMetadataRequest)
+
+
+def test_a_state_that_somebody_deletes_is_created_with_a_later_epoch() -> None:
+    host = cluster()
+    world = host.world
+    del world.nodes.states[T0]
+    world.unregister(1)
+    host.give(world.see_brokers())
+    host.settle()
+
+    assert world.nodes.states[T0][:3] == (2, 1, (2, 3))
+
+
+def test_the_state_of_a_later_controller_is_not_overwritten_blindly() -> None:
+    host = cluster()
+    world = host.world
+    later = world.nodes.states[T0]._replace(controller_epoch=9, partition_epoch=5)
+    world.nodes.states[T0] = later
+    world.unregister(1)
+    host.give(world.see_brokers())
+    result = host.write_one()
+    assert result.result is Result.BAD_VERSION
+    host.give(Written([result]))
+    host.read_one()
+
+    assert OtherController("t", 0, 9) in host.events
+
+
+def test_a_node_that_is_there_and_cannot_be_read_does_not_make_it_spin() -> None:
+    host = cluster(topics={"t": {}})
+    world = host.world
+    world.nodes.rewrite_topic("t", partitions={0: replicas(1)})
+    host.give(TopicSeen(world.nodes.topics["t"], b""))
+    (write,) = host.writes
+    assert isinstance(write, CreateState)
+    host.give(Written([WriteResult(write.ticket, Result.NODE_EXISTS)]))
+
+    outcome = host.give(StatesRead([(T0, None)]))
+
+    assert not outcome.writes
+    assert host.controller.next_deadline() == 1000
+
+
+def every_call() -> list[Call]:
+    change = IsrChange("t", None, 0, 0, 0, (1, 2))
+    return [
+        AlterPartition(1, 1, 1, [change]),
+        ControlledShutdown(2, 1, 1),
+        ElectLeaders(3, False, [T0]),
+        AlterReassignments(4, {T0: (2, 3)}),
+        ListReassignments(5, None),
+        AllocateProducerIds(6, 1, 1),
+    ]
+
+
+ERRORS = {1: 41, 2: 11, 3: 41, 4: 41, 5: 41, 6: 41}
+
+
+@pytest.mark.parametrize("resigned", [False, True])
+def test_calls_are_refused_before_it_is_ready_and_after_it_resigned(resigned: bool) -> None:
+    controller = Controller(ControllerConfig(1), 1)
+    if resigned:
+        controller.handle(Ready(), NOW)
+        assert controller.handle(Resigned(), NOW).resign
+    for call in every_call():
+        ((ticket, reply),) = controller.handle(call, NOW).replies
+        assert reply.error_code == ERRORS[ticket]
+
+
+def test_who_waits_is_refused_when_it_resigns() -> None:
+    host = cluster()
+    for call in every_call():
+        host.give(call)
+    outcome = host.give(Resigned())
+
+    assert {ticket: reply.error_code for ticket, reply in outcome.replies} == {
+        ticket: error for ticket, error in ERRORS.items() if ticket != 5
+    }
+    assert not (*outcome.writes, *outcome.sends, *outcome.reads)
+    assert not outcome.more
+    assert host.controller.next_deadline() is None
+
+
+def test_a_reassignment_is_not_done_when_only_those_that_come_are_in_the_isr() -> None:
+    host = cluster(1, 2, 3, 4, topics={"t": {0: (1, 2)}})
+    world = host.world
+    host.give(world.isr_asked("shrink", 1, {T0: (1,)}))
+    host.settle()
+    host.give(AlterReassignments("move", {T0: (2, 3)}))
+    host.settle()
+    host.give(world.isr_asked("added", 1, {T0: (1, 3)}))
+    host.settle()
+    assert world.nodes.topics["t"].partitions[0].removing == (1,)
+    assert world.nodes.states[T0].leader == 1
+
+    host.give(world.isr_asked("all", 1, {T0: (1, 3, 2)}))
+    host.settle()
+
+    assert world.nodes.topics["t"].partitions[0] == ((2, 3), (), ())
+    assert world.nodes.states[T0].leader == 2
+
+
+def test_a_new_controller_goes_on_with_a_reassignment() -> None:
+    host = cluster(1, 2, 3, 4)
+    world = host.world
+    host.give(AlterReassignments("move", {T0: (4, 2)}))
+    host.settle()
+
+    newer = world.elect(2)
+    newer.settle()
+    newer.give(world.isr_asked("isr", 1, {T0: (1, 2, 3, 4)}))
+    newer.settle()
+
+    assert world.nodes.topics["t"].partitions[0] == ((4, 2), (), ())
+    assert world.nodes.states[T0][:3] == (4, 3, (2, 4))
+
+
+def test_a_move_that_would_leave_no_live_member_of_the_isr_is_refused() -> None:
+    host = cluster(1, 2, 3, 4, topics={"t": {0: (1, 2)}})
+    world = host.world
+    host.give(AlterReassignments("move", {T0: (3, 4)}))
+    host.settle()
+    host.give(world.isr_asked("isr", 1, {T0: (1, 2, 3)}))
+    host.settle()
+    for broker_id in (1, 2):
+        world.unregister(broker_id)
+        host.give(world.see_brokers())
+        host.settle()
+    assert world.nodes.states[T0][:1] == (3,)
+
+    host.give(AlterReassignments("cancel", {T0: None}))
+    host.settle()
+
+    code, text = host.replies["cancel"].partitions[T0]  # type: ignore[union-attr]
+    assert code == 39
+    assert "records could be lost" in text
+    assert world.nodes.states[T0].leader == 3
+
+
+def large(partitions: int) -> Host:
+    world = World(3)
+    for broker_id in (1, 2, 3):
+        world.register(broker_id)
+    for topic in range(partitions // 50):
+        ids = [tuple((i + j) % 3 + 1 for j in range(3)) for i in range(50)]
+        assignments = {i: replicas(*each) for i, each in enumerate(ids)}
+        world.nodes.create_topic(f"t{topic}", assignments, world.spare_id())
+    host = world.elect()
+    host.settle()
+    return host
+
+
+@pytest.mark.parametrize("event", ["dies", "returns", "stops", "is elected"])
+def test_a_large_cluster_is_worked_on_in_slices(event: str) -> None:
+    host = large(2_000)
+    world = host.world
+    outcomes = []
+    take = Host.take
+
+    def noting(self: Host, outcome: object) -> object:
+        outcomes.append(outcome)
+        return take(self, outcome)  # type: ignore[arg-type]
+
+    steps: dict[str, Callable[[], None]] = {
+        "dies": lambda: world.unregister(3),
+        "returns": lambda: world.register(3),
+        "stops": lambda: None,
+        "is elected": lambda: None,
+    }
+    steps[event]()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Host, "take", noting)
+        if event == "is elected":
+            host = world.elect(2)
+        elif event == "stops":
+            host.give(ControlledShutdown("bye", 3, -1))
+        else:
+            host.give(world.see_brokers())
+        host.settle()
+
+    assert max(len(each.writes) for each in outcomes) <= SLICE
+    told = [
+        sum(len(topic.partitions) for topic in send.topics)
+        for each in outcomes
+        for send in each.sends
+        if isinstance(send, LeaderAndIsrRequest)
+    ]
+    assert max(told, default=0) <= SLICE
+    leaders = {state.leader for state in world.nodes.states.values()}
+    assert leaders <= ({1, 2} if event in ("dies", "stops") else {1, 2, 3})
+    assert sum(isinstance(each, SetState) for o in outcomes for each in o.writes) <= 2_000
