@@ -5,24 +5,27 @@
 | 2.7-IV2 and newer | the controller, asked by AlterPartition (KIP-497) |
 | older | the leader, and a notice tells the controller to look |
 
-Either way the write is conditional on the version that the leader knows. `IsrWriters` are made
-before the partitions: these use one.
+Either way the write is conditional on the version that the leader knows. A writer is made before
+the partitions, which use it: `make_isr_writer`.
 """
 
 from __future__ import annotations
 
 from asyncio import CancelledError, Event, Task
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any
 
 import structlog
 
 from broker.cluster.controller_peer import ControllerPeer
 from broker.cluster.fitting import Value, fitting
+from broker.cluster.isr_change import AGAIN_S, IsrChange, Place, wanted_change
+from broker.cluster.isr_states import IsrStates
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.peer import PeerLost
 from broker.cluster.registration import NO_EPOCH
+from broker.cluster.replication_settings import ReplicationSettings
+from broker.cluster.zookeeper import ZooKeeper
 from broker.time import Time
 from broker.topics.replica_services import LedPartition
 from protocol.errors import NONE, NOT_CONTROLLER
@@ -31,33 +34,10 @@ from protocol.schema import ZERO_UUID
 
 logger = structlog.get_logger(__name__)
 
-AGAIN_S = 0.05
-"""How long a writer rests after an error."""
 _BY_NAME = 1
 """The last version of AlterPartition that has no topic ids."""
 
-Place = tuple[str, int]
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """In-sync replicas that are wanted, over one version of a partition's state."""
-
-    partition: LedPartition
-    isr: tuple[int, ...]
-    expected_epoch: int
-    leader_epoch: int
-
-    @property
-    def holds(self) -> bool:
-        """Whether it is wanted still: its leader has learnt nothing since."""
-        state = self.partition.state
-        return (
-            state is not None
-            and state.leader_epoch == self.leader_epoch
-            and state.partition_epoch == self.expected_epoch
-        )
 
 
 class AlterPartitionWriter:
@@ -85,7 +65,7 @@ class AlterPartitionWriter:
         self._request_timeout_ms = request_timeout_ms
         self._time = time
         self._spawn = spawn
-        self._changes: dict[Place, Change] = {}
+        self._changes: dict[Place, IsrChange] = {}
         self._news = Event()
         self._worker: Task[None] | None = None
 
@@ -100,9 +80,8 @@ class AlterPartitionWriter:
 
     def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
         """See `IsrWriter`."""
-        assert partition.state is not None
-        change = Change(partition, isr, expected_epoch, partition.state.leader_epoch)
-        self._changes[partition.topic, partition.index] = change
+        change = wanted_change(partition, isr, expected_epoch)
+        self._changes[change.place] = change
         self._news.set()
 
     async def _work(self) -> None:
@@ -143,7 +122,7 @@ class AlterPartitionWriter:
             return False
         return self._take(asked, ids, answer)
 
-    def _topic_ids(self, asked: dict[Place, Change]) -> dict[str, bytes]:
+    def _topic_ids(self, asked: dict[Place, IsrChange]) -> dict[str, bytes]:
         if not self._has_topic_ids:
             return {}
         known = {name: self._cache.topics.get(name) for name, _ in asked}
@@ -153,7 +132,7 @@ class AlterPartitionWriter:
             if topic is not None and topic.topic_id is not None
         }
 
-    def _take(self, asked: dict[Place, Change], ids: dict[str, bytes], answer: Value) -> bool:
+    def _take(self, asked: dict[Place, IsrChange], ids: dict[str, bytes], answer: Value) -> bool:
         found = _errors(answer, {topic_id: name for name, topic_id in ids.items()})
         codes = {answer["error_code"], *[code for code, _ in found.values()]}
         if NOT_CONTROLLER in codes:
@@ -169,34 +148,14 @@ class AlterPartitionWriter:
             if self._changes.get(place) is not change or place not in found:
                 continue
             del self._changes[place]
-            if change.holds:
-                _tell(change, *found[place])
+            change.decided(*found[place])
         return not self._changes
-
-
-def _tell(change: Change, error_code: int, partition_epoch: int) -> None:
-    partition = change.partition
-    if error_code == NONE:
-        partition.isr_written(partition_epoch)
-        logger.info(
-            "in-sync replicas have changed",
-            partition=f"{partition.topic}-{partition.index}",
-            isr=list(change.isr),
-        )
-    else:
-        logger.info(
-            "in-sync replicas were not changed",
-            partition=f"{partition.topic}-{partition.index}",
-            wanted=list(change.isr),
-            error_code=error_code,
-        )
-        partition.isr_refused(error_code)
 
 
 def _request(
     node_id: int,
     broker_epoch: int,
-    asked: dict[Place, Change],
+    asked: dict[Place, IsrChange],
     ids: dict[str, bytes],
     version: int,
 ) -> Value:
@@ -232,3 +191,28 @@ def _errors(answer: Value, names: dict[bytes, str]) -> dict[Place, tuple[int, in
         for topic in answer["topics"]
         for each in topic["partitions"]
     }
+
+
+def make_isr_writer(
+    settings: ReplicationSettings,
+    cache: MetadataCache,
+    zookeeper: ZooKeeper,
+    broker_epoch: Callable[[], int],
+    time: Time,
+    spawn: Spawn,
+) -> AlterPartitionWriter | IsrStates:
+    """The writer that the version of the cluster asks for."""
+    if not settings.spoken.has_alter_partition:
+        return IsrStates(zookeeper, time, spawn)
+    return AlterPartitionWriter(
+        settings.node_id,
+        broker_epoch,
+        cache,
+        ControllerPeer(
+            settings.node_id, settings.listener, cache, time, settings.request_timeout_ms
+        ),
+        settings.spoken.has_topic_ids,
+        settings.request_timeout_ms,
+        time,
+        spawn,
+    )

@@ -1,0 +1,64 @@
+"""A change of in-sync replicas that a leader wants, on its way into ZooKeeper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import structlog
+
+from broker.topics.replica_services import LedPartition
+from protocol.errors import NONE
+
+logger = structlog.get_logger(__name__)
+
+Place = tuple[str, int]
+AGAIN_S = 0.05
+"""How long a writer rests after an error."""
+
+
+@dataclass(frozen=True, slots=True)
+class IsrChange:
+    """In-sync replicas that are wanted, over one version of a partition's state."""
+
+    partition: LedPartition
+    isr: tuple[int, ...]
+    expected_epoch: int
+    leader_epoch: int
+
+    @property
+    def place(self) -> Place:
+        """Which partition."""
+        return self.partition.topic, self.partition.index
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is wanted still: its leader has learnt nothing since."""
+        state = self.partition.state
+        return (
+            state is not None
+            and state.leader_epoch == self.leader_epoch
+            and state.partition_epoch == self.expected_epoch
+        )
+
+    def decided(self, error_code: int, partition_epoch: int = -1) -> None:
+        """Tells the leader what became of it, if that matters to it still."""
+        if not self.holds:
+            return
+        name = f"{self.partition.topic}-{self.partition.index}"
+        if error_code == NONE:
+            self.partition.isr_written(partition_epoch)
+            logger.info("in-sync replicas have changed", partition=name, isr=list(self.isr))
+        else:
+            logger.info(
+                "in-sync replicas were not changed",
+                partition=name,
+                wanted=list(self.isr),
+                error_code=error_code,
+            )
+            self.partition.isr_refused(error_code)
+
+
+def wanted_change(partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> IsrChange:
+    """What `IsrWriter.wanted` is told."""
+    assert partition.state is not None
+    return IsrChange(partition, isr, expected_epoch, partition.state.leader_epoch)

@@ -1,0 +1,389 @@
+"""Brokers of one cluster in one process: real logs, fetchers, sockets and APIs, and a controller
+that says what the test wants.
+
+What a leader wants of in-sync replicas is written at once, unless the test holds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from broker.apis.fetch.sessions import FetchSessions
+from broker.apis.services import Services
+from broker.apis.table import SERVED_IN_CLUSTER
+from broker.cluster.cluster_registry import ClusterRegistry
+from broker.cluster.fetchers import Fetchers
+from broker.cluster.inter_broker import parse
+from broker.cluster.metadata_cache import Learnt, MetadataCache
+from broker.cluster.replicas import ReplicaHooks, ReplicaManager, Told
+from broker.cluster.replication_settings import ReplicationSettings
+from broker.config.config import Config
+from broker.loop.background import Background
+from broker.loop.disk_reads import DiskReads
+from broker.loop.histogram import Writes
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.slices import Slicer
+from broker.loop.watchdog import Watchdog
+from broker.loop.worker import Worker
+from broker.metrics.totals import Metrics
+from broker.net.advertised import Advertised
+from broker.net.limits import Limits
+from broker.net.long_requests import LongRequests
+from broker.net.seekers import Seekers
+from broker.net.server import Server
+from broker.net.sockets import bind
+from broker.net.turn_writes import TurnWrites
+from broker.net.unsupported import Unsupported
+from broker.time import Time
+from broker.topics.disk_changes import DiskChanges
+from broker.topics.logs import LogManager
+from broker.topics.long_poll import LongPolls
+from broker.topics.replica import Replica
+from broker.topics.replica_logs import ReplicaLogs
+from broker.topics.replica_services import LedPartition, ReplicaServices
+from controller.requests import (
+    LeaderAndIsrRequest,
+    ShownPartition,
+    ShownTopic,
+    StoppedPartition,
+    StoppedTopic,
+    StopReplicaRequest,
+    ToldPartition,
+    ToldTopic,
+    UpdateMetadataRequest,
+)
+from controller.values import BrokerFact
+from log.filesystem import FileSystem
+from protocol.znodes.brokers import Endpoint
+from replication.values import PartitionState, Rules
+from tests.broker.edge import eventually
+from tests.log.log_tools import NOW_MS, batch
+from tests.simulated_files import SimulatedFiles
+
+LISTENER = "PLAINTEXT"
+TOPIC_ID = bytes(range(1, 17))
+CONTROLLER = 1
+
+
+class HeldIsr:
+    """In place of what writes in-sync replicas: they are written at once, or when the test says."""
+
+    def __init__(self) -> None:
+        self.is_held = False
+        self.asked: list[tuple[LedPartition, tuple[int, ...], int]] = []
+
+    def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
+        self.asked.append((partition, isr, expected_epoch))
+        if not self.is_held:
+            asyncio.get_running_loop().call_soon(self._write, partition, expected_epoch)
+
+    def _write(self, partition: LedPartition, expected_epoch: int) -> None:
+        state = partition.state
+        if state is not None and state.partition_epoch == expected_epoch:
+            partition.isr_written(expected_epoch + 1)
+
+
+class Fellow:
+    """One broker, as far as replication goes."""
+
+    def __init__(
+        self,
+        node_id: int,
+        spoken: str = "3.9",
+        *,
+        fs: FileSystem | None = None,
+        time: Time | None = None,
+        lag_time_max_ms: int = 30_000,
+    ) -> None:
+        self.node_id = node_id
+        self.spoken = parse(spoken)
+        self.fs: FileSystem = fs or SimulatedFiles()
+        self.time = time or Time()
+        self.epoch = 100 + node_id
+        self.errors = InternalErrors()
+        self.watchdog = Watchdog(self.time)
+        self.background = Background(self.time, self.watchdog)
+        self.slicer = Slicer(self.time, self.watchdog)
+        self.worker = Worker(self.time)
+        self.disk_reads = DiskReads(self.time)
+        self.config = Config({"listeners": f"{LISTENER}://127.0.0.1:0"})
+        self.cache = MetadataCache(node_id)
+        self.registry = ClusterRegistry(node_id, "c" * 22, self.cache)
+        self.isr = HeldIsr()
+        self.fatal: list[str] = []
+        self.said: list[tuple[Any, ...]] = []
+        """What the hooks were told."""
+        self.settings = ReplicationSettings(
+            node_id,
+            self.spoken,
+            LISTENER,
+            wait_max_ms=100,
+            backoff_ms=20,
+            lag_time_max_ms=lag_time_max_ms,
+        )
+        self.long_polls = LongPolls(self.time)
+        self.logs = LogManager(self.fs, f"/broker-{node_id}", self.config, self._for_replicas())
+        self.replica_logs = ReplicaLogs(
+            self.logs, DiskChanges(self.time, self.fatal.append), self.time, self.background
+        )
+        self.fetchers = Fetchers(
+            self.settings,
+            self.cache,
+            lambda: self.epoch,
+            self.time,
+            self.slicer,
+            self.background.spawn,
+        )
+        self.manager = ReplicaManager(
+            self.settings,
+            self.replica_logs,
+            self.cache,
+            self.fetchers,
+            self._configs,
+            lambda: self.epoch,
+            self._hooks(),
+            self.errors,
+            self.slicer,
+            self.background,
+        )
+        self.advertised = Advertised(self.config, node_id)
+        self.server = self._server()
+        self.port = 0
+
+    def _for_replicas(self) -> ReplicaServices:
+        return ReplicaServices(
+            time=self.time,
+            spawn=self.background.spawn,
+            errors=self.errors,
+            long_polls=self.long_polls,
+            fail=self.fatal.append,
+            writes=Writes(),
+            owned_writes={},
+            node_id=self.node_id,
+            rules=lambda _: Rules(self.settings.lag_time_max_ms, 1, self.cache.is_alive),
+            isr_writer=self.isr,
+        )
+
+    async def _configs(self, topic: str) -> Mapping[str, str]:
+        return {"segment.bytes": "1048576"}
+
+    def _hooks(self) -> ReplicaHooks:
+        return ReplicaHooks(
+            lambda replica, epoch: self.said.append(("leader", replica.name, epoch)),
+            lambda replica, epoch: self.said.append(("follower", replica.name, epoch)),
+            lambda topic, index: self.said.append(("deleted", topic, index)),
+            self._learnt,
+        )
+
+    def _learnt(self, learnt: Learnt) -> None:
+        self.registry.learnt(learnt)
+
+    def _server(self) -> Server:
+        unsupported = Unsupported(self.time)
+        seekers = Seekers(unsupported, lambda *_: False)
+        return Server(
+            self._services(unsupported, seekers),
+            SERVED_IN_CLUSTER,
+            Limits(),
+            writes=TurnWrites(self.time, self.watchdog, self.errors),
+            long=LongRequests(self.slicer, self.worker, self.background.spawn),
+            disk_reads=self.disk_reads,
+            unsupported=unsupported,
+            seekers=seekers,
+            time=self.time,
+            watchdog=self.watchdog,
+            internal_errors=self.errors,
+        )
+
+    def _services(self, unsupported: Unsupported, seekers: Seekers) -> Services:
+        known: dict[str, Any] = dict.fromkeys(Services.__dataclass_fields__)
+        known |= {
+            "config": self.config,
+            "time": self.time,
+            "served": SERVED_IN_CLUSTER,
+            "advertised": self.advertised,
+            "cluster": self.cache,
+            "registry": self.registry,
+            "logs": self.logs,
+            "long_polls": self.long_polls,
+            "fetch_sessions": FetchSessions(1000, self.time.chance),
+            "metrics": Metrics(),
+            "slicer": self.slicer,
+            "worker": self.worker,
+            "disk_reads": self.disk_reads,
+            "unsupported": unsupported,
+            "seekers": seekers,
+            "replicas": self.manager,
+        }
+        return Services(**known)
+
+    # -- life
+
+    async def start(self) -> None:
+        self.fs.make_directory(self.logs.directory)
+        self.logs.open_all([], in_cluster=True)
+        bound = bind("127.0.0.1", self.port, Limits())
+        self.port = bound.getsockname()[1]
+        self.advertised.listening([self.port])
+        await self.server.accept(bound)
+        self.manager.start()
+
+    async def stop(self) -> None:
+        await self.manager.stop()
+        await self.server.close()
+        self.long_polls.stop()
+        await self.background.stop()
+        self.worker.stop()
+
+    @property
+    def fact(self) -> BrokerFact:
+        return BrokerFact(self.node_id, self.epoch, (Endpoint(LISTENER, "127.0.0.1", self.port),))
+
+    # -- what it has
+
+    def replica(self, topic: str = "t", index: int = 0) -> Replica:
+        found = self.replica_logs.get(topic, index)
+        assert found is not None
+        return found
+
+    def end_offset(self, topic: str = "t", index: int = 0) -> int:
+        return self.replica(topic, index).log.log_end_offset
+
+    def bytes_of(self, topic: str = "t", index: int = 0) -> bytes:
+        """All batches of a log, as they are in its files."""
+        log = self.replica(topic, index).log
+        info = log.read(log.log_start_offset, 1 << 30, True, log.log_end_offset)
+        return b"".join(each.file.read(each.position, each.length) for each in info.slices)
+
+    def append(self, count: int = 1, value: bytes = b"v", topic: str = "t") -> int:
+        """Appends so many batches of a record as a producer's; the offset behind them."""
+        replica = self.replica(topic)
+        for _ in range(count):
+            replica.append(batch(0, value), NOW_MS)
+        return replica.log.log_end_offset
+
+
+@asynccontextmanager
+async def cluster(
+    *fellows: Fellow, controller: Controller | None = None
+) -> AsyncIterator[Controller]:
+    """The brokers serve, and know each other; stopped at the end."""
+    for each in fellows:
+        await each.start()
+    found = controller or Controller(fellows)
+    found.show()
+    try:
+        yield found
+    finally:
+        for each in fellows:
+            await each.manager.stop()
+        for each in fellows:
+            await each.stop()
+        assert not any(each.errors.counts.total() for each in fellows)
+
+
+class Controller:
+    """Says what the test wants."""
+
+    def __init__(self, fellows: Iterable[Fellow], topic_id: bytes | None = TOPIC_ID) -> None:
+        self.fellows = list(fellows)
+        self.epoch = 1
+        self.topic_id = topic_id
+        self.leader_epoch = -1
+
+    def show(self, *topics: ShownTopic, to: Fellow | None = None) -> None:
+        """UpdateMetadata with all brokers."""
+        facts = [each.fact for each in self.fellows]
+        for each in self.fellows if to is None else [to]:
+            each.manager.update_metadata(
+                UpdateMetadataRequest(
+                    each.node_id, each.epoch, CONTROLLER, self.epoch, facts, topics
+                )
+            )
+
+    async def lead(
+        self,
+        leader: int,
+        *,
+        isr: Sequence[int] | None = None,
+        replicas: Sequence[int] | None = None,
+        topic: str = "t",
+        partitions: Sequence[int] = (0,),
+        to: Iterable[Fellow] | None = None,
+        partition_epoch: int = 0,
+    ) -> dict[int, Told]:
+        """A broker leads partitions from now on, in a new leader epoch; the answers by broker."""
+        self.leader_epoch += 1
+        ids = tuple(each.node_id for each in self.fellows) if replicas is None else tuple(replicas)
+        state = PartitionState(
+            self.epoch,
+            leader,
+            self.leader_epoch,
+            tuple(ids if isr is None else isr),
+            partition_epoch,
+            ids,
+        )
+        receivers = self.fellows if to is None else list(to)
+        told = self.told(topic, state, partitions)
+        answers = {each.node_id: await self.tell(each, told) for each in receivers}
+        self.show(self.shown(topic, state, partitions))
+        return answers
+
+    def told(
+        self, topic: str, state: PartitionState, partitions: Sequence[int] = (0,)
+    ) -> ToldTopic:
+        return ToldTopic(
+            topic,
+            self.topic_id,
+            [ToldPartition(index, *state, is_new=False) for index in partitions],
+        )
+
+    def shown(
+        self, topic: str, state: PartitionState, partitions: Sequence[int] = (0,)
+    ) -> ShownTopic:
+        return ShownTopic(
+            topic,
+            self.topic_id,
+            [
+                ShownPartition(
+                    index,
+                    state.controller_epoch,
+                    state.leader,
+                    state.leader_epoch,
+                    state.isr,
+                    state.partition_epoch,
+                    state.replicas,
+                    (),
+                )
+                for index in partitions
+            ],
+        )
+
+    async def tell(
+        self, fellow: Fellow, *topics: ToldTopic, broker_epoch: int | None = None
+    ) -> Told:
+        """LeaderAndIsr."""
+        epoch = fellow.epoch if broker_epoch is None else broker_epoch
+        return await fellow.manager.leader_and_isr(
+            LeaderAndIsrRequest(fellow.node_id, epoch, CONTROLLER, self.epoch, topics, ())
+        )
+
+    async def stop(
+        self, fellow: Fellow, leader_epoch: int, *, delete: bool, topic: str = "t", index: int = 0
+    ) -> Told:
+        """StopReplica of one partition."""
+        stopped = StoppedTopic(topic, [StoppedPartition(index, leader_epoch, delete)])
+        return await fellow.manager.stop_replica(
+            StopReplicaRequest(fellow.node_id, fellow.epoch, CONTROLLER, self.epoch, [stopped])
+        )
+
+
+async def alike(*fellows: Fellow, topic: str = "t", index: int = 0) -> bytes:
+    """Waits until all have the same log, to the byte; returns it."""
+    await eventually(lambda: len({each.end_offset(topic, index) for each in fellows}) == 1)
+    found = {each.bytes_of(topic, index) for each in fellows}
+    assert len(found) == 1
+    return found.pop()
