@@ -1,0 +1,332 @@
+"""A ZooKeeper in memory, and sessions with it that suffer what a test commands.
+
+`Ensemble` has the nodes and sessions; `SimulatedZooKeeper` is one session after the other of one
+process (`ZooKeeper`). Every answer takes a turn of the loop and no time. tests/broker/cluster/
+test_zookeeper_conduct.py holds both to what a real ZooKeeper does through kazoo.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from broker.cluster.zookeeper import (
+    ANY_VERSION,
+    BadVersion,
+    Check,
+    Closed,
+    Connection,
+    Create,
+    Delete,
+    Done,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    SessionExpired,
+    Set,
+    Stat,
+    Watch,
+    ZooKeeperError,
+)
+
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class _Node:
+    data: bytes | None
+    czxid: int
+    mzxid: int
+    owner: int
+    version: int = 0
+    children: set[str] = field(default_factory=set)
+    born: int = 0
+    """How many children were ever created: the number of the next sequential one."""
+
+    @property
+    def stat(self) -> Stat:
+        return Stat(self.version, self.czxid, self.mzxid, self.owner, len(self.children))
+
+
+class Ensemble:
+    """The nodes, and whose they are."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, _Node] = {"/": _Node(None, 0, 0, 0)}
+        self.zxid = 0
+        self.sessions: dict[int, SimulatedZooKeeper] = {}
+        self.writes: list[Operation] = []
+        """All that was done, in its order."""
+        self._last_session = 0
+        self._undo: list[Callable[[], None]] = []
+        self._changed: list[tuple[str, str]] = []
+        """Kind of watch and path, of the write under way."""
+
+    def begin_session(self, client: SimulatedZooKeeper) -> int:
+        """A new session's id."""
+        self._last_session += 1
+        self.sessions[self._last_session] = client
+        return self._last_session
+
+    def end_session(self, session: int) -> None:
+        """Removes the ephemeral nodes of a session, and tells who watches them."""
+        if self.sessions.pop(session, None) is None:
+            return
+        for path in [path for path, node in self.nodes.items() if node.owner == session]:
+            self.do([Delete(path)], session)
+
+    def node(self, path: str) -> _Node:
+        """A node that must be there."""
+        if path not in self.nodes:
+            raise NoNode(f"{path}: there is none")
+        return self.nodes[path]
+
+    def do(self, operations: Sequence[Operation], session: int) -> list[Done]:
+        """All of it or nothing. Raises MultiFailed."""
+        self.zxid += 1
+        self._undo, self._changed = [], []
+        done: list[Done] = []
+        for index, each in enumerate(operations):
+            try:
+                done.append(self._apply(each, session))
+            except ZooKeeperError as error:
+                for undo in reversed(self._undo):
+                    undo()
+                raise MultiFailed(index, error) from None
+        self.writes += operations
+        for kind, path in self._changed:
+            for client in [*self.sessions.values()]:
+                client.changed(kind, path)
+        return done
+
+    def _apply(self, operation: Operation, session: int) -> Done:
+        match operation:
+            case Create():
+                return self._create(operation, session)
+            case Set(path, data, version):
+                node = self._at_version(path, version)
+                before = (node.data, node.version, node.mzxid)
+
+                def restore() -> None:
+                    node.data, node.version, node.mzxid = before
+
+                self._undo.append(restore)
+                node.data, node.version, node.mzxid = data, node.version + 1, self.zxid
+                self._changed.append(("data", path))
+                return node.stat
+            case Delete(path, version):
+                node = self._at_version(path, version)
+                if node.children:
+                    raise NotEmpty(f"{path}: it has children")
+                parent, name = _split(path)
+                del self.nodes[path]
+                self.nodes[parent].children.discard(name)
+                self._undo.append(lambda: self._put(path, node))
+                self._changed += [("data", path), ("children", path), ("children", parent)]
+                return None
+            case Check(path, version):
+                self._at_version(path, version)
+                return None
+
+    def _create(self, wanted: Create, session: int) -> str:
+        parent_path, _ = _split(wanted.path)
+        parent = self.node(parent_path)
+        if parent.owner:
+            raise ZooKeeperError(f"{wanted.path}: an ephemeral node has no children")
+        path = f"{wanted.path}{parent.born:010d}" if wanted.sequence else wanted.path
+        if path in self.nodes:
+            raise NodeExists(f"{path}: it is there")
+        parent.born += 1
+        owner = session if wanted.ephemeral else 0
+        self._put(path, _Node(wanted.data, self.zxid, self.zxid, owner))
+        self._undo.append(lambda: self._remove(path))
+        self._changed += [("data", path), ("children", parent_path)]
+        return path
+
+    def _put(self, path: str, node: _Node) -> None:
+        parent, name = _split(path)
+        self.nodes[path] = node
+        self.nodes[parent].children.add(name)
+
+    def _remove(self, path: str) -> None:
+        parent, name = _split(path)
+        del self.nodes[path]
+        self.nodes[parent].children.discard(name)
+        self.nodes[parent].born -= 1
+
+    def _at_version(self, path: str, version: int) -> _Node:
+        node = self.node(path)
+        if version not in (ANY_VERSION, node.version):
+            raise BadVersion(f"{path}: it has version {node.version}, not {version}")
+        return node
+
+
+def _split(path: str) -> tuple[str, str]:
+    parent, _, name = path.rpartition("/")
+    return parent or "/", name
+
+
+class SimulatedZooKeeper:
+    """See `ZooKeeper`: connected from the start."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.ensemble = ensemble
+        self.session = ensemble.begin_session(self)
+        self.connection = Connection.CONNECTED
+        self._listeners: list[Callable[[Connection], None]] = []
+        self._watches: dict[tuple[str, str], list[Watch]] = {}
+        self._connected = asyncio.Event()
+        self._connected.set()
+        self._closed = False
+        self._answers_lost = 0
+
+    # -- what a test commands
+
+    def suspend(self) -> None:
+        """The connection is lost: nothing is answered, and every watch is called and forgotten."""
+        self._connected.clear()
+        self._tell(Connection.SUSPENDED)
+        watches, self._watches = self._watches, {}
+        for several in watches.values():
+            for watch in several:
+                self._call(watch)
+
+    def resume(self) -> None:
+        """The connection is back; the session too, or there is a new one."""
+        if self.session not in self.ensemble.sessions:
+            self._tell(Connection.EXPIRED)
+            self.session = self.ensemble.begin_session(self)
+        self._tell(Connection.CONNECTED)
+        self._connected.set()
+
+    def lose_connection(self) -> None:
+        """It is lost and back at once, with the same session."""
+        self.suspend()
+        self.resume()
+
+    def expire(self) -> None:
+        """The session is over; another follows at once."""
+        self.ensemble.end_session(self.session)
+        self.lose_connection()
+
+    def lose_answers(self, count: int) -> None:
+        """So many of the next writes are done, and sent again since their answers are lost."""
+        self._answers_lost = count
+
+    # -- ZooKeeper
+
+    def on_session(self, call: Callable[[Connection], None]) -> None:
+        """See `ZooKeeper`."""
+        self._listeners.append(call)
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        """See `ZooKeeper`."""
+
+        def read() -> tuple[bytes, Stat]:
+            node = self.ensemble.node(path)
+            self._watch("data", path, watch)
+            return node.data or b"", node.stat
+
+        return await self._answered(read)
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """See `ZooKeeper`."""
+
+        def read() -> Stat | None:
+            self._watch("data", path, watch)
+            node = self.ensemble.nodes.get(path)
+            return None if node is None else node.stat
+
+        return await self._answered(read)
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """See `ZooKeeper`."""
+
+        def read() -> list[str]:
+            node = self.ensemble.node(path)
+            self._watch("children", path, watch)
+            return sorted(node.children, reverse=True)  # nobody may rely on an order
+
+        return await self._answered(read)
+
+    async def create(
+        self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
+    ) -> tuple[str, Stat]:
+        """See `ZooKeeper`."""
+        made = await self._one(Create(path, data, ephemeral, sequence))
+        assert isinstance(made, str)
+        return made, self.ensemble.nodes[made].stat
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """See `ZooKeeper`."""
+        stat = await self._one(Set(path, data, version))
+        assert isinstance(stat, Stat)
+        return stat
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """See `ZooKeeper`."""
+        await self._one(Delete(path, version))
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Done]:
+        """See `ZooKeeper`."""
+        unsure = False
+        while True:
+            try:
+                done = await self._answered(lambda: self.ensemble.do(operations, self.session))
+            except MultiFailed as failed:
+                failed.error.unsure = unsure
+                raise
+            if not self._answers_lost:
+                return done
+            self._answers_lost -= 1
+            unsure = True
+            self.lose_connection()
+
+    async def close(self) -> None:
+        """See `ZooKeeper`."""
+        if not self._closed:
+            self._closed = True
+            self._connected.set()  # those who wait are told
+            self.ensemble.end_session(self.session)
+
+    async def _one(self, operation: Operation) -> Done:
+        try:
+            return (await self.multi([operation]))[0]
+        except MultiFailed as failed:
+            raise failed.error from None
+
+    async def _answered(self, request: Callable[[], Result]) -> Result:
+        """What a request brings, in a later turn of the loop. Raises SessionExpired, Closed."""
+        session = self.session
+        while True:
+            await self._connected.wait()
+            await asyncio.sleep(0)
+            if self._closed:
+                raise Closed("the session was closed")
+            if session != self.session:
+                raise SessionExpired("the session has expired")
+            if self._connected.is_set():
+                return request()
+
+    # -- what changes
+
+    def changed(self, kind: str, path: str) -> None:
+        """A node has changed: its watches are called once."""
+        for watch in self._watches.pop((kind, path), ()):
+            self._call(watch)
+
+    def _watch(self, kind: str, path: str, watch: Watch | None) -> None:
+        if watch is not None:
+            self._watches.setdefault((kind, path), []).append(watch)
+
+    def _call(self, watch: Watch) -> None:
+        asyncio.get_running_loop().call_soon(lambda: None if self._closed else watch())
+
+    def _tell(self, connection: Connection) -> None:
+        self.connection = connection
+        for call in [*self._listeners]:
+            call(connection)
