@@ -10,6 +10,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.controller import conversation as of_controller  # noqa: E402
 from tests.coordinator import conversation as of_groups  # noqa: E402
+from tests.replication import conversation as of_leaders  # noqa: E402
 from tests.transactions import conversation as of_transactions  # noqa: E402
 
 GOLDEN = ROOT / "tests" / "golden"
@@ -21,6 +22,7 @@ def main() -> int:
         (GOLDEN, of_groups),
         (GOLDEN / "transactions", of_transactions),
         (GOLDEN / "controller", of_controller),
+        (GOLDEN / "replication", of_leaders),
     ):
         for path in sorted(folder.glob("*.txt")):
             before = path.read_text()
