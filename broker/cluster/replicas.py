@@ -74,7 +74,7 @@ class ReplicaHooks:
     """Who is told of what has changed; what they raise is caught."""
 
     on_leader: Callable[[Replica, int], None]
-    """This broker leads a partition that it did not lead before, in that leader epoch."""
+    """This broker leads a partition, in that leader epoch; it may have led it before."""
     on_follower: Callable[[Replica, int], None]
     """It leads a partition no more, or never did, as of that leader epoch; -1 and -2: for good."""
     on_deleted: Callable[[str, int], None]
@@ -300,7 +300,7 @@ class ReplicaManager:
     def _lead(self, replica: Replica, state: PartitionState) -> int:
         self._fetchers.forget(replica.topic, replica.index)
         try:
-            begins = replica.lead(state)
+            replica.lead(state)
         except LogPoisoned:
             return KAFKA_STORAGE_ERROR
         logger.info(
@@ -310,8 +310,7 @@ class ReplicaManager:
             isr=list(state.isr),
             end_offset=replica.log.log_end_offset,
         )
-        if begins:
-            self._call(self._hooks.on_leader, replica, state.leader_epoch)
+        self._call(self._hooks.on_leader, replica, state.leader_epoch)
         return NONE
 
     def _follow(self, replica: Replica, state: PartitionState) -> None:

@@ -271,6 +271,7 @@ class HostedShard(Generic[CoreT]):
         """Drops what was accepted and not appended: its replies become errors."""
         self._units.clear()
         self._has_own = False
+        self.accepted = self.appended
         self.partition.fail_unwritten(error)
 
     def reset(self, core: CoreT) -> None:

@@ -7,10 +7,10 @@ or a failed cut stops the broker.
 
 from __future__ import annotations
 
-import asyncio
 import gc
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from functools import partial
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic
 
 import structlog
@@ -70,6 +70,7 @@ class Life(Generic[CoreT, DutiesT]):
         self.failed = False
         """A log has failed for good: nothing more can be acknowledged, and the broker stops."""
         self.snapshots: Snapshots | None = None
+        self._snapshots_task: Task[None] | None = None
         self.observers = list(hooks.observers)
         self.duties = make_duties(self.hosted_shards, time, self.work)
         self._kind = kind
@@ -84,6 +85,12 @@ class Life(Generic[CoreT, DutiesT]):
         """When the first rush after the last load is over (monotonic)."""
         self._loads: dict[Task[None], None] = {}
         """Loads and the writing of snapshots, in the order in which they began."""
+        self._waiting: deque[HostedShard[CoreT]] = deque()
+        """Those to be loaded, in their order."""
+        self._loaders = 0
+        """How many tasks load one of them after the other."""
+        self._without_gc = 0
+        """How many loads keep the collector off."""
 
     def start(
         self,
@@ -101,21 +108,38 @@ class Life(Generic[CoreT, DutiesT]):
         if topic_id is not None and kind.snapshot is not None:
             self.snapshots = Snapshots(kind, topic_id, self._hooks.cleaned_to, self._slicer)
             work = self.snapshots.run(self.hosted_shards, lambda: self.settling)
-            self._spawn("snapshot", work)
+            self._snapshots_task = self._spawn("snapshot", work)
         self.duties.resume(unfinished)
         self._begin_to_load(self.hosted_shards)
 
     def lead(self, partition: Partition) -> None:
-        """This broker leads a partition of the internal topic from now on: its shard is loaded."""
-        if partition.index not in self.by_partition:
+        """This broker leads a partition of the internal topic from now on: its shard is loaded.
+
+        One that it led already is not: its batches have the newer leader epoch from now on.
+        """
+        hosted = self.by_partition.get(partition.index)
+        if hosted is None:
             self._begin_to_load([self._host(partition)])
+        else:
+            hosted.write_in_epoch()
+            self.duties.led_on(hosted)
 
     def resign(self, index: int) -> None:
         """It leads a partition no longer: who is parked there is told, and its load is dropped."""
         hosted = self.by_partition.pop(index, None)
         if hosted is not None:
             self.hosted_shards.remove(hosted)
+            hosted.partition.owner = None
+            self.duties.resigned(hosted)
             self._shut(hosted, Phase.UNLOADED)
+
+    def forget(self) -> None:
+        """The internal topic was deleted; `start` may be called for the next one."""
+        for index in list(self.by_partition):
+            self.resign(index)
+        if self._snapshots_task is not None:
+            self._snapshots_task.cancel()
+        self.partitions, self.snapshots, self._snapshots_task = 0, None, None
 
     def _host(self, partition: Partition) -> HostedShard[CoreT]:
         kind = self._kind
@@ -124,12 +148,11 @@ class Life(Generic[CoreT, DutiesT]):
         hosted.pass_over = self._settings.pass_over(kind.topic, hosted.index)
         self.by_partition[hosted.index] = hosted
         self.hosted_shards[:] = [self.by_partition[each] for each in sorted(self.by_partition)]
-        partition.when_failed(partial(self._stop_for_good, hosted))
+        partition.owner = _Owner(self, hosted)
         return hosted
 
     def _begin_to_load(self, hosted_shards: Sequence[HostedShard[CoreT]]) -> None:
         """Serves the shards whose logs are empty, and loads the others."""
-        waiting = []
         for hosted in hosted_shards:
             if hosted.log.log_start_offset == hosted.log.log_end_offset:
                 if self.snapshots is not None:
@@ -137,9 +160,10 @@ class Life(Generic[CoreT, DutiesT]):
                 hosted.load_ms = 0
                 self._loaded(hosted)
             else:
-                waiting.append(hosted)
-        if waiting:
-            self._spawn("load", self._load(waiting, writable=True))
+                self._waiting.append(hosted)
+                if self._loaders < self._settings.loads_at_once:
+                    self._loaders += 1
+                    self._spawn("load", self._load_waiting())
 
     async def stop(self, end_turn: Callable[[], None]) -> None:
         """Loads nothing more, waits for what is being flushed, and unloads all."""
@@ -147,10 +171,10 @@ class Life(Generic[CoreT, DutiesT]):
             hosted.refuse_foreign()
         if not self.failed:
             end_turn()
-            for hosted in self.hosted_shards:
+            for hosted in list(self.hosted_shards):
                 await hosted.partition.settled()
         with self._hooks.replies_together():
-            for hosted in self.hosted_shards:
+            for hosted in list(self.hosted_shards):
                 self._unload(hosted, Phase.UNLOADED)
 
     def stop_loading(self) -> None:
@@ -227,7 +251,7 @@ class Life(Generic[CoreT, DutiesT]):
         hosted.drop_unwritten(error)
         hosted.partition.append_failed(error)
         if hosted.log.failed_for_good:
-            return  # `_stop_for_good`
+            return  # `stop_for_good`
         self._unload(hosted, Phase.LOADING)
         self._load_again(hosted, writable=False)
         logger.error(
@@ -292,7 +316,7 @@ class Life(Generic[CoreT, DutiesT]):
         self._errors.caught("shard", error, partition=hosted.index, loaded_again_in_ms=wait_ms)
         return answered
 
-    def _stop_for_good(self, hosted: HostedShard[CoreT], _: Exception) -> None:
+    def stop_for_good(self, hosted: HostedShard[CoreT]) -> None:
         """A log has failed for good; its partition stops the broker, with the reason."""
         self.failed = True
         self._shut(hosted, Phase.UNLOADED)
@@ -329,84 +353,127 @@ class Life(Generic[CoreT, DutiesT]):
         """A fresh core, loaded after so long; ``hosted`` was unloaded before."""
         hosted.reset(self._new_core())
         self.duties.restarted(hosted)
-        self._spawn("load", self._load([hosted], writable, wait_ms))
+        self._spawn("load", self._load_after(hosted, writable, wait_ms))
 
-    async def _load(
-        self, hosted_shards: Sequence[HostedShard[CoreT]], writable: bool, wait_ms: int = 0
-    ) -> None:
-        """Loads shards, so many at a time; those that are not writable are probed afterwards."""
+    async def _load_after(self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int) -> None:
+        """Loads one shard; if it isn't writable it is probed afterwards."""
         if wait_ms:
             await self._time.sleep(wait_ms / 1000)
-        gc.disable()  # what loads stays: looking through it would only make turns long
-        waiting = iter(hosted_shards)
-        at_once = min(self._settings.loads_at_once, len(hosted_shards))
-        try:
-            loaded = await asyncio.gather(
-                *(self._load_in_turn(waiting, writable) for _ in range(at_once))
-            )
-        finally:
-            gc.freeze()
-            gc.enable()
-        if not writable and all(loaded):
-            for hosted in hosted_shards:
-                if hosted.phase is Phase.UNWRITABLE:
-                    await self._serve_when_writable(hosted)
+        with self._gc_is_off():
+            await self._load(hosted, writable)
+        if not writable and not self.failed and hosted.phase is Phase.UNWRITABLE:
+            await self._serve_when_writable(hosted)
 
-    async def _load_in_turn(self, waiting: Iterator[HostedShard[CoreT]], writable: bool) -> bool:
-        """Loads one shard after the other; False when the broker stops.
+    async def _load_waiting(self) -> None:
+        """Loads those that wait, one after the other."""
+        try:
+            with self._gc_is_off():
+                while self._waiting and not self.failed:
+                    await self._load(self._waiting.popleft(), writable=True)
+        finally:
+            self._loaders -= 1
+
+    @contextmanager
+    def _gc_is_off(self) -> Iterator[None]:
+        """What loads stays: looking through it would only make turns long."""
+        self._without_gc += 1
+        gc.disable()
+        try:
+            yield
+        finally:
+            self._without_gc -= 1
+            if not self._without_gc:
+                gc.freeze()
+                gc.enable()
+
+    async def _load(self, hosted: HostedShard[CoreT], writable: bool) -> None:
+        """Loads a shard, unless it was given up before.
 
         A log that can't be read is never served as empty: its shard refuses all from then on.
         """
-        for hosted in waiting:
-            try:
-                await load(
-                    hosted,
-                    self._settings.load_buffer_bytes,
-                    self._slicer,
-                    self.snapshots,
-                    self._new_core,
-                    self.duties.before_serving if writable else None,
-                )
-                self._settled_ms = self._time.now().mono_ms + SETTLING_MS
-                if self._is_led(hosted):
-                    self._loaded(hosted, writable)
-            except Superseded:
-                continue
-            except Exception as error:  # noqa: BLE001 - whatever it is, it is this shard's alone
-                if not self._is_led(hosted):
-                    continue
+        if not self._is_led(hosted):
+            return
+        try:
+            await load(
+                hosted,
+                self._settings.load_buffer_bytes,
+                self._slicer,
+                self.snapshots,
+                self._new_core,
+                self.duties.before_serving if writable else None,
+            )
+            self._settled_ms = self._time.now().mono_ms + SETTLING_MS
+            if self._is_led(hosted):
+                self._loaded(hosted, writable)
+        except Superseded:
+            pass
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is this shard's alone
+            if self._is_led(hosted):
                 give_up(hosted, error)
                 self._shut(hosted, Phase.FAILED)
                 hosted.core = self._new_core()
-            if self.failed:
-                return False
-        return True
 
     def _is_led(self, hosted: HostedShard[CoreT]) -> bool:
         """Whether the partition of ``hosted`` was not given up meanwhile."""
         return self.by_partition.get(hosted.index) is hosted
 
+    def in_sync_changed(self, hosted: HostedShard[CoreT]) -> None:
+        """Too few replicas may be in sync for what needs a record, or enough again.
+
+        The shard goes on as it is meanwhile; nothing of it is lost.
+        """
+        enough = hosted.partition.enough_in_sync
+        if not enough and hosted.phase is Phase.ACTIVE:
+            hosted.phase = Phase.UNWRITABLE
+        elif enough and hosted.phase is Phase.UNWRITABLE:
+            self._spawn("renew", self._serve_when_writable(hosted))
+
     async def _serve_when_writable(self, hosted: HostedShard[CoreT]) -> None:
         """Makes ``hosted`` whole again once its log takes writes."""
         writable = await hosted.partition.writable()
         # It may be loading again, and is waited for again then.
-        if writable and hosted.phase is Phase.UNWRITABLE:
+        if writable and self._waits_to_write(hosted):
             try:
                 await self.duties.before_serving(hosted)
             except Superseded:
                 return
-            hosted.phase = Phase.ACTIVE
-            self.duties.catch_up(hosted)
-            self._arm(hosted)
+            if self._waits_to_write(hosted):
+                hosted.phase = Phase.ACTIVE
+                self.duties.catch_up(hosted)
+                self._arm(hosted)
+
+    def _waits_to_write(self, hosted: HostedShard[CoreT]) -> bool:
+        """Whether it refuses what needs a record, and need not."""
+        return hosted.phase is Phase.UNWRITABLE and hosted.partition.enough_in_sync
 
     def _loaded(self, hosted: HostedShard[CoreT], writable: bool = True) -> None:
-        hosted.phase = Phase.ACTIVE if writable else Phase.UNWRITABLE
+        served = writable and hosted.partition.enough_in_sync
+        hosted.phase = Phase.ACTIVE if served else Phase.UNWRITABLE
         if hosted.partition.high_watermark < hosted.appended:
             hosted.partition.appended(0)
         self._take(hosted, hosted.core.loaded(self._time.now()))
         self.duties.catch_up(hosted)
 
-    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+    def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> Task[None]:
         task = self._slicer.watchdog.task(name, work)
         self._loads[task] = None
         task.add_done_callback(self._loads.pop)
+        return task
+
+
+class _Owner:
+    """A shard as the owner of its partition."""
+
+    __slots__ = ("_hosted", "_life")
+
+    def __init__(self, life: Life[Any, Any], hosted: HostedShard[Any]) -> None:
+        self._life = life
+        self._hosted = hosted
+
+    def log_failed(self) -> None:
+        """See `Owner`."""
+        self._life.stop_for_good(self._hosted)
+
+    def in_sync_changed(self) -> None:
+        """See `Owner`."""
+        self._life.in_sync_changed(self._hosted)

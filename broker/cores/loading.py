@@ -11,6 +11,7 @@ from typing import Any
 import structlog
 
 from broker.cores.core import CoreT, Reader
+from broker.cores.duties import Superseded
 from broker.cores.hosted_shard import LOADED, HostedShard, Phase
 from broker.cores.snapshots import Snapshots
 from broker.loop.slices import Slicer, Slices
@@ -40,7 +41,7 @@ async def load(
     The newest snapshot, if it is to be believed, spares what is below its beginning; ``fresh``
     makes another core when it turns out on the way that it is not. ``before_serving`` is awaited
     when all is replayed and no time has begun. Raises CorruptLog or CorruptStoredRecord:
-    `give_up`.
+    `give_up`. Raises Superseded when the shard was unloaded meanwhile.
     """
     slices, time = slicer.work("load", SLICE_NS), slicer.time
     began_ms = time.now().mono_ms
@@ -56,7 +57,7 @@ async def load(
         try:
             for _ in snapshots.form.restore(hosted.core, image, *hosted.place):
                 if slices.over:
-                    await slices.pause()
+                    await _pause(hosted, slices)
             await _replay(hosted, reader, chunk_bytes, slices, begin)
             hosted.loaded_from = begin
         except (BadImage, KeyError) as error:
@@ -117,14 +118,21 @@ async def _replay(
         if due is not None:
             due = _next_due(due, header)
         if slices.over:
-            await slices.pause()
+            await _pause(hosted, slices)
         for base_offset, run in reader.runs(data, header):
             replay(run, base_offset)
             hosted.loaded_records += len(run)
             if slices.over:
-                await slices.pause()
+                await _pause(hosted, slices)
     if due is not None and due != log.log_end_offset:
         raise BadImage(f"the log ends at {log.log_end_offset}, its last batch at {due}")
+
+
+async def _pause(hosted: HostedShard[Any], slices: Slices) -> None:
+    """Lets others have their turn; who leads the partition afterwards may be another broker."""
+    await slices.pause()
+    if hosted.phase is not Phase.LOADING:
+        raise Superseded
 
 
 def _next_due(due: int, header: BatchHeader) -> int:

@@ -109,10 +109,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         return self.life.partitions > 0
 
     def lead(self, partition: Partition) -> None:
-        """This broker leads a partition of the internal topic from now on; see `Life.lead`.
-
-        One that it led before, under an older leader epoch, goes on as it is.
-        """
+        """This broker leads a partition of the internal topic from now on; see `Life.lead`."""
         self._by_key.clear()
         self.life.lead(partition)
 
@@ -120,6 +117,11 @@ class Runtime(Generic[CoreT, DutiesT]):
         """It leads a partition no longer; see `Life.resign`."""
         self._by_key.clear()
         self.life.resign(index)
+
+    def forget(self) -> None:
+        """The internal topic was deleted: nobody is served until there is another."""
+        self._by_key.clear()
+        self.life.forget()
 
     def configure(self, settings: RuntimeSettings) -> None:
         """Other settings, from the next call on."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 from asyncio import CancelledError, Task, TimerHandle, get_running_loop, wait
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -61,6 +61,16 @@ class StableTooLate(NotYetStable):
     """Records were not stable when the time of their reply was over."""
 
 
+class Owner(Protocol):
+    """Who alone writes a partition's log: a shard of a coordinator."""
+
+    def log_failed(self) -> None:
+        """The log has failed for good."""
+
+    def in_sync_changed(self) -> None:
+        """`Partition.enough_in_sync` may have changed."""
+
+
 class Partition:
     """One partition that this broker serves."""
 
@@ -95,7 +105,8 @@ class Partition:
         """Rings when the first of those who wait has waited too long."""
         self._timer_ms = NEVER
         """When that is."""
-        self._on_failed: list[Callable[[LogPoisoned], None]] = []
+        self.owner: Owner | None = None
+        """None where anybody may write."""
 
     # -- what readers see
 
@@ -103,6 +114,19 @@ class Partition:
     def leader_epoch(self) -> int:
         """The epoch that batches get when they are appended; 0 in a log that has none yet."""
         return max(self.log.epochs.latest, 0)
+
+    @property
+    def enough_in_sync(self) -> bool:
+        """Whether as many replicas are in sync as its owner's records need."""
+        return self.acks_all_error() == NONE
+
+    def acks_all_error(self) -> int:
+        """Why nothing is appended for who waits for all in-sync replicas; NONE where it is."""
+        return NONE
+
+    def _in_sync_changed(self) -> None:
+        if self.owner is not None:
+            self.owner.in_sync_changed()
 
     @property
     def epoch_end(self) -> int:
@@ -362,10 +386,6 @@ class Partition:
 
     # -- failures
 
-    def when_failed(self, call: Callable[[LogPoisoned], None]) -> None:
-        """Has ``call`` called when the log has failed for good."""
-        self._on_failed.append(call)
-
     def poisoned(self, error: LogPoisoned) -> None:
         """A write or a flush has failed: the broker stops, or tries until writes succeed again."""
         if self.log.failed_for_good:
@@ -373,8 +393,8 @@ class Partition:
             if is_served:
                 self._services.fail(f"{self.name} can't be written safely any more: {error}")
             self._fail_waiting(error)
-            for call in self._on_failed:
-                call(error)
+            if self.owner is not None:
+                self.owner.log_failed()
             if is_served:
                 logger.critical("the broker stops", partition=self.name, reason=str(error))
         elif self._probe is None:

@@ -93,6 +93,7 @@ class Replica(Partition):
         if led is not None:
             led.rules = self._services.rules(self.topic)
             self._take(led.new_state(state, end_offset, now_ms))
+            self._in_sync_changed()
             return False
         self.led = led = LedReplicas(
             self._services.node_id,
@@ -172,7 +173,7 @@ class Replica(Partition):
         return self.append(batches, now_ms, headers, from_zero)
 
     def acks_all_error(self) -> int:
-        """Why nothing is appended for who waits for all in-sync replicas; NONE where it is."""
+        """See `Partition`."""
         if self.led is None:
             return NOT_LEADER_OR_FOLLOWER
         self.led.rules = self._services.rules(self.topic)
@@ -283,6 +284,7 @@ class Replica(Partition):
         if self.led is not None:
             self.led.rules = self._services.rules(self.topic)
             self._take(self.led.tick(self._services.time.now().mono_ms))
+            self._in_sync_changed()
 
     def isr_written(self, partition_epoch: int) -> None:
         """The wanted in-sync replicas are in ZooKeeper, as version ``partition_epoch``."""
@@ -290,6 +292,7 @@ class Replica(Partition):
             now_ms = self._services.time.now().mono_ms
             self._take(self.led.isr_written(partition_epoch, now_ms))
             self.state = self.led.state
+            self._in_sync_changed()
 
     def isr_refused(self, error_code: int) -> None:
         """They are not, and why."""

@@ -83,6 +83,13 @@ class DroppedOffsets:
         gone, end = self.gone[hosted.index], hosted.log.log_end_offset
         self.gone[hosted.index] = {topic: min(below, end) for topic, below in gone.items()}
 
+    def resigned(self, hosted: HostedShard[GroupShard]) -> None:
+        """Who leads the partition now has been told of the deletions too."""
+        self.gone.pop(hosted.index, None)
+
+    def led_on(self, hosted: HostedShard[GroupShard]) -> None:
+        """Nothing of it depends on an epoch."""
+
     def left(self, topic: str) -> dict[int, int]:
         """The shards that have still to drop offsets of a topic: partition to bound."""
         return {
@@ -100,7 +107,7 @@ class DroppedOffsets:
         for hosted in self._hosted_shards:
             self.gone[hosted.index].update(dict.fromkeys(names, hosted.accepted))
         waiting = []
-        for hosted in self._hosted_shards:
+        for hosted in list(self._hosted_shards):
             if slices.over:
                 await slices.pause()
             if hosted.phase is Phase.ACTIVE:

@@ -25,6 +25,9 @@ logger = structlog.get_logger(__name__)
 class TransactionDuties:
     """See the module; what the markers do is in markers.py."""
 
+    others_coordinate = False
+    """Whether a later coordinator epoch is that of another broker."""
+
     def __init__(self, _: Sequence[HostedShard[Any]], time: Time, __: Work) -> None:
         self._time = time
         self._above: dict[int, int] = {}
@@ -35,6 +38,12 @@ class TransactionDuties:
 
     def restarted(self, hosted: HostedShard[Any]) -> None:
         """Nothing is kept beside the core."""
+
+    def resigned(self, hosted: HostedShard[Any]) -> None:
+        """Nothing is kept beside the core."""
+
+    def led_on(self, hosted: HostedShard[Any]) -> None:
+        """A broker by itself is never told so."""
 
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
         """Begins a leader epoch, which is on the disk first. Raises Superseded.

@@ -24,6 +24,7 @@ def transaction_runtime(
     slicer: Slicer,
     errors: InternalErrors | None = None,
     hooks: Hooks = Hooks(),  # noqa: B008 - it is frozen
+    duties: type[TransactionDuties] = TransactionDuties,
 ) -> TransactionRuntime:
-    """A runtime without shards."""
-    return Runtime(TRANSACTIONS, TransactionDuties, settings, time, slicer, errors, hooks)
+    """A runtime without shards; in a cluster ``duties`` are `ClusterTransactionDuties`."""
+    return Runtime(TRANSACTIONS, duties, settings, time, slicer, errors, hooks)

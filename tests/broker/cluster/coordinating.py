@@ -1,0 +1,144 @@
+"""A broker of a cluster that coordinates groups: real requests, runtimes and logs; the replicas and
+what the controller tells are the test's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from broker.cluster.coordinators import Coordinators
+from broker.cluster.metadata_cache import Learnt
+from broker.cluster.zookeeper import NoNode, Stat
+from broker.cores.hooks import Hooks
+from broker.cores.runtime_settings import RuntimeSettings
+from broker.cores.transactions.cluster_duties import ClusterTransactionDuties
+from broker.cores.transactions.runtime import TransactionRuntime, transaction_runtime
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, uuid_text
+from broker.topics.replica import Replica
+from log.partition_log import PartitionLog
+from protocol.znodes.topics import TopicNode, encode_topic, topic_path
+from replication.values import Rules
+from tests.broker.edge import EdgeBroker, eventually
+from tests.broker.partitions import replica_for, state
+from transactions.config import TransactionConfig
+from transactions.producer_ids import ProducerIds
+
+TOPIC_ID = bytes([9] * 16)
+
+
+class Nodes:
+    """In place of a ZooKeeper: the nodes of topics."""
+
+    def __init__(self, counts: Mapping[str, int]) -> None:
+        self.counts = dict(counts)
+        self.reads = 0
+
+    async def get(self, path: str) -> tuple[bytes, Stat]:
+        self.reads += 1
+        for topic, count in self.counts.items():
+            if topic_path(topic) == path:
+                assignment = dict.fromkeys(range(count), (1, 2))
+                node = TopicNode(assignment, uuid_text(TOPIC_ID))
+                return encode_topic(node), Stat(0, 1, 1, 0, 0)
+        raise NoNode(path)
+
+
+class Unasked:
+    """Takes the markers of nobody."""
+
+    def take(self, reply: Any) -> None:
+        raise AssertionError(reply)
+
+
+class CoordinatingBroker(EdgeBroker):
+    """Broker 1 with replicas of the coordinators' topics, led by whom the test says."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        partitions: int = 2,
+        rules: Rules | None = None,
+        settings: RuntimeSettings | None = None,
+    ) -> None:
+        super().__init__(directory, partitions=partitions, settings=settings)
+        self.rules = rules
+        self.nodes = Nodes({OFFSETS_TOPIC: partitions, TRANSACTION_TOPIC: partitions})
+        self.markers: Any = Unasked()
+        core = TransactionConfig(marker_sender=self.markers, producer_ids=ProducerIds())
+        self.transaction_runtime: TransactionRuntime = transaction_runtime(
+            RuntimeSettings(core), self.time, self.slicer, None, Hooks(), ClusterTransactionDuties
+        )
+        self.replicas: dict[tuple[str, int], Replica] = {}
+        zookeeper: Any = self.nodes
+        self.coordinators = Coordinators(
+            self.groups,
+            self.transaction_runtime,
+            zookeeper,
+            self.slicer,
+            self.spawn_task,
+            lambda: None,
+        )
+
+    @property
+    def log_exists(self) -> bool:
+        return False
+
+    def spawn_task(self, work: Any, name: str) -> Any:
+        task = self.watchdog.task(name, work)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
+
+    def replica(self, index: int = 0, topic: str = OFFSETS_TOPIC) -> Replica:
+        """A replica, with its log as it is on the disk when it is first asked for."""
+        known = self.replicas.get((topic, index))
+        if known is None:
+            path = str(self.directory / f"{topic}-{index}")
+            log = PartitionLog.open(self.fs, path, topic, index, self.log_config)
+            self.logs.append(log)
+            known = replica_for(log, rules=self.rules, time=self.time)
+            self.replicas[topic, index] = known
+            self.served_partitions.append(known)
+        return known
+
+    # -- what the controller tells
+
+    def lead(
+        self,
+        index: int = 0,
+        epoch: int = 1,
+        isr: tuple[int, ...] = (1,),
+        topic: str = OFFSETS_TOPIC,
+    ) -> Replica:
+        """This broker leads, with the other replica in sync or not."""
+        replica = self.replica(index, topic)
+        replica.lead(state(1, epoch, isr, epoch, (1, 2)))
+        self.coordinators.on_leader(replica, epoch)
+        return replica
+
+    def follow(self, index: int = 0, epoch: int = 2, topic: str = OFFSETS_TOPIC) -> None:
+        """Broker 2 leads."""
+        replica = self.replica(index, topic)
+        replica.follow(state(2, epoch, (1, 2), epoch, (1, 2)))
+        self.coordinators.on_follower(replica, epoch)
+
+    def learnt(self, *topics: str) -> None:
+        """Metadata of topics has come."""
+        self.coordinators.on_learnt(Learnt((), topics))
+
+    def deleted(self, *topics: str) -> None:
+        """Topics of one partition are deleted."""
+        for topic in topics:
+            self.coordinators.on_deleted(topic, 0)
+        self.coordinators.on_learnt(Learnt(tuple((topic, 0) for topic in topics), topics))
+
+    async def serves(self, index: int = 0) -> None:
+        """Waits until a partition's groups are loaded."""
+        await eventually(lambda: self.phase(index) == "active")
+
+    def phase(self, index: int = 0) -> str:
+        """That of a partition's shard, "" where there is none."""
+        hosted = self.groups.life.by_partition.get(index)
+        return "" if hosted is None else hosted.phase.value

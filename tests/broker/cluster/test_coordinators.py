@@ -1,0 +1,292 @@
+"""Coordinators in a cluster: shards come and go with the leadership of their partitions."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from broker.cores.hosted_shard import Phase
+from broker.cores.runtime_settings import RuntimeSettings
+from broker.topics.registry import OFFSETS_TOPIC
+from coordinator.calls import DescribeGroup
+from coordinator.outcome import DescribeReply
+from offsets.partitioner import partition_for
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+)
+from protocol.messages.join_group import API as JOIN_GROUP
+from protocol.records.batch import read_header
+from replication.values import Rules
+from tests.broker.cluster.coordinating import CoordinatingBroker
+from tests.broker.edge import GROUPS, Client, Taker, eventually
+
+GROUP = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 0)
+OTHER = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 1)
+
+
+def _caught_up(broker: CoordinatingBroker, index: int = 0) -> None:
+    """The follower has all that the leader has."""
+    replica = broker.replica(index)
+    replica.follower_fetched(2, replica.log.log_end_offset)
+
+
+async def _committed(broker: CoordinatingBroker, client: Client, offset: int) -> int:
+    """A commit whose record the follower takes."""
+    handle = client.send_commit(GROUP, offset)
+    end_offset = broker.replica().log.log_end_offset
+    await eventually(lambda: broker.replica().log.log_end_offset > end_offset)
+    _caught_up(broker)
+    answer = await client.receive(handle)
+    code: int = answer["topics"][0]["partitions"][0]["error_code"]
+    return code
+
+
+def _join(client: Client) -> tuple[int, int, int]:
+    return client.send(
+        JOIN_GROUP.key,
+        3,
+        group_id=GROUP,
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        member_id="",
+        protocol_type="consumer",
+        protocols=[{"name": "range", "metadata": b""}],
+    )
+
+
+async def test_until_it_is_known_how_many_partitions_there_are_nobody_is_served(
+    tmp_path: Path,
+) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        broker.nodes.counts.clear()
+        client = await broker.client()
+        broker.lead()
+        assert await client.commit(GROUP, 5) == NOT_COORDINATOR
+        await eventually(lambda: broker.nodes.reads == 1)
+        broker.nodes.counts[OFFSETS_TOPIC] = 2
+        broker.learnt(OFFSETS_TOPIC)
+        await broker.serves()
+        assert await client.commit(GROUP, 5) == NONE
+        assert await client.commit(OTHER, 6) == NOT_COORDINATOR, "nobody here leads its partition"
+
+
+async def test_commits_are_answered_once_the_replicas_in_sync_have_them(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        client = await broker.client()
+        broker.lead(isr=(1, 2))
+        await broker.serves()
+        handle = client.send_commit(GROUP, 5)
+        await eventually(lambda: broker.replica().waiting == 1)
+        _caught_up(broker)
+        answer = await client.receive(handle)
+        assert answer["topics"][0]["partitions"][0]["error_code"] == NONE
+
+
+async def test_what_a_new_leader_has_read_is_told_once_it_is_stable(tmp_path: Path) -> None:
+    """Trap 26: the commit may yet vanish with this leader."""
+    async with CoordinatingBroker(tmp_path) as broker:
+        client = await broker.client()
+        broker.lead()
+        await broker.serves()
+        assert await client.commit(GROUP, 5) == NONE
+        broker.follow()
+        replica = broker.replica()
+        replica.high_watermark = 0  # as a follower that has not been told of a higher one
+        broker.lead(epoch=3, isr=(1, 2))
+        await broker.serves()
+        handle = client.send_fetch(GROUP)
+        await eventually(lambda: replica.waiting == 1)
+        _caught_up(broker)
+        answer = await client.receive(handle)
+        assert answer["topics"][0]["partitions"][0]["committed_offset"] == 5
+
+
+async def test_what_a_leader_has_read_and_never_was_stable_is_not_told(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        client = await broker.client()
+        broker.lead()
+        await broker.serves()
+        assert await client.commit(GROUP, 5) == NONE
+        broker.follow()
+        replica = broker.replica()
+        replica.high_watermark = 0
+        broker.lead(epoch=3, isr=(1, 2))
+        await broker.serves()
+        handle = client.send_fetch(GROUP)
+        await eventually(lambda: replica.waiting == 1)
+        broker.follow(epoch=4)
+        assert (await client.receive(handle))["error_code"] == NOT_COORDINATOR
+
+
+async def test_reads_that_do_not_get_stable_in_time_are_sent_elsewhere(tmp_path: Path) -> None:
+    settings = RuntimeSettings(GROUPS, stable_timeout_ms=50)
+    async with CoordinatingBroker(tmp_path, settings=settings) as broker:
+        client = await broker.client()
+        broker.lead(isr=(1, 2))
+        await broker.serves()
+        assert await client.commit(GROUP, 5) == COORDINATOR_NOT_AVAILABLE
+        _caught_up(broker)
+        assert await client.fetch(GROUP) == 5, "it was written, and nothing of it was lost"
+        assert broker.phase() == "active"
+
+
+async def test_from_the_moment_a_load_is_queued_clients_wait_for_it(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        client = await broker.client()
+        broker.lead()
+        await broker.serves()
+        assert await client.commit(GROUP, 5) == NONE
+        broker.follow()
+        broker.lead(epoch=3)
+        answers: list[DescribeReply] = []
+        broker.groups.submit(GROUP, DescribeGroup(Taker(answers.append), GROUP))
+        assert [each.error_code for each in answers] == [COORDINATOR_LOAD_IN_PROGRESS]
+        await broker.serves()
+        assert await client.fetch(GROUP) == 5
+
+
+async def test_what_is_told_of_an_older_leader_epoch_changes_nothing(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        broker.lead(epoch=5)
+        await broker.serves()
+        hosted = broker.groups.life.by_partition[0]
+        broker.coordinators.on_follower(broker.replica(), 4)
+        assert broker.groups.life.by_partition[0] is hosted
+        broker.follow(epoch=6)
+        broker.coordinators.on_leader(broker.replica(), 5)
+        assert broker.phase() == "", "trap 27: a late load of an older epoch"
+
+
+async def test_who_leads_on_loads_nothing_and_writes_in_the_newer_epoch(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        client = await broker.client()
+        broker.lead(epoch=5)
+        await broker.serves()
+        hosted = broker.groups.life.by_partition[0]
+        member_id, generation = await client.join_alone(GROUP)
+        broker.lead(epoch=7)
+        assert broker.groups.life.by_partition[0] is hosted
+        assert await client.heartbeat(GROUP, member_id, generation) == NONE
+        end_offset = hosted.log.log_end_offset
+        assert await client.commit(GROUP, 5, member_id=member_id, generation_id=generation) == NONE
+        written = read_header(hosted.log.read(end_offset, 1).data)
+        assert written.partition_leader_epoch == 7
+
+
+async def test_a_parked_join_is_told_at_once_that_another_coordinates(tmp_path: Path) -> None:
+    """Trap 27: before the member's next heartbeat."""
+    async with CoordinatingBroker(tmp_path) as broker:
+        client = await broker.client()
+        broker.lead()
+        await broker.serves()
+        await client.join_alone(GROUP)
+        second = await broker.client()
+        handle = _join(second)
+        view = broker.groups.view_of(GROUP)
+        await eventually(lambda: len(view.groups[GROUP].members) == 2)
+        broker.follow()
+        assert (await second.receive(handle))["error_code"] == NOT_COORDINATOR
+        assert await client.commit(GROUP, 7) == NOT_COORDINATOR
+
+
+async def test_a_group_goes_on_with_its_members_and_generation_at_the_next_coordinator(
+    tmp_path: Path,
+) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        client = await broker.client()
+        broker.lead()
+        await broker.serves()
+        member_id, generation = await client.join_alone(GROUP)
+        broker.follow()
+        assert await client.heartbeat(GROUP, member_id, generation) == NOT_COORDINATOR
+        broker.lead(epoch=3)
+        await broker.serves()
+        assert await client.heartbeat(GROUP, member_id, generation) == NONE
+
+
+async def test_too_few_in_sync_refuse_commits_and_nothing_else(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path, rules=Rules(min_isr=2)) as broker:
+        client = await broker.client()
+        replica = broker.lead(isr=(1, 2))
+        await broker.serves()
+        assert await _committed(broker, client, 5) == NONE
+        broker.lead(epoch=2, isr=(1,))
+        assert await client.commit(GROUP, 6) == COORDINATOR_NOT_AVAILABLE
+        assert await client.fetch(GROUP) == 5
+        assert replica.log.log_end_offset == 1, "nothing was written"
+        broker.lead(epoch=3, isr=(1, 2))
+        await broker.serves()
+        assert await _committed(broker, client, 7) == NONE
+
+
+async def test_a_leader_with_too_few_in_sync_serves_what_it_has_read(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path, rules=Rules(min_isr=2)) as broker:
+        client = await broker.client()
+        broker.lead(isr=(1, 2))
+        await broker.serves()
+        assert await _committed(broker, client, 5) == NONE
+        broker.follow()
+        broker.lead(epoch=3, isr=(1,))
+        await eventually(lambda: broker.phase() == "unwritable")
+        assert await client.fetch(GROUP) == 5
+        assert await client.commit(GROUP, 6) == COORDINATOR_NOT_AVAILABLE
+        broker.lead(epoch=4, isr=(1, 2))
+        await broker.serves()
+        assert await _committed(broker, client, 6) == NONE
+
+
+async def test_offsets_of_deleted_topics_are_dropped_by_who_coordinates(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        client = await broker.client()
+        broker.lead(0)
+        broker.lead(1)
+        await broker.serves(0)
+        await broker.serves(1)
+        for group in (GROUP, OTHER):
+            assert await client.commit(group, 5) == NONE
+            assert await client.commit(group, 6, topic="payments") == NONE
+        broker.follow(1)
+        end_offset = broker.replica(1).log.log_end_offset
+        broker.deleted("orders")
+        await eventually(lambda: broker.replica(0).log.log_end_offset == 3)
+        assert await client.fetch(GROUP) == -1
+        assert await client.fetch(GROUP, "payments") == 6
+        assert broker.replica(1).log.log_end_offset == end_offset
+        assert not any(broker.groups.duties.gone.values()), "nothing is left to be done later"
+
+
+async def test_the_next_offsets_topic_has_none_of_the_deleted_ones_shards(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        client = await broker.client()
+        broker.lead(epoch=9)
+        await broker.serves()
+        broker.deleted(OFFSETS_TOPIC)
+        assert not broker.groups.is_started
+        assert await client.commit(GROUP, 5) == NOT_COORDINATOR
+        broker.nodes.counts[OFFSETS_TOPIC] = 3
+        broker.replicas.clear()
+        broker.directory = tmp_path / "next"
+        broker.lead(partition_for(GROUP, 3), epoch=0)
+        await eventually(lambda: broker.groups.life.partitions == 3)
+        assert await client.commit(GROUP, 5) == NONE
+
+
+async def test_a_load_is_given_up_with_its_partition(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        client = await broker.client()
+        broker.lead()
+        await broker.serves()
+        assert await client.commit(GROUP, 5) == NONE
+        broker.follow()
+        broker.lead(epoch=3)
+        given_up = broker.groups.life.by_partition[0]
+        broker.follow(epoch=4)
+        await asyncio.sleep(0)
+        assert given_up.phase is Phase.UNLOADED
+        broker.lead(epoch=5)
+        await broker.serves()
+        assert await client.fetch(GROUP) == 5
+        assert given_up.loaded_records == 0, "nobody went on with it"
