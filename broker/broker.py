@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import structlog
 
 from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.services import Services
 from broker.apis.table import SERVED
+from broker.cluster.cannot_join import CannotJoin
 from broker.config.config import DEFAULT_BROKER_ID, Config
 from broker.config.config_table import TRANSACTION_VERSION
 from broker.config.listeners import parse_host_and_port
@@ -58,7 +59,7 @@ from broker.net.unsupported import Unsupported
 from broker.time import Time
 from broker.topics.cleaner_checkpoint import CleanerCheckpoint
 from broker.topics.cleaning import Cleaning
-from broker.topics.cluster_view import AloneView
+from broker.topics.cluster_view import AloneView, ClusterView
 from broker.topics.config_changes import ConfigChanges, restore
 from broker.topics.deletions import Deletions, remove_leftovers
 from broker.topics.disk_changes import DiskChanges
@@ -70,15 +71,26 @@ from broker.topics.old_commits import OldCommits
 from broker.topics.owned_topics import OWNED
 from broker.topics.partition_services import PartitionServices
 from broker.topics.producer_ids import BLOCK, ProducerIdPool
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BadDirectory
+from broker.topics.registry import (
+    OFFSETS_TOPIC,
+    TRANSACTION_TOPIC,
+    BadDirectory,
+    OldOffsets,
+    Registry,
+)
 from broker.topics.topic_admin import TopicAdmin
+from broker.topics.topic_changes import TopicChanges
 from broker.topics.topic_logs import TopicLogs
 from broker.web.health import health, is_loading
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 
 if TYPE_CHECKING:
+    from broker.cluster.member import Member
+    from broker.cluster.metadata_cache import Learnt
     from broker.cores.runtime_settings import RuntimeSettings
+    from broker.net.request import ServedApi
+    from broker.topics.replica import Replica
     from broker.web.site import Site
     from coordinator.events import Event
 
@@ -136,38 +148,69 @@ class Broker:
         self.fatal: str | None = None
         """Why it cannot go on."""
         self._lock: Lock | None = None
+        self.registry: Registry
+        self.topics: TopicChanges
+        self.old_offsets: OldOffsets
+        self.member: Member | None = None
+        """This broker's part in its cluster; None where it is alone."""
 
     # -- life
 
     def open(self) -> None:
         """Takes the addresses, then the data directory, and opens what is in it.
 
-        Called before `start`, in any thread. Raises CannotListen, DirectoryLocked, BadDirectory,
-        CorruptLog and OSError, each with its sentence; then nothing is held any more.
+        Called before `join` and `start`, in any thread. Raises CannotListen, DirectoryLocked,
+        BadDirectory, CorruptLog and OSError, each with its sentence; then nothing is held any more.
         """
         try:
             self.sockets.bind()
-            self._open_directory()
+            self.fs.make_directory(self.directory)
+            self._lock = self.fs.lock(self.directory)
+            if not self.config.is_in_cluster:
+                self._open_alone()
         except BaseException:
             self.release()
             raise
 
-    def _open_directory(self) -> None:
-        self.fs.make_directory(self.directory)
-        self._lock = self.fs.lock(self.directory)
-        config = self.config
-        self.registry = EmbeddedRegistry(
-            self.fs,
-            self.directory,
-            config.configured_id,
-            DEFAULT_BROKER_ID,
-            self.time.fresh_id,
-            {owned.name: owned.created_with(config) for owned in OWNED.values()},
-            config["log.recovery.missing"],
+    async def join(self) -> None:
+        """Comes into the cluster, where there is one, and opens its logs; before `start`.
+
+        Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with its sentence.
+        """
+        if not self.config.is_in_cluster:
+            return
+        from broker.cluster.member import MemberServices, join_cluster
+
+        self.member = member = await join_cluster(
+            MemberServices(
+                self.config,
+                self.fs,
+                self.directory,
+                self.time,
+                self.background,
+                self.slicer,
+                self.internal_errors,
+                self.fail,
+            )
         )
-        restore(config, self.registry, self.directory)
+        self.registry = member.registry
         self.long_polls = LongPolls(self.time, self.internal_errors, self.watchdog)
-        services = PartitionServices(
+        common = self._partition_services()
+        services = member.partition_services(common, lambda name: self.logs.settings(name))  # noqa: PLW0108
+        self.logs = LogManager(self.fs, self.directory, self.config, services)
+        try:
+            open_logs = partial(self.logs.open_all, member.joined.topics, in_cluster=True)
+            await self.time.in_thread(open_logs)
+        except BaseException:
+            await member.leave()
+            raise
+        self._make_parts()
+        self.keeper.read()
+        self.transaction_keeper.read()
+
+    def _partition_services(self) -> PartitionServices:
+        """What every partition uses."""
+        return PartitionServices(
             self.time,
             self.spawn,
             self.internal_errors,
@@ -179,13 +222,27 @@ class Broker:
                 TRANSACTION_TOPIC: self.metrics.transaction_writes,
             },
         )
-        self.logs = LogManager(self.fs, self.directory, config, services)
-        remove_leftovers(self.registry, self.logs, self.time)
-        self.logs.open_all(self.registry.topics.values())
-        self.registry.finalize({TRANSACTION_VERSION: config[TRANSACTION_VERSION]})
-        self.registry.note_files()
-        if found := self.registry.adopted:
-            self.registry.raise_producer_ids(self._highest_producer_id())
+
+    def _open_alone(self) -> None:
+        config = self.config
+        self.registry = self.stored = EmbeddedRegistry(
+            self.fs,
+            self.directory,
+            config.configured_id,
+            DEFAULT_BROKER_ID,
+            self.time.fresh_id,
+            {owned.name: owned.created_with(config) for owned in OWNED.values()},
+            config["log.recovery.missing"],
+        )
+        restore(config, self.stored, self.directory)
+        self.long_polls = LongPolls(self.time, self.internal_errors, self.watchdog)
+        self.logs = LogManager(self.fs, self.directory, config, self._partition_services())
+        remove_leftovers(self.stored, self.logs, self.time)
+        self.logs.open_all(self.stored.topics.values())
+        self.stored.finalize({TRANSACTION_VERSION: config[TRANSACTION_VERSION]})
+        self.stored.note_files()
+        if found := self.stored.adopted:
+            self.stored.raise_producer_ids(self._highest_producer_id())
             logger.info("topics found on disk were adopted", topics=len(found))
         self._make_parts()
         self.keeper.read()
@@ -249,9 +306,7 @@ class Broker:
         Its cores and the sender of markers call each other: the sender is made first.
         """
         self.producer_ids = ProducerIdPool(
-            lambda: self.disk_changes.run(self.registry.reserve_producer_ids, BLOCK),
-            self.time,
-            self.background.spawn,
+            self._reserve_producer_ids, self.time, self.background.spawn
         )
         self.local_markers = LocalMarkers(
             self.registry, self.logs, self.groups, self.time, self.internal_errors
@@ -282,9 +337,28 @@ class Broker:
 
     def _make_topics(self) -> None:
         """Makes what changes topics and files beside them."""
+        if self.member is not None:
+            self._make_topics_of_cluster(self.member)
+        else:
+            self._make_topics_alone()
+
+    def _make_topics_of_cluster(self, member: Member) -> None:
+        from broker.cluster.replicas import ReplicaHooks
+
+        hooks = ReplicaHooks(
+            on_leader=self._leads,
+            on_follower=self._follows,
+            on_deleted=lambda *_: None,
+            on_learnt=self._learnt,
+        )
+        member.make(self.logs, self.disk_changes, hooks)
+        self.topics = member.topics
+        self.old_offsets = cast("Any", None)  # ZooKeeper's come with `member`
+
+    def _make_topics_alone(self) -> None:
         config = self.config
         self.deletions = Deletions(
-            self.registry,
+            self.stored,
             self.logs,
             self.groups.duties,
             self.disk_changes,
@@ -292,9 +366,9 @@ class Broker:
             self.slicer,
             self.background,
         )
-        self.topics = TopicAdmin(
+        self.topics = self.topic_admin = TopicAdmin(
             config,
-            self.registry,
+            self.stored,
             self.logs,
             self.time,
             self.disk_changes,
@@ -309,12 +383,12 @@ class Broker:
             ],
             internal_errors=self.internal_errors,
         )
-        self.old_commits = OldCommits(
+        self.old_offsets = self.old_commits = OldCommits(
             self.time,
-            self.registry.consumer_paths,
+            self.stored.consumer_paths,
             lambda work: self.spawn(work, "old offsets"),
             self._offsets_flush_messages,
-            lambda: self.disk_changes.run(self.registry.note_files),
+            lambda: self.disk_changes.run(self.stored.note_files),
         )
 
     def _make_server(self) -> None:
@@ -325,14 +399,14 @@ class Broker:
         unsupported = Unsupported(self.time)
         seekers = Seekers(unsupported, self._has_member)
         self.advertised = Advertised(config, self.registry.node_id)
-        self.cluster = AloneView(self.registry.node_id, self.logs, self.advertised.node)
+        served = self._view_cluster()
         self.config_changes = ConfigChanges(
-            config, self.registry, self.logs, self.topics, self._settings_changed
+            config, self.registry, self.logs, cast("Any", self.topics), self._settings_changed
         )
         services = Services(
             config=config,
             time=self.time,
-            served=SERVED,
+            served=served,
             advertised=self.advertised,
             cluster=self.cluster,
             groups=self.groups,
@@ -345,7 +419,7 @@ class Broker:
             config_changes=self.config_changes,
             long_polls=self.long_polls,
             maintenance=self.maintenance,
-            old_offsets=self.old_commits,
+            old_offsets=self.old_offsets,
             fetch_sessions=FetchSessions(
                 config["max.incremental.fetch.session.cache.slots"], self.time.chance
             ),
@@ -355,10 +429,11 @@ class Broker:
             disk_reads=self.disk_reads,
             unsupported=unsupported,
             seekers=seekers,
+            replicas=None if self.member is None else self.member.replicas,
         )
         self.server = Server(
             services,
-            SERVED,
+            served,
             limits_of(config),
             writes=self.writes,
             long=LongRequests(self.slicer, self.worker, self.spawn),
@@ -369,6 +444,17 @@ class Broker:
             watchdog=self.watchdog,
             internal_errors=self.internal_errors,
         )
+
+    def _view_cluster(self) -> Mapping[int, ServedApi]:
+        """Makes what clients are told of the cluster; the APIs that are served in it."""
+        self.cluster: ClusterView
+        if self.member is None:
+            self.cluster = AloneView(self.registry.node_id, self.logs, self.advertised.node)
+            return SERVED
+        from broker.apis.cluster_table import SERVED_IN_CLUSTER
+
+        self.cluster = self.member.cache
+        return SERVED_IN_CLUSTER
 
     def _make_sources(self) -> None:
         """Gathers what is read of all the rest."""
@@ -428,15 +514,8 @@ class Broker:
             if owned.name in self.logs.topics:
                 there = len(self.logs.topics[owned.name].partitions)
                 owned.warn_about_partitions(self.config, there)
-        offsets = self.logs.topics.get(OFFSETS_TOPIC)
-        if offsets is not None:
-            deleted = {name: each.offsets_below for name, each in self.registry.dying.items()}
-            self.groups.start(offsets.partitions, offsets.topic.topic_id, deleted)
-        transactions = self.logs.topics.get(TRANSACTION_TOPIC)
-        if transactions is not None:
-            self.transactions.start(transactions.partitions)
-            self.producer_ids.refill()
-        self.deletions.resume()
+        if self.member is None:
+            self._serve_alone()
         self.advertised.listening([port for _, port in self.sockets.addresses()])
         self.sockets.listen()
         self.advertised.serving_http(self.sockets.http_address())
@@ -444,6 +523,20 @@ class Broker:
             await self.server.accept(bound)
         self.maintenance.start()
         self.cleaning.start()
+        if self.member is not None:
+            await self.member.start(self.advertised.endpoints)
+
+    def _serve_alone(self) -> None:
+        """Loads what the coordinators' topics have, and goes on with deletions."""
+        offsets = self.logs.topics.get(OFFSETS_TOPIC)
+        if offsets is not None:
+            deleted = {name: each.offsets_below for name, each in self.stored.dying.items()}
+            self.groups.start(offsets.partitions, offsets.topic.topic_id, deleted)
+        transactions = self.logs.topics.get(TRANSACTION_TOPIC)
+        if transactions is not None:
+            self.transactions.start(transactions.partitions)
+            self.producer_ids.refill()
+        self.deletions.resume()
 
     async def start_http(self) -> None:
         """Serves the page, /metrics, /healthz and /api, unless ``http.listener`` is off."""
@@ -461,9 +554,10 @@ class Broker:
         What one part can't do keeps no other from its own: the logs are closed in any case.
         """
         parts: list[Callable[[], Awaitable[None] | None]] = [
+            *([] if self.member is None else [self.member.stop]),
             self.maintenance.stop,
             self.cleaning.stop,
-            self.deletions.stop,
+            *([self.deletions.stop] if self.member is None else []),
             self.long_polls.stop,
             self.lags.times.stop,
             self.groups.life.save,
@@ -477,7 +571,10 @@ class Broker:
         ]
         if self.http is not None:
             parts.append(self.http.stop)
-        for end in [*parts, self.background.stop, self.worker.stop, self.old_commits.stop]:
+        parts += [self.background.stop, self.worker.stop]
+        if self.member is None:
+            parts.append(self.old_commits.stop)
+        for end in parts:
             try:
                 ending = end()
                 if ending is not None:
@@ -486,6 +583,8 @@ class Broker:
                 self.internal_errors.caught("stop", error)
         try:
             await self.time.in_thread(self.logs.close_all)
+            if self.member is not None:
+                await self.member.leave()
         finally:
             self.pulse.stop()
             self.release()
@@ -529,6 +628,34 @@ class Broker:
             self._settings_changed()
             self.transactions.start(topic.partitions)
 
+    async def _reserve_producer_ids(self) -> range:
+        return await self.disk_changes.run(self.stored.reserve_producer_ids, BLOCK)
+
+    def _leads(self, replica: Replica, _: int) -> None:
+        if replica.topic == OFFSETS_TOPIC:
+            self.groups.lead(replica)
+        elif replica.topic == TRANSACTION_TOPIC:
+            self.transactions.lead(replica)
+
+    def _follows(self, replica: Replica, _: int) -> None:
+        if replica.topic == OFFSETS_TOPIC:
+            self.groups.resign(replica.index)
+        elif replica.topic == TRANSACTION_TOPIC:
+            self.transactions.resign(replica.index)
+
+    def _learnt(self, learnt: Learnt) -> None:
+        assert self.member is not None
+        self.member.registry.learnt(learnt)
+        self.member.topics.told()
+        for name, runtime in ((OFFSETS_TOPIC, self.groups), (TRANSACTION_TOPIC, self.transactions)):
+            topic = self.member.registry.topic(name)
+            if topic is not None and not runtime.is_started:
+                runtime.start([], topic.topic_id, count=topic.partitions)
+                entry = self.logs.topics.get(name)
+                for each in () if entry is None else entry.partitions:
+                    if each.serving_error(-1) == 0:
+                        runtime.lead(each)
+
     def _transaction_settings(self) -> RuntimeSettings:
         topic = self.logs.settings(TRANSACTION_TOPIC)
         return transaction_settings(self.config, self.markers, self.producer_ids.ids, topic)
@@ -562,5 +689,5 @@ class Broker:
             self.http.live.happened()
 
 
-__all__ = ["BadDirectory", "Broker", "CannotListen", "CorruptLog", "DirectoryLocked"]
+__all__ = ["BadDirectory", "Broker", "CannotJoin", "CannotListen", "CorruptLog", "DirectoryLocked"]
 # What `open` and `start` raise can be had here, so that the command line needs no other room.

@@ -181,7 +181,8 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
 
 async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
-    from broker.broker import CannotListen
+    from broker.broker import BadDirectory, CannotJoin, CannotListen, CorruptLog
+    from broker.config.config import BadConfig
     from broker.loop.garbage import collect_seldom
 
     collect_seldom(broker.time, broker.watchdog)
@@ -190,6 +191,10 @@ async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
         loop.add_signal_handler(number, broker.stopped.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: broker.spawn(_reload(broker, reread)))
     problem = None
+    try:
+        await broker.join()
+    except (BadConfig, BadDirectory, CannotJoin, CorruptLog) as error:
+        return _complain(str(error))
     try:
         await broker.start()
         _report_settings(broker.config)

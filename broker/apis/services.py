@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from broker.apis.fetch.sessions import FetchSessions
-from broker.cluster.replicas import ReplicaManager
 from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
 from broker.cores.transactions.local_markers import LocalMarkers
@@ -32,6 +32,9 @@ from broker.topics.maintenance import Maintenance
 from broker.topics.producer_ids import ProducerIdPool
 from broker.topics.registry import OldOffsets, Registry
 from broker.topics.topic_changes import TopicChanges
+
+if TYPE_CHECKING:
+    from broker.cluster.replicas import ReplicaManager
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ from broker.apis.heartbeat import SERVED as HEARTBEAT
 from broker.apis.incremental_alter_configs import SERVED as INCREMENTAL_ALTER_CONFIGS
 from broker.apis.init_producer_id import SERVED as INIT_PRODUCER_ID
 from broker.apis.join_group import SERVED as JOIN_GROUP
-from broker.apis.leader_and_isr import SERVED as LEADER_AND_ISR
 from broker.apis.leave_group import SERVED as LEAVE_GROUP
 from broker.apis.list_config_resources import SERVED as LIST_CONFIG_RESOURCES
 from broker.apis.list_groups import SERVED as LIST_GROUPS
@@ -43,10 +42,8 @@ from broker.apis.offset_delete import SERVED as OFFSET_DELETE
 from broker.apis.offset_fetch import SERVED as OFFSET_FETCH
 from broker.apis.offset_for_leader_epoch import SERVED as OFFSET_FOR_LEADER_EPOCH
 from broker.apis.produce.handler import SERVED as PRODUCE
-from broker.apis.stop_replica import SERVED as STOP_REPLICA
 from broker.apis.sync_group import SERVED as SYNC_GROUP
 from broker.apis.txn_offset_commit import SERVED as TXN_OFFSET_COMMIT
-from broker.apis.update_metadata import SERVED as UPDATE_METADATA
 from broker.apis.write_txn_markers import SERVED as WRITE_TXN_MARKERS
 from broker.net.request import ServedApi
 
@@ -92,19 +89,11 @@ _ROWS = (
     WRITE_TXN_MARKERS,
 )
 
-_AMONG_BROKERS = (
-    LEADER_AND_ISR,
-    STOP_REPLICA,
-    UPDATE_METADATA,
-)
 
-
-def _by_key(*rows: ServedApi) -> dict[int, ServedApi]:
+def by_key(*rows: ServedApi) -> dict[int, ServedApi]:
+    """Rows by their API keys, in the order of the keys."""
     return {row.api.key: row for row in sorted(rows, key=lambda row: row.api.key)}
 
 
-SERVED = _by_key(*_ROWS)
+SERVED = by_key(*_ROWS)
 """API key to how it is served, in the order of the keys, by a broker alone."""
-
-SERVED_IN_CLUSTER = _by_key(*_ROWS, *_AMONG_BROKERS)
-"""The same by a broker of a cluster, which other brokers ask too."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import structlog
 
 from broker.cluster import registration
+from broker.cluster.cannot_join import CannotJoin
 from broker.cluster.kazoo_zookeeper import KazooZooKeeper
 from broker.cluster.settings import ClusterSettings
 from broker.cluster.zookeeper import NoNode, ZooKeeper
@@ -26,10 +27,6 @@ from protocol.znodes import configs, topics
 from protocol.znodes.fields import BadNode
 
 logger = structlog.get_logger(__name__)
-
-
-class CannotJoin(Exception):
-    """The cluster can't be joined; the text is one sentence for the operator."""
 
 
 @dataclass(frozen=True, slots=True)

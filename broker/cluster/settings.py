@@ -30,11 +30,6 @@ class ClusterSettings:
     reserved_id_max: int
 
 
-def is_in_cluster(config: Config) -> bool:
-    """Whether a broker is to join a cluster."""
-    return bool((config["zookeeper.connect"] or "").strip())
-
-
 def cluster_settings(config: Config) -> ClusterSettings:
     """The settings of a broker that joins a cluster. Raises BadConfig."""
     for name in ("zookeeper.set.acl", "zookeeper.ssl.client.enable"):

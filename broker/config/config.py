@@ -250,6 +250,11 @@ class Config:
         return [part.strip() for part in text.split(",") if part.strip()]
 
     @property
+    def is_in_cluster(self) -> bool:
+        """Whether the broker is to join a cluster, through ``zookeeper.connect``."""
+        return bool((self["zookeeper.connect"] or "").strip())
+
+    @property
     def configured_id(self) -> int | None:
         """``node.id``, else ``broker.id``; None when neither is set."""
         for name in ("node.id", "broker.id"):

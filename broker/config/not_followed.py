@@ -63,9 +63,6 @@ NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
         "to true",
         "Muster has no tiered storage: segments stay in log.dirs until retention removes them",
     ),
-    "zookeeper.connect": NotFollowed(
-        _has_value, "to anything", f"Muster does not connect to ZooKeeper: {_ALONE}"
-    ),
 }
 """By name; the value passed is as it was written."""
 

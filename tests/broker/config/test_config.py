@@ -189,7 +189,6 @@ def test_a_value_of_a_config_provider_is_refused_where_there_are_providers() -> 
 @pytest.mark.parametrize(
     ("pair", "instead"),
     [
-        ("zookeeper.connect=zk:2181", "Muster does not connect to ZooKeeper: it starts as a"),
         ("process.roles=controller", "Muster joins no controller and is none for others: it"),
         ("process.roles=broker", "Muster joins no controller and is none for others: it starts"),
         ("controller.quorum.voters=1@a:1,2@b:1", "Muster joins no quorum: it starts as a broker"),
@@ -211,7 +210,6 @@ def test_what_a_setting_asks_for_in_vain_is_known(pair: str, instead: str) -> No
     [
         "process.roles=broker,controller",
         "controller.quorum.voters=1@localhost:9093",
-        "zookeeper.connect=",
         "min.insync.replicas=1",
         "num.io.threads=8",
     ],

@@ -1,0 +1,224 @@
+"""This broker as a member of its cluster: all that a broker by itself does not have, made once.
+
+It comes in three steps. `join` knows ZooKeeper, the ids and the topics, before any log is opened.
+`make` makes what stands on the logs. `start` begins, when the broker listens: fetchers and the
+controller's host first, the registration last of all, since the controller then speaks at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from broker.cluster.cluster_registry import ClusterRegistry
+from broker.cluster.cluster_topics import ClusterTopics
+from broker.cluster.controller_host import ControllerHost
+from broker.cluster.controller_peer import ControllerPeer
+from broker.cluster.controller_term import HostServices
+from broker.cluster.fetchers import Fetchers
+from broker.cluster.isr_writer import AlterPartitionWriter
+from broker.cluster.joining import Joined, join
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.registration import BrokerRegistration
+from broker.cluster.replicas import ReplicaHooks, ReplicaManager
+from broker.cluster.replication_settings import replication_settings
+from broker.cluster.settings import (
+    ClusterSettings,
+    channel_settings,
+    cluster_settings,
+    controller_config,
+)
+from broker.cluster.zookeeper import NoNode
+from broker.config.config import Config
+from broker.config.listeners import Endpoint
+from broker.loop.background import Background
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.slices import Slicer
+from broker.time import Time
+from broker.topics.disk_changes import DiskChanges
+from broker.topics.logs import LogManager
+from broker.topics.missing import KnownMissing
+from broker.topics.partition_services import PartitionServices
+from broker.topics.replica_logs import ReplicaLogs
+from broker.topics.replica_services import ReplicaServices
+from log.filesystem import FileSystem
+from protocol.znodes import brokers, configs, topics
+from replication.values import Rules
+
+
+@dataclass(frozen=True, slots=True)
+class MemberServices:
+    """The parts of the broker that its membership uses."""
+
+    config: Config
+    fs: FileSystem
+    directory: str
+    time: Time
+    background: Background
+    slicer: Slicer
+    errors: InternalErrors
+    fail: Callable[[str], None]
+    """Stops the broker, with its reason."""
+
+
+class Member:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(self, services: MemberServices, settings: ClusterSettings, joined: Joined) -> None:
+        config, time, background = services.config, services.time, services.background
+        self.joined = joined
+        self.settings = settings
+        self.cache = MetadataCache(joined.node_id)
+        self.registry = ClusterRegistry(joined.node_id, joined.cluster_id, self.cache)
+        self._services = services
+        self._endpoints: Sequence[Endpoint] = ()
+        self.replication = replication_settings(
+            config, joined.node_id, settings.spoken, settings.listener
+        )
+        self.registration = BrokerRegistration(
+            joined.zookeeper,
+            self._registered,
+            brokers.VERSION if settings.spoken.has_features else brokers.VERSION_BEFORE_FEATURES,
+            settings.session_timeout_ms,
+            time,
+            background.spawn,
+            services.fail,
+        )
+        self.host = self._host()
+        self.controller = ControllerPeer(
+            joined.node_id,
+            settings.listener,
+            self.cache,
+            time,
+            config["controller.socket.timeout.ms"],
+        )
+        self.isr_writer = AlterPartitionWriter(
+            joined.node_id,
+            self.broker_epoch,
+            self.cache,
+            self.controller,
+            settings.spoken.has_topic_ids,
+            config["request.timeout.ms"],
+            time,
+            background.spawn,
+        )
+        self.topics = ClusterTopics(
+            config,
+            self.registry,
+            self.cache,
+            joined.zookeeper,
+            self.host,
+            time,
+            self.topic_version,
+        )
+        self.fetchers = Fetchers(
+            self.replication, self.cache, self.broker_epoch, time, services.slicer, background.spawn
+        )
+
+    @property
+    def topic_version(self) -> int:
+        """In which version topics' nodes are written."""
+        has_ids = self.settings.spoken.has_topic_ids
+        return topics.VERSION if has_ids else topics.VERSION_BEFORE_IDS
+
+    def _host(self) -> ControllerHost:
+        services, settings, joined = self._services, self.settings, self.joined
+        config = services.config
+        return ControllerHost(
+            HostServices(
+                joined.zookeeper,
+                channel_settings(config, settings, joined.node_id),
+                lambda: controller_config(config, settings.spoken, joined.node_id),
+                self.topic_version,
+                services.time,
+                services.background.spawn,
+                services.errors,
+            )
+        )
+
+    def broker_epoch(self) -> int:
+        """That of the registration; -1 while there is none."""
+        return self.registration.epoch
+
+    # -- what is made
+
+    def partition_services(
+        self,
+        common: PartitionServices,
+        settings_of: Callable[[str], Mapping[str, Any] | None],
+    ) -> ReplicaServices:
+        """What each replica uses; ``settings_of`` gives those of a topic that is here."""
+        known = {each.name: getattr(common, each.name) for each in fields(common)}
+
+        def rules(topic: str) -> Rules:
+            config = self._services.config
+            minimum = (settings_of(topic) or config.topic_defaults)["min.insync.replicas"]
+            return Rules(self.replication.lag_time_max_ms, minimum, self.cache.is_alive)
+
+        return ReplicaServices(
+            **known, node_id=self.joined.node_id, rules=rules, isr_writer=self.isr_writer
+        )
+
+    def make(self, logs: LogManager, changes: DiskChanges, hooks: ReplicaHooks) -> ReplicaManager:
+        """What does as the controller says."""
+        services = self._services
+        self.replicas = ReplicaManager(
+            self.replication,
+            ReplicaLogs(logs, changes, services.time, services.background),
+            self.cache,
+            self.fetchers,
+            self.topic_configs,
+            self.broker_epoch,
+            hooks,
+            services.errors,
+            services.slicer,
+            services.background,
+        )
+        return self.replicas
+
+    async def topic_configs(self, name: str) -> Mapping[str, str]:
+        """A topic's own settings, as ZooKeeper has them."""
+        path = configs.path(configs.TOPICS, name)
+        try:
+            data, _ = await self.joined.zookeeper.get(path)
+        except NoNode:
+            return {}
+        return configs.decode_config(path, data)
+
+    # -- life
+
+    async def start(self, endpoints: Sequence[Endpoint]) -> None:
+        """Takes part: clients and brokers reach this one at ``endpoints``. AlreadyRegistered."""
+        self._endpoints = endpoints
+        self.replicas.start()
+        self.isr_writer.start()
+        self.host.start()
+        await self.registration.start()
+
+    async def stop(self) -> None:
+        """Takes part no more; the session ends last."""
+        self.host.stop()
+        self.isr_writer.stop()
+        await self.replicas.stop()
+        self.controller.close()
+
+    async def leave(self) -> None:
+        """Ends the session, so that the registration goes at once."""
+        await self.joined.zookeeper.close()
+
+    def _registered(self) -> brokers.Registration:
+        return brokers.Registration(
+            self.joined.node_id,
+            tuple(brokers.Endpoint(each.name, each.host, each.port) for each in self._endpoints),
+            self._services.config["broker.rack"],
+            self._services.time.now().wall_ms,
+        )
+
+
+async def join_cluster(services: MemberServices) -> Member:
+    """Comes into the cluster. Raises BadConfig, BadDirectory and CannotJoin."""
+    settings = cluster_settings(services.config)
+    missing = KnownMissing(services.config["log.recovery.missing"])
+    joined = await join(settings, services.fs, services.directory, missing, services.time)
+    return Member(services, settings, joined)
