@@ -79,6 +79,15 @@ class Cluster:
         for topic in self.topics.values():
             yield from topic.partitions.values()
 
+    def missing(self, topic: Topic) -> set[int]:
+        """The brokers without which a topic can't be deleted."""
+        return {
+            broker_id
+            for partition in topic.partitions.values()
+            for broker_id in partition.replicas
+            if not self.is_back(partition, broker_id)
+        }
+
     def allows_unclean(self, topic: Topic) -> bool:
         """Whether its leader may be one that is not in the ISR."""
         return self.unclean if topic.unclean is None else topic.unclean

@@ -43,7 +43,7 @@ def deletions_seen(work: Work, names: Iterable[str]) -> None:
             topic.deletion = Deletion.QUEUED
             work.queued[name] = topic
             work.look_at_queued = True
-            work.report(DeletionQueued(name, tuple(sorted(_missing(work, topic)))))
+            work.report(DeletionQueued(name, tuple(sorted(work.cluster.missing(topic)))))
 
 
 def look_at_queued(work: Work) -> None:
@@ -57,23 +57,12 @@ def look_at_queued(work: Work) -> None:
             work.sweeps.append(_begin(work, topic))
 
 
-def _missing(work: Work, topic: Topic) -> set[int]:
-    """The brokers without which it can't begin."""
-    cluster = work.cluster
-    return {
-        broker_id
-        for partition in topic.partitions.values()
-        for broker_id in partition.replicas
-        if not cluster.is_back(partition, broker_id)
-    }
-
-
 def _may_begin(work: Work, topic: Topic) -> bool:
     busy = topic.flight or any(
         each.flight or each.reading or each.moving is not Moving.NO
         for each in topic.partitions.values()
     )
-    return not busy and not _missing(work, topic)
+    return not busy and not work.cluster.missing(topic)
 
 
 def _begin(work: Work, topic: Topic) -> Iterator[None]:

@@ -73,13 +73,13 @@ def offline(
     live = _live_in_isr(cluster, partition, known)
     if not live:
         live = tuple(
-            each for each in partition.replicas
+            each for each in _candidates(partition)
             if each in known.isr and cluster.is_back(partition, each)
         )  # fmt: skip
     if live:
         isr = tuple(each for each in known.isr if each in live)
         return _change(cluster, partition, live[0], isr, Cause.OFFLINE)
-    back = [each for each in partition.replicas if cluster.is_back(partition, each)]
+    back = [each for each in _candidates(partition) if cluster.is_back(partition, each)]
     if back and (unclean or cluster.allows_unclean(partition.topic)):
         return _change(cluster, partition, back[0], (back[0],), Cause.UNCLEAN)
     if known.leader != NO_LEADER:
@@ -89,7 +89,7 @@ def offline(
 
 def preferred(cluster: Cluster, partition: Partition, cause: Cause) -> Change | None:
     """The preferred replica leads, if it lives and is in the ISR."""
-    known, first = partition.known, partition.replicas[:1]
+    known, first = partition.known, _candidates(partition)[:1]
     if known is None or not first or known.leader == first[0]:
         return None
     if first[0] not in known.isr or not cluster.lives(partition, first[0]):
@@ -133,10 +133,18 @@ def led_by(
     return _change(cluster, partition, leader, isr or known.isr, Cause.REASSIGNED, finishes)
 
 
+def _candidates(partition: Partition) -> Replicas:
+    """The replicas, without those that the topic's node is about to drop."""
+    wanted = partition.topic.wanted.get(partition.index)
+    if wanted is None:
+        return partition.replicas
+    return tuple(each for each in partition.replicas if each in wanted.assignment.replicas)
+
+
 def _live_in_isr(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Replicas:
     """The live members of the ISR in the order of the assignment."""
     return tuple(
-        each for each in partition.replicas
+        each for each in _candidates(partition)
         if each in known.isr and cluster.lives(partition, each)
     )  # fmt: skip
 

@@ -74,6 +74,9 @@ class ProducerIds:
             else:
                 self._node = None
                 self._waiting.appendleft((number, broker_id))
-            self._next()
+            if result.result is Result.FAILED:
+                self._work.retry(self._next)
+            else:
+                self._next()
 
         self._work.write(write, landed)

@@ -182,7 +182,8 @@ def _pay(work: Work, partition: Partition) -> None:
     _review_replicas(work, partition)
     if partition.known is not None:
         stopped = partition.stopping or {}
-        owed = [each for each in partition.owed if each not in stopped]
+        owed = [each for each in partition.replicas if each in partition.owed]
+        owed = [each for each in owed if each not in stopped]
         if owed:
             work.batch.tell(partition, owed, partition.is_new)
         elif partition.show:

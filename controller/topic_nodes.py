@@ -64,8 +64,11 @@ def _landed(
     if work.cluster.topics.get(topic.name) is not topic:
         return
     if result.result is not Result.OK:
-        topic.restore = True
-        reread(work, topic)
+        topic.restore = topic.reading = True
+        if result.result is Result.FAILED:
+            work.retry(partial(reread, work, topic))
+        else:
+            reread(work, topic)
         return
     learn(work, topic, written._replace(znode_version=result.version))
     _done(topic, wanted)

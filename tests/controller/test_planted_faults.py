@@ -96,7 +96,7 @@ def a_deletion_does_not_wait_for_a_dead_replica(patch: pytest.MonkeyPatch) -> No
 
     right = controller.deletions._delete_replica
     patch.setattr(controller.deletions, "_delete_replica", wrong)
-    patch.setattr(controller.deletions, "_missing", lambda *_: set())
+    patch.setattr(Cluster, "missing", lambda *_: set())
 
 
 def a_deletion_does_not_wait_for_answers(patch: pytest.MonkeyPatch) -> None:

@@ -12,12 +12,22 @@ SEED = int(os.environ.get("SEED", "0"))
 SEEDS = 100
 
 
+def run(seeds: range, steps: int) -> None:
+    for seed in seeds:
+        simulation = Simulation(seed)
+        try:
+            simulation.run(steps)
+        except Exception as problem:
+            raise AssertionError(f"SEED={seed}, step {simulation.steps}: {problem}") from problem
+
+
 @pytest.mark.parametrize("tenth", range(10))
 def test_the_laws_hold_of_the_controller(tenth: int) -> None:
     first = SEED + tenth * SEEDS // 10
-    for seed in range(first, first + SEEDS // 10):
-        simulation = Simulation(seed)
-        try:
-            simulation.run(300)
-        except Exception as problem:
-            raise AssertionError(f"SEED={seed}, step {simulation.steps}: {problem}") from problem
+    run(range(first, first + SEEDS // 10), 300)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("thousand", range(8))
+def test_the_laws_hold_of_the_controller_for_long(thousand: int) -> None:
+    run(range(thousand * 1000, (thousand + 1) * 1000), 1000)

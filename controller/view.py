@@ -1,0 +1,99 @@
+"""What the controller shows of itself: counts for metrics, and what it waits for.
+
+Both go over all partitions, a topic at a time, so that their reader can go in slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from controller.cluster import Cluster
+from controller.partition import Deletion, Moving, Topic
+from controller.states import ReplicaState
+from controller.values import NO_LEADER, Replicas
+
+
+@dataclass(slots=True)
+class Counts:
+    """The figures of `kafka.controller:type=KafkaController`."""
+
+    active_brokers: int = 0
+    topics: int = 0
+    partitions: int = 0
+    offline_partitions: int = 0
+    """Without a leader that lives; those that are being deleted are not counted."""
+    preferred_replica_imbalance: int = 0
+    """Partitions that another than the preferred replica leads."""
+    topics_to_delete: int = 0
+    topics_ineligible_to_delete: int = 0
+    replicas_to_delete: int = 0
+    replicas_ineligible_to_delete: int = 0
+    reassigning: int = 0
+
+
+class Waits(NamedTuple):
+    """Something that can't go on by itself."""
+
+    what: str
+    """"deletion", "reassignment" or "leader"."""
+    topic: str
+    partition: int
+    """-1: the whole topic."""
+    brokers: Replicas
+    """Those that must return or catch up."""
+
+
+def counts(cluster: Cluster) -> Iterator[Counts]:
+    """Yields after each topic, always the same; when it ends the figures are whole."""
+    found = Counts(active_brokers=len(cluster.brokers))
+    yield found
+    for topic in [*cluster.topics.values()]:
+        _count_topic(cluster, topic, found)
+        yield found
+
+
+def _count_topic(cluster: Cluster, topic: Topic, found: Counts) -> None:
+    found.topics += 1
+    found.partitions += len(topic.partitions)
+    deleting = topic.deletion is not Deletion.NO
+    if deleting:
+        found.topics_to_delete += 1
+        found.topics_ineligible_to_delete += bool(cluster.missing(topic))
+    for partition in topic.partitions.values():
+        if deleting:
+            states = partition.replica_states.values()
+            found.replicas_to_delete += len(partition.replicas)
+            found.replicas_ineligible_to_delete += sum(
+                each is ReplicaState.DELETION_INELIGIBLE for each in states
+            )
+            continue
+        leader = NO_LEADER if partition.known is None else partition.known.leader
+        found.offline_partitions += leader not in cluster.brokers
+        found.preferred_replica_imbalance += partition.replicas[:1] != (leader,)
+        found.reassigning += partition.moving is not Moving.NO
+
+
+def waits(cluster: Cluster) -> Iterator[list[Waits]]:
+    """For each topic what it waits for, if anything."""
+    for topic in [*cluster.topics.values()]:
+        found = [*_waits_of(cluster, topic)]
+        if found:
+            yield found
+
+
+def _waits_of(cluster: Cluster, topic: Topic) -> Iterator[Waits]:
+    if topic.deletion is not Deletion.NO:
+        missing = cluster.missing(topic)
+        if missing:
+            yield Waits("deletion", topic.name, -1, tuple(sorted(missing)))
+        return
+    for partition in topic.partitions.values():
+        known = partition.known
+        if known is None or known.leader not in cluster.brokers:
+            members = partition.replicas if known is None else known.isr
+            yield Waits("leader", *partition.key, members)
+        elif partition.moving is Moving.CATCHING_UP:
+            behind = tuple(each for each in partition.target if each not in known.isr)
+            yield Waits("reassignment", *partition.key, behind)
