@@ -1,0 +1,395 @@
+"""What a broker answers to those who read and write its partitions: other replicas, consumers and
+producers, while it leads, follows, or has nothing of it. The other replicas are the test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from broker.topics.replica import Replica
+from protocol.errors import (
+    FENCED_LEADER_EPOCH,
+    LEADER_NOT_AVAILABLE,
+    NONE,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+    OFFSET_NOT_AVAILABLE,
+    OFFSET_OUT_OF_RANGE,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_LEADER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.records.stored import iter_stored
+from replication.values import Rules
+from tests.broker.cluster.fellows import Controller, Fellow, cluster, eventually
+from tests.log.log_tools import batch
+from tests.wire import Wire, values_of
+from tests.wire import batch as produced
+
+_CLIENTS = ThreadPoolExecutor(8)
+REPLICAS = (1, 2, 3)
+
+
+class House:
+    """Broker 1, which leads t-0 of three replicas, has none of t-1, and does not know u."""
+
+    def __init__(self, fellow: Fellow, controller: Controller) -> None:
+        self.fellow = fellow
+        self.controller = controller
+
+    @property
+    def replica(self) -> Replica:
+        return self.fellow.replica()
+
+    async def asks(self, name: str, version: int, value: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request of a connection of its own."""
+
+        def call() -> dict[str, Any]:
+            with Wire(self.fellow.port) as wire:
+                return wire.call(name, version, value)
+
+        return await asyncio.get_running_loop().run_in_executor(_CLIENTS, call)
+
+    async def fetch(
+        self,
+        offset: int,
+        replica: int = -1,
+        version: int = 12,
+        *,
+        epoch: int = -1,
+        last_epoch: int = -1,
+        wait_ms: int = 0,
+        index: int = 0,
+        topic: str = "t",
+        **more: Any,
+    ) -> dict[str, Any]:
+        """The answer for one partition; ``more`` are fields of the request."""
+        wanted = {
+            "partition": index,
+            "fetch_offset": offset,
+            "partition_max_bytes": 1 << 20,
+            "current_leader_epoch": epoch,
+            "last_fetched_epoch": last_epoch,
+        }
+        value = {
+            "replica_id": replica,
+            "max_wait_ms": wait_ms,
+            "min_bytes": 1,
+            "topics": [{"topic": topic, "partitions": [wanted]}],
+            **more,
+        }
+        answer = await self.asks("Fetch", version, value)
+        found = answer["responses"]
+        return {} if not found else found[0]["partitions"][0]
+
+    async def followers(self, offset: int) -> None:
+        """Both fetch at ``offset``."""
+        for each in (2, 3):
+            assert (await self.fetch(offset, each))["error_code"] == NONE
+
+    async def ends(
+        self, timestamp: int = -1, replica: int = -1, version: int = 5
+    ) -> tuple[int, int]:
+        """Error code and offset of ListOffsets."""
+        wanted = {"partition_index": 0, "timestamp": timestamp, "max_num_offsets": 2}
+        topics = [{"name": "t", "partitions": [wanted]}]
+        answer = await self.asks("ListOffsets", version, {"replica_id": replica, "topics": topics})
+        found = answer["topics"][0]["partitions"][0]
+        offset = found["offset"] if version else found["old_style_offsets"][0]
+        return found["error_code"], offset
+
+    async def produce(
+        self, acks: int = -1, timeout_ms: int = 10_000, topic: str = "t", index: int = 0
+    ) -> dict[str, Any]:
+        partition = {"index": index, "records": produced(b"v")}
+        answer = await self.asks(
+            "Produce",
+            8,
+            {
+                "acks": acks,
+                "timeout_ms": timeout_ms,
+                "topic_data": [{"name": topic, "partition_data": [partition]}],
+            },
+        )
+        found: dict[str, Any] = answer["responses"][0]["partition_responses"][0]
+        return found
+
+
+@asynccontextmanager
+async def house(
+    records: int = 0, isr: Sequence[int] = REPLICAS, **settings: Any
+) -> AsyncIterator[House]:
+    fellow = Fellow(1, **settings)
+    async with cluster(fellow) as controller:
+        await controller.lead(1, replicas=REPLICAS, isr=isr, partitions=(0,))
+        state = fellow.replica().state
+        assert state is not None
+        controller.show(controller.shown("t", state, (0, 1)))
+        fellow.append(records)
+        yield House(fellow, controller)
+
+
+# -- Fetch
+
+
+async def test_a_replica_reads_to_the_end_and_a_consumer_to_the_high_watermark() -> None:
+    """Trap 8."""
+    async with house(records=3) as it:
+        found = await it.fetch(0, 2)
+        assert (found["high_watermark"], values_of(found["records"])) == (0, [b"v"] * 3)
+        assert values_of((await it.fetch(0))["records"]) == []
+        await it.fetch(2, 2)
+        await it.fetch(1, 3)
+        found = await it.fetch(0)
+        assert (found["high_watermark"], values_of(found["records"])) == (1, [b"v"])
+        assert values_of((await it.fetch(2))["records"]) == []
+
+
+@pytest.mark.parametrize("replica", [2, -1])
+async def test_an_offset_above_the_end_is_an_error_and_no_empty_answer(replica: int) -> None:
+    """Trap 8."""
+    async with house(records=3) as it:
+        assert (await it.fetch(3, replica))["error_code"] == NONE
+        assert (await it.fetch(4, replica))["error_code"] == OFFSET_OUT_OF_RANGE
+        it.replica.log.delete_records(2)
+        assert (await it.fetch(1, replica))["error_code"] == OFFSET_OUT_OF_RANGE
+
+
+async def test_only_assigned_replicas_are_served_and_only_by_the_leader() -> None:
+    async with house(records=1) as it:
+        assert (await it.fetch(0, 4))["error_code"] == UNKNOWN_LEADER_EPOCH
+        assert (await it.fetch(0, 2, epoch=1))["error_code"] == UNKNOWN_LEADER_EPOCH
+        await it.controller.lead(2, replicas=REPLICAS)
+        for replica in (-1, 3):
+            found = await it.fetch(0, replica, epoch=1)
+            assert found["error_code"] == NOT_LEADER_OR_FOLLOWER
+            found = await it.fetch(0, replica, epoch=0)
+            assert found["error_code"] == FENCED_LEADER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("topic", "index", "error_code"),
+    [
+        ("t", 1, NOT_LEADER_OR_FOLLOWER),
+        ("t", 2, UNKNOWN_TOPIC_OR_PARTITION),
+        ("u", 0, UNKNOWN_TOPIC_OR_PARTITION),
+    ],
+)
+async def test_a_partition_of_others_is_not_one_that_is_not_there(
+    topic: str, index: int, error_code: int
+) -> None:
+    async with house() as it:
+        assert (await it.fetch(0, topic=topic, index=index))["error_code"] == error_code
+        assert (await it.produce(topic=topic, index=index))["error_code"] == error_code
+        listed = [{"name": topic, "partitions": [{"partition_index": index, "timestamp": -1}]}]
+        answer = await it.asks("ListOffsets", 5, {"replica_id": -1, "topics": listed})
+        assert answer["topics"][0]["partitions"][0]["error_code"] == error_code
+
+
+async def test_a_replica_that_has_other_records_is_told_where_its_epoch_ended() -> None:
+    async with house(records=3) as it:
+        await it.controller.lead(1, replicas=REPLICAS)
+        it.fellow.append(2)
+        assert it.replica.log.epochs.entries[-1] == (1, 3)
+        found = await it.fetch(5, 2, last_epoch=0)
+        assert found["diverging_epoch"] == {"epoch": 0, "end_offset": 3}
+        assert it.replica.led is not None
+        assert it.replica.led.followers[2].end_offset == -1
+        found = await it.fetch(3, 2, last_epoch=0)
+        assert (found["diverging_epoch"]["epoch"], len(values_of(found["records"]))) == (-1, 2)
+        assert it.replica.led.followers[2].end_offset == 3
+
+
+async def test_from_version_15_on_a_replica_says_so_in_a_tag() -> None:
+    async with house(records=2) as it:
+        value = {
+            "replica_state": {"replica_id": 2, "replica_epoch": 7},
+            "max_wait_ms": 0,
+            "topics": [
+                {
+                    "topic_id": it.controller.topic_id,
+                    "partitions": [
+                        {"partition": 0, "fetch_offset": 1, "partition_max_bytes": 1 << 20}
+                    ],
+                }
+            ],
+        }
+        answer = await it.asks("Fetch", 17, value)
+        found = answer["responses"][0]["partitions"][0]
+        assert values_of(found["records"]) == [b"v"]
+        assert it.replica.led is not None
+        assert it.replica.led.followers[2].end_offset == 1
+
+
+async def test_what_a_replica_says_in_a_session_counts_though_it_is_answered_nothing() -> None:
+    async with house() as it:
+        wanted = {
+            "partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20,
+            "last_fetched_epoch": 0,
+        }  # fmt: skip
+        topics = [{"topic": "t", "partitions": [wanted]}]
+        value = {
+            "replica_id": 2, "max_wait_ms": 0, "session_id": 0, "session_epoch": 0,
+            "topics": topics,
+        }  # fmt: skip
+        first = await it.asks("Fetch", 12, value)
+        assert it.replica.led is not None
+        follower = it.replica.led.followers[2]
+        before_ms = follower.fetched_ms
+        await eventually(lambda: it.fellow.time.now().mono_ms > before_ms)
+        answer = await it.asks(
+            "Fetch", 12, value | {"session_id": first["session_id"], "session_epoch": 1} | {
+                "topics": []
+            },
+        )  # fmt: skip
+        assert answer["responses"] == []
+        assert follower.fetched_ms > before_ms
+
+
+async def test_a_parked_replica_gets_what_is_appended_and_a_consumer_what_is_committed() -> None:
+    async with house() as it:
+        replica = asyncio.ensure_future(it.fetch(0, 2, wait_ms=20_000))
+        consumer = asyncio.ensure_future(it.fetch(0, wait_ms=20_000))
+        await eventually(lambda: len(it.fellow.long_polls) == 2)
+        it.fellow.append()
+        assert values_of((await replica)["records"]) == [b"v"]
+        assert not consumer.done()
+        await it.followers(1)
+        assert values_of((await consumer)["records"]) == [b"v"]
+
+
+async def test_who_is_parked_when_leadership_is_lost_learns_it_at_once() -> None:
+    async with house() as it:
+        parked = [asyncio.ensure_future(it.fetch(0, each, wait_ms=20_000)) for each in (2, -1)]
+        await eventually(lambda: len(it.fellow.long_polls) == 2)
+        await it.controller.lead(2, replicas=REPLICAS)
+        for each in await asyncio.gather(*parked):
+            assert each["error_code"] == NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize(("version", "magic"), [(1, 0), (3, 1), (4, 2)])
+async def test_an_old_replica_gets_an_old_form(version: int, magic: int) -> None:
+    """Trap 25: magic 2 would mark the partition corrupt for ever."""
+    async with house(records=2) as it:
+        found = await it.fetch(0, 2, version)
+        entries = list(iter_stored(found["records"], partial=True))
+        assert {header.magic for header, _ in entries} == {magic}
+        assert [header.last_offset for header, _ in entries] == [0, 1]
+
+
+# -- ListOffsets and OffsetForLeaderEpoch
+
+
+@pytest.mark.parametrize("version", [0, 1, 5])
+async def test_the_end_is_the_logs_to_a_replica_and_the_committed_one_to_others(
+    version: int,
+) -> None:
+    """Trap 7."""
+    async with house(records=3) as it:
+        await it.fetch(2, 2)
+        await it.fetch(1, 3)
+        assert await it.ends(replica=2, version=version) == (NONE, 3)
+        assert await it.ends(version=version) == (NONE, 1)
+        assert await it.ends(-2, replica=2, version=version) == (NONE, 0)
+
+
+@pytest.mark.parametrize(
+    ("version", "error_code"), [(1, LEADER_NOT_AVAILABLE), (5, OFFSET_NOT_AVAILABLE)]
+)
+async def test_a_new_leader_does_not_name_an_end_that_it_does_not_know(
+    version: int, error_code: int
+) -> None:
+    async with house() as it:
+        await it.controller.lead(2, replicas=REPLICAS)
+        it.replica.append_replicated(batch(0) + batch(1), 1, 0)
+        await it.controller.lead(1, replicas=REPLICAS)
+        assert await it.ends(version=version) == (error_code, -1)
+        assert await it.ends(1 << 60, version=version) == (error_code, -1)
+        assert await it.ends(-2, version=version) == (NONE, 0)
+        assert await it.ends(0, version=version) == (NONE, 0)
+        assert await it.ends(replica=2, version=version) == (NONE, 2)
+        await it.followers(2)
+        assert await it.ends(version=version) == (NONE, 2)
+
+
+@pytest.mark.parametrize("replica", [2, -1])
+async def test_an_epoch_ends_where_the_log_does(replica: int) -> None:
+    async with house(records=3) as it:
+        wanted = {"partition": 0, "leader_epoch": 0, "current_leader_epoch": 0}
+        value = {"replica_id": replica, "topics": [{"topic": "t", "partitions": [wanted]}]}
+        answer = await it.asks("OffsetForLeaderEpoch", 3, value)
+        found = answer["topics"][0]["partitions"][0]
+        assert (found["error_code"], found["leader_epoch"], found["end_offset"]) == (NONE, 0, 3)
+
+
+# -- Produce
+
+
+async def test_a_producer_is_answered_when_all_in_sync_replicas_have_its_records() -> None:
+    async with house() as it:
+        waiting = asyncio.ensure_future(it.produce())
+        await eventually(lambda: it.fellow.end_offset() == 1)
+        await it.fetch(1, 2)
+        assert not waiting.done()
+        await it.fetch(1, 3)
+        found = await waiting
+        assert (found["error_code"], found["base_offset"]) == (NONE, 0)
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+async def test_what_a_producer_gets_from_a_leader_without_followers(acks: int) -> None:
+    async with house() as it:
+        found = await it.produce(acks, timeout_ms=50)
+        assert found["error_code"] == (NONE if acks == 1 else REQUEST_TIMED_OUT)
+        assert it.fellow.end_offset() == 1
+
+
+@pytest.mark.parametrize(("acks", "error_code"), [(1, NONE), (-1, NOT_ENOUGH_REPLICAS)])
+async def test_too_few_in_sync_replicas(acks: int, error_code: int) -> None:
+    async with house(isr=(1,)) as it:
+        services = it.replica._services
+        object.__setattr__(services, "rules", lambda _: Rules(min_isr=2))
+        assert (await it.produce(acks))["error_code"] == error_code
+        assert it.fellow.end_offset() == (0 if error_code else 1)
+
+
+async def test_a_producer_that_waits_when_leadership_is_lost_learns_it_at_once() -> None:
+    async with house() as it:
+        waiting = asyncio.ensure_future(it.produce())
+        await eventually(lambda: it.fellow.end_offset() == 1)
+        await it.controller.lead(2, replicas=REPLICAS)
+        assert (await waiting)["error_code"] == NOT_LEADER_OR_FOLLOWER
+        assert (await it.produce())["error_code"] == NOT_LEADER_OR_FOLLOWER
+        assert it.fellow.end_offset() == 1
+
+
+# -- the rest
+
+
+def _deleted(answer: dict[str, Any]) -> int:
+    code: int = answer["topics"][0]["partitions"][0]["error_code"]
+    return code
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "code_of"),
+    [
+        (
+            "DeleteRecords",
+            {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 0}]}]},
+            _deleted,
+        ),
+        ("DescribeProducers", {"topics": [{"name": "t", "partition_indexes": [0]}]}, _deleted),
+    ],
+)
+async def test_a_follower_sends_others_to_the_leader(
+    name: str, value: dict[str, Any], code_of: Callable[[dict[str, Any]], int]
+) -> None:
+    async with house() as it:
+        await it.controller.lead(2, replicas=REPLICAS)
+        assert code_of(await it.asks(name, 0, value)) == NOT_LEADER_OR_FOLLOWER
