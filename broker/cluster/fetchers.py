@@ -106,6 +106,11 @@ class Fetchers:
         fetcher = self._of.get((topic, index))
         return None if fetcher is None else fetcher.followed[topic, index]
 
+    @property
+    def count(self) -> int:
+        """How many connections there are, or would be."""
+        return len(self._fetchers)
+
     def close_idle(self) -> None:
         """Ends the fetchers that have no partition."""
         idle = [key for key, each in self._fetchers.items() if not each.followed]

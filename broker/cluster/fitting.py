@@ -16,10 +16,9 @@ def fitting(fields: Sequence[Field], version: int, value: Value) -> Value:
     found: Value = {}
     for name, parts in _names(tuple(fields), version):
         if name in value:
-            there = value[name]
-            found[name] = (
-                there if parts is None else [fitting(parts, version, each) for each in there]
-            )
+            found[name] = there = value[name]
+            if parts is not None and there is not None:
+                found[name] = [fitting(parts, version, each) for each in there]
     return found
 
 

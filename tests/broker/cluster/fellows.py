@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from broker.apis.fetch.sessions import FetchSessions
@@ -152,6 +153,7 @@ class Fellow:
         self.advertised = Advertised(self.config, node_id)
         self.server = self._server()
         self.port = 0
+        self.listener = LISTENER
 
     def _for_replicas(self) -> ReplicaServices:
         return ReplicaServices(
@@ -225,11 +227,18 @@ class Fellow:
     async def start(self) -> None:
         self.fs.make_directory(self.logs.directory)
         self.logs.open_all([], in_cluster=True)
-        bound = bind("127.0.0.1", self.port, Limits())
+        await self.listen()
+        self.manager.start()
+
+    async def listen(self) -> None:
+        bound = bind("127.0.0.1", 0, Limits())
         self.port = bound.getsockname()[1]
         self.advertised.listening([self.port])
         await self.server.accept(bound)
-        self.manager.start()
+
+    def set(self, **changes: int) -> None:
+        """Gives it other settings, before it starts."""
+        self.settings = self.fetchers.settings = replace(self.settings, **changes)
 
     async def stop(self) -> None:
         await self.manager.stop()
@@ -240,7 +249,9 @@ class Fellow:
 
     @property
     def fact(self) -> BrokerFact:
-        return BrokerFact(self.node_id, self.epoch, (Endpoint(LISTENER, "127.0.0.1", self.port),))
+        return BrokerFact(
+            self.node_id, self.epoch, (Endpoint(self.listener, "127.0.0.1", self.port),)
+        )
 
     # -- what it has
 
@@ -258,9 +269,9 @@ class Fellow:
         info = log.read(log.log_start_offset, 1 << 30, True, log.log_end_offset)
         return b"".join(each.file.read(each.position, each.length) for each in info.slices)
 
-    def append(self, count: int = 1, value: bytes = b"v", topic: str = "t") -> int:
+    def append(self, count: int = 1, value: bytes = b"v", topic: str = "t", index: int = 0) -> int:
         """Appends so many batches of a record as a producer's; the offset behind them."""
-        replica = self.replica(topic)
+        replica = self.replica(topic, index)
         for _ in range(count):
             replica.append(batch(0, value), NOW_MS)
         return replica.log.log_end_offset
@@ -268,15 +279,16 @@ class Fellow:
 
 @asynccontextmanager
 async def cluster(
-    *fellows: Fellow, controller: Controller | None = None
+    *fellows: Fellow, topic_id: bytes | None = TOPIC_ID, shown: bool = True
 ) -> AsyncIterator[Controller]:
-    """The brokers serve, and know each other; stopped at the end."""
+    """The brokers serve, and know each other if they are ``shown``; stopped at the end."""
     for each in fellows:
         await each.start()
-    found = controller or Controller(fellows)
-    found.show()
+    controller = Controller(fellows, topic_id)
+    if shown:
+        controller.show()
     try:
-        yield found
+        yield controller
     finally:
         for each in fellows:
             await each.manager.stop()
@@ -288,7 +300,7 @@ async def cluster(
 class Controller:
     """Says what the test wants."""
 
-    def __init__(self, fellows: Iterable[Fellow], topic_id: bytes | None = TOPIC_ID) -> None:
+    def __init__(self, fellows: Iterable[Fellow], topic_id: bytes | None) -> None:
         self.fellows = list(fellows)
         self.epoch = 1
         self.topic_id = topic_id
