@@ -31,7 +31,6 @@ from broker.cluster.fetch_messages import (
     OLDEST,
     WITH_IDS,
     Answered,
-    Asked,
     FetchAnswer,
     FetchHead,
     TopicKey,
@@ -284,13 +283,13 @@ class Fetcher:
             0,
             -1,
         )
-        places: dict[tuple[TopicKey, int], tuple[Followed, Asked]] = {}
-        for each in fetching:
-            asked = each.asked(settings.partition_max_bytes, by_epoch=version >= FLEXIBLE)
-            places[keys[each.place], asked.partition] = (each, asked)
-        body = encode_fetch(
-            version, head, by_topic((key[0], asked) for key, (_, asked) in places.items()), {}
+        places = {(keys[each.place], each.place[1]): each for each in fetching}
+        by_epoch = version >= FLEXIBLE
+        asked = by_topic(
+            (key, each.asked(settings.partition_max_bytes, by_epoch=by_epoch))
+            for (key, _), each in places.items()
         )
+        body = encode_fetch(version, head, asked, {})
         answer: FetchAnswer = await peer.send(
             fetch.API,
             version,
@@ -303,14 +302,14 @@ class Fetcher:
         for topic, found in answer.partitions:
             known = places.get((topic, found.partition))
             if known is not None:
-                self._take(*known, found)
+                self._take(known, found)
             if slices.over:
                 await slices.pause()
 
-    def _take(self, followed: Followed, asked: Asked, found: Answered) -> None:
+    def _take(self, followed: Followed, found: Answered) -> None:
         if self._is_followed(followed):
             try:
-                followed.answered(asked, found, self._again_ms())
+                followed.answered(found, self._again_ms())
             except Exception:  # a bug of ours harms this partition alone (law 10)
                 logger.exception("a replica can't go on", partition=followed.replica.name)
                 followed.wait()

@@ -134,13 +134,10 @@ class Followed:
         else:
             self._go_on(Next.FETCH)
 
-    def answered(self, asked: Asked, found: Answered, again_ms: int) -> None:
+    def answered(self, found: Answered, again_ms: int) -> None:
         """The leader has answered a Fetch."""
         if found.error_code != NONE:
             self._refused(found.error_code, again_ms)
-            return
-        log = self.replica.log
-        if asked.offset != log.log_end_offset:
             return
         if found.diverging is not None:
             self._diverged(*found.diverging, again_ms)

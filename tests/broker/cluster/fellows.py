@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.services import Services
 from broker.apis.table import SERVED_IN_CLUSTER
 from broker.cluster.cluster_registry import ClusterRegistry
+from broker.cluster.control_requests import Message, encode
 from broker.cluster.fetchers import Fetchers
 from broker.cluster.inter_broker import parse
 from broker.cluster.metadata_cache import Learnt, MetadataCache
@@ -47,6 +47,7 @@ from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import LedPartition, ReplicaServices
 from controller.requests import (
     LeaderAndIsrRequest,
+    Send,
     ShownPartition,
     ShownTopic,
     StoppedPartition,
@@ -57,6 +58,7 @@ from controller.requests import (
     UpdateMetadataRequest,
 )
 from controller.values import BrokerFact
+from log.checkpoint import read_offsets
 from log.filesystem import FileSystem
 from protocol.znodes.brokers import Endpoint
 from replication.values import PartitionState, Rules
@@ -97,7 +99,7 @@ class Fellow:
         *,
         fs: FileSystem | None = None,
         time: Time | None = None,
-        lag_time_max_ms: int = 30_000,
+        **settings: Any,
     ) -> None:
         self.node_id = node_id
         self.spoken = parse(spoken)
@@ -117,14 +119,8 @@ class Fellow:
         self.fatal: list[str] = []
         self.said: list[tuple[Any, ...]] = []
         """What the hooks were told."""
-        self.settings = ReplicationSettings(
-            node_id,
-            self.spoken,
-            LISTENER,
-            wait_max_ms=100,
-            backoff_ms=20,
-            lag_time_max_ms=lag_time_max_ms,
-        )
+        known = {"listener": LISTENER, "wait_max_ms": 100, "backoff_ms": 20, **settings}
+        self.settings = ReplicationSettings(node_id, self.spoken, **known)
         self.long_polls = LongPolls(self.time)
         self.logs = LogManager(self.fs, f"/broker-{node_id}", self.config, self._for_replicas())
         self.replica_logs = ReplicaLogs(
@@ -236,9 +232,10 @@ class Fellow:
         self.advertised.listening([self.port])
         await self.server.accept(bound)
 
-    def set(self, **changes: int) -> None:
-        """Gives it other settings, before it starts."""
-        self.settings = self.fetchers.settings = replace(self.settings, **changes)
+    def checkpoints(self) -> set[tuple[str, int]]:
+        """The partitions of which the high watermark is on the disk."""
+        path = f"{self.logs.directory}/replication-offset-checkpoint"
+        return set(read_offsets(self.fs, path))
 
     async def stop(self) -> None:
         await self.manager.stop()
@@ -306,15 +303,33 @@ class Controller:
         self.topic_id = topic_id
         self.leader_epoch = -1
 
-    def show(self, *topics: ShownTopic, to: Fellow | None = None) -> None:
-        """UpdateMetadata with all brokers."""
+    def show(self, *topics: ShownTopic) -> None:
+        """UpdateMetadata with all brokers, to all."""
+        for each in self.fellows:
+            self.update(each, *topics)
+
+    def update(self, fellow: Fellow, *topics: ShownTopic) -> int:
+        """The same to one; its answer."""
+        return fellow.manager.update_metadata(self._update(fellow, topics))
+
+    def update_message(self, fellow: Fellow, *topics: ShownTopic, version: int) -> Message:
+        """The same as it is sent."""
+        return _message(self._update(fellow, topics), version)
+
+    def _update(self, fellow: Fellow, topics: Sequence[ShownTopic]) -> UpdateMetadataRequest:
         facts = [each.fact for each in self.fellows]
-        for each in self.fellows if to is None else [to]:
-            each.manager.update_metadata(
-                UpdateMetadataRequest(
-                    each.node_id, each.epoch, CONTROLLER, self.epoch, facts, topics
-                )
-            )
+        head = (fellow.node_id, fellow.epoch, CONTROLLER, self.epoch)
+        return UpdateMetadataRequest(*head, facts, topics)
+
+    def tell_message(self, fellow: Fellow, *topics: ToldTopic, version: int) -> Message:
+        """LeaderAndIsr as it is sent."""
+        return _message(self._tell(fellow, fellow.epoch, topics), version)
+
+    def _tell(
+        self, fellow: Fellow, broker_epoch: int, topics: Sequence[ToldTopic]
+    ) -> LeaderAndIsrRequest:
+        head = (fellow.node_id, broker_epoch, CONTROLLER, self.epoch)
+        return LeaderAndIsrRequest(*head, topics, ())
 
     async def lead(
         self,
@@ -379,9 +394,7 @@ class Controller:
     ) -> Told:
         """LeaderAndIsr."""
         epoch = fellow.epoch if broker_epoch is None else broker_epoch
-        return await fellow.manager.leader_and_isr(
-            LeaderAndIsrRequest(fellow.node_id, epoch, CONTROLLER, self.epoch, topics, ())
-        )
+        return await fellow.manager.leader_and_isr(self._tell(fellow, epoch, topics))
 
     async def stop(
         self, fellow: Fellow, leader_epoch: int, *, delete: bool, topic: str = "t", index: int = 0
@@ -391,6 +404,11 @@ class Controller:
         return await fellow.manager.stop_replica(
             StopReplicaRequest(fellow.node_id, fellow.epoch, CONTROLLER, self.epoch, [stopped])
         )
+
+
+def _message(request: Send, version: int) -> Message:
+    (message,) = encode(request, lambda _: version, LISTENER)
+    return message
 
 
 async def alike(*fellows: Fellow, topic: str = "t", index: int = 0) -> bytes:

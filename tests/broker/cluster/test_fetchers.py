@@ -13,8 +13,8 @@ BY_EPOCH = "2.6"
 WITH_EPOCHS = ["0.11.0", "1.0", "1.1", "2.0", "2.3", BY_EPOCH, "2.7", "2.8", "3.1", "3.5", BY_FETCH]
 
 
-def fellows_of(spoken: str, count: int = 3) -> list[Fellow]:
-    return [Fellow(each, spoken) for each in range(1, count + 1)]
+def fellows_of(spoken: str, count: int = 3, **settings: int) -> list[Fellow]:
+    return [Fellow(each, spoken, **settings) for each in range(1, count + 1)]
 
 
 @pytest.mark.parametrize("spoken", WITH_EPOCHS)
@@ -159,9 +159,7 @@ async def test_an_unclean_leader_with_less_is_followed(spoken: str) -> None:
 
 
 async def test_a_batch_above_the_limit_of_a_fetch_goes_through() -> None:
-    one, _ = fellows = fellows_of(BY_FETCH, 2)
-    for each in fellows:
-        each.set(partition_max_bytes=100, max_bytes=150)
+    one, _ = fellows = fellows_of(BY_FETCH, 2, partition_max_bytes=100, max_bytes=150)
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append(20, b"v" * 1000)
@@ -186,8 +184,7 @@ async def test_a_broker_that_has_no_listener_for_brokers_is_not_fetched_from() -
 
 
 async def test_partitions_share_fetchers() -> None:
-    one, two = fellows = fellows_of(BY_FETCH, 2)
-    two.set(fetchers=3)
+    one, two = fellows = fellows_of(BY_FETCH, 2, fetchers=3)
     async with cluster(*fellows) as controller:
         await controller.lead(1, partitions=range(10))
         for index in range(10):
