@@ -42,6 +42,7 @@ class _Node:
     czxid: int
     mzxid: int
     owner: int
+    ctime_ms: int
     version: int = 0
     children: set[str] = field(default_factory=set)
     born: int = 0
@@ -49,15 +50,18 @@ class _Node:
 
     @property
     def stat(self) -> Stat:
-        return Stat(self.version, self.czxid, self.mzxid, self.owner, len(self.children))
+        children = len(self.children)
+        return Stat(self.version, self.czxid, self.mzxid, self.owner, children, self.ctime_ms)
 
 
 class Ensemble:
     """The nodes, and whose they are."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, _Node] = {"/": _Node(None, 0, 0, 0)}
+        self.nodes: dict[str, _Node] = {"/": _Node(None, 0, 0, 0, 0)}
         self.zxid = 0
+        self.now_ms = 1_700_000_000_000
+        """The server's wall clock; only a test moves it."""
         self.sessions: dict[int, SimulatedZooKeeper] = {}
         self.writes: list[Operation] = []
         """All that was done, in its order."""
@@ -142,7 +146,7 @@ class Ensemble:
             raise NodeExists(f"{path}: it is there")
         parent.born += 1
         owner = session if wanted.ephemeral else 0
-        self._put(path, _Node(wanted.data, self.zxid, self.zxid, owner))
+        self._put(path, _Node(wanted.data, self.zxid, self.zxid, owner, self.now_ms))
         self._undo.append(lambda: self._remove(path))
         self._changed += [("data", path), ("children", parent_path)]
         return path
@@ -198,6 +202,9 @@ class SimulatedZooKeeper:
     def resume(self) -> None:
         """The connection is back; the session too, or there is a new one."""
         if self.session not in self.ensemble.sessions:
+            self.session = 0
+            self._connected.set()  # who waits is told
+            self._connected.clear()
             self._tell(Connection.EXPIRED)
             self.session = self.ensemble.begin_session(self)
         self._tell(Connection.CONNECTED)

@@ -8,6 +8,7 @@ behind: what still comes of its reads and writes is dropped. Use it from the eve
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
 import structlog
 
@@ -88,17 +89,16 @@ class ControllerHost:
         try:
             while self._again and not self._stopped:
                 self._again = False
-                await zookeeper.exists(cluster.CONTROLLER, self._look)
-                if self._term is not None:
-                    if await controller_of(zookeeper) != broker_id:
-                        self._resign("another broker is the controller")
-                        self._again = True
-                    continue
-                elected = await elect(zookeeper, broker_id, time.now().wall_ms)
-                if elected is not None:
-                    await self._begin(elected)
-        except (SessionExpired, Closed):
-            pass  # the next session looks again
+                with suppress(SessionExpired, Closed):  # the next session looks again
+                    await zookeeper.exists(cluster.CONTROLLER, self._look)
+                    if self._term is not None:
+                        if await controller_of(zookeeper) != broker_id:
+                            self._resign("another broker is the controller")
+                            self._again = True
+                        continue
+                    elected = await elect(zookeeper, broker_id, time.now().wall_ms)
+                    if elected is not None:
+                        await self._begin(elected)
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
             self._services.errors.caught("election", error)
             time.call_later(1.0, self._look)

@@ -92,6 +92,8 @@ class KazooZooKeeper:
         self._in_flight = asyncio.Semaphore(in_flight_max)
         self._connected = asyncio.Event()
         self._closed = False
+        self._sessions_over = 0
+        """How many have expired: a request belongs to the session in which it was made."""
         self._listeners: list[Callable[[Connection], None]] = []
         self.connection = Connection.SUSPENDED
         """See `ZooKeeper`."""
@@ -204,12 +206,16 @@ class KazooZooKeeper:
 
         Raises _Refused, SessionExpired, Closed.
         """
-        unsure = False
+        unsure, sessions_over = False, self._sessions_over
         async with self._in_flight:
             while True:
                 await self._connected.wait()
                 if self._closed:
                     raise Closed(f"the session with ZooKeeper at {self._hosts} was closed")
+                if sessions_over != self._sessions_over:
+                    raise SessionExpired(
+                        f"the session with ZooKeeper at {self._hosts} has expired", unsure=unsure
+                    )
                 try:
                     return await self._answer(send()), unsure
                 except _LOST:
@@ -276,6 +282,9 @@ class KazooZooKeeper:
         logger.info("the connection to ZooKeeper", state=connection.value, hosts=self._hosts)
         for call in self._listeners:
             call(connection)
+        if connection is Connection.EXPIRED:
+            self._sessions_over += 1
+            self._connected.set()  # who waits is told, and does nothing in the next session
         if connection is Connection.CONNECTED:
             self._connected.set()
         else:
@@ -319,4 +328,11 @@ def _error(error: Exception, path: str, unsure: bool) -> ZooKeeperError:
 
 
 def _stat(stat: ZnodeStat) -> Stat:
-    return Stat(stat.version, stat.czxid, stat.mzxid, stat.ephemeralOwner, stat.numChildren)
+    return Stat(
+        stat.version,
+        stat.czxid,
+        stat.mzxid,
+        stat.ephemeralOwner,
+        stat.numChildren,
+        stat.ctime,
+    )

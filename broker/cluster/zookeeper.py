@@ -34,6 +34,8 @@ class Stat(NamedTuple):
     ephemeral_owner: int
     """The session whose end removes it; 0 of a persistent one."""
     num_children: int
+    ctime_ms: int
+    """When it was created, by the server's wall clock."""
 
 
 class Create(NamedTuple):

@@ -7,8 +7,9 @@ everything that it affects before it is stored, so that no start can fail becaus
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -20,13 +21,20 @@ from broker.config.protection import Unprotected, protection_fault
 from broker.topics.logs import LogManager
 from broker.topics.missing import CONFIGS_FILE
 from broker.topics.owned_topics import keep_compact, mend_policies
-from broker.topics.registry import BadTopicName, Registry, StoredRegistry, check_topic_name
-from broker.topics.topic_admin import TopicAdmin
+from broker.topics.registry import (
+    BadTopicName,
+    Registry,
+    StoredRegistry,
+    Topic,
+    check_topic_name,
+)
+from broker.topics.topic_changes import CannotChange
 from protocol.errors import (
     INVALID_CONFIG,
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     KAFKA_STORAGE_ERROR,
+    REQUEST_TIMED_OUT,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 
@@ -53,6 +61,29 @@ class ConfigRefused(Exception):
         self.message = message
 
 
+class SettingsStore(Protocol):
+    """Where own settings are kept: `TopicAdmin` has files, `ClusterConfigs` ZooKeeper's nodes.
+
+    What raises OSError or CannotChange has changed nothing.
+    """
+
+    @property
+    def changing(self) -> asyncio.Lock:
+        """Held by whoever changes: what they read is what they replace."""
+
+    async def stored_topic(self, topic: Topic) -> Mapping[str, str]:
+        """A topic's own settings as they are now. Raises CannotChange."""
+
+    async def stored_broker(self, name: str) -> Mapping[str, str]:
+        """Those of this broker, by its id, or ("") of every one. Raises CannotChange."""
+
+    async def alter(self, topic: Topic) -> None:
+        """Gives a topic the settings of ``topic``; they hold here at once."""
+
+    async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
+        """Keeps settings of this broker or ("") of every one."""
+
+
 class ConfigChanges:
     """Who changes settings, one change at a time; use from the event loop's thread alone."""
 
@@ -61,14 +92,14 @@ class ConfigChanges:
         config: Config,
         registry: Registry,
         logs: LogManager,
-        topics: TopicAdmin,
+        store: SettingsStore,
         apply: Callable[[], None],
     ) -> None:
         """``apply`` gives those who keep copies of settings the ones that hold now."""
         self._config = config
         self._registry = registry
         self._logs = logs
-        self._topics = topics
+        self._store = store
         self._apply = apply
 
     async def change(self, kind: int, name: str, edit: Edit, validate_only: bool) -> None:
@@ -76,7 +107,7 @@ class ConfigChanges:
 
         Raises ConfigRefused, with nothing changed.
         """
-        async with self._topics.changing:
+        async with self._store.changing:
             try:
                 if kind == TOPIC_RESOURCE:
                     await self._change_topic(name, edit, validate_only)
@@ -86,6 +117,8 @@ class ConfigChanges:
                     raise ConfigRefused(
                         INVALID_REQUEST, f"Resources of type {kind} have no settings here."
                     )
+            except CannotChange as error:
+                raise ConfigRefused(REQUEST_TIMED_OUT, str(error)) from None
             except OSError as error:
                 logger.error("settings can't be stored", resource=name, error=str(error))
                 raise ConfigRefused(
@@ -102,15 +135,16 @@ class ConfigChanges:
         topic = self._registry.topic(name)
         if topic is None:
             raise ConfigRefused(UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-        values = self._logs.topics[name].settings
+        before = await self._store.stored_topic(topic)
         try:
-            configs = edit(topic.configs, topic_setting, lambda key: _text(TOPIC[key], values[key]))
+            values = topic_settings(self._config, before)
+            configs = edit(before, topic_setting, lambda key: _text(TOPIC[key], values[key]))
             configs = keep_compact(name, configs)
             topic_settings(self._config, configs)
         except BadValue as error:
             raise ConfigRefused(INVALID_CONFIG, str(error)) from None
-        if not validate_only and configs != topic.configs:
-            await self._topics.alter(topic.with_configs(configs))
+        if not validate_only and configs != before:
+            await self._store.alter(topic.with_configs(configs))
             self._apply()
 
     async def _change_broker(self, name: str, edit: Edit, validate_only: bool) -> None:
@@ -120,7 +154,11 @@ class ConfigChanges:
             raise ConfigRefused(INVALID_REQUEST, problem)
         config = self._config
         default, own = config.dynamic_default, config.dynamic_own
-        before = default if name == EVERY_BROKER else own
+        before = await self._store.stored_broker(name and ours)
+        if name == EVERY_BROKER:
+            default = before
+        else:
+            own = before
         try:
             configs = edit(before, broker_setting, lambda key: _text(BROKER[key], config[key]))
             check_dynamic(configs)
@@ -134,7 +172,7 @@ class ConfigChanges:
         except ValueError as error:
             raise ConfigRefused(INVALID_REQUEST, str(error)) from None
         if not validate_only and configs != before:
-            await self._topics.alter_broker(name and ours, configs)
+            await self._store.alter_broker(name and ours, configs)
             self._take(changed)
 
     async def reload(self, fresh: Config) -> None:
@@ -146,7 +184,7 @@ class ConfigChanges:
         differ = sorted(name for name in BROKER if fresh.static(name) != config.static(name))
         taken = [name for name in differ if name in DYNAMIC]
         waiting = [name for name in differ if name not in DYNAMIC and BROKER[name].has_effect]
-        async with self._topics.changing:
+        async with self._store.changing:
             try:
                 changed = config.with_static(fresh, taken)
                 self._check_topics(changed)
@@ -159,8 +197,8 @@ class ConfigChanges:
 
     def _take(self, changed: Config) -> None:
         self._config.adopt(changed)
-        for topic in self._registry.topics.values():
-            self._logs.configure(topic)
+        for entry in [*self._logs.topics.values()]:
+            self._logs.configure(entry.topic)
         self._apply()
 
     def _check_topics(self, changed: Config) -> None:
@@ -200,18 +238,50 @@ def restore(config: Config, registry: StoredRegistry, directory: str) -> None:
         protecting = protection_fault(kept)
         if protecting is not None:
             raise BadConfig(f"{directory}/{CONFIGS_FILE}: {protecting.sentence}")
-    layers: dict[str, dict[str, str]] = {EVERY_BROKER: {}, str(registry.node_id): {}}
-    for name, kept in layers.items():
-        for key, text in stored.get(name, {}).items():
-            kept[key] = text
+    own = stored.get(str(registry.node_id), {})
+    config.adopt(with_fitting(config, stored.get(EVERY_BROKER, {}), own))
+
+
+def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
+    """A copy with what fits of settings of run time, for every broker and for this one.
+
+    A line says what is left out.
+    """
+    fitting = config.with_dynamic({}, {})
+    kept: tuple[dict[str, str], dict[str, str]] = ({}, {})
+    for layer, texts in zip(kept, (default, own), strict=True):
+        for key, text in texts.items():
+            layer[key] = text
             try:
                 check_dynamic({key: text})
-                config.adopt(config.with_dynamic(*layers.values()))
+                fitting = config.with_dynamic(*kept)
             except ValueError as error:
-                del kept[key]
+                del layer[key]
                 logger.error(
                     "a setting that was changed at run time is left out",
                     setting=key,
                     value=text,
                     reason=str(error),
                 )
+    return fitting
+
+
+def fitting_topic(config: Config, name: str, configs: Mapping[str, str]) -> dict[str, str]:
+    """What fits of a topic's own settings, which another program may have written.
+
+    A line says what is left out.
+    """
+    kept: dict[str, str] = {}
+    for key, text in configs.items():
+        try:
+            topic_settings(config, keep_compact(name, {**kept, key: text}))
+            kept[key] = text
+        except BadValue as error:
+            logger.error(
+                "a topic's setting is left out",
+                topic=name,
+                setting=key,
+                value=text,
+                reason=str(error),
+            )
+    return keep_compact(name, kept)

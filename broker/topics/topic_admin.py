@@ -176,6 +176,14 @@ class TopicAdmin:
         logger.info("partitions added", topic=name, partitions=total)
         return topic
 
+    async def stored_topic(self, topic: Topic) -> Mapping[str, str]:
+        """See `SettingsStore`."""
+        return topic.configs
+
+    async def stored_broker(self, name: str) -> Mapping[str, str]:
+        """See `SettingsStore`."""
+        return self._config.dynamic_own if name else self._config.dynamic_default
+
     async def alter(self, topic: Topic) -> None:
         """Gives a topic the settings of ``topic``, which were checked; they hold at once.
 
@@ -186,10 +194,10 @@ class TopicAdmin:
         self._logs.configure(topic)
         logger.info("settings changed", topic=topic.name, configs=dict(topic.configs))
 
-    async def alter_broker(self, name: str, configs: Mapping[str, str]) -> None:
+    async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
         """Keeps what was changed at run time of broker ``name`` ("": of every one). OSError."""
-        await self._disk_changes.run(self._registry.store_broker_configs, name, configs)
-        logger.info("settings changed", broker=name or "every one", configs=dict(configs))
+        await self._disk_changes.run(self._registry.store_broker_configs, name, settings)
+        logger.info("settings changed", broker=name or "every one", configs=dict(settings))
 
     async def _made(self, topic: Topic, first: int = 0) -> TopicLogs:
         left = self._deletions.offsets_left(topic.name)

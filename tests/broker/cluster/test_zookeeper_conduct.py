@@ -22,6 +22,7 @@ from broker.cluster.zookeeper import (
     NodeExists,
     NoNode,
     NotEmpty,
+    SessionExpired,
     Set,
     Stat,
     ZooKeeper,
@@ -47,6 +48,9 @@ class World(Protocol):
     async def expire(self, client: Any) -> None:
         """Its session is over."""
 
+    async def suspend(self, client: Any) -> None:
+        """Nothing is answered until its session is over."""
+
     async def close(self) -> None:
         """Ends all clients."""
 
@@ -68,6 +72,10 @@ class Simulated:
     async def expire(self, client: SimulatedZooKeeper) -> None:
         """See `World`."""
         client.expire()
+
+    async def suspend(self, client: SimulatedZooKeeper) -> None:
+        """See `World`."""
+        client.suspend()
 
     async def close(self) -> None:
         """See `World`."""
@@ -103,6 +111,10 @@ class Real:
             other.close()
 
         await asyncio.to_thread(taken_over)
+
+    async def suspend(self, client: KazooZooKeeper) -> None:
+        """See `World`: it is told so, which kazoo alone would not last."""
+        client._told(Connection.SUSPENDED)
 
     async def close(self) -> None:
         """See `World`."""
@@ -389,6 +401,30 @@ def test_with_the_session_its_ephemeral_nodes_go_and_another_follows(
         assert await zk.exists("/p") is not None
         _, stat = await zk.create("/e", b"", ephemeral=True)
         assert stat.ephemeral_owner == zk.session
+
+    run(conduct)
+
+
+def test_a_request_does_not_outlive_its_session(run: Callable[[Conduct], None]) -> None:
+    async def conduct(world: World) -> None:
+        zk, other = await world.connect(), await world.connect()
+        states = States(zk)
+        await world.suspend(zk)
+        works = [
+            asyncio.ensure_future(work)
+            for work in (
+                zk.create("/e", b"", ephemeral=True),
+                zk.exists("/"),
+                zk.multi([Create("/m", b"")]),
+            )
+        ]
+        await asyncio.sleep(0)
+        await world.expire(zk)
+        for work in works:
+            await refused(SessionExpired, work)
+        await states.until(Connection.CONNECTED)
+        assert await zk.exists("/e") is None
+        assert await other.exists("/m") is None
 
     run(conduct)
 
