@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from broker.apis.cluster_table import SERVED_IN_CLUSTER
 from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.services import Services
-from broker.apis.table import SERVED_IN_CLUSTER
 from broker.cluster.cluster_registry import ClusterRegistry
 from broker.cluster.control_requests import Message, encode
 from broker.cluster.fetchers import Fetchers
