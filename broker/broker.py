@@ -90,7 +90,6 @@ if TYPE_CHECKING:
     from broker.cluster.metadata_cache import Learnt
     from broker.cores.runtime_settings import RuntimeSettings
     from broker.net.request import ServedApi
-    from broker.topics.replica import Replica
     from broker.web.site import Site
     from coordinator.events import Event
 
@@ -343,12 +342,21 @@ class Broker:
             self._make_topics_alone()
 
     def _make_topics_of_cluster(self, member: Member) -> None:
+        from broker.cluster.coordinators import Coordinators
         from broker.cluster.replicas import ReplicaHooks
 
+        self.coordinators = Coordinators(
+            self.groups,
+            self.transactions,
+            member.joined.zookeeper,
+            self.slicer,
+            self.spawn,
+            self._settings_changed,
+        )
         hooks = ReplicaHooks(
-            on_leader=self._leads,
-            on_follower=self._follows,
-            on_deleted=lambda *_: None,
+            on_leader=self.coordinators.on_leader,
+            on_follower=self.coordinators.on_follower,
+            on_deleted=self.coordinators.on_deleted,
             on_learnt=self._learnt,
         )
         member.make(self.logs, self.disk_changes, hooks)
@@ -629,32 +637,17 @@ class Broker:
             self.transactions.start(topic.partitions)
 
     async def _reserve_producer_ids(self) -> range:
+        if self.member is not None:
+            return await self.member.producer_ids.reserve(BLOCK)
         return await self.disk_changes.run(self.stored.reserve_producer_ids, BLOCK)
 
-    def _leads(self, replica: Replica, _: int) -> None:
-        if replica.topic == OFFSETS_TOPIC:
-            self.groups.lead(replica)
-        elif replica.topic == TRANSACTION_TOPIC:
-            self.transactions.lead(replica)
-
-    def _follows(self, replica: Replica, _: int) -> None:
-        if replica.topic == OFFSETS_TOPIC:
-            self.groups.resign(replica.index)
-        elif replica.topic == TRANSACTION_TOPIC:
-            self.transactions.resign(replica.index)
-
     def _learnt(self, learnt: Learnt) -> None:
+        """The controller has told of topics, partitions and brokers."""
         assert self.member is not None
-        self.member.registry.learnt(learnt)
-        self.member.topics.told()
-        for name, runtime in ((OFFSETS_TOPIC, self.groups), (TRANSACTION_TOPIC, self.transactions)):
-            topic = self.member.registry.topic(name)
-            if topic is not None and not runtime.is_started:
-                runtime.start([], topic.topic_id, count=topic.partitions)
-                entry = self.logs.topics.get(name)
-                for each in () if entry is None else entry.partitions:
-                    if each.serving_error(-1) == 0:
-                        runtime.lead(each)
+        for topic in self.member.learnt(learnt):
+            self.long_polls.wake_topic(topic.name)
+            self.cleaning.topic_deleted(topic)
+        self.coordinators.on_learnt(learnt)
 
     def _transaction_settings(self) -> RuntimeSettings:
         topic = self.logs.settings(TRANSACTION_TOPIC)

@@ -17,9 +17,11 @@ from broker.cluster.controller_host import ControllerHost
 from broker.cluster.controller_peer import ControllerPeer
 from broker.cluster.controller_term import HostServices
 from broker.cluster.fetchers import Fetchers
+from broker.cluster.isr_states import IsrStates
 from broker.cluster.isr_writer import AlterPartitionWriter
 from broker.cluster.joining import Joined, join
-from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.metadata_cache import Learnt, MetadataCache
+from broker.cluster.producer_id_blocks import ProducerIdBlocks
 from broker.cluster.registration import BrokerRegistration
 from broker.cluster.replicas import ReplicaHooks, ReplicaManager
 from broker.cluster.replication_settings import replication_settings
@@ -40,6 +42,7 @@ from broker.topics.disk_changes import DiskChanges
 from broker.topics.logs import LogManager
 from broker.topics.missing import KnownMissing
 from broker.topics.partition_services import PartitionServices
+from broker.topics.registry import Topic
 from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import ReplicaServices
 from log.filesystem import FileSystem
@@ -93,16 +96,8 @@ class Member:
             time,
             config["controller.socket.timeout.ms"],
         )
-        self.isr_writer = AlterPartitionWriter(
-            joined.node_id,
-            self.broker_epoch,
-            self.cache,
-            self.controller,
-            settings.spoken.has_topic_ids,
-            config["request.timeout.ms"],
-            time,
-            background.spawn,
-        )
+        self.isr_writer = self._isr_writer()
+        self.producer_ids = ProducerIdBlocks(joined.zookeeper, joined.node_id)
         self.topics = ClusterTopics(
             config,
             self.registry,
@@ -136,6 +131,28 @@ class Member:
                 services.errors,
             )
         )
+
+    def _isr_writer(self) -> AlterPartitionWriter | IsrStates:
+        """Leaders ask the controller for other in-sync replicas, or write them, by version."""
+        services, spoken = self._services, self.settings.spoken
+        if not spoken.has_alter_partition:
+            return IsrStates(self.joined.zookeeper, services.time, services.background.spawn)
+        return AlterPartitionWriter(
+            self.joined.node_id,
+            self.broker_epoch,
+            self.cache,
+            self.controller,
+            spoken.has_topic_ids,
+            services.config["request.timeout.ms"],
+            services.time,
+            services.background.spawn,
+        )
+
+    def learnt(self, learnt: Learnt) -> Sequence[Topic]:
+        """Takes note of what the metadata cache has learnt; the topics that are gone."""
+        changed = self.registry.learnt(learnt)
+        self.topics.told()
+        return changed.gone
 
     def broker_epoch(self) -> int:
         """That of the registration; -1 while there is none."""
