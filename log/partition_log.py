@@ -293,8 +293,8 @@ class PartitionLog:
     def append_replicated(self, batches: Buffer, now_ms: int) -> int:
         """Append what a leader has of batches behind this log's end, its bytes unchanged.
 
-        Returns how many bytes that were; a batch cut off at the end is none. Raises CorruptRecords,
-        log untouched, and LogPoisoned.
+        Returns how many bytes that were: a batch cut off at the end is none, and many batches take
+        more than one call. Raises CorruptRecords, log untouched, and LogPoisoned.
         """
         if self.poisoned is not None:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)

@@ -301,15 +301,20 @@ class Fetcher:
             raise PeerLost(f"broker {self._leader} refuses to be fetched: {answer.error_code}")
         for topic, found in answer.partitions:
             known = places.get((topic, found.partition))
-            if known is not None:
-                self._take(known, found)
-            if slices.over:
-                await slices.pause()
+            left: Answered | None = found
+            while known is not None and left is not None:
+                left = self._take(known, left)
+                if slices.over:
+                    await slices.pause()
+        for each in fetching:  # the next Fetch says what is here, on the disk where that is due
+            if each.replica.is_flushing:
+                await slices.beside(each.replica.settled())
 
-    def _take(self, followed: Followed, found: Answered) -> None:
+    def _take(self, followed: Followed, found: Answered) -> Answered | None:
         if self._is_followed(followed):
             try:
-                followed.answered(found, self._again_ms())
+                return followed.answered(found, self._again_ms())
             except Exception:  # a bug of ours harms this partition alone (law 10)
                 logger.exception("a replica can't go on", partition=followed.replica.name)
                 followed.wait()
+        return None

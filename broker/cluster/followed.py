@@ -134,22 +134,24 @@ class Followed:
         else:
             self._go_on(Next.FETCH)
 
-    def answered(self, found: Answered, again_ms: int) -> None:
-        """The leader has answered a Fetch."""
+    def answered(self, found: Answered, again_ms: int) -> Answered | None:
+        """The leader has answered a Fetch; what is left of many batches, to be given once more."""
         if found.error_code != NONE:
             self._refused(found.error_code, again_ms)
-            return
+            return None
         if found.diverging is not None:
             self._diverged(*found.diverging, again_ms)
-            return
+            return None
         try:
-            self.replica.append_replicated(
+            taken = self.replica.append_replicated(
                 found.records, found.high_watermark, found.log_start_offset
             )
         except (CorruptRecords, ProtocolError, NotFollower, LogPoisoned) as error:
             self._failed(error, again_ms)
-        else:
-            self.leader_high_watermark = found.high_watermark
+            return None
+        self.leader_high_watermark = found.high_watermark
+        left = found.records[taken:]
+        return found._replace(records=left) if taken and left else None
 
     def wait(self) -> None:
         """Nothing more is done until the controller names another leader epoch."""

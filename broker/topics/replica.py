@@ -322,8 +322,9 @@ class Replica(Partition):
     def append_replicated(
         self, batches: Buffer, leader_high_watermark: int, leader_log_start_offset: int
     ) -> int:
-        """Appends what the leader's answer has, which begins at this log's end; how many bytes.
+        """Appends what the leader's answer has, which begins at this log's end.
 
+        Returns how many bytes were taken. What is left of many batches is for another call.
         Raises NotFollower, CorruptRecords with the log untouched, and LogPoisoned.
         """
         self._followed()

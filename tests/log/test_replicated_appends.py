@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from log.errors import LogBusy, LogPoisoned
 from log.partition_log import PartitionLog
-from log.replicated import BelowEnd
+from log.replicated import AT_ONCE, BelowEnd
 from log.values import Marker
 from protocol.records.batch import encode_batch
 from protocol.records.corrupt import CorruptRecords
@@ -127,6 +127,15 @@ def test_segments_end_as_the_followers_settings_say() -> None:
     log.append_replicated(b"".join(batch(n, b"x" * 100) for n in range(10)), NOW_MS)
     assert [segment.base_offset for segment in log.segments] == [0, 3, 6, 9]
     assert [header.base_offset for _, header in log.scan()] == list(range(10))
+
+
+def test_many_batches_take_more_than_one_call() -> None:
+    log = follower()
+    data = b"".join(batch(n) for n in range(AT_ONCE + 10))
+    taken = log.append_replicated(data, NOW_MS)
+    assert log.log_end_offset == AT_ONCE
+    assert taken + log.append_replicated(data[taken:], NOW_MS) == len(data)
+    assert stored(log) == data
 
 
 def test_one_batch_may_be_larger_than_a_segment() -> None:
