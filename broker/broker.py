@@ -88,6 +88,7 @@ from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 if TYPE_CHECKING:
     from broker.cluster.member import Member
     from broker.cluster.metadata_cache import Learnt
+    from broker.cluster.zookeeper import Connect
     from broker.cores.runtime_settings import RuntimeSettings
     from broker.net.request import ServedApi
     from broker.web.site import Site
@@ -106,8 +107,10 @@ class Broker:
         fs: FileSystem | None = None,
         time: Time | None = None,
         bind: Bind = bind,
+        zookeeper: Connect | None = None,
     ) -> None:
         self.config = config
+        self._zookeeper = zookeeper
         self.fs: FileSystem = fs or OsFileSystem(open_files_max())
         self.time = time or Time()
         self.sockets = Sockets(config, bind)
@@ -178,6 +181,7 @@ class Broker:
         """
         if not self.config.is_in_cluster:
             return
+        from broker.cluster.kazoo_zookeeper import connect
         from broker.cluster.member import MemberServices, join_cluster
 
         self.member = member = await join_cluster(
@@ -190,6 +194,7 @@ class Broker:
                 self.slicer,
                 self.internal_errors,
                 self.fail,
+                self._zookeeper or connect,
             )
         )
         self.registry = member.registry

@@ -14,9 +14,8 @@ import structlog
 
 from broker.cluster import registration
 from broker.cluster.cannot_join import CannotJoin
-from broker.cluster.kazoo_zookeeper import KazooZooKeeper
 from broker.cluster.settings import ClusterSettings
-from broker.cluster.zookeeper import NoNode, ZooKeeper
+from broker.cluster.zookeeper import Connect, NoNode, ZooKeeper
 from broker.time import Time
 from broker.topics.identity import Identity, keep_identity, read_identity
 from broker.topics.missing import KnownMissing
@@ -41,20 +40,22 @@ class Joined:
 
 
 async def join(
-    settings: ClusterSettings, fs: FileSystem, directory: str, missing: KnownMissing, time: Time
+    settings: ClusterSettings,
+    connect: Connect,
+    fs: FileSystem,
+    directory: str,
+    missing: KnownMissing,
+    time: Time,
 ) -> Joined:
     """Connects to ZooKeeper and learns who this broker is. Raises CannotJoin, BadDirectory."""
     identity = read_identity(fs, directory, settings.configured_id, missing)
-    zookeeper = KazooZooKeeper(
-        settings.zookeeper_connect, settings.session_timeout_ms, settings.in_flight_max, time
-    )
+    where = settings.zookeeper
     try:
-        await zookeeper.start(settings.connection_timeout_ms)
+        zookeeper = await connect(where, time)
     except TimeoutError:
-        await zookeeper.close()
         raise CannotJoin(
-            f"no ZooKeeper answers at {settings.zookeeper_connect} in"
-            f" {settings.connection_timeout_ms} ms; start one, or correct zookeeper.connect"
+            f"no ZooKeeper answers at {where.hosts} in {where.connection_timeout_ms} ms;"
+            " start one, or correct zookeeper.connect"
         ) from None
     try:
         return await _joined(zookeeper, settings, fs, directory, identity, time)

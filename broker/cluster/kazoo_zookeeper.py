@@ -52,6 +52,7 @@ from broker.cluster.zookeeper import (
     Set,
     Stat,
     Watch,
+    Where,
     ZooKeeperError,
 )
 from broker.time import Time
@@ -311,6 +312,17 @@ class KazooZooKeeper:
 
     def _below_chroot(self, path: str) -> str:
         return path[len(self._chroot) :]
+
+
+async def connect(where: Where, time: Time) -> KazooZooKeeper:
+    """See `broker.cluster.zookeeper.Connect`."""
+    zookeeper = KazooZooKeeper(where.hosts, where.session_timeout_ms, where.in_flight_max, time)
+    try:
+        await zookeeper.start(where.connection_timeout_ms)
+    except BaseException:
+        await zookeeper.close()
+        raise
+    return zookeeper
 
 
 class _Refused(Exception):

@@ -31,7 +31,7 @@ from broker.cluster.settings import (
     cluster_settings,
     controller_config,
 )
-from broker.cluster.zookeeper import NoNode
+from broker.cluster.zookeeper import Connect, NoNode
 from broker.config.config import Config
 from broker.config.listeners import Endpoint
 from broker.loop.background import Background
@@ -63,6 +63,8 @@ class MemberServices:
     errors: InternalErrors
     fail: Callable[[str], None]
     """Stops the broker, with its reason."""
+    connect: Connect
+    """Begins a session with ZooKeeper."""
 
 
 class Member:
@@ -83,7 +85,7 @@ class Member:
             joined.zookeeper,
             self._registered,
             brokers.VERSION if settings.spoken.has_features else brokers.VERSION_BEFORE_FEATURES,
-            settings.session_timeout_ms,
+            settings.zookeeper.session_timeout_ms,
             time,
             background.spawn,
             services.fail,
@@ -237,5 +239,7 @@ async def join_cluster(services: MemberServices) -> Member:
     """Comes into the cluster. Raises BadConfig, BadDirectory and CannotJoin."""
     settings = cluster_settings(services.config)
     missing = KnownMissing(services.config["log.recovery.missing"])
-    joined = await join(settings, services.fs, services.directory, missing, services.time)
+    joined = await join(
+        settings, services.connect, services.fs, services.directory, missing, services.time
+    )
     return Member(services, settings, joined)

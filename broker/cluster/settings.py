@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from broker.cluster.channels import ChannelSettings
 from broker.cluster.inter_broker import BadVersionText, InterBroker, parse
+from broker.cluster.zookeeper import Where
 from broker.config.config import BadConfig, Config
 from controller.config import ControllerConfig
 
@@ -17,10 +18,7 @@ _RECOVERY_STATE = (3, 2, 0, 0)
 class ClusterSettings:
     """Read once, at the start."""
 
-    zookeeper_connect: str
-    session_timeout_ms: int
-    connection_timeout_ms: int
-    in_flight_max: int
+    zookeeper: Where
     spoken: InterBroker
     """What brokers speak among themselves."""
     listener: str
@@ -48,10 +46,12 @@ def cluster_settings(config: Config) -> ClusterSettings:
         raise BadConfig(f"inter.broker.protocol.version: {error}") from None
     session_ms = config["zookeeper.session.timeout.ms"]
     return ClusterSettings(
-        config["zookeeper.connect"].strip(),
-        session_ms,
-        config["zookeeper.connection.timeout.ms"] or session_ms,
-        config["zookeeper.max.in.flight.requests"],
+        Where(
+            config["zookeeper.connect"].strip(),
+            session_ms,
+            config["zookeeper.connection.timeout.ms"] or session_ms,
+            config["zookeeper.max.in.flight.requests"],
+        ),
         spoken,
         _listener(config),
         config.configured_id,

@@ -11,9 +11,11 @@ write).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
+
+from broker.time import Time
 
 Watch = Callable[[], None]
 """Called once when what was read may have changed, and after every lost connection: a hint to read
@@ -168,6 +170,20 @@ class ZooKeeper(Protocol):
 
     async def close(self) -> None:
         """Ends the session, whose ephemeral nodes go at once."""
+
+
+class Where(NamedTuple):
+    """Which ZooKeeper, and how a session with it is kept."""
+
+    hosts: str
+    """``zookeeper.connect``: hosts, and a chroot at the end."""
+    session_timeout_ms: int
+    connection_timeout_ms: int
+    in_flight_max: int
+
+
+Connect = Callable[[Where, Time], Awaitable[ZooKeeper]]
+"""Begins a session, below a chroot that is there then. Raises TimeoutError: nobody answers."""
 
 
 async def ensure_path(zookeeper: ZooKeeper, path: str) -> None:
