@@ -1,0 +1,101 @@
+"""A replica after a crash: what is committed is what the checkpoint says, within the log; and what
+a follower dropped is not missed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.config.config import Config
+from broker.loop.histogram import Writes
+from broker.topics.logs import LogManager
+from broker.topics.registry import Topic
+from broker.topics.replica import Replica
+from broker.topics.replica_services import ReplicaServices
+from log.errors import CorruptLog
+from replication.values import Rules
+from tests.broker.partitions import Isr, services_with, state
+from tests.log.log_tools import batch
+from tests.simulated_files import SimulatedFiles
+
+TOPIC = Topic("t", bytes(range(1, 17)), 1)
+DATA = "/data"
+
+
+def manager(fs: SimulatedFiles) -> LogManager:
+    alone = services_with()
+    known: dict[str, Any] = {name: getattr(alone, name) for name in type(alone).__slots__}
+    known |= {"writes": Writes(), "node_id": 1, "rules": lambda _: Rules(), "isr_writer": Isr()}
+    fs.make_directory(DATA)
+    return LogManager(fs, DATA, Config({}), ReplicaServices(**known))
+
+
+def replica_of(logs: LogManager) -> Replica:
+    found = logs.get("t", 0)
+    assert isinstance(found, Replica)
+    return found
+
+
+def followed(fs: SimulatedFiles, records: int, high_watermark: int) -> LogManager:
+    """A follower's data directory with checkpoints."""
+    logs = manager(fs)
+    logs.open_all([], in_cluster=True)
+    logs.show(logs.make(TOPIC))
+    replica = replica_of(logs)
+    replica.follow(state(leader=2))
+    replica.append_replicated(b"".join(batch(n) for n in range(records)), high_watermark, 0)
+    logs.write_checkpoints()
+    return logs
+
+
+def reopened(fs: SimulatedFiles) -> Replica:
+    """What is there after ``kill -9``."""
+    logs = manager(fs.as_killed())
+    logs.open_all([TOPIC], in_cluster=True)
+    return replica_of(logs)
+
+
+@pytest.mark.parametrize("high_watermark", [0, 3, 5])
+def test_the_checkpoint_says_what_is_committed(high_watermark: int) -> None:
+    fs = SimulatedFiles()
+    followed(fs, 5, high_watermark)
+    found = reopened(fs)
+    assert (found.high_watermark, found.log.log_end_offset) == (high_watermark, 5)
+    assert found.log.committed_offset == high_watermark
+
+
+def test_more_than_the_log_has_is_not_committed() -> None:
+    fs = SimulatedFiles()
+    logs = followed(fs, 5, 5)
+    replica_of(logs).truncate_for_leader(2)
+    assert reopened(fs).high_watermark == 2
+
+
+@pytest.mark.parametrize("how", ["truncated", "begun anew"])
+def test_what_was_on_the_disk_and_was_dropped_is_not_missed(how: str) -> None:
+    """An unclean election: the leader has less than this broker had flushed and noted."""
+    fs = SimulatedFiles()
+    logs = followed(fs, 5, 5)
+    replica = replica_of(logs)
+    replica.log.flush()
+    logs.write_checkpoints()
+    if how == "truncated":
+        replica.truncate_for_leader(2)
+        assert reopened(fs).log.log_end_offset == 2
+    else:
+        replica.start_at(100)
+        found = reopened(fs).log
+        assert (found.log_start_offset, found.log_end_offset) == (100, 100)
+
+
+def test_without_the_checkpoint_lowered_first_it_would_be() -> None:
+    fs = SimulatedFiles()
+    logs = followed(fs, 5, 5)
+    replica = replica_of(logs)
+    replica.log.flush()
+    logs.write_checkpoints()
+    replica._lower_recovery_point = lambda *_: None
+    replica.truncate_for_leader(2)
+    with pytest.raises(CorruptLog, match="below its recovery point"):
+        reopened(fs)
