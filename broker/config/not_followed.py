@@ -20,6 +20,8 @@ class NotFollowed(NamedTuple):
     asks: Callable[[str], bool]
     when: str
     instead: str
+    alone: bool = False
+    """Only of a broker alone: in a cluster it is followed."""
 
 
 def _parts(text: str) -> list[str]:
@@ -52,6 +54,7 @@ NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
         lambda text: text.strip() != "1",
         "to more than 1",
         "every partition has one replica, and acks=all waits for that one",
+        alone=True,
     ),
     "process.roles": NotFollowed(
         lambda text: len(_parts(text)) == 1,
@@ -69,9 +72,11 @@ NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
 _REFERENCE = re.compile(r"\$\{[^}:]+:[^}]*\}")
 
 
-def not_followed(name: str | None, text: str) -> str | None:
+def not_followed(name: str | None, text: str, *, in_cluster: bool) -> str | None:
     """What is so instead of what this setting asks for; None when nothing is missed."""
     found = None if name is None else NOT_FOLLOWED.get(name)
+    if found is not None and found.alone and in_cluster:
+        return None
     return found.instead if found is not None and found.asks(text) else None
 
 

@@ -62,7 +62,8 @@ def rows_of(file: Path) -> list[output.Row]:
     from protocol.properties import parse
 
     given = parse(read_text(file))
-    rows = {name: _row(name, text) for name, text in given.items()}
+    in_cluster = bool(given.get("zookeeper.connect", "").strip())
+    rows = {name: _row(name, text, in_cluster) for name, text in given.items()}
     try:
         Config(given)
     except BadConfig as error:
@@ -95,7 +96,7 @@ def _without_setting(sentence: str, row: output.Row) -> str:
     return shown.removeprefix(f"{row['setting']}: ")
 
 
-def _row(name: str, text: str) -> output.Row:
+def _row(name: str, text: str, in_cluster: bool) -> output.Row:
     from broker.config.config_table import BROKER
     from broker.config.not_followed import not_followed
     from broker.config.protection import asked_for, base_name, may_be_secret
@@ -109,7 +110,7 @@ def _row(name: str, text: str) -> output.Row:
     if base is None:
         near = get_close_matches(name, BROKER, 1, 0.8)
         return {**row, "verdict": UNKNOWN, "why": f"did you mean {near[0]}?" if near else None}
-    instead = not_followed(base, text)
+    instead = not_followed(base, text, in_cluster=in_cluster)
     if instead is not None:
         return {**row, "verdict": NOT_FOLLOWED, "why": instead}
     has_effect = setting is not None and setting.has_effect

@@ -1,0 +1,215 @@
+"""Real clusters on a real ZooKeeper: brokers of Muster and of Apache Kafka 3.9.2, side by side."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests import java, waiting
+from tests.brokers import free_port
+from tests.zookeeper import zookeeper
+
+ROOT = Path(__file__).resolve().parents[2]
+MUSTER, KAFKA = "muster", "kafka"
+
+SETTINGS = {
+    "zookeeper.session.timeout.ms": "3000",
+    "zookeeper.connection.timeout.ms": "30000",
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "offsets.topic.replication.factor": "3",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.replication.factor": "3",
+    "transaction.state.log.min.isr": "2",
+    "transaction.state.log.num.partitions": "4",
+    "group.initial.rebalance.delay.ms": "0",
+    "replica.lag.time.max.ms": "3000",
+    "leader.imbalance.check.interval.seconds": "5",
+    "unclean.leader.election.enable": "false",
+    "delete.topic.enable": "true",
+}
+"""What all brokers of a cluster have; a Kafka reads the same names."""
+
+Partitions = dict[int, tuple[int, list[int]]]
+"""By partition: its leader, and the in-sync replicas."""
+
+
+class ZooKeeperCluster:
+    """Brokers 1 to n, each of one kind, of a cluster in a chroot of its own."""
+
+    def __init__(
+        self,
+        folder: Path,
+        zookeeper_at: str,
+        kinds: Mapping[int, str],
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self.folder = folder
+        self.zookeeper = f"{zookeeper_at}/cluster"
+        self.kinds = dict(kinds)
+        self.settings = {**SETTINGS, **(settings or {})}
+        self.ports = {broker: free_port() for broker in kinds}
+        self.processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        """The addresses of all brokers."""
+        return ",".join(f"127.0.0.1:{port}" for port in self.ports.values())
+
+    # -- brokers
+
+    def start(self, broker: int) -> None:
+        """Starts a broker; `until_whole` waits for it."""
+        command = self._muster(broker) if self.kinds[broker] == MUSTER else self._kafka(broker)
+        with self.log(broker).open("ab") as log:
+            self.processes[broker] = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT
+            )
+
+    def kill(self, broker: int) -> None:
+        """Ends a broker at once."""
+        process = self.processes.pop(broker)
+        process.kill()
+        process.wait()
+
+    def stop(self, broker: int, within_s: float = 60.0) -> None:
+        """Ends a broker in order."""
+        process = self.processes.pop(broker)
+        process.terminate()
+        process.wait(within_s)
+
+    def log(self, broker: int) -> Path:
+        """What a broker has printed."""
+        return self.folder / f"broker-{broker}.log"
+
+    def directory(self, broker: int) -> Path:
+        """A broker's data."""
+        return self.folder / f"data-{broker}"
+
+    def _muster(self, broker: int) -> list[str]:
+        command = [sys.executable, "-m", "cli.main", "serve", "--http", "off"]
+        command += ["--listen", f"127.0.0.1:{self.ports[broker]}"]
+        command += ["--data", str(self.directory(broker))]
+        for name, value in self._properties(broker).items():
+            command += ["--set", f"{name}={value}"]
+        return command
+
+    def _kafka(self, broker: int) -> list[str]:
+        address = f"PLAINTEXT://127.0.0.1:{self.ports[broker]}"
+        properties = {
+            **self._properties(broker),
+            "listeners": address,
+            "advertised.listeners": address,
+            "log.dirs": str(self.directory(broker)),
+        }
+        file = self.folder / f"broker-{broker}.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        return java.command(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, "kafka.Kafka", str(file))
+
+    def _properties(self, broker: int) -> dict[str, str]:
+        return {
+            **self.settings,
+            "broker.id": str(broker),
+            "zookeeper.connect": self.zookeeper,
+        }
+
+    # -- what the cluster is
+
+    def admin(self) -> AdminClient:
+        """An admin client."""
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
+
+    def until_brokers(self, brokers: set[int], within_s: float = 90.0) -> int:
+        """Waits until the cluster has these brokers and a controller, whose id is returned."""
+        admin = self.admin()
+
+        def controller() -> int:
+            known = admin.list_topics(timeout=10)
+            assert set(known.brokers) == brokers, known.brokers
+            assert known.controller_id in brokers, known.controller_id
+            return int(known.controller_id) or -1
+
+        return waiting.until(f"the cluster has the brokers {brokers}", controller, within_s)
+
+    def create(self, topic: str, partitions: int, factor: int, **config: str) -> None:
+        """Creates a topic and waits for its leaders."""
+        admin = self.admin()
+        made = admin.create_topics(
+            [NewTopic(topic, partitions, factor, config=dict(config))], operation_timeout=30
+        )
+        made[topic].result(60)
+        self.until_whole(topic, factor)
+
+    def partitions(self, topic: str) -> Partitions:
+        """Leaders and in-sync replicas of a topic."""
+        known = self.admin().list_topics(topic, timeout=10).topics[topic]
+        return {index: (each.leader, list(each.isrs)) for index, each in known.partitions.items()}
+
+    def until_whole(self, topic: str, factor: int, within_s: float = 90.0) -> Partitions:
+        """Waits until each partition has a leader and all replicas are in sync."""
+
+        def whole() -> Partitions:
+            found = self.partitions(topic)
+            assert found
+            assert all(leader >= 0 for leader, _ in found.values()), found
+            assert all(len(isr) == factor for _, isr in found.values()), found
+            return found
+
+        return waiting.until(f"{topic} is whole", whole, within_s)
+
+    def until_led(self, topic: str, without: int, within_s: float = 60.0) -> Partitions:
+        """Waits until each partition has another leader than one broker."""
+
+        def led() -> Partitions:
+            found = self.partitions(topic)
+            assert found
+            assert all(leader not in (-1, without) for leader, _ in found.values()), found
+            return found
+
+        return waiting.until(f"{topic} is led by others than {without}", led, within_s)
+
+    def logs(self, topic: str, partition: int) -> dict[int, bytes]:
+        """The bytes of a partition's batches, by the broker that has them."""
+        found = {}
+        for broker in self.kinds:
+            files = sorted((self.directory(broker) / f"{topic}-{partition}").glob("*.log"))
+            if files:
+                found[broker] = b"".join(file.read_bytes() for file in files)
+        return found
+
+    def told(self) -> str:
+        """The ends of what the brokers have printed, for a failing test."""
+        return "\n".join(
+            f"--- broker {broker}\n{self.log(broker).read_text(errors='replace')[-3000:]}"
+            for broker in self.kinds
+            if self.log(broker).exists()
+        )
+
+
+@contextmanager
+def running(
+    folder: Path, kinds: Mapping[int, str], settings: Mapping[str, str] | None = None, **more: Any
+) -> Iterator[ZooKeeperCluster]:
+    """A cluster whose brokers have all come, ended at the end."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with zookeeper(folder / "zookeeper") as address:
+        cluster = ZooKeeperCluster(folder, address, kinds, {**(settings or {}), **more})
+        try:
+            for broker in more.get("order", kinds):
+                cluster.start(broker)
+            cluster.until_brokers(set(kinds))
+            yield cluster
+        except BaseException:
+            print(cluster.told())
+            raise
+        finally:
+            for process in cluster.processes.values():
+                process.kill()
+            for process in cluster.processes.values():
+                process.wait()
