@@ -5,11 +5,12 @@ The host is the edge around one `controller.controller.Controller`. It makes a c
 broker has won the election, gives it one event after the other, and does what each `Outcome` says.
 
 Start. Won the election (epoch n, znode version v of `/controller_epoch`): make ``Controller(config,
-epoch)``. Delete the notices of `/isr_change_notification` and `/log_dir_event_notification`. Arm
-the watches, read, and give `BrokersSeen`, `TopicsSeen` (all names), `DeletionsSeen`; then what the
-reads ask for that came out (`TopicSeen` of each); then `StatesRead` (in slices), `UncleanSeen` of
-the cluster if it has a dynamic default, `ReassignmentsSeen`, `PreferredSeen`; then `Ready`.
-Until `Ready` the controller only remembers, and answers calls with NOT_CONTROLLER.
+epoch)``. Arm the watches, read, and give `BrokersSeen`, `TopicsSeen` (all names), `TopicSeen` of
+each, `StatesRead` (in slices), `UncleanSeen` of the cluster if it has a dynamic default,
+`DeletionsSeen`, `ReassignmentsSeen`, `PreferredSeen`; then `Ready`. Until `Ready` the controller
+only remembers, and answers calls with NOT_CONTROLLER (`controller.refusal`, which also answers for
+a broker that is no controller). The states that it has read tell all that the notices of before
+say: those may be deleted unread.
 
 Each step is ``outcome = controller.handle(event, now)``. While ``outcome.more`` is true, call
 ``controller.work(now)`` in the next turn of the loop, after other events if there are any: no call

@@ -40,7 +40,7 @@ def wants_unclean_setting(cluster: Cluster, partition: Partition) -> bool:
 
 def _first(cluster: Cluster, partition: Partition) -> Change | None:
     """The first live replica leads, all live ones are in the ISR."""
-    live = tuple(each for each in partition.replicas if cluster.is_back(partition, each))
+    live = tuple(each for each in _candidates(partition) if cluster.is_back(partition, each))
     if not live:
         return None
     state = LeaderAndIsr(live[0], partition.least_epoch, live, cluster.epoch)

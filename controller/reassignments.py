@@ -70,7 +70,7 @@ def _ask(
 
 def may_begin(partition: Partition) -> bool:
     """Whether no write of a reassignment of it is due."""
-    return partition.moving in (Moving.NO, Moving.CATCHING_UP)
+    return partition.moving not in (Moving.NODE, Moving.FINISHED)
 
 
 def checked(work: Work, partition: Partition, wish: MoveWish) -> Change | None:
@@ -109,7 +109,8 @@ def begin(work: Work, partition: Partition, wish: MoveWish) -> None:
 
 def _wanted(partition: Partition, wish: MoveWish) -> Assignment:
     now = partition.assignment
-    return now.reassigned_to(now.origin if wish.target is None else wish.target)
+    target = now.origin if wish.target is None else wish.target
+    return Assignment(target) if partition.known is None else now.reassigned_to(target)
 
 
 def _refusal(work: Work, partition: Partition, wish: MoveWish) -> tuple[int, str] | None:
@@ -141,12 +142,16 @@ def _node_written(work: Work, partition: Partition, assignment: Assignment) -> N
         each for each in (*partition.leaving, *before) if each not in partition.replicas
     )
     work.cluster.place(partition, partition.replicas)
-    partition.moving = Moving.START
+    nobody_has_it = partition.known is None and partition.flight is None
+    partition.moving = Moving.NO if nobody_has_it else Moving.START
     work.report(ReassignmentStarted(*partition.key, assignment))
     for wish in partition.movers:
         if wish.request is not None:
             _answer(work, partition.key, wish.request, _OK)
     partition.movers = ()
+    if nobody_has_it:
+        _let_go(work, partition)
+        _finished(work, partition)
     work.mark(partition)
 
 
@@ -173,6 +178,11 @@ def moved(work: Work, partition: Partition, change: Change) -> None:
     elif partition.moving is Moving.START:
         partition.moving = Moving.CATCHING_UP
         partition.is_new = partition.adding
+    _let_go(work, partition)
+
+
+def _let_go(work: Work, partition: Partition) -> None:
+    """Who leaves deletes its replica."""
     for broker_id in partition.leaving:
         _delete_replica(partition, broker_id)
     work.cluster.displace(partition, partition.leaving)
@@ -241,10 +251,11 @@ def shrink_node(work: Work) -> None:
 
     def landed(result: WriteResult) -> None:
         work.moves_in_flight = False
-        if result.result is not Result.OK:
+        if result.result not in (Result.OK, Result.NO_NODE):
             work.retry(partial(shrink_node, work))
             return
-        work.moves_node = targets or None
+        # Without a node somebody has deleted it: what is under way goes on.
+        work.moves_node = targets if targets and result.result is Result.OK else None
         if work.moves_seen is not None:
             seen, work.moves_seen = work.moves_seen, None
             reassignments_seen(work, seen)

@@ -48,12 +48,11 @@ def _write(work: Work, partition: Partition, change: Change) -> None:
     partition.flight = change
     make = CreateState if partition.known is None else SetState
     write = make(work.number(), partition.topic.name, partition.index, change.state)
-    work.write(write, partial(_landed, work, partition))
+    work.write(write, partial(_landed, work, partition, change))
 
 
-def _landed(work: Work, partition: Partition, result: WriteResult) -> None:
-    change = partition.flight
-    if change is None:
+def _landed(work: Work, partition: Partition, change: Change, result: WriteResult) -> None:
+    if partition.flight is not change:
         return
     topic = partition.topic
     match result.result:
@@ -71,12 +70,18 @@ def _landed(work: Work, partition: Partition, result: WriteResult) -> None:
             _read(work, partition)
         case Result.FAILED | Result.FENCED:
             partition.reading = True
-            work.retry(partial(_read, work, partition))
+            work.retry(partial(_read_again, work, partition, change))
 
 
 def _read(work: Work, partition: Partition) -> None:
     partition.reading = True
     work.read_state(partition)
+
+
+def _read_again(work: Work, partition: Partition, change: Change) -> None:
+    """Unless the state has been read for another reason."""
+    if partition.reading and partition.flight is change:
+        _read(work, partition)
 
 
 def _drop_flight(partition: Partition) -> None:

@@ -66,7 +66,7 @@ def _landed(
     if result.result is not Result.OK:
         topic.restore = topic.reading = True
         if result.result is Result.FAILED:
-            work.retry(partial(reread, work, topic))
+            work.retry(partial(_read_again, work, topic))
         else:
             reread(work, topic)
         return
@@ -93,6 +93,12 @@ def learn(work: Work, topic: Topic, node: TopicFact) -> None:
         for partition in topic.partitions.values():
             work.mark(partition)
     work.look_at_queued = True
+
+
+def _read_again(work: Work, topic: Topic) -> None:
+    """Unless it has been read for another reason."""
+    if topic.reading:
+        reread(work, topic)
 
 
 def reread(work: Work, topic: Topic) -> None:

@@ -17,8 +17,14 @@ from protocol.znodes.admin import delete_path
 
 
 def topics_seen(work: Work, names: Iterable[str]) -> None:
-    """New ones are read; one whose node is gone, and not by this controller, is forgotten."""
+    """New ones are read; one whose node is gone, and not by this controller, is forgotten.
+
+    At the election all are read without being asked for: what is missing then is asked at the end.
+    """
     there = set(names)
+    if not work.ready:
+        work.names_seen = there
+        return
     known = work.cluster.topics
     for topic in [each for each in known.values() if each.name not in there]:
         topic_gone(work, topic.name)
@@ -103,7 +109,9 @@ def _review(work: Work, topic: Topic, fact: TopicFact) -> None:
 
 
 def begin(work: Work) -> None:
-    """Topics without ids get theirs."""
+    """Topics without ids get theirs; those that came or went since the first look are seen to."""
+    if work.names_seen is not None:
+        topics_seen(work, work.names_seen)
     for topic in work.cluster.topics.values():
         topic_nodes.rewrite(work, topic)
 

@@ -53,6 +53,8 @@ class Work:
         self.queued: dict[str, Topic] = {}
         """Topics that are to be deleted."""
         self.look_at_queued = False
+        self.names_seen: set[str] | None = None
+        """The topics that were there when it was last looked, before it was ready."""
         self.unknown_deletions: set[str] = set()
         """Topics whose deletion was asked for before their nodes were seen."""
         self.moves_node: dict[TopicPartition, Replicas] | None = None

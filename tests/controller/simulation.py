@@ -36,6 +36,7 @@ from controller.facts import (
 )
 from controller.outcome import SetState
 from controller.values import Assignment, LeaderAndIsr, Replicas, TopicPartition
+from controller.work import RETRY_MS
 from tests.controller.world import Host, World, replicas, require
 
 BROKERS = 5
@@ -419,7 +420,8 @@ class Simulation:
             host.settle()
             self._grow_isrs()
             now = (dict(world.nodes.states), dict(world.nodes.topics))
-            if now == before:
+            due_ms = host.controller.next_deadline()
+            if now == before and (due_ms is None or due_ms > host.now_ms + RETRY_MS):
                 return
             before = now
 

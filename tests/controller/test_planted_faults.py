@@ -76,10 +76,10 @@ def a_fenced_controller_goes_on(patch: pytest.MonkeyPatch) -> None:
 def a_lost_write_is_taken_for_done(patch: pytest.MonkeyPatch) -> None:
     right = controller.settling._landed
 
-    def wrong(work: Work, partition: Partition, result: Any) -> None:
+    def wrong(work: Work, partition: Partition, change: Any, result: Any) -> None:
         if result.result in (Result.BAD_VERSION, Result.FAILED):
             result = result._replace(result=Result.OK, version=0)
-        right(work, partition, result)
+        right(work, partition, change, result)
 
     patch.setattr(controller.settling, "_landed", wrong)
 

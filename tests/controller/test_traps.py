@@ -415,3 +415,16 @@ def test_a_large_cluster_is_worked_on_in_slices(event: str) -> None:
     leaders = {state.leader for state in world.nodes.states.values()}
     assert leaders <= ({1, 2} if event in ("dies", "stops") else {1, 2, 3})
     assert sum(isinstance(each, SetState) for o in outcomes for each in o.writes) <= 2_000
+
+
+def test_a_partition_that_nobody_ever_had_moves_at_once() -> None:
+    host = cluster(1, 2, topics={"t": {0: (4, 5)}})
+    world = host.world
+    assert T0 not in world.nodes.states
+
+    host.give(AlterReassignments("move", {T0: (2, 1)}))
+    host.settle()
+
+    assert host.replies["move"].partitions == {T0: (0, "")}  # type: ignore[union-attr]
+    assert world.nodes.topics["t"].partitions[0] == ((2, 1), (), ())
+    assert world.nodes.states[T0][:3] == (2, 0, (2, 1))

@@ -27,6 +27,6 @@ def test_what_is_counted_and_waited_for() -> None:
         replicas_to_delete=2, reassigning=1,
     )  # fmt: skip
     assert [*waits(shown)] == [
-        [Waits("deletion", "gone", -1, (3,))],
         [Waits("reassignment", "t", 1, (3,)), Waits("leader", "t", 2, (3,))],
+        [Waits("deletion", "gone", -1, (3,))],
     ]

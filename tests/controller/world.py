@@ -416,10 +416,10 @@ class Host:
         nodes.notices.clear()
         self.give(BrokersSeen([*nodes.brokers.values()]))
         self.give(TopicsSeen([*nodes.topics]))
-        self.give(DeletionsSeen([*nodes.deletions]))
-        while self.reads:
-            self.read_one()
+        for topic in nodes.topics.values():
+            self.give(TopicSeen(topic, self.world.spare_id(topic.name)))
         self.give(StatesRead([*nodes.states.items()]))
+        self.give(DeletionsSeen([*nodes.deletions]))
         self.give(ReassignmentsSeen(dict(nodes.moves)))
         if nodes.preferred:
             self.give(PreferredSeen([*nodes.preferred]))
