@@ -25,9 +25,6 @@ class Duties(Protocol):
     def resigned(self, hosted: HostedShard[Any]) -> None:
         """Another broker leads its partition, and does what is left."""
 
-    def led_on(self, hosted: HostedShard[Any]) -> None:
-        """It is led on, in a newer leader epoch, which its batches have from now on."""
-
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
         """All is replayed, and nobody has been answered yet; or it was loaded while its log took no
         writes, and it does now; or it is to be made ready once more. Raises Superseded."""

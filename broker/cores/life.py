@@ -122,7 +122,6 @@ class Life(Generic[CoreT, DutiesT]):
             self._begin_to_load([self._host(partition)])
         else:
             hosted.write_in_epoch()
-            self.duties.led_on(hosted)
 
     def resign(self, index: int) -> None:
         """It leads a partition no longer: who is parked there is told, and its load is dropped."""

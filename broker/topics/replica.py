@@ -163,14 +163,9 @@ class Replica(Partition):
         headers: list[BatchHeader] | None = None,
         from_zero: bool = False,
     ) -> AppendInfo:
-        """`append` for a producer that waits for all in-sync replicas.
-
-        Raises NotEnoughReplicas too, with nothing appended.
-        """
-        error_code = self.acks_all_error()
-        if error_code == NOT_ENOUGH_REPLICAS:
-            raise NotEnoughReplicas(f"Too few replicas of {self.name} are in sync.")
-        return self.append(batches, now_ms, headers, from_zero)
+        """The same for who waits for all in-sync replicas. Raises NotEnoughReplicas too."""
+        self._check_in_sync()
+        return super().append(batches, now_ms, headers, from_zero)
 
     def acks_all_error(self) -> int:
         """See `Partition`."""
@@ -180,9 +175,14 @@ class Replica(Partition):
         return self.led.acks_all_error()
 
     def append_marker(self, marker: Marker, now_ms: int) -> AppendInfo:
-        """See `Partition`. Raises NotLeader too."""
-        self._check_led()
+        """See `Partition`. Raises NotLeader and NotEnoughReplicas too."""
+        self._check_in_sync()
         return super().append_marker(marker, now_ms)
+
+    def _check_in_sync(self) -> None:
+        self._check_led()
+        if self.acks_all_error() == NOT_ENOUGH_REPLICAS:
+            raise NotEnoughReplicas(f"Too few replicas of {self.name} are in sync.")
 
     def _check_led(self) -> None:
         if self.led is None:

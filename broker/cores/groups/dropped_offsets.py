@@ -87,9 +87,6 @@ class DroppedOffsets:
         """Who leads the partition now has been told of the deletions too."""
         self.gone.pop(hosted.index, None)
 
-    def led_on(self, hosted: HostedShard[GroupShard]) -> None:
-        """Nothing of it depends on an epoch."""
-
     def left(self, topic: str) -> dict[int, int]:
         """The shards that have still to drop offsets of a topic: partition to bound."""
         return {

@@ -42,9 +42,6 @@ class TransactionDuties:
     def resigned(self, hosted: HostedShard[Any]) -> None:
         """Nothing is kept beside the core."""
 
-    def led_on(self, hosted: HostedShard[Any]) -> None:
-        """A broker by itself is never told so."""
-
     async def before_serving(self, hosted: HostedShard[Any]) -> None:
         """Begins a leader epoch, which is on the disk first. Raises Superseded.
 

@@ -12,7 +12,7 @@ from broker.cores.hosted_shard import Phase
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.logs import LogManager
-from broker.topics.partition import NotYetStable, Partition
+from broker.topics.partition import NEVER, NotYetStable, Partition
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, Registry, absent_error
 from broker.topics.roles import NotLeader
 from broker.topics.ticket import Ticket
@@ -44,12 +44,16 @@ class LocalMarkers:
         groups: GroupRuntime,
         time: Time,
         errors: InternalErrors,
+        timeout_ms: int = NEVER,
     ) -> None:
+        """``timeout_ms``: how long a marker may wait for the replicas in sync, where there are
+        others."""
         self._registry = registry
         self._logs = logs
         self._groups = groups
         self._time = time
         self._errors = errors
+        self._timeout_ms = timeout_ms
 
     def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
         """Writes a marker; ``ticket`` takes an error code when it is stable, or never will be.
@@ -95,7 +99,8 @@ class LocalMarkers:
         if end_offset <= partition.high_watermark:
             ticket.take(NONE)
         else:
-            partition.when_stable(end_offset, [(ticket, NONE)], _not_stable)
+            deadline_ms = self._time.now().mono_ms + self._timeout_ms
+            partition.when_stable(end_offset, [(ticket, NONE)], _not_stable, deadline_ms)
 
     def _end_offsets(self, partition: Partition, marker: Marker, ticket: Ticket) -> None:
         """By the group shard, which writes its log alone."""

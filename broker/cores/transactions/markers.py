@@ -5,9 +5,10 @@ partition is asked until it has the marker; when all have it the shard is told, 
 is complete. A partition whose log takes no writes holds its transaction up for as long as it is so,
 and no other. One where the producer has a newer epoch was ended by somebody else; the others get
 theirs all the same, since nobody else would end them. One that has had a marker of a later
-coordinator epoch takes it when the shard has begun a higher one (duties.py). Nothing is kept on
-disk: after a load the shard asks for everything anew, and a partition that has a marker already
-takes another without harm.
+coordinator epoch takes it when the shard has begun a higher one (duties.py); in a cluster another
+broker coordinates then, and ends the transaction: nothing more is sent, and nothing completed,
+unless this one is elected once more. Nothing is kept on disk: after a load the shard asks for
+everything anew, and a partition that has a marker already takes another without harm.
 """
 
 from __future__ import annotations
@@ -74,6 +75,7 @@ class Sending:
 
     __slots__ = (
         "again",
+        "hosted",
         "late",
         "marker",
         "markers",
@@ -84,12 +86,14 @@ class Sending:
         "waiting",
     )
 
-    def __init__(self, markers: SendMarkers, coordinator_epoch: int) -> None:
+    def __init__(self, markers: SendMarkers, hosted: HostedTransactions) -> None:
         self.markers = markers
+        self.hosted = hosted
+        """Whose transaction it is."""
         self.marker = Marker(
             markers.producer_id,
             markers.producer_epoch,
-            coordinator_epoch,
+            hosted.leader_epoch,
             markers.committed,
             markers.rules,
         )
@@ -195,7 +199,7 @@ class MarkerSender:
 
         A shard that was loaded meanwhile has asked anew, if the record was in its log.
         """
-        if hosted.core is core and not self._stopped:
+        if hosted.core is core and hosted.phase is not Phase.UNLOADED and not self._stopped:
             hosted.partition.when_stable(hosted.accepted, [(self, markers)], not_stable)
 
     def _shard_of(self, markers: SendMarkers) -> HostedTransactions | None:
@@ -219,7 +223,7 @@ class MarkerSender:
         before = self._sendings.get(markers.transactional_id)
         if before is not None and before.timer is not None:
             before.timer.cancel()
-        sending = Sending(markers, hosted.leader_epoch)
+        sending = Sending(markers, hosted)
         self._sendings[markers.transactional_id] = sending
         self._ask(sending)
 
@@ -300,8 +304,31 @@ class MarkerSender:
                 partition=f"{topic}-{partition}",
                 error_code=error_code,
             )
-        self._outrank(sending)
-        self._later(sending, self._ask_again)
+        if TRANSACTION_COORDINATOR_FENCED not in sending.again.values():
+            self._later(sending, self._ask_again)
+        elif self._transactions().duties.others_coordinate:
+            self._give_way(sending)
+        else:
+            self._outrank(sending)
+            self._later(sending, self._ask_again)
+
+    def _give_way(self, sending: Sending) -> None:
+        """Leaves the transaction to the broker whose later coordinator epoch a partition knows.
+
+        If this broker is elected once more it has an epoch above that one, and asks again.
+        """
+        if sending.hosted.leader_epoch > sending.marker.coordinator_epoch:
+            self._ask_again(sending)
+            return
+        if sending.rounds < TOLD_AFTER:
+            sending.rounds = TOLD_AFTER
+            logger.warning(
+                "another coordinator has marked a transaction: its markers are left to that one",
+                transactional_id=sending.markers.transactional_id,
+                partition=sending.hosted.partition.name,
+                epoch=sending.marker.coordinator_epoch,
+            )
+        self._later(sending, self._give_way)
 
     def _outrank(self, sending: Sending) -> None:
         """Has the shard begin an epoch above those of the partitions that found its own too low."""
@@ -311,16 +338,13 @@ class MarkerSender:
             for place, error_code in sending.again.items()
             if error_code == TRANSACTION_COORDINATOR_FENCED
         ]
-        hosted = self._shard_of(sending.markers)
-        if known and hosted is not None:
-            transactions = self._transactions()
-            if transactions.duties.outranks(hosted, max(known)):
-                transactions.renew(hosted)
+        transactions, hosted = self._transactions(), sending.hosted
+        if transactions.duties.outranks(hosted, max(known)):
+            transactions.renew(hosted)
 
     def _ask_again(self, sending: Sending) -> None:
-        hosted = self._shard_of(sending.markers)
-        if hosted is not None:
-            sending.marker = sending.marker._replace(coordinator_epoch=hosted.leader_epoch)
+        epoch = sending.hosted.leader_epoch
+        sending.marker = sending.marker._replace(coordinator_epoch=epoch)
         sending.todo.extend(sending.again)
         sending.again.clear()
         self._ask(sending)
@@ -358,13 +382,18 @@ class MarkerSender:
         """
         if self._is_outdated(sending):
             return
-        hosted = self._shard_of(sending.markers)
-        if error_code and hosted is not None and hosted.phase is Phase.UNWRITABLE:
+        if error_code and sending.hosted.phase is Phase.UNWRITABLE:
             sending.rounds += 1
             self._later(sending, self._tell)
         else:
             del self._sendings[sending.markers.transactional_id]
 
     def _is_outdated(self, sending: Sending) -> bool:
-        """Whether the shard has asked anew since, or all of it is over."""
-        return self._sendings.get(sending.markers.transactional_id) is not sending
+        """Whether the shard has asked anew since, is not this broker's, or all of it is over."""
+        transactional_id = sending.markers.transactional_id
+        if self._sendings.get(transactional_id) is not sending:
+            return True
+        if sending.hosted.phase is Phase.UNLOADED:
+            del self._sendings[transactional_id]
+            return True
+        return False

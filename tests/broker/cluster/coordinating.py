@@ -11,12 +11,16 @@ from broker.cluster.coordinators import Coordinators
 from broker.cluster.metadata_cache import Learnt
 from broker.cluster.zookeeper import NoNode, Stat
 from broker.cores.hooks import Hooks
+from broker.cores.runtime import Runtime
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.transactions.cluster_duties import ClusterTransactionDuties
+from broker.cores.transactions.markers import MarkerSender
 from broker.cores.transactions.runtime import TransactionRuntime, transaction_runtime
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, uuid_text
 from broker.topics.replica import Replica
+from broker.topics.ticket import Ticket
 from log.partition_log import PartitionLog
+from log.values import Marker
 from protocol.znodes.topics import TopicNode, encode_topic, topic_path
 from replication.values import Rules
 from tests.broker.edge import EdgeBroker, eventually
@@ -44,11 +48,17 @@ class Nodes:
         raise NoNode(path)
 
 
-class Unasked:
-    """Takes the markers of nobody."""
+class Leaders:
+    """In place of those who lead partitions: what each marker was, and who waits for its answer."""
 
-    def take(self, reply: Any) -> None:
-        raise AssertionError(reply)
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, int, Marker, Ticket]] = []
+
+    def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
+        self.asked.append((topic, partition, marker, ticket))
+
+    def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:
+        return -1
 
 
 class CoordinatingBroker(EdgeBroker):
@@ -65,21 +75,35 @@ class CoordinatingBroker(EdgeBroker):
         super().__init__(directory, partitions=partitions, settings=settings)
         self.rules = rules
         self.nodes = Nodes({OFFSETS_TOPIC: partitions, TRANSACTION_TOPIC: partitions})
-        self.markers: Any = Unasked()
-        core = TransactionConfig(marker_sender=self.markers, producer_ids=ProducerIds())
-        self.transaction_runtime: TransactionRuntime = transaction_runtime(
+        self.leaders = Leaders()
+        self.markers = MarkerSender(
+            lambda: self.transactions,
+            lambda *_: self.leaders,
+            self.slicer,
+            self.time,
+            self.spawn_task,
+        )
+        self.producer_ids = ProducerIds()
+        self.producer_ids.add(range(1000, 2000))
+        core = TransactionConfig(marker_sender=self.markers, producer_ids=self.producer_ids)
+        self.transactions: TransactionRuntime = transaction_runtime(
             RuntimeSettings(core), self.time, self.slicer, None, Hooks(), ClusterTransactionDuties
         )
         self.replicas: dict[tuple[str, int], Replica] = {}
         zookeeper: Any = self.nodes
         self.coordinators = Coordinators(
             self.groups,
-            self.transaction_runtime,
+            self.transactions,
             zookeeper,
             self.slicer,
             self.spawn_task,
             lambda: None,
         )
+
+    async def __aexit__(self, *args: object) -> None:
+        self.markers.stop()
+        await self.transactions.stop()
+        await super().__aexit__(*args)
 
     @property
     def log_exists(self) -> bool:
@@ -134,11 +158,12 @@ class CoordinatingBroker(EdgeBroker):
             self.coordinators.on_deleted(topic, 0)
         self.coordinators.on_learnt(Learnt(tuple((topic, 0) for topic in topics), topics))
 
-    async def serves(self, index: int = 0) -> None:
-        """Waits until a partition's groups are loaded."""
-        await eventually(lambda: self.phase(index) == "active")
+    async def serves(self, index: int = 0, topic: str = OFFSETS_TOPIC) -> None:
+        """Waits until what a partition has is loaded."""
+        await eventually(lambda: self.phase(index, topic) == "active")
 
-    def phase(self, index: int = 0) -> str:
+    def phase(self, index: int = 0, topic: str = OFFSETS_TOPIC) -> str:
         """That of a partition's shard, "" where there is none."""
-        hosted = self.groups.life.by_partition.get(index)
+        runtime: Runtime[Any, Any] = self.groups if topic == OFFSETS_TOPIC else self.transactions
+        hosted = runtime.life.by_partition.get(index)
         return "" if hosted is None else hosted.phase.value

@@ -465,6 +465,14 @@ def transactional(base_offset: int, sequence: int = 0) -> bytes:
     return batch(base_offset, b"t", producer=(7, 0, sequence), transactional=True)
 
 
+async def test_a_marker_waits_for_all_in_sync_so_too_few_refuse_it() -> None:
+    house = House(rules=Rules(min_isr=2))
+    house.replica.lead(state(isr=(1,)))
+    with pytest.raises(NotEnoughReplicas):
+        house.replica.append_marker(Marker(7, 0, 1, committed=True), NOW_MS)
+    assert house.log.log_end_offset == 0
+
+
 async def test_the_last_stable_offset_holds_until_a_marker_is_committed() -> None:
     """Also where a follower took both, and leads since."""
     leading = House()
