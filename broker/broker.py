@@ -443,6 +443,7 @@ class Broker:
             unsupported=unsupported,
             seekers=seekers,
             replicas=None if self.member is None else self.member.replicas,
+            controller=None if self.member is None else self.member.host,
         )
         self.server = Server(
             services,

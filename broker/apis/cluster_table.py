@@ -5,16 +5,32 @@ It is a module of its own, so that a broker alone starts without what stands beh
 
 from __future__ import annotations
 
+from broker.apis.allocate_producer_ids import SERVED as ALLOCATE_PRODUCER_IDS
+from broker.apis.alter_partition import SERVED as ALTER_PARTITION
+from broker.apis.alter_partition_reassignments import SERVED as ALTER_PARTITION_REASSIGNMENTS
+from broker.apis.controlled_shutdown import SERVED as CONTROLLED_SHUTDOWN
+from broker.apis.elect_leaders_in_cluster import SERVED as ELECT_LEADERS
 from broker.apis.leader_and_isr import SERVED as LEADER_AND_ISR
+from broker.apis.list_reassignments_in_cluster import SERVED as LIST_PARTITION_REASSIGNMENTS
 from broker.apis.stop_replica import SERVED as STOP_REPLICA
 from broker.apis.table import SERVED, by_key
 from broker.apis.update_metadata import SERVED as UPDATE_METADATA
 
 _AMONG_BROKERS = (
+    ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITION,
+    CONTROLLED_SHUTDOWN,
     LEADER_AND_ISR,
     STOP_REPLICA,
     UPDATE_METADATA,
 )
 
-SERVED_IN_CLUSTER = by_key(*SERVED.values(), *_AMONG_BROKERS)
+_BY_THE_CONTROLLER = (
+    ALTER_PARTITION_REASSIGNMENTS,
+    ELECT_LEADERS,
+    LIST_PARTITION_REASSIGNMENTS,
+)
+"""Some of them in place of what a broker alone answers."""
+
+SERVED_IN_CLUSTER = by_key(*SERVED.values(), *_AMONG_BROKERS, *_BY_THE_CONTROLLER)
 """API key to how it is served by a broker of a cluster, which other brokers ask too."""

@@ -20,12 +20,12 @@ from protocol.messages.elect_leaders import API
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
-_PREFERRED, _UNCLEAN = 0, 1
+PREFERRED, UNCLEAN = 0, 1
 
 
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
-    if value["election_type"] not in (_PREFERRED, _UNCLEAN):
+    if value["election_type"] not in (PREFERRED, UNCLEAN):
         request.respond({"error_code": INVALID_REQUEST, "replica_election_results": []})
         return
     results = request.array("replica_election_results")

@@ -34,6 +34,7 @@ from broker.topics.registry import OldOffsets, Registry
 from broker.topics.topic_changes import TopicChanges
 
 if TYPE_CHECKING:
+    from broker.cluster.controller_host import ControllerHost
     from broker.cluster.replicas import ReplicaManager
 
 
@@ -79,3 +80,5 @@ class Services:
     """Clients that may get nowhere with their group."""
     replicas: ReplicaManager | None = None
     """What the controller tells of this broker's replicas; a broker alone has none."""
+    controller: ControllerHost | None = None
+    """Takes calls to the controller; a broker alone has none."""

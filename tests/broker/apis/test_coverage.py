@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from broker.apis.cluster_table import SERVED_IN_CLUSTER
 from broker.apis.table import SERVED
 from broker.topics.registry import Features
 from tests.broker.config.served import serving
@@ -23,12 +24,14 @@ def test_every_module_of_broker_apis_is_in_the_table() -> None:
     rows = [
         import_module(".".join(("broker", "apis", *path.relative_to(folder).with_suffix("").parts)))
         for path in folder.rglob("*.py")
-        if "\nSERVED = " in path.read_text()
+        if "\nSERVED = ServedApi(" in path.read_text()
     ]
 
-    assert {id(row) for row in SERVED.values()} == {id(module.SERVED) for module in rows}
+    served = {id(row) for table in (SERVED, SERVED_IN_CLUSTER) for row in table.values()}
+    assert served == {id(module.SERVED) for module in rows}
     assert list(SERVED) == sorted(SERVED)
-    assert len(SERVED) == len(rows)
+    assert list(SERVED_IN_CLUSTER) == sorted(SERVED_IN_CLUSTER)
+    assert len(served) == len(rows)
 
 
 def test_every_served_version_is_one_that_the_tables_know() -> None:

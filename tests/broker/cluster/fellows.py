@@ -99,9 +99,12 @@ class Fellow:
         *,
         fs: FileSystem | None = None,
         time: Time | None = None,
+        host: Any = None,
         **settings: Any,
     ) -> None:
+        """``host`` takes calls to the controller."""
         self.node_id = node_id
+        self._host = host
         self.spoken = parse(spoken)
         self.fs: FileSystem = fs or SimulatedFiles()
         self.time = time or Time()
@@ -215,6 +218,7 @@ class Fellow:
             "unsupported": unsupported,
             "seekers": seekers,
             "replicas": self.manager,
+            "controller": self._host,
         }
         return Services(**known)
 

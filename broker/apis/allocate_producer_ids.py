@@ -1,0 +1,38 @@
+"""AllocateProducerIds (67): the controller gives a broker a block of producer ids (KIP-730).
+
+Muster takes its own from ZooKeeper; brokers of Kafka 3.0 and later ask.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.apis.to_controller import host_for
+from broker.net.request import Request, ServedApi
+from controller.calls import AllocateProducerIds
+from controller.outcome import ProducerIdsReply
+from protocol.messages.allocate_producer_ids import API
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+def _handle(services: Services, request: Request) -> None:
+    host = host_for(services, request)
+    if host is not None:
+        value = request.value
+        request.encode = _answer
+        host.submit(AllocateProducerIds(request, value["broker_id"], value["broker_epoch"]))
+
+
+def _answer(request: Request, reply: ProducerIdsReply) -> None:
+    request.respond(
+        {
+            "error_code": reply.error_code,
+            "producer_id_start": reply.first,
+            "producer_id_len": reply.length,
+        }
+    )
+
+
+SERVED = ServedApi(API, 0, 0, _handle)

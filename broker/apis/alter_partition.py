@@ -1,0 +1,93 @@
+"""AlterPartition (56): a leader asks the controller for another ISR (KIP-497).
+
+v0 the first; v1 whether the leader recovers from an unclean election; v2 topic ids in place of
+names; v3 the epochs of the brokers in the ISR, so that one that has bounced is not let in. Up to v1
+a replica that is not eligible is OPERATION_NOT_ATTEMPTED.
+"""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.from_controller import ELEMENTS_MAX, decoders, told_by
+from broker.apis.to_controller import host_for
+from broker.net.request import Request, ServedApi
+from controller.calls import AlterPartition, IsrChange
+from controller.outcome import AlteredPartition, AlterPartitionReply
+from protocol.errors import INELIGIBLE_REPLICA, OPERATION_NOT_ATTEMPTED
+from protocol.messages.alter_partition import API
+from protocol.schema import ZERO_UUID
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+_BY_ID = 2
+_RECOVERING = 1
+
+
+def _handle(services: Services, request: Request) -> None:
+    host = host_for(services, request)
+    if host is not None:
+        broker_id, broker_epoch, changes = told_by(request, _changes)
+        request.encode = _answer
+        host.submit(AlterPartition(request, broker_id, broker_epoch, changes))
+
+
+def _changes(value: dict[str, Any]) -> tuple[int, int, list[IsrChange]]:
+    """Who asks, in which epoch, and for what."""
+    changes = []
+    for topic in value["topics"]:
+        name = topic.get("topic_name", "")
+        topic_id = None if name else topic["topic_id"]
+        for each in topic["partitions"]:
+            isr = each.get("new_isr", ())
+            epochs: tuple[int, ...] = ()
+            members = each.get("new_isr_with_epochs", ())
+            if members:
+                isr = [member["broker_id"] for member in members]
+                epochs = tuple(member["broker_epoch"] for member in members)
+            changes.append(
+                IsrChange(
+                    name,
+                    topic_id,
+                    each["partition_index"],
+                    each["leader_epoch"],
+                    each["partition_epoch"],
+                    tuple(isr),
+                    epochs,
+                    each.get("leader_recovery_state", 0) == _RECOVERING,
+                )
+            )
+    return value["broker_id"], value["broker_epoch"], changes
+
+
+def _answer(request: Request, reply: AlterPartitionReply) -> None:
+    version = request.api_version
+    topics = [
+        {
+            "topic_name": name,
+            "topic_id": topic_id or ZERO_UUID,
+            "partitions": [_partition(each, version) for each in partitions],
+        }
+        for (name, topic_id), partitions in groupby(reply.partitions, lambda each: each[:2])
+    ]
+    request.respond({"error_code": reply.error_code, "topics": topics})
+
+
+def _partition(altered: AlteredPartition, version: int) -> dict[str, Any]:
+    error_code = altered.error_code
+    if error_code == INELIGIBLE_REPLICA and version < _BY_ID:
+        error_code = OPERATION_NOT_ATTEMPTED
+    return {
+        "partition_index": altered.partition,
+        "error_code": error_code,
+        "leader_id": altered.leader,
+        "leader_epoch": altered.leader_epoch,
+        "isr": list(altered.isr),
+        "leader_recovery_state": _RECOVERING if altered.recovering else 0,
+        "partition_epoch": altered.partition_epoch,
+    }
+
+
+SERVED = ServedApi(API, 0, 3, _handle, elements_max=ELEMENTS_MAX, decoders=decoders(API, _changes))

@@ -1,0 +1,54 @@
+"""What requests to the controller have in common: its host takes each as a call, with a ticket.
+
+A broker that is not the controller has a host too, which refuses: NOT_CONTROLLER.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.error_message import shortened
+from broker.cluster.controller_host import ControllerHost
+from broker.net.request import Request
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+Place = tuple[str, int]
+"""Topic and partition."""
+
+
+def host_of(services: Services) -> ControllerHost:
+    """Who takes calls to the controller."""
+    assert services.controller is not None, "a broker alone does not serve it"
+    return services.controller
+
+
+def host_for(services: Services, request: Request) -> ControllerHost | None:
+    """The same for a request that brokers send; None where it came by a listener of clients."""
+    assert services.replicas is not None, "a broker alone does not serve it"
+    if services.advertised.listener(request) == services.replicas.listener:
+        return host_of(services)
+    request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED})
+    return None
+
+
+def places(topics: Iterable[Mapping[str, Any]], name: str, partitions: str) -> list[Place]:
+    """The partitions that a request names, by the names of its fields."""
+    return [(topic[name], index) for topic in topics for index in topic[partitions]]
+
+
+def by_topic(results: Mapping[Place, dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """What an answer says of partitions, by topic; in the order in which it was made."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for (topic, _), result in results.items():
+        found.setdefault(topic, []).append(result)
+    return found
+
+
+def error_fields(error: tuple[int, str]) -> dict[str, Any]:
+    """The code and the text of an error, as answers have them."""
+    code, text = error
+    return {"error_code": code, "error_message": shortened(text) or None}
