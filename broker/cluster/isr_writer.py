@@ -94,8 +94,6 @@ class AlterPartitionWriter:
                         await self._time.sleep(AGAIN_S)
         except CancelledError:
             pass
-        finally:
-            self._controller.close()
 
     async def _round(self) -> bool:
         """Asks for all that is wanted now; False where something is to be asked again."""
@@ -196,6 +194,7 @@ def _errors(answer: Value, names: dict[bytes, str]) -> dict[Place, tuple[int, in
 def make_isr_writer(
     settings: ReplicationSettings,
     cache: MetadataCache,
+    controller: ControllerPeer,
     zookeeper: ZooKeeper,
     broker_epoch: Callable[[], int],
     time: Time,
@@ -208,9 +207,7 @@ def make_isr_writer(
         settings.node_id,
         broker_epoch,
         cache,
-        ControllerPeer(
-            settings.node_id, settings.listener, cache, time, settings.request_timeout_ms
-        ),
+        controller,
         settings.spoken.has_topic_ids,
         settings.request_timeout_ms,
         time,

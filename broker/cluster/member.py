@@ -11,14 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+import structlog
+
 from broker.cluster.cluster_registry import ClusterRegistry
 from broker.cluster.cluster_topics import ClusterTopics
 from broker.cluster.controller_host import ControllerHost
 from broker.cluster.controller_peer import ControllerPeer
 from broker.cluster.controller_term import HostServices
 from broker.cluster.fetchers import Fetchers
-from broker.cluster.isr_states import IsrStates
-from broker.cluster.isr_writer import AlterPartitionWriter
+from broker.cluster.isr_writer import make_isr_writer
 from broker.cluster.joining import Joined, join
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.producer_id_blocks import ProducerIdBlocks
@@ -31,7 +32,7 @@ from broker.cluster.settings import (
     cluster_settings,
     controller_config,
 )
-from broker.cluster.zookeeper import Connect, NoNode
+from broker.cluster.zookeeper import Connect, NoNode, SessionExpired
 from broker.config.config import Config
 from broker.config.listeners import Endpoint
 from broker.loop.background import Background
@@ -47,7 +48,13 @@ from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import ReplicaServices
 from log.filesystem import FileSystem
 from protocol.znodes import brokers, configs, topics
+from protocol.znodes.fields import BadNode
 from replication.values import Rules
+
+logger = structlog.get_logger(__name__)
+
+AGAIN_S = 0.1
+"""How soon ZooKeeper is asked again, behind a session that has expired."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +105,15 @@ class Member:
             time,
             config["controller.socket.timeout.ms"],
         )
-        self.isr_writer = self._isr_writer()
+        self.isr_writer = make_isr_writer(
+            self.replication,
+            self.cache,
+            self.controller,
+            joined.zookeeper,
+            self.broker_epoch,
+            time,
+            background.spawn,
+        )
         self.producer_ids = ProducerIdBlocks(joined.zookeeper, joined.node_id)
         self.topics = ClusterTopics(
             config,
@@ -132,22 +147,6 @@ class Member:
                 services.background.spawn,
                 services.errors,
             )
-        )
-
-    def _isr_writer(self) -> AlterPartitionWriter | IsrStates:
-        """Leaders ask the controller for other in-sync replicas, or write them, by version."""
-        services, spoken = self._services, self.settings.spoken
-        if not spoken.has_alter_partition:
-            return IsrStates(self.joined.zookeeper, services.time, services.background.spawn)
-        return AlterPartitionWriter(
-            self.joined.node_id,
-            self.broker_epoch,
-            self.cache,
-            self.controller,
-            spoken.has_topic_ids,
-            services.config["request.timeout.ms"],
-            services.time,
-            services.background.spawn,
         )
 
     def learnt(self, learnt: Learnt) -> Sequence[Topic]:
@@ -199,11 +198,17 @@ class Member:
     async def topic_configs(self, name: str) -> Mapping[str, str]:
         """A topic's own settings, as ZooKeeper has them."""
         path = configs.path(configs.TOPICS, name)
-        try:
-            data, _ = await self.joined.zookeeper.get(path)
-        except NoNode:
-            return {}
-        return configs.decode_config(path, data)
+        while True:
+            try:
+                data, _ = await self.joined.zookeeper.get(path)
+                return configs.decode_config(path, data)
+            except NoNode:
+                return {}
+            except BadNode as error:
+                logger.error("the settings of a topic can't be read", topic=name, why=str(error))
+                return {}
+            except SessionExpired:  # the controller will not ask again: the next session tells
+                await self._services.time.sleep(AGAIN_S)
 
     # -- life
 

@@ -56,7 +56,7 @@ async def test_followers_have_what_the_leader_has_and_hooks_are_told() -> None:
         await alike(one, two, three)
         await controller.lead(1)
         await controller.lead(2)
-    assert one.said == [("leader", "t-0", 0), ("follower", "t-0", 2)]
+    assert one.said == [("leader", "t-0", 0), ("leader", "t-0", 1), ("follower", "t-0", 2)]
     assert two.said == [("follower", "t-0", 0), ("follower", "t-0", 1), ("leader", "t-0", 2)]
 
 
