@@ -11,7 +11,7 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -60,7 +60,7 @@ from broker.time import Time
 from broker.topics.cleaner_checkpoint import CleanerCheckpoint
 from broker.topics.cleaning import Cleaning
 from broker.topics.cluster_view import AloneView, ClusterView
-from broker.topics.config_changes import ConfigChanges, restore
+from broker.topics.config_changes import ConfigChanges, SettingsStore, restore
 from broker.topics.deletions import Deletions, remove_leftovers
 from broker.topics.disk_changes import DiskChanges
 from broker.topics.embedded_registry import EmbeddedRegistry
@@ -153,6 +153,7 @@ class Broker:
         self.registry: Registry
         self.topics: TopicChanges
         self.old_offsets: OldOffsets
+        self.settings_store: SettingsStore
         self.member: Member | None = None
         """This broker's part in its cluster; None where it is alone."""
 
@@ -364,9 +365,10 @@ class Broker:
             on_deleted=self.coordinators.on_deleted,
             on_learnt=self._learnt,
         )
-        member.make(self.logs, self.disk_changes, hooks)
+        member.make(self.logs, self.disk_changes, hooks, self._settings_changed)
         self.topics = member.topics
-        self.old_offsets = cast("Any", None)  # ZooKeeper's come with `member`
+        self.old_offsets = member.old_offsets
+        self.settings_store = member.configs
 
     def _make_topics_alone(self) -> None:
         config = self.config
@@ -379,7 +381,7 @@ class Broker:
             self.slicer,
             self.background,
         )
-        self.topics = self.topic_admin = TopicAdmin(
+        self.topics = self.settings_store = TopicAdmin(
             config,
             self.stored,
             self.logs,
@@ -414,7 +416,7 @@ class Broker:
         self.advertised = Advertised(config, self.registry.node_id)
         served = self._view_cluster()
         self.config_changes = ConfigChanges(
-            config, self.registry, self.logs, cast("Any", self.topics), self._settings_changed
+            config, self.registry, self.logs, self.settings_store, self._settings_changed
         )
         services = Services(
             config=config,

@@ -14,15 +14,17 @@ import structlog
 
 from broker.cluster import registration
 from broker.cluster.cannot_join import CannotJoin
+from broker.cluster.cluster_configs import ConfigNodes
 from broker.cluster.settings import ClusterSettings
 from broker.cluster.zookeeper import Connect, NoNode, ZooKeeper
+from broker.config.config import Config
 from broker.time import Time
 from broker.topics.identity import Identity, keep_identity, read_identity
 from broker.topics.missing import KnownMissing
 from broker.topics.registry import BadDirectory, Topic, partition_of, uuid_bytes, uuid_text
 from log.filesystem import FileSystem
 from protocol.schema import ZERO_UUID
-from protocol.znodes import configs, topics
+from protocol.znodes import topics
 from protocol.znodes.fields import BadNode
 
 logger = structlog.get_logger(__name__)
@@ -41,13 +43,17 @@ class Joined:
 
 async def join(
     settings: ClusterSettings,
+    config: Config,
     connect: Connect,
     fs: FileSystem,
     directory: str,
     missing: KnownMissing,
     time: Time,
 ) -> Joined:
-    """Connects to ZooKeeper and learns who this broker is. Raises CannotJoin, BadDirectory."""
+    """Connects to ZooKeeper and learns who this broker is. Raises CannotJoin, BadDirectory.
+
+    ``config`` gets what was changed of it at run time.
+    """
     identity = read_identity(fs, directory, settings.configured_id, missing)
     where = settings.zookeeper
     try:
@@ -58,7 +64,7 @@ async def join(
             " start one, or correct zookeeper.connect"
         ) from None
     try:
-        return await _joined(zookeeper, settings, fs, directory, identity, time)
+        return await _joined(zookeeper, settings, config, fs, directory, identity, time)
     except BaseException:
         await zookeeper.close()
         raise
@@ -67,6 +73,7 @@ async def join(
 async def _joined(
     zookeeper: ZooKeeper,
     settings: ClusterSettings,
+    config: Config,
     fs: FileSystem,
     directory: str,
     identity: Identity,
@@ -81,8 +88,10 @@ async def _joined(
             raise CannotJoin("broker.id is not set, and broker.id.generation.enable is false")
         node_id = await registration.generated_id(zookeeper, settings.reserved_id_max)
     keep_identity(fs, directory, identity, node_id, cluster_id)
+    nodes = ConfigNodes(zookeeper, config)
+    config.adopt(await nodes.broker(node_id))
     here = _here(fs.list(directory))
-    found = await asyncio.gather(*[_topic(zookeeper, name) for name in here])
+    found = await asyncio.gather(*[_topic(zookeeper, nodes, name) for name in here])
     known = [each for each in found if each is not None]
     strays = sorted(here - {each.name for each in known})
     if strays:
@@ -98,7 +107,7 @@ def _here(names: Iterable[str]) -> set[str]:
     return {place[0] for place in places if place is not None}
 
 
-async def _topic(zookeeper: ZooKeeper, name: str) -> Topic | None:
+async def _topic(zookeeper: ZooKeeper, nodes: ConfigNodes, name: str) -> Topic | None:
     """A topic as ZooKeeper has it, None where it has none."""
     try:
         data, _ = await zookeeper.get(topics.topic_path(name))
@@ -107,14 +116,6 @@ async def _topic(zookeeper: ZooKeeper, name: str) -> Topic | None:
         return None
     except BadNode as error:
         raise BadDirectory(str(error)) from None
-    path = configs.path(configs.TOPICS, name)
-    try:
-        data, _ = await zookeeper.get(path)
-        own = configs.decode_config(path, data)
-    except NoNode:
-        own = {}
-    except BadNode as error:
-        logger.error("the settings of a topic can't be read", topic=name, reason=str(error))
-        own = {}
     topic_id = ZERO_UUID if node.topic_id is None else uuid_bytes(node.topic_id)
-    return Topic(name, topic_id, max(node.partitions, default=-1) + 1, own)
+    count = max(node.partitions, default=-1) + 1
+    return Topic(name, topic_id, count, await nodes.topic(name))

@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
-import structlog
-
+from broker.cluster.cluster_configs import ClusterConfigs
 from broker.cluster.cluster_registry import ClusterRegistry
 from broker.cluster.cluster_topics import ClusterTopics
+from broker.cluster.consumer_paths import ZooKeeperOffsets
 from broker.cluster.controller_host import ControllerHost
 from broker.cluster.controller_peer import ControllerPeer
 from broker.cluster.controller_term import HostServices
@@ -32,7 +32,7 @@ from broker.cluster.settings import (
     cluster_settings,
     controller_config,
 )
-from broker.cluster.zookeeper import Connect, NoNode, SessionExpired
+from broker.cluster.zookeeper import Connect, SessionExpired
 from broker.config.config import Config
 from broker.config.listeners import Endpoint
 from broker.loop.background import Background
@@ -47,11 +47,8 @@ from broker.topics.registry import Topic
 from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import ReplicaServices
 from log.filesystem import FileSystem
-from protocol.znodes import brokers, configs, topics
-from protocol.znodes.fields import BadNode
+from protocol.znodes import brokers, topics
 from replication.values import Rules
-
-logger = structlog.get_logger(__name__)
 
 AGAIN_S = 0.1
 """How soon ZooKeeper is asked again, behind a session that has expired."""
@@ -83,6 +80,9 @@ class Member:
         self.settings = settings
         self.cache = MetadataCache(joined.node_id)
         self.registry = ClusterRegistry(joined.node_id, joined.cluster_id, self.cache)
+        for topic in joined.topics:
+            self.registry.configured(topic.name, topic.configs)
+        self.old_offsets = ZooKeeperOffsets(joined.zookeeper, background.spawn)
         self._services = services
         self._endpoints: Sequence[Endpoint] = ()
         self.replication = replication_settings(
@@ -152,6 +152,7 @@ class Member:
     def learnt(self, learnt: Learnt) -> Sequence[Topic]:
         """Takes note of what the metadata cache has learnt; the topics that are gone."""
         changed = self.registry.learnt(learnt)
+        self.configs.learnt(changed.shown)
         self.topics.told()
         return changed.gone
 
@@ -178,15 +179,32 @@ class Member:
             **known, node_id=self.joined.node_id, rules=rules, isr_writer=self.isr_writer
         )
 
-    def make(self, logs: LogManager, changes: DiskChanges, hooks: ReplicaHooks) -> ReplicaManager:
-        """What does as the controller says."""
+    def make(
+        self,
+        logs: LogManager,
+        changes: DiskChanges,
+        hooks: ReplicaHooks,
+        settings_changed: Callable[[], None],
+    ) -> ReplicaManager:
+        """What does as the controller says; ``settings_changed`` gives others those that hold."""
         services = self._services
+        self.configs = ClusterConfigs(
+            services.config,
+            self.registry,
+            logs,
+            self.joined.zookeeper,
+            services.time,
+            services.background.spawn,
+            services.errors,
+            applied=settings_changed,
+            unclean_changed=self.host.settings_changed,
+        )
         self.replicas = ReplicaManager(
             self.replication,
             ReplicaLogs(logs, changes, services.time, services.background),
             self.cache,
             self.fetchers,
-            self.topic_configs,
+            self._topic_settings,
             self.broker_epoch,
             hooks,
             services.errors,
@@ -195,18 +213,11 @@ class Member:
         )
         return self.replicas
 
-    async def topic_configs(self, name: str) -> Mapping[str, str]:
+    async def _topic_settings(self, name: str) -> Mapping[str, str]:
         """A topic's own settings, as ZooKeeper has them."""
-        path = configs.path(configs.TOPICS, name)
         while True:
             try:
-                data, _ = await self.joined.zookeeper.get(path)
-                return configs.decode_config(path, data)
-            except NoNode:
-                return {}
-            except BadNode as error:
-                logger.error("the settings of a topic can't be read", topic=name, why=str(error))
-                return {}
+                return await self.configs.nodes.topic(name)
             except SessionExpired:  # the controller will not ask again: the next session tells
                 await self._services.time.sleep(AGAIN_S)
 
@@ -217,12 +228,14 @@ class Member:
         self._endpoints = endpoints
         self.replicas.start()
         self.isr_writer.start()
+        self.configs.start()
         self.host.start()
         await self.registration.start()
 
     async def stop(self) -> None:
         """Takes part no more; the session ends last."""
         self.host.stop()
+        self.configs.stop()
         self.isr_writer.stop()
         await self.replicas.stop()
         self.controller.close()
@@ -245,6 +258,12 @@ async def join_cluster(services: MemberServices) -> Member:
     settings = cluster_settings(services.config)
     missing = KnownMissing(services.config["log.recovery.missing"])
     joined = await join(
-        settings, services.connect, services.fs, services.directory, missing, services.time
+        settings,
+        services.config,
+        services.connect,
+        services.fs,
+        services.directory,
+        missing,
+        services.time,
     )
     return Member(services, settings, joined)
