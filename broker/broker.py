@@ -287,7 +287,7 @@ class Broker:
                 after_replies=self.writes.flush,
                 cleaned_to=partial(cleaned.cleaned_to, OFFSETS_TOPIC),
             ),
-            on_dropped=lambda name: self.deletions.dropped(name),  # noqa: PLW0108 - made below
+            on_dropped=self._offsets_dropped,
         )
         self.disk_changes = DiskChanges(self.time, self.fail)
         self._make_transactions()
@@ -637,6 +637,11 @@ class Broker:
         if not self.groups.is_started:
             self._settings_changed()
             self.groups.start(offsets.partitions, offsets.topic.topic_id)
+
+    def _offsets_dropped(self, name: str) -> None:
+        """The shards have dropped the offsets of a deleted topic; in a cluster nobody waits."""
+        if self.member is None:
+            self.deletions.dropped(name)
 
     def _serve_transactions(self, topic: TopicLogs) -> None:
         """``__transaction_state`` has been made."""

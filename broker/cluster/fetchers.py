@@ -166,16 +166,19 @@ class Fetcher:
         try:
             while True:
                 slices = self._fetchers.slicer.work("replica fetcher")
+                lost: PeerLost | None = None
                 try:
                     await slices.beside(self._round(slices))
                     self._failures = 0
-                except PeerLost as lost:
-                    await self._lost(lost)
+                except PeerLost as error:
+                    lost = error
                 except Exception as error:
                     logger.exception("a fetcher met an internal error")
-                    await self._lost(PeerLost(f"internal error: {error!r}"))
+                    lost = PeerLost(f"internal error: {error!r}")
                 finally:
                     slices.end()
+                if lost is not None:
+                    await self._lost(lost)
         except CancelledError:
             pass
         finally:
