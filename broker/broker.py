@@ -27,10 +27,12 @@ from broker.cores.groups.log_lines import observe as write_line
 from broker.cores.groups.runtime import group_runtime
 from broker.cores.groups.settings import runtime_settings
 from broker.cores.hooks import Hooks
+from broker.cores.transactions.cluster_duties import ClusterTransactionDuties
+from broker.cores.transactions.duties import TransactionDuties
 from broker.cores.transactions.journal_keeper import transaction_journal_keeper
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.log_lines import observe as write_transaction_line
-from broker.cores.transactions.markers import MarkerSender
+from broker.cores.transactions.markers import Destination, MarkerSender
 from broker.cores.transactions.records import highest_producer_id
 from broker.cores.transactions.runtime import transaction_runtime
 from broker.cores.transactions.settings import runtime_settings as transaction_settings
@@ -318,7 +320,7 @@ class Broker:
         )
         self.markers = MarkerSender(
             lambda: self.transactions,
-            lambda *_: self.local_markers,
+            self._marker_destinations(),
             self.slicer,
             self.time,
             self.background.spawn,
@@ -338,7 +340,14 @@ class Broker:
                 before_replies=self.writes.hold,
                 after_replies=self._answered,
             ),
+            TransactionDuties if self.member is None else ClusterTransactionDuties,
         )
+
+    def _marker_destinations(self) -> Callable[[str, int], Destination]:
+        """Who is asked for the marker of a partition."""
+        if self.member is None:
+            return lambda *_: self.local_markers
+        return self.member.marker_destinations(self.logs, self.local_markers)
 
     def _make_topics(self) -> None:
         """Makes what changes topics and files beside them."""

@@ -21,9 +21,11 @@ from broker.cluster.controller_term import HostServices
 from broker.cluster.fetchers import Fetchers
 from broker.cluster.isr_writer import make_isr_writer
 from broker.cluster.joining import Joined, join
+from broker.cluster.lasting_peer import PeerSettings
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.producer_id_blocks import ProducerIdBlocks
 from broker.cluster.registration import BrokerRegistration
+from broker.cluster.remote_markers import Destinations, RemoteMarkers
 from broker.cluster.replicas import ReplicaHooks, ReplicaManager
 from broker.cluster.replication_settings import replication_settings
 from broker.cluster.settings import (
@@ -35,6 +37,8 @@ from broker.cluster.settings import (
 from broker.cluster.zookeeper import Connect, SessionExpired
 from broker.config.config import Config
 from broker.config.listeners import Endpoint
+from broker.cores.transactions.local_markers import LocalMarkers
+from broker.cores.transactions.markers import Destination
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
@@ -213,6 +217,26 @@ class Member:
         )
         return self.replicas
 
+    def marker_destinations(
+        self, logs: LogManager, local: LocalMarkers
+    ) -> Callable[[str, int], Destination]:
+        """Who is asked for the marker of a partition: this broker, or its leader."""
+        services, config = self._services, self._services.config
+        self.remote_markers = RemoteMarkers(
+            self.cache,
+            PeerSettings(
+                self.joined.node_id,
+                self.settings.listener,
+                config["controller.socket.timeout.ms"],
+                config["request.timeout.ms"],
+            ),
+            self.settings.spoken,
+            self.joined.zookeeper,
+            services.time,
+            services.background.spawn,
+        )
+        return Destinations(logs, local, self.remote_markers).of
+
     async def _topic_settings(self, name: str) -> Mapping[str, str]:
         """A topic's own settings, as ZooKeeper has them."""
         while True:
@@ -237,6 +261,7 @@ class Member:
         self.host.stop()
         self.configs.stop()
         self.isr_writer.stop()
+        self.remote_markers.stop()
         await self.replicas.stop()
         self.controller.close()
 
