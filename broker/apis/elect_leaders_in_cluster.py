@@ -2,20 +2,25 @@
 
 v1 unclean elections and a top-level error; v2 flexible. As in Kafka, a request for all partitions
 is told of those alone that were elected or could not be, and NOT_CONTROLLER is said of each
-partition that was named.
+partition that was named. The answer waits until this broker was told of the new leaders.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
 from broker.apis.elect_leaders import PREFERRED, UNCLEAN
-from broker.apis.to_controller import by_topic, error_fields, host_of, places
+from broker.apis.to_controller import Place, by_topic, cache_of, error_fields, host_of, places
+from broker.cluster.metadata_cache import MetadataCache
 from broker.net.request import Request, ServedApi
+from broker.topics.cluster_view import NO_LEADER
+from broker.topics.ticket import Awaited
 from controller.calls import ElectLeaders
 from controller.outcome import ElectLeadersReply
-from protocol.errors import INVALID_REQUEST, NONE
+from protocol.errors import INVALID_REQUEST, NONE, REQUEST_TIMED_OUT
 from protocol.messages.elect_leaders import API
 
 if TYPE_CHECKING:
@@ -28,18 +33,42 @@ def _handle(services: Services, request: Request) -> None:
     if kind not in (PREFERRED, UNCLEAN):
         request.respond({"error_code": INVALID_REQUEST, "replica_election_results": []})
         return
+    request.answer_later(_elect(services, request, kind == UNCLEAN))
+
+
+async def _elect(services: Services, request: Request, unclean: bool) -> None:
+    value = request.value
     topics = value["topic_partitions"]
     asked = None if topics is None else places(topics, "topic", "partitions")
-    request.context = asked
-    request.encode = _answer
-    host_of(services).submit(ElectLeaders(request, kind == UNCLEAN, asked))
-
-
-def _answer(request: Request, reply: ElectLeadersReply) -> None:
-    error_code, results = reply.error_code, reply.partitions
-    if error_code != NONE and request.context is not None:
-        results = dict.fromkeys(request.context, (error_code, NOT_CONTROLLER_MESSAGE))
+    ticket: Awaited[ElectLeadersReply] = Awaited()
+    host_of(services).submit(ElectLeaders(ticket, unclean, asked))
+    error_code, found = await ticket.reply
+    results = dict(found)
+    if error_code != NONE and asked is not None:
+        results = dict.fromkeys(asked, (error_code, NOT_CONTROLLER_MESSAGE))
         error_code = NONE
+    cache = cache_of(services)
+    wanted = {
+        place: partial(_is_led, cache, place, unclean)
+        for place, (code, _) in results.items()
+        if code == NONE
+    }
+    if wanted:
+        timeout = services.time.within(max(0, value["timeout_ms"]) / 1000)
+        for place in await cache.until(wanted, timeout):
+            results[place] = (REQUEST_TIMED_OUT, "The brokers have not been told in time.")
+    _answer(request, error_code, results)
+
+
+def _is_led(cache: MetadataCache, place: Place, unclean: bool) -> bool:
+    """Whether the cluster was told of the leader that was elected, or has something newer."""
+    found = cache.partition(*place)
+    if found is None:
+        return True  # the topic is gone
+    return found.leader != NO_LEADER if unclean else found.leader == found.replicas[0]
+
+
+def _answer(request: Request, error_code: int, results: Mapping[Place, tuple[int, str]]) -> None:
     fields = {
         place: {"partition_id": place[1], **error_fields(error)} for place, error in results.items()
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.error_message import shortened
 from broker.cluster.controller_host import ControllerHost
+from broker.cluster.metadata_cache import MetadataCache
 from broker.net.request import Request
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
 
@@ -24,6 +25,12 @@ def host_of(services: Services) -> ControllerHost:
     """Who takes calls to the controller."""
     assert services.controller is not None, "a broker alone does not serve it"
     return services.controller
+
+
+def cache_of(services: Services) -> MetadataCache:
+    """What the controller has told."""
+    assert isinstance(services.cluster, MetadataCache), "a broker alone does not serve it"
+    return services.cluster
 
 
 def host_for(services: Services, request: Request) -> ControllerHost | None:

@@ -77,8 +77,6 @@ class ClusterTopics:
         self._topic_version = topic_version
         self._pending: dict[str, asyncio.Future[None]] = {}
         """Topics that are being written, for those who want the same one."""
-        self._waiting: list[tuple[Callable[[], bool], asyncio.Event]] = []
-        """What is waited for to be told, and who waits."""
 
     # -- what is asked
 
@@ -304,12 +302,6 @@ class ClusterTopics:
         wanted = {name: partial(self._is_gone, name) for name in names}
         return await self._waited(wanted, timeout_ms)
 
-    def told(self) -> None:
-        """The cache was updated: looks who waits for that."""
-        for is_so, event in self._waiting:
-            if not event.is_set() and is_so():
-                event.set()
-
     def _is_led(self, name: str, count: int) -> bool:
         found = (self._cache.partition(name, index) for index in range(count))
         return all(each is not None and each.leader != NO_LEADER for each in found)
@@ -323,18 +315,7 @@ class ClusterTopics:
         """Those that did not come true in time; with no time to wait all of them, as in Kafka."""
         if timeout_ms <= 0:
             return list(wanted)
-        left = [(name, is_so, asyncio.Event()) for name, is_so in wanted.items() if not is_so()]
-        entries = [(is_so, event) for _, is_so, event in left]
-        self._waiting += entries
-        try:
-            async with self._time.within(timeout_ms / 1000):
-                for _, event in entries:
-                    await event.wait()
-        except TimeoutError:
-            pass
-        finally:
-            self._waiting = [each for each in self._waiting if each not in entries]
-        return [name for name, _, event in left if not event.is_set()]
+        return await self._cache.until(wanted, self._time.within(timeout_ms / 1000))
 
     def _racks(self) -> dict[int, str | None]:
         """The live brokers. Raises CannotChange before the controller has told of any."""

@@ -157,7 +157,6 @@ class Member:
         """Takes note of what the metadata cache has learnt; the topics that are gone."""
         changed = self.registry.learnt(learnt)
         self.configs.learnt(changed.shown)
-        self.topics.told()
         return changed.gone
 
     def broker_epoch(self) -> int:

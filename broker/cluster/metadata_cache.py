@@ -7,13 +7,17 @@ cache is empty, and this broker tells nobody of any other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from broker.topics.cluster_view import NO_LEADER, PartitionView
 from broker.topics.registry import BrokerNode
 from controller.requests import ShownPartition, UpdateMetadataRequest
 from controller.values import LEADER_OF_DELETED, BrokerFact
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +51,8 @@ class MetadataCache:
         self.topics: dict[str, KnownTopic] = {}
         self._brokers: Mapping[int, BrokerFact] = {}
         self._names: dict[bytes, str] = {}
+        self._awaited: list[tuple[Callable[[], bool], asyncio.Event]] = []
+        """What is waited for to be told, and who waits."""
 
     # -- what is told
 
@@ -69,7 +75,27 @@ class MetadataCache:
             if not known.partitions:
                 self._forget(topic.name)
             changed.append(topic.name)
+        for is_so, event in self._awaited:
+            if not event.is_set() and is_so():
+                event.set()
         return Learnt(tuple(deleted), tuple(changed))
+
+    async def until(
+        self, wanted: Mapping[Key, Callable[[], bool]], timeout: asyncio.Timeout
+    ) -> Collection[Key]:
+        """Waits until all of ``wanted`` was told; returns the keys of what was not in time."""
+        left = [(key, is_so, asyncio.Event()) for key, is_so in wanted.items() if not is_so()]
+        entries = [(is_so, event) for _, is_so, event in left]
+        self._awaited += entries
+        try:
+            async with timeout:
+                for _, event in entries:
+                    await event.wait()
+        except TimeoutError:
+            pass
+        finally:
+            self._awaited = [each for each in self._awaited if each not in entries]
+        return [key for key, _, event in left if not event.is_set()]
 
     def _note_id(self, name: str, known: KnownTopic, topic_id: bytes | None) -> None:
         if known.topic_id != topic_id:

@@ -67,7 +67,6 @@ class Scene:
     def tell(self, *told: ShownTopic) -> None:
         """What the controller says."""
         self.registry.learnt(tell(self.cache, *told, alive=self.alive))
-        self.topics.told()
 
     async def node(self, path: str) -> Any:
         """What a node has."""
