@@ -108,6 +108,11 @@ class ProducerStates:
             for producer_id, _ in piece:
                 yield producer_id
 
+    def state(self, producer_id: int) -> object:
+        """What is known of a producer, as it is now: another one as soon as it writes here, or a
+        marker of it does."""
+        return self._table.get(producer_id)
+
     # -- what may come next
 
     def in_transaction(self, producer_id: int, epoch: int) -> bool:

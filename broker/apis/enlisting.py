@@ -4,10 +4,15 @@ Produce and TxnOffsetCommit ask alike (KIP-890). A client of TV1 has added the p
 AddPartitionsToTxn or AddOffsetsToTxn, and that is looked up in the turn of the append; so nothing
 is opened behind the transaction's end. For one of TV2 the broker adds it and, since it has waited
 for that, looks it up likewise.
+
+Where another broker coordinates the transaction it is asked (`broker/cluster/remote_enlisting.py`).
+What it answers holds for as long as neither the producer nor a marker of it writes to the
+partition: the transaction may be over otherwise.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.apis.transactional import told
@@ -18,6 +23,7 @@ from protocol.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_LOAD_IN_PROGRESS,
     INVALID_REQUEST,
+    NETWORK_EXCEPTION,
     NONE,
     NOT_COORDINATOR,
 )
@@ -25,6 +31,32 @@ from transactions.calls import TV2, AddPartitions, Client, Partitions
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+
+
+Place = tuple[str, int]
+
+
+class Answered(NamedTuple):
+    """What another broker has answered of partitions."""
+
+    errors: Mapping[Place, int]
+    before: Mapping[Place, object]
+    """What each partition knew of the producer when it was asked for."""
+
+    def error(self, partition: Partition, producer_id: int) -> int | None:
+        """Why records can't be appended now; None of a partition that was not asked for.
+
+        NETWORK_EXCEPTION, which has a producer send again, where the answer may be outdated.
+        """
+        place = partition.topic, partition.index
+        error = self.errors.get(place)
+        if error == NONE:
+            same = partition.log.producers.state(producer_id) is self.before.get(place)
+            return NONE if same else NETWORK_EXCEPTION
+        return error
+
+
+NOT_ASKED = Answered({}, {})
 
 
 class Enlisted(NamedTuple):
@@ -44,16 +76,22 @@ class Enlisted(NamedTuple):
         producers = partition.log.producers
         return producers.in_transaction(self.producer_id, self.producer_epoch)
 
-    def error(self, services: Services, partition: Partition) -> int:
+    def error(
+        self, services: Services, partition: Partition, answered: Answered = NOT_ASKED
+    ) -> int:
         """Why its first records in the partition can't be appended in this turn, 0 if they can.
 
         Kafka's codes: 14 and 16 where the coordinator is not there, INVALID_PRODUCER_EPOCH for a
         fenced producer, TRANSACTION_ABORTABLE where the partition was not added.
         """
-        if self.rules != TV2 and not services.config["transaction.partition.verification.enable"]:
+        if not self._is_checked(services):
             return NONE
         if not self.transactional_id:
             return INVALID_REQUEST
+        if answered is not NOT_ASKED:
+            said = answered.error(partition, self.producer_id)
+            if said is not None:
+                return said
         hosted = services.transactions.hosted_for(self.transactional_id)
         if hosted is None or hosted.phase is not Phase.ACTIVE:
             loading = hosted is not None and hosted.phase is Phase.LOADING
@@ -67,9 +105,24 @@ class Enlisted(NamedTuple):
         )
         return told(error, knows_fenced=False)
 
-    def refusal(self, services: Services, partition: Partition) -> int:
+    def _is_checked(self, services: Services) -> bool:
+        enabled: bool = services.config["transaction.partition.verification.enable"]
+        return enabled or self.rules == TV2
+
+    def is_elsewhere(self, services: Services) -> bool:
+        """Whether another broker is to be asked."""
+        return (
+            services.enlisting is not None
+            and bool(self.transactional_id)
+            and self._is_checked(services)
+            and services.transactions.hosted_for(self.transactional_id) is None
+        )
+
+    def refusal(
+        self, services: Services, partition: Partition, answered: Answered = NOT_ASKED
+    ) -> int:
         """`error`, of records that are to be appended now: those that can't be are counted."""
-        error = self.error(services, partition)
+        error = self.error(services, partition, answered)
         if error:
             services.metrics.transactions.verification_failures[error] += 1
         return error
@@ -91,9 +144,7 @@ class Enlisted(NamedTuple):
         """
         if not self.transactional_id:
             return INVALID_REQUEST
-        config, time = services.config, services.time
-        backoff_ms = config["add.partitions.to.txn.retry.backoff.ms"]
-        until_ms = time.now().mono_ms + config["add.partitions.to.txn.retry.backoff.max.ms"]
+        pauses = _Pauses(services)
         while True:
             ticket = Awaited[int]()
             call = AddPartitions(
@@ -108,6 +159,46 @@ class Enlisted(NamedTuple):
             )
             services.transactions.submit(self.transactional_id, call)
             error = await ticket.reply
-            if error != CONCURRENT_TRANSACTIONS or time.now().mono_ms + backoff_ms > until_ms:
+            if error != CONCURRENT_TRANSACTIONS or not await pauses.next():
                 return told(error, knows_fenced=False)
-            await time.sleep(backoff_ms / 1000)
+
+    async def ask(self, services: Services, partitions: Partitions) -> Answered:
+        """Asks the broker that coordinates; one that is to add partitions adds all or none."""
+        enlisting = services.enlisting
+        assert enlisting is not None
+        adds = self.rules == TV2
+        pauses = _Pauses(services)
+        while True:
+            before = {}
+            for topic, indexes in partitions:
+                for index in indexes:
+                    found = services.logs.get(topic, index)
+                    if found is not None:
+                        before[topic, index] = found.log.producers.state(self.producer_id)
+            errors = await enlisting.ask(
+                self.transactional_id,
+                self.producer_id,
+                self.producer_epoch,
+                partitions,
+                verify_only=not adds,
+            )
+            waits = adds and CONCURRENT_TRANSACTIONS in errors.values()
+            if not waits or not await pauses.next():
+                return Answered(errors, before)
+
+
+class _Pauses:
+    """Between the attempts to add partitions while the transaction before is being completed."""
+
+    def __init__(self, services: Services) -> None:
+        self._time = services.time
+        self._pause_ms: int = services.config["add.partitions.to.txn.retry.backoff.ms"]
+        at_most_ms = services.config["add.partitions.to.txn.retry.backoff.max.ms"]
+        self._until_ms = self._time.now().mono_ms + at_most_ms
+
+    async def next(self) -> bool:
+        """Waits for a moment; False when it has waited long enough."""
+        if self._time.now().mono_ms + self._pause_ms > self._until_ms:
+            return False
+        await self._time.sleep(self._pause_ms / 1000)
+        return True

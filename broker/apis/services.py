@@ -35,6 +35,7 @@ from broker.topics.topic_changes import TopicChanges
 
 if TYPE_CHECKING:
     from broker.cluster.controller_host import ControllerHost
+    from broker.cluster.remote_enlisting import RemoteEnlisting
     from broker.cluster.replicas import ReplicaManager
 
 
@@ -82,3 +83,5 @@ class Services:
     """What the controller tells of this broker's replicas; a broker alone has none."""
     controller: ControllerHost | None = None
     """Takes calls to the controller; a broker alone has none."""
+    enlisting: RemoteEnlisting | None = None
+    """Asks the coordinators of transactions that are other brokers; a broker alone has none."""

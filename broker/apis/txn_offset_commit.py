@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.commit_topics import CommitTopics
-from broker.apis.enlisting import Enlisted
+from broker.apis.enlisting import NOT_ASKED, Answered, Enlisted
 from broker.apis.transactional import client_of
 from broker.cores.groups.runtime import HostedGroups
 from broker.net.request import Request, ServedApi
@@ -26,6 +26,7 @@ from protocol.errors import (
     INVALID_GROUP_ID,
     INVALID_PRODUCER_EPOCH,
     INVALID_TXN_STATE,
+    NETWORK_EXCEPTION,
     NONE,
     TRANSACTION_ABORTABLE,
 )
@@ -70,8 +71,13 @@ def _handle(services: Services, request: Request) -> None:
         *client,
     )
     hosted = services.groups.hosted_for(group_id)
-    if rules == TV2 and hosted is not None and _must_be_added(services, enlisted, hosted):
-        request.answer_later(_add_and_commit(services, enlisted, hosted.index, call))
+    elsewhere = enlisted.is_elsewhere(services)
+    asks = elsewhere or rules == TV2
+    if asks and hosted is not None and _must_be_added(services, enlisted, hosted, elsewhere):
+        if elsewhere:
+            request.answer_later(_ask_and_commit(services, enlisted, hosted.index, call))
+        else:
+            request.answer_later(_add_and_commit(services, enlisted, hosted.index, call))
     else:
         _commit(services, enlisted, call)
 
@@ -92,7 +98,12 @@ class _Ticket:
 
 
 def _as_known(error: int, version: int) -> int:
-    """What a version says for an error of the whole request (KAFKA-7296, KIP-890)."""
+    """What a version says for an error of the whole request (KAFKA-7296, KIP-890).
+
+    A client sends again after COORDINATOR_LOAD_IN_PROGRESS, and gives up after NETWORK_EXCEPTION.
+    """
+    if error == NETWORK_EXCEPTION:
+        error = COORDINATOR_LOAD_IN_PROGRESS
     if error == COORDINATOR_LOAD_IN_PROGRESS and version < _FIRST_WITH_LOADING:
         return COORDINATOR_NOT_AVAILABLE
     if error == TRANSACTION_ABORTABLE and version < _FIRST_WITH_ABORTABLE:
@@ -100,11 +111,14 @@ def _as_known(error: int, version: int) -> int:
     return error
 
 
-def _must_be_added(services: Services, enlisted: Enlisted, hosted: HostedGroups) -> bool:
-    """Whether the group's partition is not in the transaction yet, and could be written."""
+def _must_be_added(
+    services: Services, enlisted: Enlisted, hosted: HostedGroups, elsewhere: bool
+) -> bool:
+    """Whether the group's partition is not in the transaction yet, and could be written; of one
+    that another broker coordinates, whether it has to be asked."""
     if services.groups.view_of(enlisted.group_id) is None or enlisted.is_open(hosted.partition):
         return False
-    return enlisted.must_be_added(services, hosted.partition)
+    return elsewhere or enlisted.must_be_added(services, hosted.partition)
 
 
 async def _add_and_commit(
@@ -117,25 +131,34 @@ async def _add_and_commit(
         _commit(services, enlisted, call)
 
 
-def _commit(services: Services, enlisted: Enlisted, call: TxnOffsetCommit) -> None:
+async def _ask_and_commit(
+    services: Services, enlisted: Enlisted, index: int, call: TxnOffsetCommit
+) -> None:
+    answered = await enlisted.ask(services, ((OFFSETS_TOPIC, (index,)),))
+    _commit(services, enlisted, call, answered)
+
+
+def _commit(
+    services: Services, enlisted: Enlisted, call: TxnOffsetCommit, answered: Answered = NOT_ASKED
+) -> None:
     """Hands the offsets to the group's shard, in the turn in which the transaction was looked at.
 
     A shard that does not serve says so itself, before anything is asked.
     """
     hosted = services.groups.hosted_for(call.group_id)
     if hosted is not None and services.groups.view_of(call.group_id) is not None:
-        error = _error(services, enlisted, hosted)
+        error = _error(services, enlisted, hosted, answered)
         if error:
             call.ticket.take(CommitReply(error))
             return
     services.groups.submit(call.group_id, call)
 
 
-def _error(services: Services, enlisted: Enlisted, hosted: HostedGroups) -> int:
+def _error(services: Services, enlisted: Enlisted, hosted: HostedGroups, answered: Answered) -> int:
     partition = hosted.partition
     if enlisted.is_open(partition):
         return NONE
-    error = enlisted.refusal(services, partition)
+    error = enlisted.refusal(services, partition, answered)
     if error:
         return error
     known = partition.log.producers.get(enlisted.producer_id)

@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.enlisting import Enlisted
+from broker.apis.enlisting import NOT_ASKED, Answered, Enlisted
 from broker.apis.produce.response import Refused
 from broker.apis.transactional import client_of
 from broker.net.request import Request
@@ -21,6 +21,7 @@ from protocol.errors import (
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_TXN_STATE,
     NAMES,
+    NETWORK_EXCEPTION,
     NONE,
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
@@ -49,6 +50,7 @@ _PRODUCER_POSITION = 43
 _ANOTHER_COORDINATOR = (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
+    NETWORK_EXCEPTION,
     NOT_COORDINATOR,
 )
 """Errors that a producer expects of a coordinator and not of a partition's leader."""
@@ -86,13 +88,15 @@ class Transaction:
     ) -> None:
         """Raises Refused, an error of all partitions: nothing is appended then."""
         self.to_add: dict[str, list[int]] = {}
-        """Partitions that the broker must add to the transaction, by topic."""
+        """Partitions that the broker must add to the transaction, or ask another broker for, by
+        topic."""
         self._topics = topics
         self._may_write_internal = may_write_internal
         self._services = services
         self._version = request.api_version
         self._not_added = NONE
         """Why partitions could not be added."""
+        self._answered: Answered = NOT_ASKED
         if transactional_id is None:
             raise Refused(
                 TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
@@ -113,6 +117,8 @@ class Transaction:
             TV2 if self._version >= _FIRST_OF_TV2 else TV1,
             client_of(request),
         )
+        self._is_elsewhere = self._enlisted.is_elsewhere(services)
+        """Another broker coordinates the transaction."""
 
     @property
     def adds(self) -> bool:
@@ -122,7 +128,7 @@ class Transaction:
     def look_what_to_add(self) -> Iterator[None]:
         """Fills ``to_add``, partition by partition."""
         registry = self._services.registry
-        for key, partitions in self._topics if self.adds else ():
+        for key, partitions in self._topics if self.adds or self._is_elsewhere else ():
             name = key if self._version < FIRST_WITH_IDS else registry.topic_name(key)
             entry = None if name is None else self._services.logs.topics.get(name)
             if entry is None or (entry.topic.is_internal and not self._may_write_internal):
@@ -134,9 +140,11 @@ class Transaction:
                 yield
 
     def _must_add(self, partition: Partition, data: bytes | None) -> bool:
-        return self._opens(partition, data) and self._enlisted.must_be_added(
-            self._services, partition
-        )
+        if not self._opens(partition, data):
+            return False
+        if self._is_elsewhere:
+            return partition.serving_error(-1) == NONE
+        return self._enlisted.must_be_added(self._services, partition)
 
     def _opens(self, partition: Partition, data: bytes | None) -> bool:
         """Whether ``data`` would be the first of its transaction in the partition."""
@@ -151,20 +159,24 @@ class Transaction:
     def check_unwritable(self, partition: Partition, data: bytes | None) -> None:
         """Raises Refused where that comes before what else keeps a client from writing, as in
         Kafka: for clients that add partitions themselves."""
-        if not self.adds and self._opens(partition, data):
+        if not self.adds and not self._is_elsewhere and self._opens(partition, data):
             error = self._enlisted.refusal(self._services, partition)
             if error:
                 raise self._refused(error)
 
     async def add(self) -> None:
-        """Adds what must be added by one call, all or none."""
-        self._not_added = await self._enlisted.add(self._services, list(self.to_add.items()))
+        """Adds what must be added by one call, all or none; or asks for all by one request."""
+        partitions = list(self.to_add.items())
+        if self._is_elsewhere:
+            self._answered = await self._enlisted.ask(self._services, partitions)
+        else:
+            self._not_added = await self._enlisted.add(self._services, partitions)
 
     def check(self, partition: Partition, produced: Produced) -> None:
         """Raises Refused unless the batches may be appended in this turn, as far as that is not
         the log's to say."""
-        enlisted = self._enlisted
-        if enlisted.is_open(partition) or not enlisted.error(self._services, partition):
+        enlisted, answered = self._enlisted, self._answered
+        if enlisted.is_open(partition) or not enlisted.error(self._services, partition, answered):
             return
         producers = partition.log.producers
         for batch in produced.batches:
@@ -172,7 +184,7 @@ class Transaction:
                 continue
             if producers.duplicate_of(batch) is not None:
                 continue  # whatever has become of its transaction: it is answered as before
-            error = enlisted.refusal(self._services, partition)
+            error = enlisted.refusal(self._services, partition, answered)
             if error:
                 raise self._refused(self._not_added or error)
 

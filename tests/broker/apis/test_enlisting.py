@@ -24,6 +24,7 @@ from protocol.errors import (
     INVALID_PRODUCER_ID_MAPPING,
     INVALID_REQUEST,
     INVALID_TXN_STATE,
+    NETWORK_EXCEPTION,
     NONE,
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
@@ -55,7 +56,7 @@ def told(error: int, version: int) -> int:
         client_id="client",
         connection=SimpleNamespace(client_host="/127.0.0.1"),
     )
-    services: Any = None
+    services: Any = SimpleNamespace(enlisting=None)
     topics = [("t", [(0, transactional())])]
     transaction = Transaction(services, request, "id", topics, may_write_internal=False)
     refused = transaction._refused(error)
@@ -69,6 +70,7 @@ def told(error: int, version: int) -> int:
         (COORDINATOR_LOAD_IN_PROGRESS, *[NOT_ENOUGH_REPLICAS] * 3),
         (COORDINATOR_NOT_AVAILABLE, *[NOT_ENOUGH_REPLICAS] * 3),
         (NOT_COORDINATOR, *[NOT_ENOUGH_REPLICAS] * 3),
+        (NETWORK_EXCEPTION, *[NOT_ENOUGH_REPLICAS] * 3),
         (
             CONCURRENT_TRANSACTIONS,
             NOT_ENOUGH_REPLICAS,
