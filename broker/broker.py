@@ -71,6 +71,7 @@ from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
 from broker.topics.old_commits import OldCommits
 from broker.topics.owned_topics import OWNED
+from broker.topics.partition import NEVER
 from broker.topics.partition_services import PartitionServices
 from broker.topics.producer_ids import BLOCK, ProducerIdPool
 from broker.topics.registry import (
@@ -316,7 +317,12 @@ class Broker:
             self._reserve_producer_ids, self.time, self.background.spawn
         )
         self.local_markers = LocalMarkers(
-            self.registry, self.logs, self.groups, self.time, self.internal_errors
+            self.registry,
+            self.logs,
+            self.groups,
+            self.time,
+            self.internal_errors,
+            NEVER if self.member is None else self.config["request.timeout.ms"],
         )
         self.markers = MarkerSender(
             lambda: self.transactions,
@@ -455,6 +461,7 @@ class Broker:
             seekers=seekers,
             replicas=None if self.member is None else self.member.replicas,
             controller=None if self.member is None else self.member.host,
+            enlisting=None if self.member is None else self.member.enlisting,
         )
         self.server = Server(
             services,

@@ -25,6 +25,7 @@ from broker.cluster.lasting_peer import PeerSettings
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.producer_id_blocks import ProducerIdBlocks
 from broker.cluster.registration import BrokerRegistration
+from broker.cluster.remote_enlisting import RemoteEnlisting
 from broker.cluster.remote_markers import Destinations, RemoteMarkers
 from broker.cluster.replicas import ReplicaHooks, ReplicaManager
 from broker.cluster.replication_settings import replication_settings
@@ -47,7 +48,7 @@ from broker.topics.disk_changes import DiskChanges
 from broker.topics.logs import LogManager
 from broker.topics.missing import KnownMissing
 from broker.topics.partition_services import PartitionServices
-from broker.topics.registry import Topic
+from broker.topics.registry import TRANSACTION_TOPIC, Topic
 from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import ReplicaServices
 from log.filesystem import FileSystem
@@ -119,6 +120,13 @@ class Member:
             background.spawn,
         )
         self.producer_ids = ProducerIdBlocks(joined.zookeeper, joined.node_id)
+        self.enlisting = RemoteEnlisting(
+            self.cache,
+            self._peers,
+            lambda: self.registry.partition_counts.get(TRANSACTION_TOPIC, 0),
+            time,
+            background.spawn,
+        )
         self.topics = ClusterTopics(
             config,
             self.registry,
@@ -158,6 +166,17 @@ class Member:
         changed = self.registry.learnt(learnt)
         self.configs.learnt(changed.shown)
         return changed.gone
+
+    @property
+    def _peers(self) -> PeerSettings:
+        """How other brokers are reached for transactions."""
+        config = self._services.config
+        return PeerSettings(
+            self.joined.node_id,
+            self.settings.listener,
+            config["controller.socket.timeout.ms"],
+            config["request.timeout.ms"],
+        )
 
     def broker_epoch(self) -> int:
         """That of the registration; -1 while there is none."""
@@ -220,15 +239,10 @@ class Member:
         self, logs: LogManager, local: LocalMarkers
     ) -> Callable[[str, int], Destination]:
         """Who is asked for the marker of a partition: this broker, or its leader."""
-        services, config = self._services, self._services.config
+        services = self._services
         self.remote_markers = RemoteMarkers(
             self.cache,
-            PeerSettings(
-                self.joined.node_id,
-                self.settings.listener,
-                config["controller.socket.timeout.ms"],
-                config["request.timeout.ms"],
-            ),
+            self._peers,
             self.settings.spoken,
             self.joined.zookeeper,
             services.time,
@@ -261,6 +275,7 @@ class Member:
         self.configs.stop()
         self.isr_writer.stop()
         self.remote_markers.stop()
+        self.enlisting.stop()
         await self.replicas.stop()
         self.controller.close()
 
