@@ -7,7 +7,7 @@ compare both in every version. What a follower has no use for is skipped.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from protocol.errors import ProtocolError
@@ -271,13 +271,3 @@ class _Reading:
     def _skip_tags(self) -> None:
         if self._flexible:
             self._at = skip_tags(self._frame, self._at)
-
-
-def by_topic(
-    places: Iterable[tuple[TopicKey, Asked]],
-) -> dict[TopicKey, list[Asked]]:
-    """Partitions in the order in which they come, by their topics."""
-    found: dict[TopicKey, list[Asked]] = {}
-    for topic, asked in places:
-        found.setdefault(topic, []).append(asked)
-    return found

@@ -34,10 +34,10 @@ from broker.cluster.fetch_messages import (
     FetchAnswer,
     FetchHead,
     TopicKey,
-    by_topic,
     decode_fetch,
     encode_fetch,
 )
+from broker.cluster.fetch_session import FetchSession
 from broker.cluster.followed import NEVER, Followed, Next
 from broker.cluster.leader_questions import end_of_epochs, ends_of_logs
 from broker.cluster.metadata_cache import MetadataCache
@@ -46,14 +46,24 @@ from broker.cluster.replication_settings import ReplicationSettings
 from broker.loop.slices import Slicer, Slices
 from broker.time import Time
 from broker.topics.replica import Replica
-from protocol.errors import NONE
+from protocol.errors import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    FETCH_SESSION_TOPIC_ID_ERROR,
+    INVALID_FETCH_SESSION_EPOCH,
+    NONE,
+)
 from protocol.java_hash import java_hash
 from protocol.messages import fetch
 
 logger = structlog.get_logger(__name__)
 
 Place = tuple[str, int]
+Named = tuple[TopicKey, int]
+"""A partition as a Fetch names it."""
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
+_SESSION_ERRORS = frozenset(
+    (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
+)
 _STOP_S_MAX = 2
 """How long a stop waits for fetchers: they end where they wait."""
 
@@ -92,7 +102,7 @@ class Fetchers:
         if old is not None and old is not fetcher:
             old.remove(place)
         self._of[place] = fetcher
-        fetcher.add(place, Followed(replica, self.settings.spoken))
+        fetcher.add(place, Followed(replica, self.settings.spoken, fetcher.followed.get(place)))
 
     def forget(self, topic: str, index: int) -> None:
         """Fetches a partition no more."""
@@ -143,6 +153,7 @@ class Fetcher:
         self._time = fetchers.time
         self._leader = leader
         self._peer: Peer | None = None
+        self._session = FetchSession()
         self._failures = 0
         self._news = Event()
         self._task = fetchers.spawn(self._work(), "replica fetcher")
@@ -262,56 +273,83 @@ class Fetcher:
     # -- fetching
 
     async def _fetch(self, peer: Peer, fetching: list[Followed], slices: Slices) -> None:
-        settings, cache = self._settings, self._fetchers.cache
-        version = settings.spoken.version_of(fetch.API.name)
-        assert version is not None
-        assert OLDEST <= version <= NEWEST
-        keys: dict[Place, TopicKey] = {each.place: each.place[0] for each in fetching}
-        if version >= WITH_IDS:
-            ids = {each.place: cache.topics.get(each.place[0]) for each in fetching}
-            if all(topic is not None and topic.topic_id is not None for topic in ids.values()):
-                keys = {
-                    place: topic.topic_id
-                    for place, topic in ids.items()
-                    if topic is not None and topic.topic_id is not None
-                }
-            else:
-                version = FLEXIBLE
+        settings = self._settings
+        version, places = self._named(fetching)
+        turn = self._session.turn(
+            {
+                place: each.asked(settings.partition_max_bytes, by_epoch=version >= FLEXIBLE)
+                for place, each in places.items()
+            },
+            by_id=version >= WITH_IDS,
+        )
         head = FetchHead(
             settings.node_id,
             self._fetchers.broker_epoch(),
             settings.wait_max_ms,
             settings.min_bytes,
             settings.max_bytes,
-            0,
-            -1,
+            turn.session_id,
+            turn.epoch,
         )
-        places = {(keys[each.place], each.place[1]): each for each in fetching}
-        by_epoch = version >= FLEXIBLE
-        asked = by_topic(
-            (key, each.asked(settings.partition_max_bytes, by_epoch=by_epoch))
-            for (key, _), each in places.items()
-        )
-        body = encode_fetch(version, head, asked, {})
-        answer: FetchAnswer = await peer.send(
-            fetch.API,
-            version,
-            body,
-            lambda frame, position: decode_fetch(version, frame, position),
-            settings.wait_max_ms + settings.socket_timeout_ms,
-        )
+        try:
+            answer: FetchAnswer = await peer.send(
+                fetch.API,
+                version,
+                encode_fetch(version, head, turn.asked, turn.forgotten),
+                lambda frame, position: decode_fetch(version, frame, position),
+                settings.wait_max_ms + settings.socket_timeout_ms,
+            )
+        except PeerLost:
+            self._session.broken()
+            raise
+        if answer.error_code in _SESSION_ERRORS:
+            self._session.broken(is_unknown=answer.error_code == FETCH_SESSION_ID_NOT_FOUND)
+            return
         if answer.error_code != NONE:
+            self._session.broken()
             raise PeerLost(f"broker {self._leader} refuses to be fetched: {answer.error_code}")
+        self._session.answered(answer.session_id)
+        await self._take_all(answer, places, slices)
+
+    def _named(self, fetching: Iterable[Followed]) -> tuple[int, dict[Named, Followed]]:
+        """The version of a Fetch, and its partitions by topic ids if that has them."""
+        version = self._settings.spoken.version_of(fetch.API.name)
+        assert version is not None
+        assert OLDEST <= version <= NEWEST
+        if version >= WITH_IDS:
+            known = self._fetchers.cache.topics
+            places: dict[Named, Followed] = {}
+            for each in fetching:
+                topic = known.get(each.place[0])
+                if topic is None or topic.topic_id is None:
+                    break  # Kafka names all topics of a request in one way
+                places[topic.topic_id, each.place[1]] = each
+            else:
+                return version, places
+            version = FLEXIBLE
+        return version, {each.place: each for each in fetching}
+
+    async def _take_all(
+        self, answer: FetchAnswer, places: dict[Named, Followed], slices: Slices
+    ) -> None:
+        """Does to the logs what an answer says, in slices."""
         for topic, found in answer.partitions:
             known = places.get((topic, found.partition))
+            if known is not None and found.records:
+                self._put_last(known)
             left: Answered | None = found
             while known is not None and left is not None:
                 left = self._take(known, left)
                 if slices.over:
                     await slices.pause()
-        for each in fetching:  # the next Fetch says what is here, on the disk where that is due
+        for each in places.values():  # the next Fetch says what is on the disk, where that is due
             if each.replica.is_flushing:
                 await slices.beside(each.replica.settled())
+
+    def _put_last(self, followed: Followed) -> None:
+        """It got records: the others are asked for before it, as there may be no room for all."""
+        if self._is_followed(followed):
+            self.followed[followed.place] = self.followed.pop(followed.place)
 
     def _take(self, followed: Followed, found: Answered) -> Answered | None:
         if self._is_followed(followed):

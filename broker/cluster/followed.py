@@ -60,11 +60,21 @@ def way_of(spoken: InterBroker) -> Way:
 class Followed:
     """One partition, followed in one leader epoch; another epoch has another one."""
 
-    def __init__(self, replica: Replica, spoken: InterBroker) -> None:
+    def __init__(
+        self, replica: Replica, spoken: InterBroker, before: Followed | None = None
+    ) -> None:
+        """``before`` is of an earlier epoch of the same leader.
+
+        Where logs are cut to the high watermark such a leader is followed on without: it may have
+        committed more since (KIP-101 has the story, Kafka 0.10.2 did so).
+        """
         self.replica = replica
         self.place = (replica.topic, replica.index)
         self.leader_epoch = replica.leader_epoch
-        self.step = _FIRST[begin(way_of(spoken), replica.log.epochs.latest)]
+        way = way_of(spoken)
+        self.step = _FIRST[begin(way, replica.log.epochs.latest)]
+        if way is Way.BY_HIGH_WATERMARK and before is not None and before.step is Next.FETCH:
+            self.step = Next.FETCH
         self.due_ms = 0
         """When it is (monotonic); it rests after an error."""
         self.leader_high_watermark = -1

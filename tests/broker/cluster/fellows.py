@@ -100,6 +100,7 @@ class Fellow:
         fs: FileSystem | None = None,
         time: Time | None = None,
         host: Any = None,
+        config: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
         """``host`` takes calls to the controller."""
@@ -115,10 +116,11 @@ class Fellow:
         self.slicer = Slicer(self.time, self.watchdog)
         self.worker = Worker(self.time)
         self.disk_reads = DiskReads(self.time)
-        self.config = Config({"listeners": f"{LISTENER}://127.0.0.1:0"})
+        self.config = Config({"listeners": f"{LISTENER}://127.0.0.1:0", **(config or {})})
         self.cache = MetadataCache(node_id)
         self.registry = ClusterRegistry(node_id, "c" * 22, self.cache)
         self.isr = HeldIsr()
+        self.sessions = FetchSessions(1000, self.time.chance)
         self.fatal: list[str] = []
         self.said: list[tuple[Any, ...]] = []
         """What the hooks were told."""
@@ -210,7 +212,7 @@ class Fellow:
             "registry": self.registry,
             "logs": self.logs,
             "long_polls": self.long_polls,
-            "fetch_sessions": FetchSessions(1000, self.time.chance),
+            "fetch_sessions": self.sessions,
             "metrics": Metrics(),
             "slicer": self.slicer,
             "worker": self.worker,
@@ -235,6 +237,12 @@ class Fellow:
         self.port = bound.getsockname()[1]
         self.advertised.listening([self.port])
         await self.server.accept(bound)
+
+    @property
+    def session_id(self) -> int:
+        """The only fetch session that it has given out."""
+        (session_id,) = self.sessions._sessions
+        return session_id
 
     def checkpoints(self) -> set[tuple[str, int]]:
         """The partitions of which the high watermark is on the disk."""

@@ -16,7 +16,6 @@ from broker.cluster.fetch_messages import (
     Asked,
     FetchHead,
     TopicKey,
-    by_topic,
     decode_fetch,
     encode_fetch,
 )
@@ -36,9 +35,10 @@ def _key(version: int, name: str, topic_id: bytes) -> TopicKey:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_requests(version: int) -> None:
     first, second = _key(version, "t", ID), _key(version, "ü" * 200, b"2" * 16)
-    places = [(first, Asked(0, 3, 10, 2, 1, 1000)), (second, Asked(1, 0, 0, -1, 0, 2000))]
-    places.append((first, Asked(4, 3, 1 << 40, 2, 1, 1000)))
-    asked = by_topic(places)
+    asked = {
+        first: [Asked(0, 3, 10, 2, 1, 1000), Asked(4, 3, 1 << 40, 2, 1, 1000)],
+        second: [Asked(1, 0, 0, -1, 0, 2000)],
+    }
     forgotten = {first: [8, 9]} if version >= WITH_SESSIONS else {}
     value = API.decode_request(version, encode_fetch(version, HEAD, asked, forgotten))
     expected: dict[str, Any] = {

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from broker.cluster.followed import Next
+from protocol.records.message_set import encode
+from protocol.records.section import Record
+from protocol.records.stored import iter_stored
 from replication.values import PartitionState
 from tests.broker.cluster.fellows import Fellow, alike, cluster, eventually
+from tests.log.log_tools import NOW_MS
 
 BY_FETCH = "3.9"
 BY_EPOCH = "2.6"
@@ -166,6 +170,72 @@ async def test_a_batch_above_the_limit_of_a_fetch_goes_through() -> None:
         await alike(*fellows)
 
 
+async def test_a_session_that_its_leader_has_lost_is_begun_anew() -> None:
+    one, two = fellows = fellows_of(BY_FETCH, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1, partitions=range(5))
+        one.append(3, index=2)
+        await alike(*fellows, index=2)
+        await eventually(lambda: len(one.sessions) == 1)
+        one.append(3, index=4)
+        await alike(*fellows, index=4)
+        one.sessions.close(one.session_id)
+        one.append(3, index=1)
+        await alike(*fellows, index=1)
+        assert len(one.sessions) == 1
+        assert two.replica(index=2).high_watermark == 3
+
+
+async def test_topics_with_and_without_ids_are_fetched_by_name() -> None:
+    one, _ = fellows = fellows_of(BY_FETCH, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(1)
+        await alike(*fellows)
+        controller.topic_id = None  # as one that an old controller has made
+        await controller.lead(1, topic="u")
+        one.append(2, topic="u")
+        await alike(*fellows, topic="u")
+        one.append(2)
+        await alike(*fellows)
+
+
+OLD = {"log.message.format.version": "0.10.2"}
+
+
+async def test_before_there_were_epochs_logs_are_cut_to_the_high_watermark() -> None:
+    """Trap 25: nothing above magic 1 is stored, so that nothing else goes to a follower."""
+    one, two = fellows = [Fellow(each, "0.10.2", config=OLD) for each in (1, 2)]
+    async with cluster(*fellows, topic_id=None) as controller:
+        await controller.lead(1)
+        for each in range(3):
+            one.replica().append(message_set(b"%d" % each), NOW_MS)
+        found = await alike(*fellows)
+        assert {header.magic for header, _ in iter_stored(found)} == {1}
+        await eventually(lambda: two.replica().high_watermark == 3)
+        await controller.lead(1)  # the same leader: nothing is cut
+        assert next_step(two) is Next.FETCH
+        await controller.lead(2, to=[])
+        await controller.lead(1, to=[one])
+        one.replica().append(message_set(b"3"), NOW_MS)
+        await controller.stop(two, -1, delete=False)
+        two.replica().high_watermark = 1
+        await controller.lead(2, to=[])
+        await controller.lead(1)
+        await alike(*fellows)
+        assert two.end_offset() == 4
+
+
+def next_step(fellow: Fellow) -> Next:
+    followed = fellow.fetchers.followed("t", 0)
+    assert followed is not None
+    return followed.step
+
+
+def message_set(value: bytes) -> bytes:
+    return encode([Record(0, NOW_MS, None, value)], 1)
+
+
 async def test_a_broker_that_has_no_listener_for_brokers_is_not_fetched_from() -> None:
     """Trap 12, as a follower meets it: it says so, and goes on when the listener is there."""
     one, two = fellows = fellows_of(BY_FETCH, 2)
@@ -175,9 +245,7 @@ async def test_a_broker_that_has_no_listener_for_brokers_is_not_fetched_from() -
         await controller.lead(1)
         one.append(2)
         assert two.end_offset() == 0
-        followed = two.fetchers.followed("t", 0)
-        assert followed is not None
-        assert followed.step is Next.FETCH
+        assert next_step(two) is Next.FETCH
         one.listener = "PLAINTEXT"
         controller.show()
         await alike(*fellows)
@@ -224,9 +292,7 @@ async def test_a_follower_of_an_older_epoch_is_fenced_until_it_is_told() -> None
         await controller.lead(1)
         await controller.lead(1, to=[one])
         one.append(2)
-        followed = two.fetchers.followed("t", 0)
-        assert followed is not None
-        await eventually(lambda: followed.step is Next.WAIT)
+        await eventually(lambda: next_step(two) is Next.WAIT)
         assert two.end_offset() == 0
         await controller.lead(1)
         await alike(*fellows)
