@@ -7,7 +7,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -194,14 +193,17 @@ class ZooKeeperCluster:
 
 @contextmanager
 def running(
-    folder: Path, kinds: Mapping[int, str], settings: Mapping[str, str] | None = None, **more: Any
+    folder: Path,
+    kinds: Mapping[int, str],
+    settings: Mapping[str, str] | None = None,
+    order: Sequence[int] | None = None,
 ) -> Iterator[ZooKeeperCluster]:
-    """A cluster whose brokers have all come, ended at the end."""
+    """A cluster whose brokers have all come, ended at the end; the first is its controller."""
     folder.mkdir(parents=True, exist_ok=True)
     with zookeeper(folder / "zookeeper") as address:
-        cluster = ZooKeeperCluster(folder, address, kinds, {**(settings or {}), **more})
+        cluster = ZooKeeperCluster(folder, address, kinds, settings)
         try:
-            for broker in more.get("order", kinds):
+            for broker in kinds:
                 cluster.start(broker)
             cluster.until_brokers(set(kinds))
             yield cluster
