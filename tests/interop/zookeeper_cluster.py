@@ -193,19 +193,19 @@ class ZooKeeperCluster:
 
 @contextmanager
 def running(
-    folder: Path,
-    kinds: Mapping[int, str],
-    settings: Mapping[str, str] | None = None,
-    order: Sequence[int] | None = None,
+    folder: Path, kinds: Mapping[int, str], settings: Mapping[str, str] | None = None
 ) -> Iterator[ZooKeeperCluster]:
     """A cluster whose brokers have all come, ended at the end; the first is its controller."""
     folder.mkdir(parents=True, exist_ok=True)
     with zookeeper(folder / "zookeeper") as address:
         cluster = ZooKeeperCluster(folder, address, kinds, settings)
+        first, *others = kinds
         try:
-            for broker in kinds:
+            cluster.start(first)
+            cluster.until_brokers({first})
+            for broker in others:
                 cluster.start(broker)
-            cluster.until_brokers(set(kinds))
+            assert cluster.until_brokers(set(kinds)) == first
             yield cluster
         except BaseException:
             print(cluster.told())
