@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.alter_configs import alter_all, refuse_nulls
-from broker.config.dynamic_settings import DELETE, SET, SUBTRACT, with_operation
+from broker.config.dynamic_settings import DELETE, NEVER_SET, SET, SUBTRACT, with_operation
 from broker.net.request import Request, ServedApi
 from broker.topics.config_changes import ConfigRefused, Current, Edit, Rows
 from protocol.errors import INVALID_REQUEST
@@ -35,6 +35,8 @@ def _edit(configs: list[dict[str, Any]]) -> Edit:
     def edited(own: Mapping[str, str], rows: Rows, current: Current) -> dict[str, str]:
         changed = dict(own)
         for entry in configs:
+            if entry["config_operation"] == DELETE and entry["name"] in NEVER_SET:
+                continue
             setting = rows(entry["name"])
             changed = with_operation(
                 changed,

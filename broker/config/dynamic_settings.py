@@ -36,6 +36,16 @@ DYNAMIC = frozenset(
 }
 """Properties that AlterConfigs and IncrementalAlterConfigs change."""
 
+NEVER_SET = frozenset(
+    {
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+"""What Kafka's tools delete behind a reassignment, whether it was set or not. Nothing is throttled
+here: setting them is refused, and there is nothing to delete."""
+
 SET, DELETE, APPEND, SUBTRACT = range(4)
 """``config_operation`` of IncrementalAlterConfigs."""
 _WORDS = ("set", "delete", "append to", "subtract from")

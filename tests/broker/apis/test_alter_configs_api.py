@@ -351,3 +351,13 @@ def test_a_kept_setting_that_no_longer_fits_the_file_is_left_out_with_a_line(
         assert value_of(wire, "1", "log.roll.ms", BROKER) == ("9", DYNAMIC_BROKER)
     (line,) = [line for line in broker.log if "changed at run time is left out" in line]
     assert low[0] in line
+
+
+@pytest.mark.parametrize("resource", ["1", EVERY_BROKER])
+def test_throttles_that_nobody_can_set_can_be_deleted(wire: Wire, resource: str) -> None:
+    """``kafka-reassign-partitions --verify`` deletes them, whether they were set or not."""
+    throttle = "leader.replication.throttled.rate"
+
+    assert alter(wire, resource, (throttle, DELETE, None), kind=BROKER) == (NONE, None)
+    code, _ = alter(wire, resource, (throttle, SET, "1000"), kind=BROKER)
+    assert code == INVALID_REQUEST

@@ -1,0 +1,164 @@
+"""Kafka's own admin tools on clusters of three Musters, and with Apache Kafka 3.9.2 as a fellow."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from tests import java, waiting
+from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster, running
+
+pytestmark = pytest.mark.interop
+TOOLS = "org.apache.kafka.tools"
+KINDS: Mapping[str, Mapping[int, str]] = {
+    "musters": {1: MUSTER, 2: MUSTER, 3: MUSTER},
+    "with kafka": {1: MUSTER, 2: MUSTER, 3: KAFKA},
+}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[ZooKeeperCluster]:
+    folder = tmp_path_factory.mktemp("cluster")
+    with running(folder, KINDS[request.param]) as there:
+        yield there
+
+
+def tool(cluster: ZooKeeperCluster, main_class: str, words: str, code: int = 0) -> str:
+    """What a tool of 3.9.2 prints; its words in one string."""
+    arguments = ["--bootstrap-server", cluster.bootstrap, *words.split()]
+    done = java.run(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, main_class, *arguments)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + (done.stderr if code else "")
+
+
+def topics(cluster: ZooKeeperCluster, words: str, code: int = 0) -> str:
+    return tool(cluster, f"{TOOLS}.TopicCommand", words, code)
+
+
+def replicas(described: str) -> list[list[int]]:
+    """Of a description: the replicas of each partition, in order."""
+    found = re.findall(r"Partition: \d+\tLeader: -?\d+\tReplicas: ([\d,]+)", described)
+    return [[int(each) for each in one.split(",")] for one in found]
+
+
+def test_topics_are_created_grown_and_deleted(cluster: ZooKeeperCluster, name: str) -> None:
+    topics(cluster, f"--create --topic {name} --partitions 6 --replication-factor 3")
+    described = topics(cluster, f"--describe --topic {name}")
+    there = replicas(described)
+    assert "ReplicationFactor: 3" in described
+    assert all(sorted(each) == [1, 2, 3] for each in there)
+    assert sorted(each[0] for each in there) == [1, 1, 2, 2, 3, 3]
+
+    topics(cluster, f"--alter --topic {name} --partitions 8")
+    grown = replicas(topics(cluster, f"--describe --topic {name}"))
+    assert grown[:6] == there
+    assert [grown[6][0], grown[7][0]] == [grown[0][0], grown[1][0]]
+    topics(cluster, f"--delete --topic {name}")
+    assert name not in topics(cluster, "--list")
+
+
+def test_replicas_are_placed_where_they_are_named(cluster: ZooKeeperCluster, name: str) -> None:
+    topics(cluster, f"--create --topic {name} --replica-assignment 1:2,2:3")
+    assert replicas(topics(cluster, f"--describe --topic {name}")) == [[1, 2], [2, 3]]
+    topics(cluster, f"--alter --topic {name} --partitions 3 --replica-assignment 1:2,2:3,3:1")
+    assert replicas(topics(cluster, f"--describe --topic {name}"))[2] == [3, 1]
+
+
+def test_what_can_not_be_is_refused(cluster: ZooKeeperCluster, name: str) -> None:
+    wide = topics(cluster, f"--create --topic {name} --partitions 1 --replication-factor 4", 1)
+    assert "InvalidReplicationFactorException" in wide
+    cluster.create(name, 1, 1)
+    again = topics(cluster, f"--create --topic {name} --partitions 1", 1)
+    assert "TopicExistsException" in again
+
+
+def test_settings_are_told_to_every_broker(cluster: ZooKeeperCluster, name: str) -> None:
+    cluster.create(name, 1, 3)
+    change = f"--entity-type topics --entity-name {name} --alter --add-config retention.ms=77000"
+    tool(cluster, "kafka.admin.ConfigCommand", change)
+    everyone = (
+        "--entity-type brokers --entity-default --alter --add-config log.segment.bytes=7777777"
+    )
+    tool(cluster, "kafka.admin.ConfigCommand", everyone)
+
+    def told(address: str) -> bool:
+        words = f"--entity-type topics --entity-name {name} --describe --all"
+        arguments = ["--bootstrap-server", address, *words.split()]
+        done = java.run(
+            java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, "kafka.admin.ConfigCommand", *arguments
+        )
+        return "retention.ms=77000 " in done.stdout and "segment.bytes=7777777 " in done.stdout
+
+    for broker, port in cluster.ports.items():
+        address = f"127.0.0.1:{port}"
+        waiting.until(f"broker {broker} has the settings", lambda at=address: told(at), 60)  # type: ignore[misc]
+
+
+def test_partitions_move_and_their_preferred_replicas_lead(
+    cluster: ZooKeeperCluster, name: str, tmp_path: Path
+) -> None:
+    topics(cluster, f"--create --topic {name} --replica-assignment 1:2,2:1")
+    plan = tmp_path / "plan.json"
+    wanted = [
+        {"topic": name, "partition": 0, "replicas": [3, 1]},
+        {"topic": name, "partition": 1, "replicas": [1, 2]},
+    ]
+    plan.write_text(json.dumps({"version": 1, "partitions": wanted}))
+    moving = f"{TOOLS}.reassign.ReassignPartitionsCommand"
+    tool(cluster, moving, f"--reassignment-json-file {plan} --execute")
+
+    def done() -> bool:
+        said = tool(cluster, moving, f"--reassignment-json-file {plan} --verify")
+        return said.count("is completed") == 2
+
+    waiting.until("the reassignment is completed", done, 60)
+    assert replicas(topics(cluster, f"--describe --topic {name}")) == [[3, 1], [1, 2]]
+    election = f"--election-type preferred --topic {name} --partition 1"
+    tool(cluster, f"{TOOLS}.LeaderElectionCommand", election)
+    assert cluster.partitions(name)[1][0] == 1
+
+
+def old(cluster: ZooKeeperCluster, main_class: str, words: str) -> str:
+    """What a tool of 0.10.2.2 prints, which writes ZooKeeper's nodes itself."""
+    arguments = ["--zookeeper", cluster.zookeeper, *words.split()]
+    done = java.run(java.KAFKA_OLD, f"kafka.admin.{main_class}", *arguments)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def test_tools_that_write_zookeepers_nodes_are_followed(
+    cluster: ZooKeeperCluster, name: str, tmp_path: Path
+) -> None:
+    old(cluster, "TopicCommand", f"--create --topic {name} --replica-assignment 1:2,2:1")
+    cluster.until_whole(name, 2)
+    old(cluster, "TopicCommand", f"--alter --topic {name} --partitions 3")
+    grown = waiting.until(
+        "there is one more",
+        lambda: len(cluster.partitions(name)) == 3 and cluster.until_whole(name, 2),
+    )
+    assert {index: leader for index, (leader, _) in grown.items() if index < 2} == {0: 1, 1: 2}
+
+    change = f"--entity-type topics --entity-name {name} --alter --add-config retention.ms=66000"
+    old(cluster, "ConfigCommand", change)
+    settings = f"--entity-type topics --entity-name {name} --describe"
+
+    def told() -> bool:
+        return "retention.ms=66000 " in tool(cluster, "kafka.admin.ConfigCommand", settings)
+
+    waiting.until("the settings are told", told, 60)
+
+    plan = tmp_path / "plan.json"
+    wanted = [{"topic": name, "partition": 0, "replicas": [3, 2]}]
+    plan.write_text(json.dumps({"version": 1, "partitions": wanted}))
+    old(cluster, "ReassignPartitionsCommand", f"--reassignment-json-file {plan} --execute")
+    waiting.until("it has moved", lambda: sorted(cluster.partitions(name)[0][1]) == [2, 3], 60)
+    old(cluster, "PreferredReplicaLeaderElectionCommand", "")
+    waiting.until("the preferred leads", lambda: cluster.partitions(name)[0][0] == 3, 60)
+    old(cluster, "TopicCommand", f"--delete --topic {name}")
+    waiting.until("it is gone", lambda: name not in cluster.admin().list_topics(timeout=10).topics)
