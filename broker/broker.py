@@ -586,7 +586,7 @@ class Broker:
         What one part can't do keeps no other from its own: the logs are closed in any case.
         """
         parts: list[Callable[[], Awaitable[None] | None]] = [
-            *([] if self.member is None else [self.member.stop]),
+            *([] if self.member is None else [self.member.hand_over, self.member.stop]),
             self.maintenance.stop,
             self.cleaning.stop,
             *([self.deletions.stop] if self.member is None else []),

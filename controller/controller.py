@@ -32,6 +32,7 @@ from controller.facts import (
     LogDirsNotified,
     PreferredSeen,
     ProducerIdsRead,
+    ProducerIdsUnknown,
     Ready,
     ReassignmentsSeen,
     Resigned,
@@ -163,6 +164,8 @@ class Controller:
                 topics.unclean_seen(work, name, allowed)
             case ProducerIdsRead():
                 self._producer_ids.read(fact)
+            case ProducerIdsUnknown():
+                self._producer_ids.unknown()
             case Ready():
                 self._begin()
             case Resigned():

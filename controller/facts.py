@@ -100,6 +100,11 @@ class UncleanSeen:
 
 
 @dataclass(slots=True, frozen=True)
+class ProducerIdsUnknown:
+    """`/latest_producer_id_block` can't be read: it does not say what was given out."""
+
+
+@dataclass(slots=True, frozen=True)
 class ProducerIdsRead:
     """`/latest_producer_id_block`: the last id given out, and the version of the node.
 
@@ -182,6 +187,7 @@ Fact = (
     | LogDirsNotified
     | UncleanSeen
     | ProducerIdsRead
+    | ProducerIdsUnknown
     | Written
     | Answered
     | Ready

@@ -112,7 +112,7 @@ class ReadUnclean(NamedTuple):
 
 
 class ReadProducerIds(NamedTuple):
-    """Read `/latest_producer_id_block`. -> ProducerIdsRead"""
+    """Read `/latest_producer_id_block`. -> ProducerIdsRead or ProducerIdsUnknown"""
 
 
 Read = ReadTopic | ReadStates | ReadUnclean | ReadProducerIds

@@ -116,6 +116,11 @@ class Partition:
         """What its replicas shall be."""
         return self.assignment.target if self.removing else self.replicas
 
+    def begin(self) -> None:
+        """There is this partition: it and its replicas are new."""
+        self.transition_to(PartitionState.NEW)
+        self.replica_states = dict.fromkeys(self.replicas, ReplicaState.NEW)
+
     def transition_to(self, state: PartitionState) -> None:
         """The only place where its state changes."""
         if self.state not in LEGAL_PREVIOUS[state]:

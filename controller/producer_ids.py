@@ -47,6 +47,13 @@ class ProducerIds:
         self._working = False
         self._next()
 
+    def unknown(self) -> None:
+        """The node can't be read: whoever waits may ask again, and it is read again then."""
+        self._working = False
+        waiting, self._waiting = self._waiting, deque()
+        for number, _ in waiting:
+            self._work.answer(number, ProducerIdsReply(errors.COORDINATOR_LOAD_IN_PROGRESS))
+
     def _next(self) -> None:
         if self._working or not self._waiting:
             return

@@ -24,6 +24,8 @@ from enum import Enum
 class PartitionState(Enum):
     """Whether a partition has a state node, and a leader."""
 
+    __hash__ = object.__hash__  # the tables below are looked into for each of many thousands
+
     NON_EXISTENT = "NonExistentPartition"
     """Never created, or deleted. Nobody has it in a request."""
 
@@ -43,6 +45,8 @@ class PartitionState(Enum):
 
 class ReplicaState(Enum):
     """What the controller believes of a replica."""
+
+    __hash__ = object.__hash__
 
     NON_EXISTENT = "NonExistentReplica"
     """Not a replica, or deleted."""

@@ -10,7 +10,7 @@ from controller.forgetting import forget
 from controller.outcome import ReadTopic
 from controller.partition import Deletion, Moving, Partition, Topic
 from controller.settling import adopt, state_read
-from controller.states import PartitionState, ReplicaState
+from controller.states import PartitionState
 from controller.values import Assignment, LeaderAndIsr, TopicFact, TopicPartition
 from controller.work import Work
 from protocol.znodes.admin import delete_path
@@ -74,10 +74,7 @@ def _add_topic(work: Work, fact: TopicFact, spare_id: bytes) -> None:
 def _add_partitions(work: Work, topic: Topic, assignments: dict[int, Assignment]) -> None:
     for index, assignment in sorted(assignments.items()):
         partition = topic.partitions[index] = Partition(topic, index, assignment)
-        partition.transition_to(PartitionState.NEW)
-        for broker_id in partition.replicas:
-            if partition.replica_state(broker_id) is ReplicaState.NON_EXISTENT:
-                partition.move_replica(broker_id, ReplicaState.NEW)
+        partition.begin()
         work.cluster.place(partition, partition.replicas)
         if partition.adding or partition.removing:
             partition.moving = Moving.START

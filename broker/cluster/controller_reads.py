@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
 
 import structlog
 
@@ -19,6 +21,7 @@ from controller.facts import (
     LogDirsNotified,
     PreferredSeen,
     ProducerIdsRead,
+    ProducerIdsUnknown,
     ReassignmentsSeen,
     StatesRead,
     TopicGone,
@@ -37,25 +40,28 @@ from protocol.znodes.fields import BadNode
 
 logger = structlog.get_logger(__name__)
 
-STATES_AT_ONCE = 500
-"""States in one fact."""
+AT_ONCE = 200
+"""How many nodes are read at once: their answers may all come in one turn of the loop."""
 UNCLEAN = "unclean.leader.election.enable"
 
 Watched = Callable[[], None]
+Item = TypeVar("Item")
 
 
 class ControllerReads:
     """Reads for one election."""
 
-    def __init__(self, zookeeper: ZooKeeper, fresh_id: Callable[[], bytes]) -> None:
+    def __init__(self, zookeeper: ZooKeeper, spare_id: Callable[[str], bytes]) -> None:
+        """``spare_id`` gives an id for a topic whose node has none."""
         self._zookeeper = zookeeper
-        self._fresh_id = fresh_id
+        self._spare_id = spare_id
         self._told: set[str] = set()
         """The nodes that don't parse, each told once."""
 
     async def brokers(self, watch: Watched) -> BrokersSeen:
         """All registered brokers; ``watch`` hears of new, gone and changed ones."""
-        ids = [int(name) for name in await self._zookeeper.children(brokers.IDS, watch)]
+        names = await self._zookeeper.children(brokers.IDS, watch)
+        ids = [int(name) for name in names if name.isascii() and name.isdigit()]
         found = await asyncio.gather(*[self._broker(each, watch) for each in ids])
         return BrokersSeen([each for each in found if each is not None])
 
@@ -79,8 +85,12 @@ class ControllerReads:
         except NoNode:
             return []
 
-    async def topic(self, name: str, watch: Watched) -> TopicSeen | TopicGone:
-        """A topic; ``watch`` hears of its changes."""
+    async def topic(self, name: str, watch: Watched) -> TopicSeen | TopicGone | None:
+        """A topic; ``watch`` hears of its changes.
+
+        None: its node does not parse, which says nothing of the topic. It stays as it was known
+        until the node changes.
+        """
         try:
             data, stat = await self._zookeeper.get(topics.topic_path(name), watch)
             node = topics.decode_topic(name, data)
@@ -89,13 +99,13 @@ class ControllerReads:
             return TopicGone(name)
         except ValueError as error:
             self._bad(error)
-            return TopicGone(name)
+            return None
         partitions = {
             each: Assignment(replicas, node.adding.get(each, ()), node.removing.get(each, ()))
             for each, replicas in node.partitions.items()
         }
         fact = TopicFact(name, topic_id, partitions, stat.version, stat.czxid, node.unknown)
-        return TopicSeen(fact, self._fresh_id())
+        return TopicSeen(fact, self._spare_id(name))
 
     async def states(self, partitions: Sequence[TopicPartition]) -> StatesRead:
         """The states of partitions."""
@@ -133,32 +143,28 @@ class ControllerReads:
             text = None
         return UncleanSeen(topic, None if text is None else text.lower() == "true")
 
-    async def producer_ids(self) -> ProducerIdsRead:
+    async def producer_ids(self) -> ProducerIdsRead | ProducerIdsUnknown:
         """The block of producer ids that was given out last."""
         try:
             data, stat = await self._zookeeper.get(cluster.PRODUCER_IDS)
         except NoNode:
             return ProducerIdsRead(-1, -1)
-        block = cluster.decode_producer_ids(data)
+        try:
+            block = cluster.decode_producer_ids(data)
+        except BadNode as error:
+            self._bad(error)
+            return ProducerIdsUnknown()
         return ProducerIdsRead(-1 if block is None else block.last, stat.version)
 
     async def reassignments(self, watch: Watched) -> ReassignmentsSeen:
-        """What an old tool asks to be reassigned; ``watch`` hears of the next."""
+        """What an old tool asks to be reassigned; ``watch`` hears of the next. Raises BadNode."""
         data = await self._asked(admin.REASSIGN, watch)
-        try:
-            return ReassignmentsSeen({} if data is None else admin.decode_reassignments(data))
-        except BadNode as error:
-            self._bad(error)
-            return ReassignmentsSeen({})
+        return ReassignmentsSeen({} if data is None else admin.decode_reassignments(data))
 
     async def preferred(self, watch: Watched) -> PreferredSeen:
-        """For which partitions an old tool asks for the preferred leader."""
+        """For which partitions an old tool asks for the preferred leader. Raises BadNode."""
         data = await self._asked(admin.PREFERRED, watch)
-        try:
-            return PreferredSeen([] if data is None else admin.decode_preferred(data))
-        except BadNode as error:
-            self._bad(error)
-            return PreferredSeen([])
+        return PreferredSeen([] if data is None else admin.decode_preferred(data))
 
     async def _asked(self, path: str, watch: Watched) -> bytes | None:
         while await self._zookeeper.exists(path, watch) is not None:
@@ -207,13 +213,8 @@ class ControllerReads:
             logger.error("a node of ZooKeeper does not parse; it is left out", reason=str(error))
 
 
-def slices(places: Iterable[TopicPartition]) -> Iterator[list[TopicPartition]]:
-    """Partitions, so many at a time."""
-    found: list[TopicPartition] = []
-    for each in places:
-        found.append(each)
-        if len(found) == STATES_AT_ONCE:
-            yield found
-            found = []
-    if found:
-        yield found
+def slices(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Topics or partitions, so many at a time that reading and taking them in is short."""
+    rest = iter(items)
+    while some := list(islice(rest, AT_ONCE)):
+        yield some

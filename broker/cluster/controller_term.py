@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import CancelledError, Task
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from broker.cluster.channels import Channels, ChannelSettings
-from broker.cluster.controller_reads import ControllerReads, slices
+from broker.cluster.controller_reads import ControllerReads, Watched, slices
 from broker.cluster.controller_writes import ControllerWrites
 from broker.cluster.election import Elected
 from broker.cluster.zookeeper import Closed, SessionExpired, ZooKeeper
@@ -29,8 +31,11 @@ from controller.facts import (
     BrokersSeen,
     DeletionsSeen,
     Fact,
+    PreferredSeen,
     Ready,
+    ReassignmentsSeen,
     Resigned,
+    Result,
     Tick,
     TopicSeen,
     TopicsSeen,
@@ -39,6 +44,7 @@ from controller.facts import (
     Written,
 )
 from controller.outcome import (
+    DeleteNodes,
     Outcome,
     Read,
     ReadProducerIds,
@@ -47,10 +53,17 @@ from controller.outcome import (
     ReadUnclean,
     Write,
 )
+from controller.values import TopicPartition
 from protocol.znodes import admin, topics
+from protocol.znodes.fields import BadNode
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
+
+logger = structlog.get_logger(__name__)
+
+NO_TICKET = -1
+"""Of a write that the core did not ask for."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
 Observer = Callable[[Event], None]
@@ -66,6 +79,8 @@ class HostServices:
     """The settings as they are at an election."""
     topic_version: int
     """In which version topics' nodes are written."""
+    known_id: Callable[[str], bytes | None]
+    """The id by which this broker knows a topic."""
     time: Time
     spawn: Spawn
     errors: InternalErrors
@@ -87,7 +102,7 @@ class Term:
         self._ended = ended
         self._time = services.time
         zookeeper = services.zookeeper
-        self._reads = ControllerReads(zookeeper, services.time.fresh_id)
+        self._reads = ControllerReads(zookeeper, self._spare_id)
         self._writes = ControllerWrites(zookeeper, elected.epoch_version, services.topic_version)
         self.channels = Channels(services.channels, self._time, services.spawn, self.handle)
         self._results: list[WriteResult] = []
@@ -97,33 +112,42 @@ class Term:
         self._reading: dict[str, bool] = {}
         """What is being read, and whether it has changed meanwhile."""
 
+    def _spare_id(self, name: str) -> bytes:
+        """That by which brokers know a topic: an old tool may have dropped it (KAFKA-14190)."""
+        return self._services.known_id(name) or self._time.fresh_id()
+
     async def begin(self) -> None:
         """Reads all there is, and has the core begin. What was watched comes again."""
         reads = self._reads
-        await self._read("brokers", lambda: reads.brokers(partial(self._watched, "brokers")))
+        await self._read("brokers", self._reader("brokers"))
         names = await reads.names(topics.TOPICS, partial(self._watched, "topics"))
         self.handle(TopicsSeen(names))
-        seen = await asyncio.gather(
-            *[reads.topic(name, partial(self._watched_topic, name)) for name in names]
-        )
-        for fact in seen:
-            self.handle(fact)
-        for own in await asyncio.gather(*[reads.unclean(name) for name in names]):
-            if own.allowed is not None:
-                self.handle(own)
-        places = [
-            (fact.topic.name, partition)
-            for fact in seen
-            if isinstance(fact, TopicSeen)
-            for partition in fact.topic.partitions
-        ]
-        for some in slices(places):
-            self.handle(await reads.states(some))
+        places: list[TopicPartition] = []
+        for some in slices(names):
+            places += await self._begin_topics(some)
+        for several in slices(places):
+            self.handle(await reads.states(several))
         for each in ("deletions", "reassignments", "preferred"):
             await self._read(each, self._reader(each))
         self.handle(Ready())
         for each in ("isr notices", "log dir notices"):
             await self._read(each, self._reader(each))
+
+    async def _begin_topics(self, names: Sequence[str]) -> list[TopicPartition]:
+        """Reads topics and their settings; the partitions that they have. One topic is one turn."""
+        reads, places = self._reads, list[TopicPartition]()
+        seen = await asyncio.gather(
+            *[reads.topic(name, partial(self._watched_topic, name)) for name in names]
+        )
+        for fact in seen:
+            self._take(fact)
+            if isinstance(fact, TopicSeen):
+                places += [(fact.topic.name, index) for index in fact.topic.partitions]
+            await self._time.sleep(0)
+        for own in await asyncio.gather(*[reads.unclean(name) for name in names]):
+            if own.allowed is not None:
+                self.handle(own)
+        return places
 
     def end(self) -> None:
         """Answers who waits, and drops all."""
@@ -230,8 +254,29 @@ class Term:
             case ReadProducerIds():
                 await self._give(reads.producer_ids())
 
-    async def _give(self, fact: Awaitable[Fact]) -> None:
-        self.handle(await fact)
+    async def _give(self, fact: Awaitable[Fact | None]) -> None:
+        self._take(await fact)
+
+    def _take(self, fact: Fact | None) -> None:
+        """What was read, unless it says nothing."""
+        if fact is not None:
+            self.handle(fact)
+
+    async def _asked_for(
+        self, path: str, read: Callable[[Watched], Awaitable[Fact]], nothing: Fact, watch: Watched
+    ) -> Fact:
+        """What an old tool asks for by a node of /admin.
+
+        A node that does not parse is deleted, or the tools would refuse to ask again for ever.
+        """
+        try:
+            return await read(watch)
+        except BadNode as error:
+            logger.error("a node of ZooKeeper does not parse; it is deleted", reason=str(error))
+        done = await self._writes.do(DeleteNodes(NO_TICKET, [path]))
+        if done.result is Result.FENCED and not self._over:
+            self._ended(self, "another broker has been elected controller")
+        return nothing
 
     def _reader(self, what: str) -> Callable[[], Awaitable[Fact]]:
         reads, watch = self._reads, partial(self._watched, what)
@@ -246,8 +291,12 @@ class Term:
             "brokers": lambda: reads.brokers(watch),
             "topics": seen_topics,
             "deletions": deletions,
-            "reassignments": lambda: reads.reassignments(watch),
-            "preferred": lambda: reads.preferred(watch),
+            "reassignments": lambda: self._asked_for(
+                admin.REASSIGN, reads.reassignments, ReassignmentsSeen({}), watch
+            ),
+            "preferred": lambda: self._asked_for(
+                admin.PREFERRED, reads.preferred, PreferredSeen([]), watch
+            ),
             "isr notices": lambda: reads.isr_notices(watch),
             "log dir notices": lambda: reads.log_dir_notices(watch),
         }
@@ -261,19 +310,19 @@ class Term:
         watch = partial(self._watched_topic, name)
         self._read_again(f"topic {name}", lambda: self._reads.topic(name, watch))
 
-    def _read_again(self, what: str, read: Callable[[], Awaitable[Fact]]) -> None:
+    def _read_again(self, what: str, read: Callable[[], Awaitable[Fact | None]]) -> None:
         if not self._over:
             is_read = what in self._reading
             self._reading[what] = True
             if not is_read:
                 self._spawn(self._read(what, read))
 
-    async def _read(self, what: str, read: Callable[[], Awaitable[Fact]]) -> None:
+    async def _read(self, what: str, read: Callable[[], Awaitable[Fact | None]]) -> None:
         """Reads ``what`` until nothing has changed since, and hands each fact on."""
         self._reading[what] = True
         try:
             while self._reading[what] and not self._over:
                 self._reading[what] = False
-                self.handle(await read())
+                self._take(await read())
         finally:
             del self._reading[what]

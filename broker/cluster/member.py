@@ -15,7 +15,9 @@ from broker.cluster.cluster_configs import ClusterConfigs
 from broker.cluster.cluster_registry import ClusterRegistry
 from broker.cluster.cluster_topics import ClusterTopics
 from broker.cluster.consumer_paths import ZooKeeperOffsets
+from broker.cluster.controlled_shutdown import hand_over, shutdown_settings
 from broker.cluster.controller_host import ControllerHost
+from broker.cluster.controller_lines import ControllerLines
 from broker.cluster.controller_peer import ControllerPeer
 from broker.cluster.controller_term import HostServices
 from broker.cluster.fetchers import Fetchers
@@ -155,10 +157,12 @@ class Member:
                 channel_settings(config, settings, joined.node_id),
                 lambda: controller_config(config, settings.spoken, joined.node_id),
                 self.topic_version,
+                self.cache.id_of,
                 services.time,
                 services.background.spawn,
                 services.errors,
-            )
+            ),
+            [ControllerLines(services.time).observe],
         )
 
     def learnt(self, learnt: Learnt) -> Sequence[Topic]:
@@ -268,6 +272,16 @@ class Member:
         self.configs.start()
         self.host.start()
         await self.registration.start()
+
+    async def hand_over(self) -> None:
+        """Asks the controller, before anything is stopped, to give away what is led here."""
+        await hand_over(
+            shutdown_settings(self._services.config),
+            self.joined.node_id,
+            self.broker_epoch,
+            self.controller,
+            self._services.time,
+        )
 
     async def stop(self) -> None:
         """Takes part no more; the session ends last."""

@@ -148,6 +148,11 @@ class MetadataCache:
         offline += [each for each in found.offline if each not in offline]
         return PartitionView(leader, found.leader_epoch, found.replicas, found.isr, offline)
 
+    def id_of(self, topic: str) -> bytes | None:
+        """The id of a topic, None where none is known."""
+        known = self.topics.get(topic)
+        return None if known is None else known.topic_id
+
     def topic_name(self, topic_id: bytes) -> str | None:
         """The name of the topic of an id."""
         return self._names.get(topic_id)

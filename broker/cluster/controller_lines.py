@@ -1,0 +1,169 @@
+"""Log lines of the controller: who leads what and why, which brokers and topics come and go.
+
+What happens together is told together: of a thousand partitions that a lost broker led, each broker
+that leads them now is one line with a count. So a line may be late by a moment, and their number
+is bounded whatever happens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import structlog
+
+from broker.time import Time
+from controller.events import (
+    BrokerJoined,
+    BrokerLeft,
+    Cause,
+    ControllerReady,
+    DeletionQueued,
+    Event,
+    LogDirsFailed,
+    NoLeader,
+    OtherController,
+    ReassignmentDone,
+    ReassignmentStarted,
+    RequestRefused,
+    ShutdownAsked,
+    StateWritten,
+    TopicAdded,
+    TopicRemoved,
+)
+from controller.values import NO_LEADER
+from protocol.errors import NAMES
+
+logger = structlog.get_logger(__name__)
+
+TOGETHER_S = 0.1
+"""What happens within so long is told together."""
+LINES_MAX = 50
+"""So many lines at once; of what is more, one line says how much."""
+NAMES_MAX = 5
+"""So many topics or partitions are named in a line."""
+
+
+class _Line(NamedTuple):
+    """Events with equal ones of these are one line."""
+
+    text: str
+    fields: tuple[tuple[str, object], ...] = ()
+    is_warning: bool = False
+
+
+@dataclass(slots=True)
+class _Told:
+    """What is to be told in one line."""
+
+    count: int = 0
+    names: list[str] = field(default_factory=list)
+
+
+class ControllerLines:
+    """An observer of the controller; use from the event loop's thread alone."""
+
+    def __init__(self, time: Time) -> None:
+        self._time = time
+        self._told: dict[_Line, _Told] = {}
+        self._left_out = 0
+
+    def observe(self, event: Event) -> None:
+        """Takes note of an event, and tells it soon."""
+        said = _said(event)
+        if said is None:
+            return
+        line, names = said
+        told = self._told.get(line)
+        if told is None:
+            if not self._told:
+                self._time.call_later(TOGETHER_S, self.tell)
+            if len(self._told) == LINES_MAX:
+                self._left_out += 1
+                return
+            told = self._told[line] = _Told()
+        told.count += len(names)
+        told.names += names[: NAMES_MAX - len(told.names)]
+
+    def tell(self) -> None:
+        """Writes all lines that are due."""
+        lines, self._told = self._told, {}
+        left_out, self._left_out = self._left_out, 0
+        for line, told in lines.items():
+            write = logger.warning if line.is_warning else logger.info
+            more = {"count": told.count} if told.count > len(told.names) else {}
+            names = {"what": told.names} if told.names else {}
+            write(line.text, **dict(line.fields), **names, **more)
+        if left_out:
+            logger.warning("the controller did more than is told", events=left_out)
+
+
+def _said(event: Event) -> tuple[_Line, Sequence[str]] | None:
+    """The line of an event, and the topics or partitions that it is about; None: it has none."""
+    match event:
+        case StateWritten() | NoLeader() | LogDirsFailed() | OtherController():
+            return _of_partitions(event)
+        case ReassignmentStarted(topic, index):
+            return _Line("partitions are on their way to other replicas"), [f"{topic}-{index}"]
+        case ReassignmentDone(topic, index):
+            return _Line("partitions have their new replicas"), [f"{topic}-{index}"]
+        case TopicAdded(name):
+            return _Line("topics are new, or have grown"), [name]
+        case TopicRemoved(name):
+            return _Line("topics are deleted"), [name]
+        case DeletionQueued(name, waits_for) if waits_for:
+            return _Line("the deletion of topics waits for brokers", _fields(brokers=waits_for)), [
+                name
+            ]
+        case _:
+            return _of_brokers(event)
+
+
+def _of_partitions(
+    event: StateWritten | NoLeader | LogDirsFailed | OtherController,
+) -> tuple[_Line, Sequence[str]] | None:
+    match event:
+        case LogDirsFailed(broker, partitions):
+            line = _Line("replicas are on a directory that failed", _fields(broker=broker), True)
+            return line, [f"{topic}-{index}" for topic, index in partitions]
+        case NoLeader(topic, index, isr):
+            line = _Line(
+                "partitions have no leader: none of their ISR lives", _fields(isr=isr), True
+            )
+            return line, [f"{topic}-{index}"]
+        case OtherController(topic, index, epoch):
+            line = _Line("a later controller has written states", _fields(epoch=epoch), True)
+            return line, [f"{topic}-{index}"]
+        case StateWritten():
+            if event.leader in (NO_LEADER, event.leader_before) or event.cause is Cause.CREATED:
+                return None
+            line = _Line(
+                "partitions have another leader",
+                _fields(leader=event.leader, before=event.leader_before, why=event.cause.value),
+                event.cause is Cause.UNCLEAN,
+            )
+            return line, [f"{event.topic}-{event.partition}"]
+
+
+def _of_brokers(event: Event) -> tuple[_Line, Sequence[str]] | None:
+    match event:
+        case ControllerReady(epoch, brokers, topics, partitions):
+            fields = _fields(epoch=epoch, brokers=brokers, topics=topics, partitions=partitions)
+            return _Line("the controller begins", fields), ()
+        case BrokerJoined(broker, epoch, bounced):
+            text = "a broker has restarted" if bounced else "a broker has come"
+            return _Line(text, _fields(broker=broker, epoch=epoch)), ()
+        case BrokerLeft(broker, epoch):
+            return _Line("a broker is gone", _fields(broker=broker, epoch=epoch), True), ()
+        case ShutdownAsked(broker):
+            return _Line("a broker is about to stop", _fields(broker=broker)), ()
+        case RequestRefused(broker, request, error):
+            fields = _fields(broker=broker, request=request, error=NAMES.get(error, error))
+            return _Line("a broker refuses what the controller says", fields, True), ()
+        case _:
+            return None
+
+
+def _fields(**values: object) -> tuple[tuple[str, object], ...]:
+    return tuple(values.items())
