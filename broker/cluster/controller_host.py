@@ -14,7 +14,13 @@ import structlog
 
 from broker.cluster.controller_term import HostServices, Observer, Term
 from broker.cluster.election import Elected, controller_of, elect
-from broker.cluster.zookeeper import Closed, Connection, SessionExpired
+from broker.cluster.zookeeper import (
+    Closed,
+    Connection,
+    NoNode,
+    SessionExpired,
+    ZooKeeperError,
+)
 from broker.topics.ticket import deliver
 from controller.calls import Call
 from controller.controller import refusal
@@ -22,6 +28,9 @@ from controller.events import Event
 from protocol.znodes import cluster
 
 logger = structlog.get_logger(__name__)
+
+GIVE_UP_S_MAX = 1.0
+"""How long a broker that stops waits for ZooKeeper to give up being the controller."""
 
 
 class ControllerHost:
@@ -51,10 +60,14 @@ class ControllerHost:
         self._services.zookeeper.on_session(self._session_changed)
         self._look()
 
-    def stop(self) -> None:
-        """Takes part in none any more; the session's end lets others win."""
+    async def stop(self) -> None:
+        """Takes part in none any more, and lets others win at once, or with the session's end."""
         self._stopped = True
-        self._resign("the broker stops")
+        if self._term is not None:
+            self._resign("the broker stops")
+            with suppress(TimeoutError, ZooKeeperError):
+                async with self._services.time.within(GIVE_UP_S_MAX):
+                    await self._give_up()
 
     def submit(self, call: Call) -> None:
         """Hands a call to the controller; its ticket takes the reply, once."""
@@ -96,8 +109,9 @@ class ControllerHost:
                             self._resign("another broker is the controller")
                             self._again = True
                         continue
+                    await self._give_up()
                     elected = await elect(zookeeper, broker_id, time.now().wall_ms)
-                    if elected is not None:
+                    if elected is not None and not self._stopped:
                         await self._begin(elected)
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
             self._services.errors.caught("election", error)
@@ -116,8 +130,16 @@ class ControllerHost:
         except Exception:
             # Somebody else may do better: without the node there is another election.
             self._resign("it could not read the cluster")
-            await self._services.zookeeper.delete(cluster.CONTROLLER)
+            await self._give_up()
             raise
+
+    async def _give_up(self) -> None:
+        """Deletes the node of a term that has ended, if it is there: whoever is first wins."""
+        zookeeper = self._services.zookeeper
+        there = await zookeeper.exists(cluster.CONTROLLER)
+        if there is not None and there.ephemeral_owner == zookeeper.session:
+            with suppress(NoNode):
+                await zookeeper.delete(cluster.CONTROLLER, there.version)
 
     def _ended(self, term: Term, reason: str) -> None:
         if term is self._term:

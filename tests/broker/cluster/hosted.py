@@ -1,0 +1,150 @@
+"""Brokers that host the controller in one simulated ZooKeeper, and others that obey them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from broker.cluster.channels import ChannelSettings
+from broker.cluster.controller_host import ControllerHost
+from broker.cluster.controller_term import HostServices
+from broker.cluster.inter_broker import parse
+from broker.cluster.registration import prepare
+from broker.loop.background import Background
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.watchdog import Watchdog
+from broker.time import Time
+from controller.config import ControllerConfig
+from controller.events import Event
+from protocol.messages import leader_and_isr, stop_replica, update_metadata
+from protocol.znodes import brokers, cluster, topics
+from tests.broker.cluster.other_broker import LISTENER, OtherBroker, Value, other_broker
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+
+class Obedient:
+    """A broker that does what each controller says; registered with a session of its own."""
+
+    def __init__(self, ensemble: Ensemble, other: OtherBroker) -> None:
+        self.node_id = other.node.node_id
+        self.other = other
+        self.zookeeper = SimulatedZooKeeper(ensemble)
+        for api in (leader_and_isr.API, update_metadata.API, stop_replica.API):
+            other.answers[api.key] = self._answer
+
+    async def _answer(self, version: int, value: Value) -> Value:
+        told = value.get("topic_states", ()) if "type" in value or "live_leaders" in value else ()
+        found = [
+            {
+                "topic_id": topic.get("topic_id", bytes(16)),
+                "partition_errors": [
+                    {"partition_index": each["partition_index"], "error_code": 0}
+                    for each in topic["partition_states"]
+                ],
+            }
+            for topic in told
+        ]
+        return {"error_code": 0, "topics": found, "partition_errors": []}
+
+    async def register(self, host: str = "127.0.0.1") -> int:
+        """Its node is there; its epoch."""
+        endpoint = brokers.Endpoint(LISTENER, host, self.other.node.port)
+        said = brokers.Registration(self.node_id, (endpoint,))
+        data = brokers.encode_registration(said)
+        path = brokers.path(self.node_id)
+        _, stat = await self.zookeeper.create(path, data, ephemeral=True)
+        return stat.czxid
+
+    def of(self, key: int) -> list[Value]:
+        """The requests of one API that it got."""
+        return [value for api, _, value in self.other.asked if api == key]
+
+
+class Host:
+    """A broker, as far as it hosts the controller."""
+
+    def __init__(self, ensemble: Ensemble, node_id: int, **settings: Any) -> None:
+        self.node_id = node_id
+        self.zookeeper = SimulatedZooKeeper(ensemble)
+        self.time = Time()
+        self.errors = InternalErrors()
+        self.background = Background(self.time, Watchdog(self.time))
+        self.events: list[Event] = []
+        self.known_ids: dict[str, bytes] = {}
+        config = ControllerConfig(node_id, **settings)
+        services = HostServices(
+            self.zookeeper,
+            ChannelSettings(node_id, parse("3.9"), LISTENER, 2000, 2000),
+            lambda: config,
+            topics.VERSION,
+            self.known_ids.get,
+            self.time,
+            self.background.spawn,
+            self.errors,
+        )
+        self.host = ControllerHost(services, [self.events.append])
+
+    def seen(self, kind: type[Event]) -> list[Any]:
+        """The events of one kind."""
+        return [each for each in self.events if isinstance(each, kind)]
+
+    async def stop(self) -> None:
+        await self.host.stop()
+        await self.background.stop()
+        assert not self.errors.counts.total(), self.errors.counts
+
+
+class Cluster:
+    """All of them, and a session by which a test reads and writes."""
+
+    def __init__(self, ensemble: Ensemble, hosts: Sequence[Host], obedient: list[Obedient]) -> None:
+        self.ensemble = ensemble
+        self.hosts = hosts
+        self.obedient = obedient
+        self.zookeeper = SimulatedZooKeeper(ensemble)
+
+    def data(self, path: str) -> bytes | None:
+        """What a node has; None: it isn't there."""
+        node = self.ensemble.nodes.get(path)
+        return None if node is None else node.data or b""
+
+    def controller(self) -> int | None:
+        """Whom `/controller` names."""
+        data = self.data(cluster.CONTROLLER)
+        return None if data is None else cluster.decode_controller(data)
+
+    def active(self) -> list[int]:
+        """Who believes to be the controller."""
+        return [each.node_id for each in self.hosts if each.host.is_active]
+
+    def state(self, topic: str, partition: int = 0) -> topics.StateNode | None:
+        """What the state node of a partition says."""
+        data = self.data(topics.state_path(topic, partition))
+        return None if data is None else topics.decode_state(topic, partition, data)
+
+    async def topic(self, name: str, *assignment: Sequence[int], data: bytes | None = None) -> None:
+        """Somebody creates a topic."""
+        partitions = {index: tuple(each) for index, each in enumerate(assignment)}
+        node = topics.encode_topic(topics.TopicNode(partitions), 1) if data is None else data
+        await self.zookeeper.create(topics.topic_path(name), node)
+
+
+@asynccontextmanager
+async def hosted(*ids: int, obedient: int = 0, **settings: Any) -> AsyncIterator[Cluster]:
+    """Hosts of these ids that are not started yet, and brokers 11, 12, ... that obey."""
+    ensemble = Ensemble()
+    async with asyncio.timeout(30), AsyncExitStack() as stack:
+        await prepare(SimulatedZooKeeper(ensemble))
+        others = []
+        for each in range(11, 11 + obedient):
+            other = await stack.enter_async_context(other_broker(each))
+            others.append(Obedient(ensemble, other))
+            await others[-1].register()
+        hosts = [Host(ensemble, each, **settings) for each in ids]
+        try:
+            yield Cluster(ensemble, hosts, others)
+        finally:
+            for host in hosts:
+                await host.stop()
