@@ -14,6 +14,7 @@ from broker.apis.transactional import client_of, told
 from broker.net.request import Request, ServedApi
 from broker.topics.owned_topics import OWNED
 from broker.topics.registry import OFFSETS_TOPIC
+from offsets.partitioner import partition_for
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST
 from protocol.messages.add_offsets_to_txn import API
 from transactions.calls import TV1, AddPartitions
@@ -28,24 +29,35 @@ _KNOWS_FENCED = 2
 def _handle(services: Services, request: Request) -> None:
     if not request.value["transactional_id"]:
         _answer(request, INVALID_REQUEST)
-    elif services.groups.is_started:
-        _submit(services, request)
+        return
+    partition = _partition(services, request)
+    if partition is not None:
+        _submit(services, request, partition)
     else:  # a producer asks this before it looks for the group's coordinator
         request.answer_later(_submit_with_topic(services, request))
 
 
-async def _submit_with_topic(services: Services, request: Request) -> None:
-    if await is_made(services, OWNED[OFFSETS_TOPIC]):
-        _submit(services, request)
-    else:
-        _answer(request, COORDINATOR_NOT_AVAILABLE)
-
-
-def _submit(services: Services, request: Request) -> None:
-    value = request.value
-    group_id = value["group_id"]
+def _partition(services: Services, request: Request) -> int | None:
+    """The partition of the group's offsets, whoever leads it; None without the topic."""
+    group_id = request.value["group_id"]
     shard = services.groups.hosted_for(group_id)
-    assert shard is not None, "the offsets topic has partitions"
+    if shard is not None:
+        return shard.index
+    topic = services.registry.topic(OFFSETS_TOPIC)
+    return None if topic is None else partition_for(group_id, topic.partitions)
+
+
+async def _submit_with_topic(services: Services, request: Request) -> None:
+    made = await is_made(services, OWNED[OFFSETS_TOPIC])
+    partition = _partition(services, request) if made else None
+    if partition is None:
+        _answer(request, COORDINATOR_NOT_AVAILABLE)
+    else:
+        _submit(services, request, partition)
+
+
+def _submit(services: Services, request: Request, partition: int) -> None:
+    value = request.value
     request.encode = _answer
     services.transactions.submit(
         value["transactional_id"],
@@ -54,10 +66,10 @@ def _submit(services: Services, request: Request) -> None:
             value["transactional_id"],
             value["producer_id"],
             value["producer_epoch"],
-            [(OFFSETS_TOPIC, [shard.index])],
+            [(OFFSETS_TOPIC, [partition])],
             TV1,
             client_of(request),
-            group_id,
+            value["group_id"],
         ),
     )
 

@@ -48,19 +48,31 @@ def _handle(services: Services, request: Request) -> None:
         _answer(request, InitReply(UNSUPPORTED_VERSION))
     elif not 0 < value["transaction_timeout_ms"] <= services.config["transaction.max.timeout.ms"]:
         _answer(request, InitReply(INVALID_TRANSACTION_TIMEOUT))
-    else:
-        request.encode = _answer
-        services.transactions.submit(
-            transactional_id,
-            InitProducerId(
-                request,
-                transactional_id,
-                value["transaction_timeout_ms"],
-                producer_id,
-                producer_epoch,
-                client_of(request),
-            ),
-        )
+    elif services.producer_ids.ids.left:
+        _submit(services, request)
+    else:  # this broker may have become the coordinator a moment ago
+        request.answer_later(_submit_with_ids(services, request))
+
+
+async def _submit_with_ids(services: Services, request: Request) -> None:
+    await services.producer_ids.ready()
+    _submit(services, request)
+
+
+def _submit(services: Services, request: Request) -> None:
+    value = request.value
+    request.encode = _answer
+    services.transactions.submit(
+        value["transactional_id"],
+        InitProducerId(
+            request,
+            value["transactional_id"],
+            value["transaction_timeout_ms"],
+            value["producer_id"],
+            value["producer_epoch"],
+            client_of(request),
+        ),
+    )
 
 
 def _answer(request: Request, reply: InitReply) -> None:

@@ -4,6 +4,7 @@ v0; v1 flexible; v2 transaction_version (KIP-1228), 1 where a version has no suc
 of the offsets topic gets its marker from the group coordinator. The answer comes when every marker
 is stable, and with it the offsets that it commits are visible. A partition refuses the marker of a
 lower epoch (INVALID_PRODUCER_EPOCH) and of an older coordinator (TRANSACTION_COORDINATOR_FENCED).
+What an operator has ended past the coordinator is told; what a broker of the cluster has, is not.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ _STEP = 500
 
 
 def _handle(services: Services, request: Request) -> Steps:
+    is_told = not _is_broker(services, request)
     gather: Gather[int] = Gather()
     open_before: list[int | None] = []
     for wanted in request.value["markers"]:
@@ -36,7 +38,7 @@ def _handle(services: Services, request: Request) -> Steps:
         yield None
         for topic in wanted["topics"]:
             for partition in topic["partition_indexes"]:
-                place = services.logs.get(topic["name"], partition)
+                place = services.logs.get(topic["name"], partition) if is_told else None
                 open_before.append(None if place is None else _open_since(place, marker))
                 services.local_markers.write(topic["name"], partition, marker, gather.ticket())
                 yield from gather.sent()
@@ -61,6 +63,14 @@ def _handle(services: Services, request: Request) -> Steps:
             yield from _tell(services, request, wanted, ended, since_ms)
     worst = next((code for code in gather.replies if code != NONE), NONE)
     request.respond({"markers": answers}, worst)
+
+
+def _is_broker(services: Services, request: Request) -> bool:
+    """Whether another broker of the cluster asks: brokers name themselves by their ids."""
+    name = request.client_id or ""
+    if services.enlisting is None or not name.isdecimal():
+        return False
+    return services.cluster.node(int(name), services.advertised.listener(request)) is not None
 
 
 def _open_since(place: Partition, marker: Marker) -> int | None:
