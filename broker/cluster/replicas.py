@@ -15,7 +15,7 @@ late too. Source: Kafka 3.9 ``ReplicaManager``, ``KafkaApis``; table of errors i
 from __future__ import annotations
 
 from asyncio import Lock, Task
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from broker.cluster.replication_settings import ReplicationSettings
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
-from broker.topics.registry import BadDirectory, Topic
+from broker.topics.registry import BadDirectory, Topic, partition_name
 from broker.topics.replica import Replica
 from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.roles import Role
@@ -57,6 +57,9 @@ logger = structlog.get_logger(__name__)
 
 UNCONDITIONAL = frozenset((-1, -2))
 """Leader epochs of StopReplica that stop any replica: not known; its topic is being deleted."""
+
+_NAMED_MAX = 20
+"""So many partitions are named in a line of the log."""
 
 Place = tuple[str, int]
 
@@ -339,38 +342,35 @@ class ReplicaManager:
                 return Told(refusal, {})
             slices = self._slicer.work("StopReplica")
             errors: dict[Place, int] = {}
+            deleted: list[Place] = []
             for topic in request.topics:
                 for told in topic.partitions:
                     place = (topic.name, told.partition)
-                    errors[place] = await slices.beside(self._stop(topic.name, told))
+                    errors[place] = self._stop(topic.name, told)
+                    if told.delete and not errors[place]:
+                        deleted.append(place)
                     if slices.over:
                         await slices.pause()
             self._fetchers.close_idle()
+            if deleted:
+                left = await slices.beside(self._logs.drop(deleted))
+                errors |= dict.fromkeys(left, KAFKA_STORAGE_ERROR)
+                logger.info("replicas were deleted", partitions=_named(deleted))
             slices.end()
             return Told(NONE, errors)
 
-    async def _stop(self, topic: str, told: StoppedPartition) -> int:
+    def _stop(self, topic: str, told: StoppedPartition) -> int:
         """An offline replica stays so; one of a later leader epoch is not stopped."""
         replica = self._logs.get(topic, told.partition)
-        if replica is not None:
-            if replica.role is Role.OFFLINE:
-                return KAFKA_STORAGE_ERROR
-            if told.leader_epoch not in UNCONDITIONAL and told.leader_epoch < replica.leader_epoch:
-                return FENCED_LEADER_EPOCH
-            self._fetchers.forget(topic, told.partition)
-            replica.stand_by()
-            self._call(self._hooks.on_follower, replica, told.leader_epoch)
-        if told.delete:
-            try:
-                await self._logs.drop(topic, told.partition)
-            except OSError as error:
-                logger.error(
-                    "a replica could not be put away",
-                    partition=f"{topic}-{told.partition}",
-                    error=str(error),
-                )
-                return KAFKA_STORAGE_ERROR
-            logger.info("a replica was deleted", partition=f"{topic}-{told.partition}")
+        if replica is None:
+            return NONE
+        if replica.role is Role.OFFLINE:
+            return KAFKA_STORAGE_ERROR
+        if told.leader_epoch not in UNCONDITIONAL and told.leader_epoch < replica.leader_epoch:
+            return FENCED_LEADER_EPOCH
+        self._fetchers.forget(topic, told.partition)
+        replica.stand_by()
+        self._call(self._hooks.on_follower, replica, told.leader_epoch)
         return NONE
 
     def _call(self, hook: Callable[..., None], *args: object) -> None:
@@ -382,3 +382,10 @@ class ReplicaManager:
 
 def _differ(known: bytes, told: bytes | None) -> bool:
     return told is not None and known not in (ZERO_UUID, told)
+
+
+def _named(places: Sequence[Place]) -> list[str]:
+    """Some of many partitions, for a line of the log."""
+    return [partition_name(*each) for each in places[:_NAMED_MAX]] + ["..."] * (
+        len(places) > _NAMED_MAX
+    )

@@ -163,10 +163,10 @@ class Checkpoints:
             self._keep(lambda key: key[0] != topic)
             self.outdated.discard(topic)
 
-    def forget_partition(self, partition: TopicPartition) -> None:
-        """Takes one partition out of the checkpoints. Raises OSError."""
+    def forget_partitions(self, partitions: Collection[TopicPartition]) -> None:
+        """Takes partitions out of the checkpoints. Raises OSError."""
         with self._writing:
-            self._keep(lambda key: key != partition)
+            self._keep(lambda key: key not in partitions)
 
     def write_high_watermarks(self, partitions: Callable[[], Iterable[Partition]]) -> None:
         """Writes the high watermarks alone; see `write`. Raises OSError."""

@@ -9,8 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import structlog
 
 from broker.loop.background import Background
 from broker.time import Time
@@ -20,6 +23,18 @@ from broker.topics.partition import Partition
 from broker.topics.partition_mark import mark
 from broker.topics.registry import Topic, partition_name
 from broker.topics.replica import Replica
+from log.checkpoint import TopicPartition
+from log.errors import LogPoisoned
+
+logger = structlog.get_logger(__name__)
+
+
+class _Dropped(NamedTuple):
+    """A replica that is put away, or a directory that nobody's partition has."""
+
+    topic: str
+    number: int
+    partition: Partition | None
 
 
 class ReplicaLogs:
@@ -73,39 +88,60 @@ class ReplicaLogs:
         if entry is not None and entry.topic.partitions != partitions:
             entry.topic = entry.topic.with_partitions(partitions)
 
-    async def drop(self, topic: str, index: int) -> None:
-        """Puts a replica away, and a directory that is nobody's likewise. Raises OSError."""
-        partition = self._logs.get(topic, index)
-        delay_ms = 0
-        if partition is not None:
-            entry = self._logs.topics[topic]
-            delay_ms = entry.settings["file.delete.delay.ms"]
-            entry.remove(index)
-            if not entry.partitions:
-                del self._logs.topics[topic]
-            partition.stop()
-        tag = self._time.fresh_id().hex()
-        away = await self._changes.run(self._put_away, topic, index, partition, tag)
-        if away is not None:
-            directory = away
-            self._background.after(delay_ms, lambda: self._logs.remove([directory]))
+    async def drop(self, places: Sequence[TopicPartition]) -> list[TopicPartition]:
+        """Puts replicas away, and directories that are nobody's; returns those that it could not.
+
+        From here on nobody finds them.
+        """
+        by_delay: dict[int, list[_Dropped]] = {}
+        for topic, index in places:
+            partition = self._logs.get(topic, index)
+            delay_ms = 0 if partition is None else self._hide(partition)
+            by_delay.setdefault(delay_ms, []).append(_Dropped(topic, index, partition))
+        left: list[TopicPartition] = []
+        for delay_ms, dropped in by_delay.items():
+            tag = self._time.fresh_id().hex()
+            away = await self._changes.run(self._put_away, dropped, tag, left)
+            if away:
+                self._background.after(delay_ms, partial(self._logs.remove, away))
+        return left
+
+    def _hide(self, partition: Partition) -> int:
+        """Serves a partition no more; for how long its files stay."""
+        entry = self._logs.topics[partition.topic]
+        entry.remove(partition.index)
+        if not entry.partitions:
+            del self._logs.topics[partition.topic]
+        partition.stop()
+        delay_ms: int = entry.settings["file.delete.delay.ms"]
+        return delay_ms
 
     def _put_away(
-        self, topic: str, index: int, partition: Partition | None, tag: str
-    ) -> str | None:
-        """Closes a log and renames its directory; the new path. In any thread."""
+        self, dropped: Sequence[_Dropped], tag: str, left: list[TopicPartition]
+    ) -> list[str]:
+        """Closes logs and renames their directories; the new paths. In any thread.
+
+        What fails is entered into ``left``; ``tag`` is as in `LogManager.retire`.
+        """
         logs = self._logs
-        if partition is not None:
-            partition.close(clean=False)
-        directory = os.path.join(logs.directory, partition_name(topic, index))
-        if not logs.fs.exists(directory):
-            return None
-        away = f"{partition_name(topic[:190], index)}.{tag}{DELETED_SUFFIX}"
-        away = os.path.join(logs.directory, away)
-        logs.fs.rename(directory, away)
-        logs.fs.fsync_directory(logs.directory)
-        with suppress(OSError):  # a full disk; see `LogManager.retire`
-            logs.checkpoints.forget_partition((topic, index))
+        away: list[str] = []
+        for topic, index, partition in dropped:
+            directory = os.path.join(logs.directory, partition_name(topic, index))
+            name = f"{partition_name(topic[:190], index)}.{tag}{DELETED_SUFFIX}"
+            try:
+                if partition is not None:
+                    partition.close(clean=False)
+                if logs.fs.exists(directory):
+                    logs.fs.rename(directory, os.path.join(logs.directory, name))
+                    away.append(os.path.join(logs.directory, name))
+            except (OSError, LogPoisoned) as error:
+                logger.error("a replica could not be put away", path=directory, error=str(error))
+                left.append((topic, index))
+        try:
+            logs.fs.fsync_directory(logs.directory)
+            logs.checkpoints.forget_partitions({(each.topic, each.number) for each in dropped})
+        except OSError as error:  # a full disk; the next checkpoint is written without them
+            logger.warning("a checkpoint may name deleted replicas still", error=str(error))
         return away
 
     async def write_high_watermarks(self) -> None:

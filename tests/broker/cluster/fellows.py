@@ -39,9 +39,11 @@ from broker.net.sockets import bind
 from broker.net.turn_writes import TurnWrites
 from broker.net.unsupported import Unsupported
 from broker.time import Time
+from broker.topics.checkpoints import FILES
 from broker.topics.disk_changes import DiskChanges
 from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
+from broker.topics.registry import Topic
 from broker.topics.replica import Replica
 from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import LedPartition, ReplicaServices
@@ -58,7 +60,7 @@ from controller.requests import (
     UpdateMetadataRequest,
 )
 from controller.values import BrokerFact
-from log.checkpoint import read_offsets
+from log.checkpoint import HIGH_WATERMARK, read_offsets
 from log.filesystem import FileSystem
 from protocol.znodes.brokers import Endpoint
 from replication.values import PartitionState, Rules
@@ -227,10 +229,13 @@ class Fellow:
     # -- life
 
     async def start(self) -> None:
-        self.fs.make_directory(self.logs.directory)
-        self.logs.open_all([], in_cluster=True)
+        self.open()
         await self.listen()
         self.manager.start()
+
+    def open(self, *topics: Topic) -> None:
+        self.fs.make_directory(self.logs.directory)
+        self.logs.open_all(topics, in_cluster=True)
 
     async def listen(self) -> None:
         bound = bind("127.0.0.1", 0, Limits())
@@ -245,9 +250,13 @@ class Fellow:
         return session_id
 
     def checkpoints(self) -> set[tuple[str, int]]:
-        """The partitions of which the high watermark is on the disk."""
-        path = f"{self.logs.directory}/replication-offset-checkpoint"
-        return set(read_offsets(self.fs, path))
+        """The partitions of which any checkpoint speaks."""
+        paths = [f"{self.logs.directory}/{name}" for name in FILES]
+        return {place for path in paths for place in read_offsets(self.fs, path)}
+
+    def high_watermarks(self) -> dict[tuple[str, int], int]:
+        """Those that are on the disk."""
+        return read_offsets(self.fs, f"{self.logs.directory}/{HIGH_WATERMARK}")
 
     async def stop(self) -> None:
         await self.manager.stop()
@@ -412,7 +421,11 @@ class Controller:
         self, fellow: Fellow, leader_epoch: int, *, delete: bool, topic: str = "t", index: int = 0
     ) -> Told:
         """StopReplica of one partition."""
-        stopped = StoppedTopic(topic, [StoppedPartition(index, leader_epoch, delete)])
+        told = [StoppedPartition(index, leader_epoch, delete)]
+        return await self.stop_all(fellow, StoppedTopic(topic, told))
+
+    async def stop_all(self, fellow: Fellow, stopped: StoppedTopic) -> Told:
+        """StopReplica of some partitions."""
         return await fellow.manager.stop_replica(
             StopReplicaRequest(fellow.node_id, fellow.epoch, CONTROLLER, self.epoch, [stopped])
         )

@@ -8,7 +8,9 @@ import pytest
 
 from broker.cluster.peer import Address, Peer, connect
 from broker.topics.partition_mark import partition_metadata
+from broker.topics.registry import Topic
 from broker.topics.roles import NotLeader, Role
+from controller.requests import StoppedPartition, StoppedTopic
 from controller.values import LEADER_OF_DELETED
 from log.filesystem import read_whole
 from protocol.errors import (
@@ -249,6 +251,56 @@ async def test_a_replica_that_nobody_has_is_stopped() -> None:
         assert await controller.stop(one, -1, delete=True) == (NONE, {PLACE: NONE})
         assert not one.fs.exists("/broker-1/t-0")
         assert await controller.stop(one, -1, delete=True) == (NONE, {PLACE: NONE})
+
+
+async def test_many_replicas_are_put_away_together() -> None:
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        await controller.lead(1, partitions=range(30))
+        told = [StoppedPartition(index, -2, True) for index in range(30)]
+        answer = await controller.stop_all(one, StoppedTopic("t", told))
+        assert set(answer.partitions.values()) == {NONE}
+        assert one.logs.topics == {}
+        assert one.checkpoints() == set()
+
+
+# -- in-sync replicas
+
+
+async def test_who_is_behind_for_too_long_goes_out_and_comes_back() -> None:
+    one, two = fellows = [Fellow(each, lag_time_max_ms=400) for each in (1, 2)]
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append()
+        await eventually(lambda: one.replica().high_watermark == 1)
+        await controller.stop(two, -1, delete=False)
+        one.append()
+        assert one.replica().high_watermark == 1
+        await eventually(lambda: state_of(one).isr == (1,))
+        await eventually(lambda: one.replica().high_watermark == 2)
+        later = state_of(one)._replace(leader_epoch=1)
+        for each in fellows:
+            await controller.tell(each, controller.told("t", later))
+        await alike(*fellows)
+        await eventually(lambda: state_of(one).isr == (1, 2))
+        assert [isr for _, isr, _ in one.isr.asked] == [(1,), (1, 2)]
+
+
+async def test_high_watermarks_are_written_from_the_first_request_on() -> None:
+    files = SimulatedFiles()
+    one, two = fellows = [Fellow(1), Fellow(2, fs=files, checkpoint_ms=10)]
+    async with cluster(*fellows) as controller:
+        assert two.checkpoints() == set()
+        await controller.lead(1)
+        one.append(7)
+        await alike(*fellows)
+        await eventually(lambda: two.replica().high_watermark == 7)
+        await eventually(lambda: two.high_watermarks() == {("t", 0): 7})
+    again = Fellow(2, fs=files.as_killed())
+    again.open(Topic("t", TOPIC_ID, 1))
+    assert again.end_offset() == 7
+    assert again.replica().high_watermark == 7
+    assert again.replica().role is Role.UNASSIGNED
 
 
 # -- UpdateMetadata
