@@ -13,7 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from broker.apis.cluster_table import SERVED_IN_CLUSTER  # noqa: E402
 from broker.apis.table import SERVED  # noqa: E402
+from broker.net.request import ServedApi  # noqa: E402
 from broker.config.config_table import TOPIC  # noqa: E402
 from protocol.messages import BY_KEY  # noqa: E402
 
@@ -27,6 +29,16 @@ HEAD = """\
 Written by `make coverage` from the table by which the broker dispatches (`broker/apis/table.py`),
 which is also what it answers to ApiVersions. Every field of a served version is honoured; what is
 left out all the same stands in the last column. Known are all versions of Apache Kafka up to 4.3.1.
+
+| key | API | served | known | left out |
+|---:|---|---|---|---|
+"""
+
+IN_CLUSTER = """
+## More APIs in a cluster
+
+A broker with `zookeeper.connect` serves these too (`broker/apis/cluster_table.py`), or in another
+way than a broker by itself.
 
 | key | API | served | known | left out |
 |---:|---|---|---|---|
@@ -55,18 +67,25 @@ def versions(first: int, last: int) -> str:
     return str(first) if first == last else f"{first} to {last}"
 
 
+def line(row: ServedApi) -> str:
+    """The line of an API."""
+    known = row.api.versions
+    return (
+        f"| {row.api.key} | {row.api.name} | {versions(row.min_version, row.max_version)} "
+        f"| {versions(known.start, known.stop - 1)} | {row.left_out} |\n"
+    )
+
+
 def page() -> str:
     """The whole page."""
-    lines = []
-    for key, row in SERVED.items():
-        known = row.api.versions
-        lines.append(
-            f"| {key} | {row.api.name} | {versions(row.min_version, row.max_version)} "
-            f"| {versions(known.start, known.stop - 1)} | {row.left_out} |\n"
-        )
-    others = [f"{api.name} ({key})" for key, api in sorted(BY_KEY.items()) if key not in SERVED]
+    alone = "".join(map(line, SERVED.values()))
+    more = [row for key, row in SERVED_IN_CLUSTER.items() if SERVED.get(key) is not row]
+    both = "".join(map(line, more))
+    others = [
+        f"{api.name} ({key})" for key, api in sorted(BY_KEY.items()) if key not in SERVED_IN_CLUSTER
+    ]
     idle = [f"`{setting.name}`" for setting in TOPIC.values() if not setting.has_effect]
-    apis = HEAD + "".join(lines) + REST + ", ".join(others) + ".\n"
+    apis = HEAD + alone + IN_CLUSTER + both + REST + ", ".join(others) + ".\n"
     return apis + SETTINGS + ", ".join(sorted(idle)) + ".\n"
 
 
