@@ -15,8 +15,8 @@ sys.path.insert(0, str(ROOT))
 
 from broker.apis.cluster_table import SERVED_IN_CLUSTER  # noqa: E402
 from broker.apis.table import SERVED  # noqa: E402
-from broker.net.request import ServedApi  # noqa: E402
 from broker.config.config_table import TOPIC  # noqa: E402
+from broker.net.request import ServedApi  # noqa: E402
 from protocol.messages import BY_KEY  # noqa: E402
 
 PAGE = ROOT / "docs" / "coverage.md"

@@ -7,7 +7,7 @@ What a leader wants of in-sync replicas is written at once, unless the test hold
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -102,10 +102,11 @@ class Fellow:
         fs: FileSystem | None = None,
         time: Time | None = None,
         host: Any = None,
+        topics: Callable[[Fellow], Any] | None = None,
         config: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
-        """``host`` takes calls to the controller."""
+        """``host`` takes calls to the controller; ``topics`` makes who changes topics."""
         self.node_id = node_id
         self._host = host
         self.spoken = parse(spoken)
@@ -154,6 +155,7 @@ class Fellow:
             self.background,
         )
         self.advertised = Advertised(self.config, node_id)
+        self.topics = None if topics is None else topics(self)
         self.server = self._server()
         self.port = 0
         self.listener = LISTENER
@@ -223,6 +225,7 @@ class Fellow:
             "seekers": seekers,
             "replicas": self.manager,
             "controller": self._host,
+            "topics": self.topics,
         }
         return Services(**known)
 
