@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from broker.cluster.channels import ChannelSettings
 from broker.cluster.controller_host import ControllerHost
 from broker.cluster.controller_term import HostServices
+from broker.cluster.fitting import fitting
 from broker.cluster.inter_broker import parse
 from broker.cluster.registration import prepare
 from broker.loop.background import Background
@@ -19,6 +21,7 @@ from broker.time import Time
 from controller.config import ControllerConfig
 from controller.events import Event
 from protocol.messages import leader_and_isr, stop_replica, update_metadata
+from protocol.schema import Api
 from protocol.znodes import brokers, cluster, topics
 from tests.broker.cluster.other_broker import LISTENER, OtherBroker, Value, other_broker
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
@@ -32,13 +35,14 @@ class Obedient:
         self.other = other
         self.zookeeper = SimulatedZooKeeper(ensemble)
         for api in (leader_and_isr.API, update_metadata.API, stop_replica.API):
-            other.answers[api.key] = self._answer
+            other.answers[api.key] = partial(self._answer, api)
 
-    async def _answer(self, version: int, value: Value) -> Value:
-        told = value.get("topic_states", ()) if "type" in value or "live_leaders" in value else ()
-        found = [
+    async def _answer(self, api: Api, version: int, value: Value) -> Value:
+        """All that is asked is done."""
+        told = value["topic_states"] if api is leader_and_isr.API else ()
+        topics = [
             {
-                "topic_id": topic.get("topic_id", bytes(16)),
+                "topic_id": topic["topic_id"],
                 "partition_errors": [
                     {"partition_index": each["partition_index"], "error_code": 0}
                     for each in topic["partition_states"]
@@ -46,7 +50,8 @@ class Obedient:
             }
             for topic in told
         ]
-        return {"error_code": 0, "topics": found, "partition_errors": []}
+        answer = {"error_code": 0, "topics": topics, "partition_errors": []}
+        return fitting(api.response, version, answer)
 
     async def register(self, host: str = "127.0.0.1") -> int:
         """Its node is there; its epoch."""

@@ -1,0 +1,261 @@
+"""The controller's host: what it reads of ZooKeeper, what it does about what is odd there."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from structlog.testing import capture_logs
+
+from controller.calls import AllocateProducerIds, ControlledShutdown
+from controller.events import BrokerJoined, BrokerLeft, ControllerReady, NoLeader, TopicAdded
+from controller.outcome import ControlledShutdownReply, ProducerIdsReply
+from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, NOT_CONTROLLER
+from protocol.messages import leader_and_isr, update_metadata
+from protocol.znodes import admin, brokers, cluster, topics
+from tests.broker.cluster.hosted import Cluster, Host, hosted
+from tests.broker.edge import Taker, eventually
+
+BAD = b'{"version":'
+
+
+async def begun(there: Cluster) -> Host:
+    """The first host, when it is the controller."""
+    first = there.hosts[0]
+    first.host.start()
+    await eventually(lambda: first.seen(ControllerReady))
+    return first
+
+
+def leads(there: Cluster, topic: str, leader: int) -> bool:
+    state = there.state(topic)
+    return state is not None and state.leader == leader
+
+
+async def test_a_new_topic_gets_its_leader_and_brokers_hear_of_it() -> None:
+    """Trap 9: who lives is told before who leads."""
+    async with hosted(1, obedient=2) as there:
+        await begun(there)
+        await there.topic("t", (11, 12))
+        first = there.obedient[0]
+        await eventually(lambda: first.of(leader_and_isr.API.key))
+        keys = [api for api, _, _ in first.other.asked]
+        assert keys[0] == update_metadata.API.key
+        told = first.of(update_metadata.API.key)[0]
+        assert {each["id"] for each in told["live_brokers"]} == {11, 12}
+        state = there.state("t")
+        assert state is not None
+        assert (state.leader, state.isr, state.leader_epoch) == (11, (11, 12), 0)
+
+
+async def test_a_broker_that_went_during_a_lost_connection_is_missed() -> None:
+    """Trap 20: kazoo forgets watches then."""
+    async with hosted(1, obedient=2) as there:
+        host = await begun(there)
+        await there.topic("t", (11, 12))
+        await eventually(lambda: leads(there, "t", 11))
+        host.zookeeper.suspend()
+        gone = there.obedient[0]
+        there.ensemble.end_session(gone.zookeeper.session)
+        await there.topic("u", (12,))
+        host.zookeeper.resume()
+        await eventually(lambda: leads(there, "t", 12))
+        await eventually(lambda: leads(there, "u", 12))
+        assert [each.broker_id for each in host.seen(BrokerLeft)] == [11]
+        await gone.zookeeper.close()
+
+
+async def test_a_topic_s_node_is_watched_after_a_reconnect_too() -> None:
+    async with hosted(1, obedient=1) as there:
+        host = await begun(there)
+        await there.topic("t", (11,))
+        await eventually(lambda: leads(there, "t", 11))
+        host.zookeeper.lose_connection()
+        data, stat = await there.zookeeper.get(topics.topic_path("t"))
+        node = json.loads(data)
+        node["partitions"]["1"] = [11]
+        await there.zookeeper.set(topics.topic_path("t"), json.dumps(node).encode(), stat.version)
+        await eventually(lambda: there.state("t", 1))
+
+
+async def test_a_restart_that_nobody_saw_is_an_end_and_a_beginning() -> None:
+    """Trap 15."""
+    async with hosted(1, obedient=1) as there:
+        host = await begun(there)
+        only = there.obedient[0]
+        host.zookeeper.suspend()
+        await there.zookeeper.delete(brokers.path(11))
+        epoch = await only.register()
+        host.zookeeper.resume()
+        await eventually(lambda: host.seen(BrokerJoined))
+        (left,) = host.seen(BrokerLeft)
+        (joined,) = host.seen(BrokerJoined)
+        assert (joined.epoch, joined.bounced) == (epoch, True)
+        assert left.epoch < epoch
+        await eventually(lambda: any(each["broker_epoch"] == epoch for each in only.of(6)))
+
+
+async def test_a_topic_that_does_not_parse_stays_as_it_was_and_is_watched() -> None:
+    async with hosted(1, obedient=1) as there:
+        host = await begun(there)
+        await there.topic("t", (11,))
+        await eventually(lambda: leads(there, "t", 11))
+        await eventually(lambda: b"topic_id" in (there.data(topics.topic_path("t")) or b""))
+        good, _ = await there.zookeeper.get(topics.topic_path("t"))
+        with capture_logs() as lines:
+            await there.zookeeper.set(topics.topic_path("t"), BAD)
+            await there.topic("u", (11,))
+            await eventually(lambda: leads(there, "u", 11))
+        assert [each["reason"] for each in lines if "parse" in each["event"]]
+        term = host.host.term
+        assert term is not None
+        assert term.core.cluster.topics.keys() == {"t", "u"}
+        node = json.loads(good)
+        node["partitions"]["1"] = [11]
+        await there.zookeeper.set(topics.topic_path("t"), json.dumps(node).encode())
+        await eventually(lambda: there.state("t", 1))
+
+
+async def test_odd_nodes_harm_nobody() -> None:
+    """Trap 22, and trap 12: a broker without the listener; at the election and after it."""
+    async with hosted(1, obedient=1) as there:
+        await there.zookeeper.create(brokers.path(7), BAD, ephemeral=True)
+        await there.zookeeper.create(f"{brokers.IDS}/not-a-number", b"", ephemeral=True)
+        elsewhere = brokers.Registration(8, (brokers.Endpoint("OTHER", "h", 1),))
+        data = brokers.encode_registration(elsewhere)
+        await there.zookeeper.create(brokers.path(8), data, ephemeral=True)
+        await there.topic("empty")
+        await there.topic("bad", data=BAD)
+        await there.topic("stateless", (11,))
+        await there.topic("leaderless", (11,))
+        for path in (topics.partitions_path("leaderless"), topics.partition_path("leaderless", 0)):
+            await there.zookeeper.create(path, None)
+        state = topics.StateNode(-1, 4, (), 0)
+        path = topics.state_path("leaderless", 0)
+        await there.zookeeper.create(path, topics.encode_state(state))
+        await there.zookeeper.create(admin.delete_path("never"), None)
+        host = await begun(there)
+        await eventually(lambda: leads(there, "stateless", 11))
+        await eventually(lambda: there.data(admin.delete_path("never")) is None)
+        await there.zookeeper.create(admin.delete_path("neither"), None)
+        await there.topic("later", (11,))
+        await eventually(lambda: leads(there, "later", 11))
+        await eventually(lambda: there.data(admin.delete_path("neither")) is None)
+        assert there.active() == [1]
+        assert host.seen(NoLeader) == []
+
+
+async def test_a_fenced_controller_resigns() -> None:
+    """Trap 21."""
+    async with hosted(1, obedient=1) as there:
+        host = await begun(there)
+        await there.zookeeper.set(cluster.CONTROLLER_EPOCH, b"5")
+        await there.topic("t", (11,))
+        await eventually(lambda: len(host.seen(ControllerReady)) == 2)
+        assert [each.epoch for each in host.seen(ControllerReady)] == [1, 6]
+        await eventually(lambda: leads(there, "t", 11))
+
+
+async def test_the_id_by_which_brokers_know_a_topic_is_kept() -> None:
+    """Trap 17: an old tool drops the id of a topic (KAFKA-14190)."""
+    async with hosted(1, obedient=1) as there:
+        there.hosts[0].known_ids["t"] = bytes(range(16))
+        await there.topic("t", (11,))
+        await there.topic("u", (11,))
+        await begun(there)
+        await eventually(lambda: leads(there, "t", 11) and leads(there, "u", 11))
+        ids = [
+            topics.decode_topic(each, there.data(topics.topic_path(each)) or b"").topic_id
+            for each in ("t", "u")
+        ]
+        assert ids[0] == "AAECAwQFBgcICQoLDA0ODw"
+        assert ids[1] not in (None, ids[0])
+
+
+async def test_what_old_tools_ask_badly_is_deleted() -> None:
+    async with hosted(1, obedient=1) as there:
+        await there.zookeeper.create(admin.REASSIGN, BAD)
+        with capture_logs() as lines:
+            await begun(there)
+            await eventually(lambda: there.data(admin.REASSIGN) is None)
+            await there.zookeeper.create(admin.PREFERRED, b"[]")
+            await eventually(lambda: there.data(admin.PREFERRED) is None)
+        assert len([each for each in lines if "it is deleted" in each["event"]]) == 2
+        await there.topic("t", (11,))
+        await eventually(lambda: leads(there, "t", 11))
+        good = admin.encode_reassignments({("t", 0): (11,)})
+        await there.zookeeper.create(admin.REASSIGN, good)
+        await eventually(lambda: there.data(admin.REASSIGN) is None)
+
+
+async def test_a_bad_block_of_producer_ids_is_answered_and_read_again() -> None:
+    async with hosted(1, obedient=1) as there:
+        await there.zookeeper.set(cluster.PRODUCER_IDS, b"")
+        await there.zookeeper.set(cluster.PRODUCER_IDS, BAD)
+        host = await begun(there)
+        replies: list[Any] = []
+
+        async def ask() -> ProducerIdsReply:
+            replies.clear()
+            epoch = there.ensemble.nodes[brokers.path(11)].czxid
+            host.host.submit(AllocateProducerIds(Taker(replies.append), 11, epoch))
+            await eventually(lambda: replies)
+            reply = replies[0]
+            assert isinstance(reply, ProducerIdsReply)
+            return reply
+
+        with capture_logs() as lines:
+            for _ in range(3):
+                assert (await ask()).error_code == COORDINATOR_LOAD_IN_PROGRESS
+        assert len([each for each in lines if "parse" in each["event"]]) == 1
+        block = cluster.encode_producer_ids(cluster.ProducerIdBlock(3, 4000, 4999))
+        await there.zookeeper.set(cluster.PRODUCER_IDS, block)
+        reply = await ask()
+        assert (reply.error_code, reply.first) == (NONE, 5000)
+        assert there.active() == [1]
+
+
+async def test_calls_are_refused_where_nobody_is_the_controller() -> None:
+    async with hosted(1) as there:
+        replies: list[Any] = []
+        there.hosts[0].host.submit(AllocateProducerIds(Taker(replies.append), 11, 1))
+        assert [each.error_code for each in replies] == [NOT_CONTROLLER]
+
+
+async def test_a_broker_that_is_about_to_stop_gives_its_leaderships_away() -> None:
+    async with hosted(1, obedient=2) as there:
+        host = await begun(there)
+        await there.topic("t", (11, 12))
+        await there.topic("u", (11,))
+        await eventually(lambda: leads(there, "t", 11) and leads(there, "u", 11))
+        replies: list[Any] = []
+        epoch = there.ensemble.nodes[brokers.path(11)].czxid
+        host.host.submit(ControlledShutdown(Taker(replies.append), 11, epoch))
+        await eventually(lambda: replies)
+        assert replies == [ControlledShutdownReply(NONE, [])]
+        state = there.state("t")
+        assert state is not None
+        assert (state.leader, state.isr) == (12, (12,))
+        assert leads(there, "u", 11), "nobody else has it"
+
+
+async def test_a_term_begins_in_short_turns() -> None:
+    async with hosted(1, obedient=1) as there:
+        for index in range(450):
+            await there.topic(f"t{index}", (11,))
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while not there.hosts[0].seen(ControllerReady):
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.ensure_future(count())
+        host = await begun(there)
+        await counting
+        assert turns > 450, "a topic is a turn"
+        (ready,) = host.seen(ControllerReady)
+        assert (ready.topics, ready.partitions) == (450, 450)
+        assert host.seen(TopicAdded) == [], "they were there"
