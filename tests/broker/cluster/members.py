@@ -1,0 +1,156 @@
+"""Whole brokers of one cluster in the test's own loop, over a ZooKeeper in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from broker.broker import Broker
+from broker.cluster.zookeeper import Where
+from broker.config.sources import load
+from broker.time import Time
+from tests.broker.serving import asked, eventually
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+from tests.wire import Wire
+
+LISTENER = "PLAINTEXT"
+GROUP, TRANSACTION = 0, 1
+"""The key types of FindCoordinator."""
+SETTINGS = {
+    "http.listener": "off",
+    "zookeeper.connect": "simulated:2181",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+    "replica.fetch.wait.max.ms": "50",
+    "controlled.shutdown.retry.backoff.ms": "50",
+}
+
+
+@dataclass
+class Members:
+    """The brokers that run, by their ids."""
+
+    folder: Path
+    settings: Mapping[str, str]
+    ensemble: Ensemble = field(default_factory=Ensemble)
+    brokers: dict[int, Broker] = field(default_factory=dict)
+
+    async def start(self, node_id: int) -> Broker:
+        """Starts a broker, or starts it again with what it had."""
+        flags = {
+            "listeners": f"{LISTENER}://127.0.0.1:0",
+            "log.dirs": str(self.folder / str(node_id)),
+        }
+        sets = {**SETTINGS, **self.settings, "broker.id": str(node_id)}
+        config = load(None, {}, [f"{key}={value}" for key, value in sets.items()], flags)
+        broker = Broker(config, zookeeper=self._connect)
+        try:
+            broker.open()
+            await broker.join()
+            await broker.start()
+        except BaseException:
+            broker.release()
+            raise
+        self.brokers[node_id] = broker
+        return broker
+
+    async def stop(self, node_id: int) -> None:
+        """Stops a broker in order."""
+        await self.brokers.pop(node_id).stop()
+
+    async def _connect(self, _: Where, __: Time) -> SimulatedZooKeeper:
+        return SimulatedZooKeeper(self.ensemble)
+
+    # -- who is who
+
+    async def settled(self) -> None:
+        """Everybody who runs is known to all of them."""
+        count = len(self.brokers)
+        await eventually(
+            "all know all",
+            lambda: all(
+                len(each.cluster.brokers(LISTENER)) == count for each in self.brokers.values()
+            ),
+        )
+
+    async def leader(self, topic: str, partition: int) -> Broker:
+        """Who leads a partition, as soon as all are told that the same one does."""
+        found: list[Broker] = []
+
+        def known() -> bool:
+            views = [each.cluster.partition(topic, partition) for each in self.brokers.values()]
+            leaders = {-1 if view is None else view.leader for view in views}
+            if len(leaders) == 1 and leaders <= self.brokers.keys():
+                found.append(self.brokers[leaders.pop()])
+            return bool(found)
+
+        await eventually(f"{topic}-{partition} is led", known)
+        return found[-1]
+
+    async def create(self, topic: str, partitions: int) -> None:
+        """A topic with a replica at each of three brokers."""
+        at = next(iter(self.brokers.values()))
+        controller = self.brokers[at.cluster.controller_id]
+        made = {
+            "name": topic,
+            "num_partitions": partitions,
+            "replication_factor": 3,
+            "assignments": [],
+            "configs": [],
+        }
+        value = {"topics": [made], "timeout_ms": 15_000, "validate_only": False}
+        answer = await asked(controller, lambda wire: wire.call("CreateTopics", 5, value))
+        assert [each["error_code"] for each in answer["topics"]] == [0], answer
+        for partition in range(partitions):
+            await self.leader(topic, partition)
+
+    async def coordinator(self, key: str, key_type: int) -> Broker:
+        """Who coordinates a key, as clients find out."""
+        value = {"key_type": key_type, "coordinator_keys": [key]}
+        found: list[int] = []
+        for _ in range(300):
+            at = next(iter(self.brokers.values()))
+            answer = await asked(at, lambda wire: wire.call("FindCoordinator", 4, value))
+            [each] = answer["coordinators"]
+            if each["error_code"] == 0 and each["node_id"] in self.brokers:
+                return self.brokers[each["node_id"]]
+            found.append(each["error_code"])
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"nobody coordinates {key}: {found[-5:]}")
+
+    async def at_coordinator(
+        self, key: str, key_type: int, work: Callable[[Wire], Any], *errors: int
+    ) -> Any:
+        """What ``work`` says at the coordinator; asked again while it is one of ``errors``."""
+        said: Any = None
+        for _ in range(300):
+            coordinator = await self.coordinator(key, key_type)
+            said = await asked(coordinator, work)
+            if said not in errors:
+                return said
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"the coordinator of {key} says {said} again and again")
+
+
+@asynccontextmanager
+async def members(
+    folder: Path, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[Members]:
+    """Three brokers that know each other."""
+    cluster = Members(folder, settings or {})
+    async with AsyncExitStack() as stack:
+        for node_id in (1, 2, 3):
+            await cluster.start(node_id)
+
+        async def stop_all() -> None:
+            for node_id in list(cluster.brokers):
+                await cluster.stop(node_id)
+
+        stack.push_async_callback(stop_all)
+        await cluster.settled()
+        yield cluster

@@ -1,0 +1,183 @@
+"""Coordinators over three whole brokers: what moves with the leadership of their partitions."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from protocol.errors import (
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+    NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
+)
+from tests.broker.cluster.members import GROUP, TRANSACTION, Members, members
+from tests.broker.serving import asked, eventually
+from tests.broker.transactional import TransactionalProducer
+from tests.wire import Wire
+
+TOPIC = "orders"
+RETRIED = (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NOT_COORDINATOR,
+    CONCURRENT_TRANSACTIONS,
+)
+TRANSACTIONAL_IDS = ("t1", "t2", "t3", "t4")
+
+
+class Client:
+    """A transactional producer that finds its way in a cluster."""
+
+    def __init__(self, cluster: Members, transactional_id: str, rules: int) -> None:
+        self.cluster = cluster
+        wire: Any = None
+        self.who = TransactionalProducer(wire, transactional_id, rules)
+
+    async def at_coordinator(self, work: Callable[[TransactionalProducer], int]) -> int:
+        def run(wire: Wire) -> int:
+            self.who = dataclasses.replace(self.who, wire=wire)
+            return work(self.who)
+
+        code: int = await self.cluster.at_coordinator(
+            self.who.transactional_id, TRANSACTION, run, *RETRIED
+        )
+        return code
+
+    async def produce(self, partition: int, value: bytes) -> int:
+        code = NOT_LEADER_OR_FOLLOWER
+        while code in (NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS):
+            leader = await self.cluster.leader(TOPIC, partition)
+
+            def run(wire: Wire) -> int:
+                self.who = dataclasses.replace(self.who, wire=wire)
+                answer = self.who.produce(TOPIC, value, partition=partition)
+                return int(answer["error_code"])
+
+            code = await asked(leader, run)
+        return code
+
+    async def commit_offset(self, group_id: str, offset: int) -> int:
+        def run(wire: Wire) -> int:
+            who = dataclasses.replace(self.who, wire=wire)
+            [code] = who.commit_offsets(group_id, {(TOPIC, 0): offset})
+            return code
+
+        code: int = await self.cluster.at_coordinator(group_id, GROUP, run, *RETRIED)
+        return code
+
+
+async def _committed(cluster: Members, group_id: str) -> int:
+    """The committed offset of partition 0, as whoever coordinates the group says it."""
+    value = {
+        "groups": [{"group_id": group_id, "topics": [{"name": TOPIC, "partition_indexes": [0]}]}],
+        "require_stable": False,
+    }
+
+    def run(wire: Wire) -> int:
+        [group] = wire.call("OffsetFetch", 8, value)["groups"]
+        if group["error_code"]:
+            return -1000 - int(group["error_code"])
+        return int(group["topics"][0]["partitions"][0]["committed_offset"])
+
+    offset: int = await cluster.at_coordinator(
+        group_id, GROUP, run, *[-1000 - code for code in RETRIED]
+    )
+    return offset
+
+
+async def _commit(cluster: Members, group_id: str, offset: int) -> int:
+    partition = {
+        "partition_index": 0,
+        "committed_offset": offset,
+        "committed_leader_epoch": -1,
+        "committed_metadata": "",
+    }
+    value = {
+        "group_id": group_id,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "group_instance_id": None,
+        "topics": [{"name": TOPIC, "partitions": [partition]}],
+    }
+
+    def run(wire: Wire) -> int:
+        answer = wire.call("OffsetCommit", 8, value)
+        return int(answer["topics"][0]["partitions"][0]["error_code"])
+
+    code: int = await cluster.at_coordinator(group_id, GROUP, run, *RETRIED)
+    return code
+
+
+async def test_committed_offsets_are_there_after_each_move(tmp_path: Path) -> None:
+    groups = [f"g{number}" for number in range(8)]
+    async with members(tmp_path) as cluster:
+        await cluster.create(TOPIC, 1)
+        for number, group_id in enumerate(groups):
+            assert await _commit(cluster, group_id, number) == NONE
+        for node_id in (1, 2):
+            await cluster.stop(node_id)
+            await cluster.settled()
+            for number, group_id in enumerate(groups):
+                assert await _committed(cluster, group_id) == number
+            await cluster.start(node_id)
+            await cluster.settled()
+            for number, group_id in enumerate(groups):
+                assert await _commit(cluster, group_id, number) == NONE
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_transactions_go_over_brokers_that_coordinate_others(
+    tmp_path: Path, commit: bool
+) -> None:
+    async with members(tmp_path) as cluster:
+        await cluster.create(TOPIC, 3)
+        for number, transactional_id in enumerate(TRANSACTIONAL_IDS):
+            client = Client(cluster, transactional_id, 1)
+            assert await client.at_coordinator(lambda who: who.init()) == NONE
+            added = {TOPIC: [0, 1, 2]}
+            assert await client.at_coordinator(lambda who: who.add(added)) == NONE  # noqa: B023
+            group_id = f"of-{transactional_id}"
+            assert await client.at_coordinator(lambda who: who.add_offsets(group_id)) == NONE  # noqa: B023
+            for partition in range(3):
+                assert await client.produce(partition, b"v") == NONE
+            assert await client.commit_offset(group_id, number) == NONE
+            assert await client.at_coordinator(lambda who: who.end(commit)) == NONE
+            await eventually(
+                "all is marked",
+                lambda: not any(each.markers.sendings for each in cluster.brokers.values()),
+            )
+            assert await _committed(cluster, group_id) == (number if commit else -1)
+        for partition in range(3):
+            leader = await cluster.leader(TOPIC, partition)
+            led = leader.logs.get(TOPIC, partition)
+            assert led is not None
+            assert led.last_stable_offset == led.high_watermark == 2 * len(TRANSACTIONAL_IDS)
+        for each in cluster.brokers.values():
+            assert not any(each.internal_errors.counts.values())
+
+
+async def test_a_transaction_is_ended_by_the_next_coordinator(tmp_path: Path) -> None:
+    async with members(tmp_path) as cluster:
+        await cluster.create(TOPIC, 3)
+        client = Client(cluster, "t", 1)
+        assert await client.at_coordinator(lambda who: who.init()) == NONE
+        assert await client.at_coordinator(lambda who: who.add({TOPIC: [0, 1, 2]})) == NONE
+        for partition in range(3):
+            assert await client.produce(partition, b"v") == NONE
+        before = await cluster.coordinator("t", TRANSACTION)
+        await cluster.stop(before.registry.node_id)
+        await cluster.settled()
+        assert await client.at_coordinator(lambda who: who.end(commit=True)) == NONE
+        for partition in range(3):
+            leader = await cluster.leader(TOPIC, partition)
+            led = leader.logs.get(TOPIC, partition)
+            assert led is not None
+            await eventually("it is marked", lambda: led.last_stable_offset == 2)  # noqa: B023
