@@ -152,13 +152,16 @@ class Client:
             self.act()
 
     def _connect(self) -> None:
-        self.wire = self.world.network.connect(self.world.port, self.host)
+        self.wire = self._reach()
         if self.wire is None:
             self.think_after(self.chance.choice(CONNECTS_AGAIN_NS))
             return
         self.wire.on_frame = self._frame
         self.wire.on_lost = self._lost
         self.act()
+
+    def _reach(self) -> Wire | None:
+        return self.world.network.connect(self.world.port, self.host)
 
     def _gives_up(self) -> None:
         """The answer has not come: that is the client's impatience, or a complaint."""

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from tests.simulation.whole.agenda import MS, Agenda
 
@@ -59,8 +59,8 @@ class Network:
         self.agenda = agenda
         self.chance = chance
         self.listening: dict[int, ListeningSocket] = {}
-        self.news: dict[Wire, None] = {}
-        """In the order in which something came."""
+        self.news: dict[Transport, None] = {}
+        """Whose sockets can be read or written, in the order in which something came."""
         self.wires: dict[Wire, None] = {}
         """The connections that the broker's side has not closed."""
         self.torn = 0.05
@@ -92,11 +92,15 @@ class Network:
             return None
         wire = Wire(self, (host, self.chance.randint(20_000, 60_000)), listening)
         self.wires[wire] = None
-        self.agenda.after(self.latency_ns(), wire.arrives, b"")
+        self.carry(wire, self.agenda.now_ns + self.latency_ns(), wire.arrives, b"")
         return wire
 
     def latency_ns(self) -> int:
         return self.chance.choice(LATENCY_NS)
+
+    def carry(self, wire: Wire, at_ns: int, arrives: Callable[..., None], *args: Any) -> None:
+        """Have something of a connection arrive then, if the network is in order."""
+        self.agenda.at(at_ns, arrives, *args)
 
     def deliver(self) -> None:
         """The loop's look at its sockets: everything that has come is handed to its protocol."""
@@ -104,9 +108,9 @@ class Network:
         self.news.clear()
         if len(looked_at) > 1:
             self.chance.shuffle(looked_at)
-        for wire in looked_at:
-            wire.transport.ready()
-            if wire.transport.loop._left:
+        for transport in looked_at:
+            transport.ready()
+            if transport.loop._left:
                 return
 
     def cut(self) -> None:
@@ -155,15 +159,19 @@ class Wire:
         """Send ``data``; it may arrive in pieces."""
         assert not self.closed
         chance, network = self.network.chance, self.network
-        at_ns = max(self._sent_until_ns, network.agenda.now_ns + network.latency_ns())
+        at_ns = max(self._sent_until_ns, self._now_ns() + network.latency_ns())
         if chance.random() < network.torn:
             for _ in range(chance.randint(1, 3)):
                 cut = chance.randint(0, len(data))
-                network.agenda.at(at_ns, self.arrives, data[:cut])
+                network.carry(self, at_ns, self.arrives, data[:cut])
                 data = data[cut:]
                 at_ns += chance.choice(TORN_NS)
-        network.agenda.at(at_ns, self.arrives, data)
+        network.carry(self, at_ns, self.arrives, data)
         self._sent_until_ns = at_ns
+
+    def _now_ns(self) -> int:
+        """The client's time: it computes nothing."""
+        return self.network.agenda.now_ns
 
     def close(self, reset: bool = False) -> None:
         """The client closes, or its process dies; nothing more is heard."""
@@ -171,10 +179,10 @@ class Wire:
             return
         self.closed = True
         self._unread.clear()
-        at_ns = self.network.agenda.now_ns + self.network.latency_ns()
+        at_ns = self._now_ns() + self.network.latency_ns()
         if not reset:
             at_ns = max(at_ns, self._sent_until_ns)
-        self.network.agenda.at(at_ns, self._ends, "reset" if reset else "closed")
+        self.network.carry(self, at_ns, self._ends, "reset" if reset else "closed")
 
     def vanish(self) -> None:
         """The client's machine is gone: no packet comes from it any more, and none is answered."""
@@ -208,7 +216,7 @@ class Wire:
         self.has_news()
 
     def has_news(self) -> None:
-        self.network.news[self] = None
+        self.network.news[self.transport] = None
 
     # -- arrivals at the client
 
@@ -227,7 +235,7 @@ class Wire:
     def _later(self, data: bytes | None) -> None:
         now_ns = max(self.network.agenda.now_ns, self.transport.loop.now_ns)
         self._replied_until_ns = max(self._replied_until_ns, now_ns + self.network.latency_ns())
-        self.network.agenda.at(self._replied_until_ns, self._hears, data)
+        self.network.carry(self, self._replied_until_ns, self._hears, data)
 
     def _hears(self, data: bytes | None) -> None:
         if self.closed:
@@ -254,6 +262,15 @@ class Wire:
             frame = bytes(partial[4:size])
             del partial[:size]
             self.on_frame(frame)
+
+
+class Transport(Protocol):
+    """A process's end of a connection, as its loop sees it."""
+
+    loop: VirtualLoop
+
+    def ready(self) -> None:
+        """Something has come, or there is room for what is to be written."""
 
 
 class SimulatedTransport(asyncio.Transport):
@@ -337,7 +354,7 @@ class SimulatedTransport(asyncio.Transport):
         self.gone = self._closing = True
         self._buffer.clear()
         self.wire.network.wires.pop(self.wire, None)
-        self.wire.network.news.pop(self.wire, None)
+        self.wire.network.news.pop(self, None)
         if self.wire.end is None and not self.wire.closed:
             self.wire.network.on_closed(self.wire)
         self.wire.finish()

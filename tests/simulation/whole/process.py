@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from broker.broker import Broker
 from broker.config.config import Config
@@ -23,7 +24,9 @@ from tests.simulation.whole.virtual_time import VirtualTime
 from verdicts.judge import Judgement
 
 if TYPE_CHECKING:
-    from tests.simulation.whole.living import LivingWorld
+    from broker.cluster.zookeeper import Connect
+    from tests.simulation.whole.agenda import Agenda
+    from tests.simulation.whole.network import Network
 
 PORT = 9092
 DIRECTORY = "/data"
@@ -51,21 +54,50 @@ class ProcessFiles(SimulatedFiles):
 
 def configuration(settings: Mapping[str, str]) -> Config:
     """A broker's configuration as from a command line that sets ``settings``."""
-    flags = {"listeners": f"PLAINTEXT://127.0.0.1:{PORT}", "log.dirs": DIRECTORY}
-    sets = {"http.listener": "off", **settings}
-    return load(None, {}, [f"{key}={value}" for key, value in sets.items()], flags)
+    sets = {
+        "listeners": f"PLAINTEXT://127.0.0.1:{PORT}",
+        "log.dirs": DIRECTORY,
+        "http.listener": "off",
+        **settings,
+    }
+    return load(None, {}, [f"{key}={value}" for key, value in sets.items()], {})
+
+
+class Machine(Protocol):
+    """Where a process runs: what is there before it, and after it."""
+
+    agenda: Agenda
+    network: Network
+    files: SimulatedFiles
+    settings: dict[str, str]
+    """Of every broker that is started here."""
+    wall_ahead_s: float
+    happened: Counter[str]
+
+    def serves(self) -> None:
+        """The broker has recovered its logs and listens."""
 
 
 class Process:
     """A broker; `run` starts it, or lets it live on, until it ends, is ended, or is left."""
 
-    def __init__(self, world: LivingWorld, chance: Random) -> None:
-        self.world = world
-        self.loop = VirtualLoop(world.agenda, world.network, Random(chance.random()))
-        self.time = VirtualTime(self.loop, Random(chance.random()), lambda: world.wall_ahead_s)
-        self.files = ProcessFiles(world.files, self.loop)
+    def __init__(
+        self,
+        machine: Machine,
+        chance: Random,
+        new_loop: Callable[[Agenda, Network, Random], VirtualLoop] = VirtualLoop,
+        zookeeper: Connect | None = None,
+    ) -> None:
+        self.machine = machine
+        self.loop = new_loop(machine.agenda, machine.network, Random(chance.random()))
+        self.time = VirtualTime(self.loop, Random(chance.random()), lambda: machine.wall_ahead_s)
+        self.files = ProcessFiles(machine.files, self.loop)
         self.broker = Broker(
-            configuration(world.settings), fs=self.files, time=self.time, bind=world.network.bind
+            configuration(machine.settings),
+            fs=self.files,
+            time=self.time,
+            bind=machine.network.bind,
+            zookeeper=zookeeper,
         )
         self.serves = False
         self.killed = False
@@ -77,12 +109,21 @@ class Process:
         self._stop: asyncio.Event | None = None
         self._task: asyncio.Task[None] | None = None
 
+    def begin(self) -> None:
+        """Be there: the loop has something to do."""
+        self._task = self.loop.create_task(self._live())
+        self._task.add_done_callback(lambda _: self.loop.leave())
+
     def run(self) -> None:
         """Live until the loop is left."""
         if self._task is None:
-            self._task = self.loop.create_task(self._live())
-            self._task.add_done_callback(lambda _: self.loop.leave())
+            self.begin()
         self.loop.run_forever()
+        self.look()
+
+    def look(self) -> None:
+        """Note whether it has ended by itself."""
+        assert self._task is not None
         if self._task.done() and not self.killed:
             self.ended = True
             error = self._task.exception()
@@ -96,11 +137,12 @@ class Process:
         self._stop = asyncio.Event()
         try:
             broker.open()
+            await broker.join()
             await broker.start()
             self._note_verdicts()
             broker.verdicts.start()  # as the HTTP side does, which is not there
             self.serves = True
-            self.world.serves()
+            self.machine.serves()
             waits = [asyncio.ensure_future(each.wait()) for each in (self._stop, broker.stopped)]
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for wait in waits:
@@ -117,7 +159,7 @@ class Process:
         verdicts, hold = self.broker.verdicts, self.broker.verdicts._hold
 
         def held(judgement: Judgement, now_ms: int) -> Held:
-            self.world.happened[f"verdict {judgement.verdict}"] += 1
+            self.machine.happened[f"verdict {judgement.verdict}"] += 1
             for each in judgement.findings:
                 assert each.sentence
             return hold(judgement, now_ms)

@@ -55,13 +55,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.now_ns += ITERATION_NS
         self.agenda.run_until(self.now_ns)  # what has come, unseen, while the process did not look
         self._run_timers()
-        ready = self._ready
-        for _ in range(len(ready)):
-            handle = ready.popleft()
-            if not handle._cancelled:
-                handle._run()
-            if self._left:
-                break
+        self._run_ready()
         if not self._left:
             self._look_at_sockets()
         self.after_iteration()
@@ -76,6 +70,15 @@ class VirtualLoop(asyncio.BaseEventLoop):
             if handle._cancelled:
                 self._timer_cancelled_count -= 1
             else:
+                handle._run()
+            if self._left:
+                return
+
+    def _run_ready(self) -> None:
+        ready = self._ready
+        for _ in range(len(ready)):
+            handle = ready.popleft()
+            if not handle._cancelled:
                 handle._run()
             if self._left:
                 return

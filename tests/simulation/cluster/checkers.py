@@ -1,0 +1,191 @@
+"""What must hold in a cluster, whatever fails.
+
+After each turn of a process its replicas are looked at, and what was written to ZooKeeper since.
+
+| law | where |
+|---|---|
+| what a leader shows as committed has the same bytes on every later leader | `Committed` |
+| members of the in-sync replicas have all that is committed | `Committed` |
+| what is committed is never cut off | `Committed.cut` |
+| one broker writes in a leader epoch | `ClusterCheckers.appended` |
+| epochs and versions never fall at a receiver | `ClusterCheckers._look_at` |
+| the controller's writes are of the last election, and raise the leader epoch | `states.py` |
+| in fair time each partition has a leader, all replicas in sync, equal logs | `unrest` |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from broker.topics.replica import Replica
+from broker.topics.roles import Role
+from tests.simulation.cluster.committed import Committed
+from tests.simulation.cluster.states import WrittenStates
+from tests.simulation.whole.disk_log import batches_of
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.machine import BrokerMachine
+    from tests.simulation.cluster.world import ClusterWorld
+
+Place = tuple[str, int]
+_Known = tuple[int, int]
+"""Leader epoch and partition epoch."""
+
+
+class ClusterCheckers:
+    """All that is checked of one world."""
+
+    def __init__(self, world: ClusterWorld) -> None:
+        self.world = world
+        self.states = WrittenStates(world.zookeeper.ensemble)
+        self.committed: dict[Place, Committed] = {}
+        self._writers: dict[tuple[Place, int], int] = {}
+        """The broker that appended in a leader epoch. It may lead on in it when it was started
+        again so fast that the controller's successor finds it there."""
+        self._known: dict[tuple[int, int, Place], _Known] = {}
+        """What a replica knew last, in one life of its broker."""
+        self._controller_epochs: dict[tuple[int, int], int] = {}
+
+    # -- after a turn
+
+    def look(self, machine: BrokerMachine) -> None:
+        """A process has had its turn."""
+        for place, state in self.states.look():
+            self._of(place).in_sync(state.isr)
+        life = (machine.node_id, machine.lives)
+        for place, replica in self.replicas(machine).items():
+            if replica.state is not None:
+                self._look_at(life, place, replica)
+            if replica.led is not None:
+                state = self.states.now.get(place)
+                is_last = state is not None and state.leader_epoch == replica.leader_epoch
+                isr = state.isr if state is not None and is_last else ()
+                end = replica.high_watermark
+                self._of(place).shown(machine, replica.leader_epoch, end, isr)
+        member = None if machine.process is None else machine.process.broker.member
+        if member is not None and hasattr(member, "replicas"):
+            epoch = member.replicas._controller_epoch
+            before = self._controller_epochs.get(life, -1)
+            assert epoch >= before, f"{life}: controller epoch {before}, then {epoch}"
+            self._controller_epochs[life] = epoch
+
+    def _look_at(self, life: tuple[int, int], place: Place, replica: Replica) -> None:
+        assert replica.state is not None
+        known = (replica.state.leader_epoch, replica.state.partition_epoch)
+        before = self._known.get((*life, place))
+        if known != before:
+            assert before is None or known > before, (
+                f"{place} at {life}: leader and partition epoch {before}, then {known}"
+            )
+            self._known[*life, place] = known
+
+    def _of(self, place: Place) -> Committed:
+        found = self.committed.get(place)
+        if found is None:
+            found = self.committed[place] = Committed(self.world.by_id, *place)
+        return found
+
+    def leads(self, node_id: int, topic: str, partition: int) -> bool:
+        """Whether a broker is the leader that ZooKeeper names, and knows it."""
+        state = self.states.now.get((topic, partition))
+        replica = self.replicas(self.world.by_id[node_id]).get((topic, partition))
+        return (
+            state is not None
+            and replica is not None
+            and replica.role is Role.LEADER
+            and (state.leader, state.leader_epoch) == (node_id, replica.leader_epoch)
+        )
+
+    # -- what replicas do
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """Hear what replicas append as leaders, and what they cut."""
+        real_appended, real_cut = Replica.appended, Replica._cut
+
+        def appended(replica: Replica, size_bytes: int) -> None:
+            self.world.guarded(self.appended, replica)
+            real_appended(replica, size_bytes)
+
+        def cut(replica: Replica, offset: int, how: Any) -> int:
+            self.world.guarded(self.cut, replica, offset)
+            return real_cut(replica, offset, how)
+
+        Replica.appended = appended  # type: ignore[method-assign]
+        Replica._cut = cut  # type: ignore[method-assign]
+        try:
+            yield
+        finally:
+            Replica.appended = real_appended  # type: ignore[method-assign]
+            Replica._cut = real_cut  # type: ignore[method-assign]
+
+    def appended(self, replica: Replica) -> None:
+        """A replica has appended as leader."""
+        machine = self.world.running
+        assert machine is not None
+        key = ((replica.topic, replica.index), replica.leader_epoch)
+        first = self._writers.setdefault(key, machine.node_id)
+        assert first == machine.node_id, f"{key} is written by {first} and {machine.node_id}"
+
+    def cut(self, replica: Replica, offset: int) -> None:
+        """A replica is about to be cut."""
+        machine = self.world.running
+        assert machine is not None
+        place = (replica.topic, replica.index)
+        if offset < replica.log.log_end_offset:
+            self.world.happened["cut"] += 1
+            self._of(place).cut(machine, offset, replica.log.log_end_offset)
+
+    # -- at rest
+
+    def replicas(self, machine: BrokerMachine) -> dict[Place, Replica]:
+        """Those of a machine's broker, by topic and partition."""
+        process = machine.process
+        logs = None if process is None else getattr(process.broker, "logs", None)
+        if logs is None:
+            return {}
+        return {(each.topic, each.index): each for each in logs.all() if isinstance(each, Replica)}
+
+    def unrest(self) -> list[str]:
+        """Why there is no rest yet."""
+        found: list[str] = []
+        everywhere = {each.node_id: self.replicas(each) for each in self.world.machines}
+        if not self.states.now:
+            found.append("there is no partition")
+        for machine in self.world.machines:
+            if not machine.is_serving:
+                found.append(f"broker {machine.node_id} does not serve")
+        for place in sorted(self.states.now):
+            found += self._unrest_of(place, everywhere)
+        return found
+
+    def _unrest_of(self, place: Place, everywhere: dict[int, dict[Place, Replica]]) -> list[str]:
+        name = f"{place[0]}-{place[1]}"
+        copies = {node: there[place] for node, there in everywhere.items() if place in there}
+        leaders = [node for node, each in copies.items() if each.led is not None]
+        if len(leaders) != 1:
+            return [f"{name} is led by {leaders}"]
+        leader = copies[leaders[0]]
+        assert leader.led is not None
+        found = []
+        state = leader.led.state
+        if set(state.isr) != set(state.replicas):
+            found.append(f"{name}: {state.isr} of {state.replicas} are in sync")
+        ends = {node: each.log.log_end_offset for node, each in copies.items()}
+        if len(set(ends.values())) > 1 or leader.high_watermark != leader.log.log_end_offset:
+            found.append(f"{name}: ends {ends}, high watermark {leader.high_watermark}")
+        return found
+
+    def check_equal(self) -> None:
+        """Every replica of a partition has the same batches."""
+        for place in sorted(self.states.now):
+            logs = {
+                node: batches_of(machine.files, *place, synced=False)
+                for node, machine in self.world.by_id.items()
+                if node in self.states.now[place].isr
+            }
+            first = next(iter(logs.values()))
+            for node, log in logs.items():
+                assert log == first, f"{place}: broker {node} has other batches"

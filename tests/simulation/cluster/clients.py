@@ -1,0 +1,287 @@
+"""Who uses a simulated cluster: a maker of topics, producers, consumers, keepers of offsets."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from protocol.errors import (
+    NONE,
+    OFFSET_OUT_OF_RANGE,
+    OUT_OF_ORDER_SEQUENCE_NUMBER,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_PRODUCER_ID,
+)
+from protocol.records.batch import encode_batch, records_of
+from protocol.records.section import Record
+from protocol.records.stored import iter_stored
+from tests.simulation.cluster.client import (
+    ANYBODY,
+    ClusterClient,
+    leader_in,
+    metadata_request,
+)
+from tests.simulation.whole.agenda import MS
+from tests.simulation.whole.client import Sent, WireRequest
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.truth import PartitionTruth
+    from tests.simulation.cluster.world import ClusterWorld
+
+_BEGIN_ANEW = (OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID)
+_THINKS_MS = (1, 20, 100, 500)
+
+
+class TopicMaker(ClusterClient):
+    """Has the topics made, by the controller."""
+
+    def __init__(
+        self,
+        cluster: ClusterWorld,
+        name: str,
+        host: str,
+        chance: Random,
+        topics: dict[str, int],
+        copies: int,
+    ) -> None:
+        super().__init__(cluster, name, host, chance)
+        self.topics = topics
+        self.copies = copies
+        self.made = False
+
+    def look(self) -> WireRequest:
+        return metadata_request([])
+
+    def found(self, answer: dict[str, Any]) -> int:
+        return int(answer["controller_id"]) if len(answer["brokers"]) >= self.copies else ANYBODY
+
+    def work(self) -> None:
+        if self.made:
+            self.think_after(1_000_000 * MS)
+            return
+        topics = [
+            {
+                "name": name,
+                "num_partitions": count,
+                "replication_factor": self.copies,
+                "assignments": [],
+                "configs": [],
+            }
+            for name, count in self.topics.items()
+        ]
+        value = {"topics": topics, "timeout_ms": 5_000, "validate_only": False}
+        self.send(WireRequest("CreateTopics", 5, value))
+
+    def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
+        codes = {topic["error_code"] for topic in answer["topics"]}
+        self.made = codes <= {NONE, TOPIC_ALREADY_EXISTS}
+        self.go_elsewhere()
+
+
+class PartitionClient(ClusterClient):
+    """A client of one partition, at its leader."""
+
+    def __init__(
+        self, cluster: ClusterWorld, name: str, host: str, chance: Random, truth: PartitionTruth
+    ) -> None:
+        super().__init__(cluster, name, host, chance)
+        self.truth = truth
+
+    def look(self) -> WireRequest:
+        return metadata_request([self.truth.topic])
+
+    def found(self, answer: dict[str, Any]) -> int:
+        return leader_in(answer, self.truth.topic, self.truth.partition)
+
+
+class Producer(PartitionClient):
+    """Produces with acks=all; idempotent, or not."""
+
+    def __init__(
+        self,
+        cluster: ClusterWorld,
+        name: str,
+        host: str,
+        chance: Random,
+        truth: PartitionTruth,
+        *,
+        once: bool,
+    ) -> None:
+        super().__init__(cluster, name, host, chance, truth)
+        self.once = once
+        self._producer = (-1, -1)
+        self._sequence = 0
+        self._values: list[bytes] = []
+        """Of the batch that is being sent, perhaps again."""
+        self._made = 0
+
+    def work(self) -> None:
+        if self.once and self._producer[0] < 0:
+            value = {"transactional_id": None, "transaction_timeout_ms": 60_000}
+            self.send(WireRequest("InitProducerId", 4, value))
+            return
+        if not self._values:
+            kind = b"once" if self.once else b"some"
+            for _ in range(self.chance.choice((1, 1, 3, 20))):
+                self._made += 1
+                self._values.append(b"%b %b %d" % (kind, self.name.encode(), self._made))
+        batch = encode_batch(
+            [Record(i, 1_000, None, value) for i, value in enumerate(self._values)],
+            base_offset=0,
+            compression=self.chance.choice((0, 0, 1, 3)),
+            producer_id=self._producer[0],
+            producer_epoch=self._producer[1],
+            base_sequence=self._sequence if self.once else -1,
+        )
+        partition = {"index": self.truth.partition, "records": batch}
+        topic = {"name": self.truth.topic, "partition_data": [partition]}
+        value = {"acks": -1, "timeout_ms": 5_000, "topic_data": [topic]}
+        self.send(WireRequest("Produce", self.chance.randint(3, 9), value), list(self._values))
+
+    def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
+        if sent.request.name == "InitProducerId":
+            if answer["error_code"] == NONE:
+                self._producer = (answer["producer_id"], answer["producer_epoch"])
+                self._sequence = 0
+                self.think_after(0)
+            else:
+                self.go_elsewhere()
+            return
+        produced = answer["responses"][0]["partition_responses"][0]
+        code = produced["error_code"]
+        self.cluster.happened[f"produce {code}"] += 1
+        if code == NONE:
+            for i, value in enumerate(sent.about):
+                self.truth.learn(produced["base_offset"] + i, value)
+            self.cluster.happened["records acknowledged"] += len(sent.about)
+            self._sequence += len(sent.about)
+            self._values.clear()
+        elif code in _BEGIN_ANEW:
+            # A leader that does not know yet that it is none has not what its successor took.
+            assert not self.cluster.leads(self._at, self.truth.topic, self.truth.partition), (
+                f"{self.name} gets {code} for sequence {self._sequence}"
+            )
+        if code == NONE:
+            self.think_after(self.chance.choice(_THINKS_MS) * MS)
+            return
+        if not self.once:
+            self._values.clear()
+        self.go_elsewhere()
+
+
+class Consumer(PartitionClient):
+    """Reads a partition from its beginning on, again and again."""
+
+    def __init__(
+        self, cluster: ClusterWorld, name: str, host: str, chance: Random, truth: PartitionTruth
+    ) -> None:
+        super().__init__(cluster, name, host, chance, truth)
+        self._position = 0
+
+    def work(self) -> None:
+        if not self.calm and self.chance.random() < 0.03:
+            self._position = 0
+        partition = {
+            "partition": self.truth.partition,
+            "fetch_offset": self._position,
+            "partition_max_bytes": self.chance.choice((1, 500, 1 << 20)),
+        }
+        value = {
+            "max_wait_ms": self.chance.choice((0, 500, 5_000)),
+            "min_bytes": 1,
+            "max_bytes": 1 << 22,
+            "isolation_level": self.chance.randint(0, 1),
+            "session_id": 0,
+            "session_epoch": -1,
+            "topics": [{"topic": self.truth.topic, "partitions": [partition]}],
+            "forgotten_topics_data": [],
+        }
+        self.send(WireRequest("Fetch", self.chance.randint(4, 12), value), self._position)
+
+    def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
+        fetched = answer["responses"][0]["partitions"][0]
+        code = fetched["error_code"]
+        self.cluster.happened[f"fetch {code}"] += 1
+        if code != NONE:
+            # OFFSET_OUT_OF_RANGE only where a leader does not know yet how much is committed.
+            assert code != OFFSET_OUT_OF_RANGE, f"{self.name} was told of {self._position}"
+            self.go_elsewhere()
+            return
+        position = sent.about
+        data = fetched["records"] or b""
+        for header, _ in iter_stored(data, partial=True):
+            for record in records_of(data, header):
+                if record.offset >= position:
+                    assert record.offset == position, (
+                        f"{self.name} misses {position}: next is {record.offset}"
+                    )
+                    position += 1
+                self.truth.learn(record.offset, record.value or b"")
+        assert position <= max(fetched["high_watermark"], sent.about)
+        self.cluster.happened["records read"] += position - sent.about
+        self._position = position
+        self.think_after(self.chance.choice(_THINKS_MS) * MS)
+
+
+class OffsetsKeeper(ClusterClient):
+    """Commits ever higher offsets of a group without members, and asks for what is committed."""
+
+    def __init__(
+        self, cluster: ClusterWorld, name: str, host: str, chance: Random, topic: str
+    ) -> None:
+        super().__init__(cluster, name, host, chance)
+        self.topic = topic
+        self.committed = -1
+        """The highest that was acknowledged, or read."""
+        self._tried = 0
+
+    def look(self) -> WireRequest:
+        return WireRequest("FindCoordinator", 2, {"key": self.name, "key_type": 0})
+
+    def found(self, answer: dict[str, Any]) -> int:
+        return int(answer["node_id"]) if answer["error_code"] == NONE else ANYBODY
+
+    def work(self) -> None:
+        if self.chance.random() < 0.5:
+            topic = {"name": self.topic, "partition_indexes": [0]}
+            value: dict[str, Any] = {
+                "group_id": self.name,
+                "topics": [topic],
+                "require_stable": False,
+            }
+            self.send(WireRequest("OffsetFetch", self.chance.randint(2, 7), value))
+            return
+        self._tried += 1
+        partition = {
+            "partition_index": 0,
+            "committed_offset": self._tried,
+            "committed_leader_epoch": -1,
+            "committed_metadata": "",
+        }
+        value = {
+            "group_id": self.name,
+            "generation_id_or_member_epoch": -1,
+            "member_id": "",
+            "group_instance_id": None,
+            "retention_time_ms": -1,
+            "topics": [{"name": self.topic, "partitions": [partition]}],
+        }
+        self.send(WireRequest("OffsetCommit", self.chance.randint(2, 8), value), self._tried)
+
+    def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
+        code = answer.get("error_code", NONE)
+        found = answer["topics"][0]["partitions"][0] if code == NONE else {}
+        code = code or found["error_code"]
+        self.cluster.happened[f"{sent.request.name} {code}"] += 1
+        if code != NONE:
+            self.go_elsewhere()
+            return
+        if sent.request.name == "OffsetCommit":
+            self.committed = max(self.committed, sent.about)
+        else:
+            offset = found["committed_offset"]
+            assert self.committed <= offset <= self._tried, (
+                f"{self.name} has committed {self.committed}, and is told {offset}"
+            )
+            self.committed = offset
+        self.think_after(self.chance.choice(_THINKS_MS) * MS)

@@ -1,0 +1,128 @@
+"""What of a partition has ever been shown as committed, and who must have it.
+
+A leader's high watermark is what it shows. What is below it is read from the leader's disk once and
+then stands: whoever leads later has the same bytes, whoever is in sync has them, nobody cuts them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from tests.simulation.whole.disk_log import batches, directory_of, segments_of
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.machine import BrokerMachine
+
+Batch = tuple[int, int, bytes]
+
+
+class Committed:
+    """Of one partition."""
+
+    def __init__(self, machines: Mapping[int, BrokerMachine], topic: str, index: int) -> None:
+        self.name = f"{topic}-{index}"
+        self.end = 0
+        self._machines = machines
+        self._directory = directory_of(topic, index)
+        self._batches: list[Batch] = []
+        self._seen: dict[tuple[int, int, int], int] = {}
+        """The high watermark that was seen last of a leader: by broker, which of its lives, and
+        leader epoch."""
+        self._at: dict[tuple[int, str], tuple[int, int]] = {}
+        """By broker and segment: an offset at which a batch begins, and its position."""
+
+    def shown(self, leader: BrokerMachine, epoch: int, end: int, isr: Iterable[int]) -> None:
+        """A leader's high watermark is ``end``; ``isr`` are the members while it is the last."""
+        key = (leader.node_id, leader.lives, epoch)
+        before = self._seen.get(key)
+        if before == end:
+            return
+        assert before is None or before < end, f"{self.name} at {key}: {before}, then {end}"
+        self._seen[key] = end
+        if before is None:
+            self._has_all(leader, f"leads in epoch {epoch}")
+        if end <= self.end:
+            return
+        fresh = self._between(leader, self.end, end)
+        assert fresh, f"{self.name}: {leader.node_id} shows {end}, and has nothing of it"
+        assert fresh[-1][1] == end, f"{self.name}: {leader.node_id} shows {end}, has {fresh[-1][1]}"
+        for node_id in isr:
+            if node_id != leader.node_id:
+                found = self._between(self._machines[node_id], self.end, end)
+                assert found == fresh, (
+                    f"{self.name}: {leader.node_id} shows {end} in epoch {epoch}, and {node_id},"
+                    f" which is in sync, has {_told(found)} of {_told(fresh)}"
+                )
+        self._batches += fresh
+        self.end = end
+
+    def in_sync(self, isr: Iterable[int]) -> None:
+        """These are in sync from now on, as ZooKeeper says."""
+        for node_id in isr:
+            end = self._end_of(self._machines[node_id])
+            assert end >= self.end, (
+                f"{self.name}: {node_id} is in sync with an end of {end}, and {self.end} is"
+                " committed"
+            )
+
+    def cut(self, machine: BrokerMachine, offset: int, end: int) -> None:
+        """A replica is about to be cut at ``offset``: what it loses was not committed."""
+        lost = self._between(machine, offset, min(end, self.end))
+        mine = set(lost) & set(self._batches)
+        assert not mine, (
+            f"{self.name}: {machine.node_id} cuts {_told(lost)}, and {self.end} is committed"
+        )
+
+    def _has_all(self, machine: BrokerMachine, what: str) -> None:
+        found = self._between(machine, 0, self.end)
+        for one, other in zip(self._batches, found, strict=False):
+            assert one == other, (
+                f"{self.name}: {machine.node_id} {what}, and has other bytes at {one[0]}"
+            )
+        assert len(found) == len(self._batches), (
+            f"{self.name}: {machine.node_id} {what}, and has {_told(found)} of {self.end}"
+        )
+
+    # -- what is on a disk
+
+    def _segments(self, machine: BrokerMachine) -> list[tuple[int, str]]:
+        paths = segments_of(machine.files, self._directory)
+        return [(int(path.rpartition("/")[2].removesuffix(".log")), path) for path in paths]
+
+    def _between(self, machine: BrokerMachine, start: int, end: int) -> list[Batch]:
+        """The batches of ``start`` to ``end`` that a machine has."""
+        found: list[Batch] = []
+        segments = self._segments(machine)
+        for number, (base, path) in enumerate(segments):
+            behind = segments[number + 1][0] if number + 1 < len(segments) else end
+            if behind <= start and number + 1 < len(segments):
+                continue
+            if base >= end:
+                break
+            key = (machine.node_id, path)
+            offset, position = self._at.get(key, (base, 0))
+            if offset > start:
+                offset, position = base, 0
+            for batch in batches(bytes(machine.files.names[path].data[position:])):
+                if batch[0] >= end:
+                    break
+                if batch[1] <= self.end:
+                    position += len(batch[2])
+                    offset = batch[1]
+                if batch[0] >= start:
+                    found.append(batch)
+            self._at[key] = (offset, position)
+        return found
+
+    def _end_of(self, machine: BrokerMachine) -> int:
+        segments = self._segments(machine)
+        if not segments:
+            return 0
+        base, _ = segments[-1]
+        found = self._between(machine, min(base, self.end), 1 << 62)
+        return found[-1][1] if found else base
+
+
+def _told(found: list[Batch]) -> str:
+    return f"{found[0][0]} to {found[-1][1]}" if found else "nothing"

@@ -1,0 +1,140 @@
+"""What fails in a simulated cluster: processes, power, links, sessions, the controller, disks.
+
+A fault comes every some seconds, whichever chance chooses, and to whom. A machine whose process is
+gone starts it again by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from protocol.znodes import cluster
+from tests.simulation.cluster.zookeeper import HOST
+from tests.simulation.whole.agenda import MS, S
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.machine import BrokerMachine
+    from tests.simulation.cluster.world import ClusterWorld
+
+EVERY_S = (1, 2, 4, 8)
+FAULTS_WORTH = {
+    "kill": 5,
+    "power": 4,
+    "stop": 4,
+    "kill the controller": 3,
+    "pause": 6,
+    "long pause": 5,
+    "cut between brokers": 6,
+    "cut from ZooKeeper": 6,
+    "slow link": 5,
+    "connection to ZooKeeper lost": 6,
+    "no controller": 4,
+    "slow disk": 4,
+}
+"""How often each comes, in relation to the others."""
+
+
+class ClusterFaults:
+    """The faults of one world; `begin` sets the first."""
+
+    def __init__(self, world: ClusterWorld, chance: Random, first_s: float = 5) -> None:
+        self.world = world
+        self.chance = chance
+        self.worth = FAULTS_WORTH
+        self._first_ns = int(first_s * S)
+        self._deeds: dict[str, Callable[[BrokerMachine], None]] = {
+            "kill": lambda machine: machine.kill(),
+            "power": lambda machine: machine.kill(power_fails=True),
+            "stop": self._stop,
+            "kill the controller": lambda _: self._kill_controller(),
+            "pause": lambda machine: self._pause(machine, (50, 400, 2_000)),
+            "long pause": lambda machine: self._pause(machine, (7_000, 15_000, 30_000)),
+            "cut between brokers": self._cut_between,
+            "cut from ZooKeeper": lambda machine: self._cut(machine.host, HOST),
+            "slow link": self._slow_link,
+            "connection to ZooKeeper lost": self._break_off,
+            "no controller": lambda _: self._no_controller(),
+            "slow disk": self._slow_disk,
+        }
+        assert set(self._deeds) == set(FAULTS_WORTH)
+
+    def begin(self) -> None:
+        """Set the first."""
+        self.world.agenda.after(self._first_ns, self._next)
+
+    def _next(self) -> None:
+        if self.world.calm:
+            return
+        self.world.agenda.after(self.chance.choice(EVERY_S) * S, self._next)
+        [name] = self.chance.choices(list(self.worth), list(self.worth.values()))
+        machine = self.chance.choice(self.world.machines)
+        if machine.process is not None:
+            self.do(name, machine)
+
+    def do(self, name: str, machine: BrokerMachine) -> None:
+        """Let a fault befall a machine whose process lives."""
+        self.world.happened[name] += 1
+        self.world.excuse(20 * S)
+        self._deeds[name](machine)
+
+    def _stop(self, machine: BrokerMachine) -> None:
+        """SIGTERM."""
+        assert machine.process is not None
+        machine.process.ask_to_stop()
+
+    def _controller(self) -> int:
+        node = self.world.zookeeper.ensemble.nodes.get(cluster.CONTROLLER)
+        return -1 if node is None else cluster.decode_controller(node.data or b"")
+
+    def _kill_controller(self) -> None:
+        machine = self.world.by_id.get(self._controller())
+        if machine is not None and machine.process is not None:
+            machine.kill()
+
+    def _pause(self, machine: BrokerMachine, lengths_ms: tuple[int, ...]) -> None:
+        """The process gets no time; beyond its session with a long one."""
+        assert machine.process is not None
+        ns = self.chance.choice(lengths_ms) * MS
+        machine.process.loop.stand_still(ns)
+        self.world.excuse(ns)
+
+    def _cut(self, one: str, other: str) -> None:
+        seconds = self.chance.choice((1, 4, 12, 25))
+        self.world.excuse(seconds * S)
+        self.world.internet.cut(one, other)
+        self.world.agenda.after(seconds * S, self.world.internet.mend, one, other)
+
+    def _cut_between(self, machine: BrokerMachine) -> None:
+        """Nothing gets from this broker to another one; both reach ZooKeeper and clients."""
+        others = [each for each in self.world.machines if each is not machine]
+        self._cut(machine.host, self.chance.choice(others).host)
+
+    def _slow_link(self, machine: BrokerMachine) -> None:
+        """What goes by a link takes long, for a time."""
+        hosts = [each.host for each in self.world.machines if each is not machine]
+        other = self.chance.choice([*hosts, HOST])
+        ns = self.chance.choice((20, 300, 2_000)) * MS
+        self.world.internet.delay(machine.host, other, ns)
+        seconds = self.chance.choice((3, 10))
+        self.world.excuse(seconds * S)
+        self.world.agenda.after(seconds * S, self.world.internet.delay, machine.host, other, 0)
+
+    def _break_off(self, machine: BrokerMachine) -> None:
+        """It is back soon, with the same session; what was under way is lost, or was done."""
+        if machine.session is not None:
+            machine.session.break_off()
+
+    def _no_controller(self) -> None:
+        """Somebody deletes the node of the controller, by hand."""
+        self.world.zookeeper.delete(cluster.CONTROLLER)
+
+    def _slow_disk(self, machine: BrokerMachine) -> None:
+        """Each job for the disk takes long, for a time."""
+        machine.disk_ns = self.chance.choice((30, 300)) * MS
+        self.world.excuse(10 * S)
+        self.world.agenda.after(self.chance.choice((1, 5)) * S, self._disk_is_fast, machine)
+
+    def _disk_is_fast(self, machine: BrokerMachine) -> None:
+        machine.disk_ns = 0

@@ -1,0 +1,46 @@
+"""The loop of one process among several: its world says when it has a turn.
+
+A turn is one iteration. It takes no time of the world while it runs: the process is ahead by then,
+and has its next turn when the world has come as far.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from tests.simulation.cluster.internet import CallTransport, MachineNetwork
+from tests.simulation.whole.virtual_loop import ITERATION_NS, VirtualLoop
+
+
+class FellowLoop(VirtualLoop):
+    """See the module."""
+
+    def wakes_ns(self) -> int | None:
+        """When it has its next turn, as far as is known now; None: never."""
+        if self._ready or self.network.news:
+            return max(self.now_ns, self.agenda.now_ns)
+        return self._next_timer_ns()
+
+    def turn(self) -> None:
+        """One iteration: what has come, timers that are due, what is ready."""
+        self.iterations += 1
+        self.now_ns = max(self.now_ns, self.agenda.now_ns) + ITERATION_NS
+        asyncio._set_running_loop(self)
+        try:
+            if self.network.news:
+                self.network.deliver()
+            if not self._left:
+                self._run_timers()
+            if not self._left:
+                self._run_ready()
+            self.after_iteration()
+        finally:
+            asyncio._set_running_loop(None)
+
+    async def create_connection(  # type: ignore[override]
+        self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int, **_: Any
+    ) -> tuple[CallTransport, asyncio.Protocol]:
+        assert isinstance(self.network, MachineNetwork)
+        return await self.network.call(protocol_factory, host, port, self)

@@ -1,0 +1,113 @@
+"""One machine of the cluster: its disk, its network, and one process after the other."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING
+
+from broker.cluster.zookeeper import Where, ZooKeeper
+from broker.time import Time
+from tests.simulated_files import SimulatedFiles
+from tests.simulation.cluster.fellow_loop import FellowLoop
+from tests.simulation.cluster.internet import MachineNetwork
+from tests.simulation.cluster.zookeeper import HOST, Session
+from tests.simulation.whole.agenda import MS
+from tests.simulation.whole.process import PORT, Process
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.world import ClusterWorld
+
+DOWN_MS = (50, 500, 4_000, 15_000)
+"""How long a machine is down before its broker is started again."""
+_LOOKS_S = 0.2
+
+
+class BrokerMachine:
+    """See the module, and `Machine`: the machine of one broker."""
+
+    def __init__(self, world: ClusterWorld, node_id: int, chance: Random) -> None:
+        self.world = world
+        self.node_id = node_id
+        self.chance = chance
+        self.host = f"10.9.0.{node_id}"
+        self.agenda = world.agenda
+        self.network = MachineNetwork(world.internet, self.host, Random(chance.random()))
+        self.files = SimulatedFiles()
+        self.settings = {
+            **world.settings,
+            "broker.id": str(node_id),
+            "listeners": f"PLAINTEXT://{self.host}:{PORT}",
+        }
+        self.wall_ahead_s = 0.0
+        self.happened = world.happened
+        self.process: Process | None = None
+        self.session: Session | None = None
+        self.lives = 0
+        """How many processes there have been."""
+        self.disk_ns = 0
+        """What each job for the disk takes more now."""
+        self.network.on_written = world.written
+        self.network.on_closed = world.closed
+
+    def start(self) -> None:
+        """Start the broker."""
+        assert self.process is None
+        self.lives += 1
+        chance = Random(self.chance.random())
+        self.process = process = Process(self, chance, FellowLoop, self._connect)
+        process.loop.now_ns = self.agenda.now_ns
+        process.loop.disk_ns = lambda: self.disk_ns
+        process.begin()
+
+    def serves(self) -> None:
+        """See `Machine`."""
+        self.happened["served"] += 1
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether its broker listens and takes part in the cluster."""
+        return self.process is not None and self.process.serves
+
+    async def _connect(self, where: Where, time: Time) -> ZooKeeper:
+        process = self.process
+        assert process is not None
+        async with time.within(where.connection_timeout_ms / 1000):
+            while self.world.internet.is_cut(self.host, HOST):
+                await time.sleep(_LOOKS_S)
+        timeout_ns = where.session_timeout_ms * MS
+        self.session = Session(self.world.zookeeper, process, self.host, timeout_ns)
+        return self.session
+
+    # -- its process's turns and its end
+
+    def turn(self) -> None:
+        """One iteration of the process's loop, and what follows from it."""
+        process = self.process
+        assert process is not None
+        loop = process.loop
+        assert isinstance(loop, FellowLoop)
+        loop.turn()
+        process.look()
+        if process.ended or process.killed:
+            self.bury()
+
+    def kill(self, *, power_fails: bool = False) -> None:
+        """SIGKILL, or the power fails; outside its turn."""
+        assert self.process is not None
+        self.process.loses_power = power_fails
+        self.process.kill()
+        self.bury()
+
+    def bury(self) -> None:
+        """The process is gone: what it had open goes with it."""
+        process = self.process
+        assert process is not None
+        self.world.check_errors(self, process)
+        self.network.cut()
+        process.bury()
+        self.files.kill()
+        self.process = self.session = None
+        if process.loses_power:
+            self.files.lose_power(self.chance)
+        down_ms = self.chance.choice(DOWN_MS[:2] if self.world.calm else DOWN_MS)
+        self.agenda.after(down_ms * MS, self.start)

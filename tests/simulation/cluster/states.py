@@ -1,0 +1,65 @@
+"""What is written of partitions to ZooKeeper, in its order: who may write, and what may change."""
+
+from __future__ import annotations
+
+import re
+
+from broker.cluster.zookeeper import Create, Delete, Set
+from protocol.znodes import cluster
+from protocol.znodes.topics import StateNode, decode_state
+from tests.simulated_zookeeper import Ensemble
+
+Place = tuple[str, int]
+_STATE = re.compile(r"/brokers/topics/([^/]+)/partitions/(\d+)/state")
+
+
+class WrittenStates:
+    """Follows the writes of an ensemble."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.now: dict[Place, StateNode] = {}
+        self._ensemble = ensemble
+        self._controller_epoch = 0
+
+    def look(self) -> list[tuple[Place, StateNode]]:
+        """Checks what was written since the last look; the states among it."""
+        written = []
+        writes = self._ensemble.writes
+        for each in writes:
+            if isinstance(each, Set) and each.path == cluster.CONTROLLER_EPOCH:
+                epoch = cluster.decode_epoch(each.data)
+                assert epoch == self._controller_epoch + 1, f"controller epoch {epoch}"
+                self._controller_epoch = epoch
+            found = _STATE.fullmatch(each.path)
+            if found is None:
+                continue
+            place = (found[1], int(found[2]))
+            if isinstance(each, Delete):
+                self.now.pop(place, None)
+            elif isinstance(each, Create | Set):
+                state = decode_state(*place, each.data or b"")
+                self._check(place, state)
+                self.now[place] = state
+                written.append((place, state))
+        writes.clear()
+        return written
+
+    def _check(self, place: Place, state: StateNode) -> None:
+        before = self.now.get(place)
+        told = f"{place}: {before}, then {state}"
+        assert state.isr, told
+        assert state.leader == -1 or state.leader in state.isr, told
+        if before is None:
+            assert state.leader_epoch == 0, told
+        elif state.leader_epoch == before.leader_epoch:
+            # Of the leader, or on its behalf: the in-sync replicas alone.
+            assert state.leader == before.leader, told
+            return
+        else:
+            assert state.leader_epoch == before.leader_epoch + 1, told
+            assert state.controller_epoch >= before.controller_epoch, told
+            assert set(state.isr) <= set(before.isr), told
+        # An older controller's writes are fenced.
+        assert state.controller_epoch == self._controller_epoch, (
+            f"{told}, in controller epoch {self._controller_epoch}"
+        )

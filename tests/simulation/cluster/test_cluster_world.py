@@ -1,0 +1,34 @@
+"""Clusters in simulated worlds: whatever fails, the laws of replication hold.
+
+`make simulate SEED=n` runs one seed alone, for as many virtual seconds as SECONDS says. A failure
+prints its seed.
+"""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.simulation.cluster.busy import BusyCluster
+from tests.simulation.cluster.runs import Record, run_cluster
+
+SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else list(range(10))
+SECONDS = int(os.environ.get("SECONDS", "60"))
+SOAK_SEEDS = int(os.environ.get("SOAK_SEEDS", "200"))
+SOAK_SECONDS = 300
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_laws_hold_in_a_cluster(seed: int, record_property: Record) -> None:
+    world = run_cluster(BusyCluster(seed), SECONDS, record_property)
+
+    assert world.happened["records acknowledged"] > SECONDS
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(10_000, 10_000 + SOAK_SEEDS))
+def test_the_laws_hold_in_a_cluster_for_long(seed: int, record_property: Record) -> None:
+    world = run_cluster(BusyCluster(seed), SOAK_SECONDS, record_property)
+
+    assert world.happened["records acknowledged"] > SOAK_SECONDS

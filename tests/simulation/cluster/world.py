@@ -1,0 +1,207 @@
+"""A cluster in a simulated world: machines with brokers, a ZooKeeper, a network, and clients.
+
+One seed decides everything. Each process has a loop of its own; whichever is due first has the next
+turn, and what happens outside comes in between, so that no process ever sees what comes later.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from tests.simulation.cluster.fellow_loop import FellowLoop
+from tests.simulation.cluster.internet import Internet
+from tests.simulation.cluster.machine import BrokerMachine
+from tests.simulation.cluster.zookeeper import Server
+from tests.simulation.whole.agenda import Agenda, S
+from tests.simulation.whole.living import silent
+from tests.simulation.whole.network import Wire
+from tests.simulation.whole.process import Process
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.client import ClusterClient
+
+NOTHING_FAILS_S = 20
+"""So long after the last fault the cluster may still be busy with what it did."""
+REST_S = 120
+"""In calm so long at most until all partitions are whole."""
+
+
+class ClusterWorld:
+    """Everything there is, from one seed."""
+
+    def __init__(self, seed: int, brokers: int = 3) -> None:
+        self.seed = seed
+        self.chance = chance = Random(seed)
+        self.agenda = Agenda()
+        self.internet = Internet(self.agenda, Random(chance.random()))
+        self.zookeeper = Server(self.internet, Random(chance.random()))
+        self.settings = self._settings(brokers)
+        self.happened: Counter[str] = Counter()
+        self.failure: Exception | None = None
+        self.digest = hashlib.sha256()
+        """Over all that clients were answered, in the order in which it was written."""
+        self.calm = False
+        """Nothing fails any more, and everybody behaves."""
+        self.machines = [
+            BrokerMachine(self, node_id, self.fork()) for node_id in range(1, brokers + 1)
+        ]
+        self.by_id = {each.node_id: each for each in self.machines}
+        self.clients: Sequence[ClusterClient] = ()
+        self.by_host: dict[str, ClusterClient] = {}
+        self.running: BrokerMachine | None = None
+        """Whose process has, or had, the last turn."""
+        self._excused_until_ns = 20 * S
+        for each in self.machines:
+            self.agenda.after(int(self.chance.random() * S), each.start)
+
+    def _settings(self, brokers: int) -> dict[str, str]:
+        copies = str(min(3, brokers))
+        return {
+            "zookeeper.connect": "zookeeper:2181",
+            "zookeeper.session.timeout.ms": "6000",
+            "default.replication.factor": copies,
+            "min.insync.replicas": "2",
+            "offsets.topic.replication.factor": copies,
+            "offsets.topic.num.partitions": "2",
+            "transaction.state.log.replication.factor": copies,
+            "transaction.state.log.num.partitions": "2",
+            "group.initial.rebalance.delay.ms": "0",
+            "replica.lag.time.max.ms": "5000",
+            "controller.socket.timeout.ms": "3000",
+            "request.timeout.ms": "3000",
+            "replica.socket.timeout.ms": "3000",
+            "controlled.shutdown.retry.backoff.ms": "500",
+            "log.cleaner.enable": "false",
+            "auto.create.topics.enable": "false",
+        }
+
+    def populate(self, clients: Sequence[ClusterClient]) -> None:
+        """Let ``clients`` begin, each after a while."""
+        self.clients = clients
+        self.by_host = {client.host: client for client in clients}
+        for client in clients:
+            client.think_after(int((3 + self.chance.random()) * S))
+
+    def fork(self) -> Random:
+        """Chance of one's own."""
+        return Random(self.chance.random())
+
+    @property
+    def seconds(self) -> float:
+        """How much time has passed."""
+        return self.agenda.now_ns / S
+
+    # -- for subclasses
+
+    def watched(self) -> AbstractContextManager[None]:
+        """In what the brokers run."""
+        return nullcontext()
+
+    def leads(self, node_id: int, topic: str, partition: int) -> bool:
+        """Whether a broker is the leader of a partition that ZooKeeper names, and knows it."""
+        raise NotImplementedError
+
+    def looked_at(self, machine: BrokerMachine) -> None:
+        """A process has had its turn."""
+
+    def unrest(self) -> list[str]:
+        """Why there is no rest yet."""
+        return []
+
+    # -- life
+
+    def run(self, seconds: float) -> None:
+        """Let so much time pass."""
+        until_ns = self.agenda.now_ns + int(seconds * S)
+        with self.watched(), silent():
+            while self.agenda.now_ns < until_ns:
+                self._step(until_ns)
+                if self.failure is not None:
+                    raise self.failure
+
+    def _step(self, until_ns: int) -> None:
+        """What is due first: a process's turn, or what happens outside."""
+        due_ns, due = until_ns, None
+        for machine in self.machines:
+            if machine.process is not None:
+                loop = machine.process.loop
+                assert isinstance(loop, FellowLoop)
+                wakes_ns = loop.wakes_ns()
+                if wakes_ns is not None and wakes_ns < due_ns:
+                    due_ns, due = wakes_ns, machine
+        next_ns = self.agenda.next_ns
+        if next_ns is not None and next_ns <= due_ns:
+            self.agenda.run_until(next_ns)
+            return
+        self.agenda.run_until(due_ns)
+        if due is not None:
+            self.running = due
+            due.turn()
+            self.guarded(self.looked_at, due)
+
+    def check_errors(self, machine: BrokerMachine, process: Process) -> None:
+        """Nothing has failed that nobody caught, and no bug of the broker's was caught."""
+        broker = process.broker
+        if process.died_of is not None:
+            self.happened["gave up"] += 1
+        assert not process.loop.errors, (machine.node_id, process.loop.errors)
+        caught = {name: n for name, n in broker.internal_errors.counts.items() if n}
+        assert not caught, f"errors of broker {machine.node_id}'s own: {caught}"
+
+    def excuse(self, ns: int) -> None:
+        """Brokers may be late for so long, and some time more."""
+        until_ns = self.agenda.now_ns + ns + NOTHING_FAILS_S * S
+        self._excused_until_ns = max(self._excused_until_ns, until_ns)
+
+    def excused(self, since_ns: int) -> bool:
+        """Whether something has kept brokers from answering since then."""
+        return self._excused_until_ns >= since_ns
+
+    # -- what the checkers hear
+
+    def guarded(self, check: Callable[..., None], *args: Any) -> None:
+        """Check without raising into the broker's code; the world ends when that fails."""
+        try:
+            check(*args)
+        except Exception as error:  # noqa: BLE001 - whatever it is ends the world
+            if self.failure is None:
+                self.failure = error
+
+    def written(self, wire: Wire, frame: bytes) -> None:
+        """A broker hands an answer to a transport."""
+        client = self.by_host.get(wire.address[0])
+        if client is not None:
+            self.digest.update(client.name.encode())
+            self.digest.update(frame)
+            self.guarded(client.written, frame)
+
+    def closed(self, wire: Wire) -> None:
+        """A broker closes a connection."""
+
+    # -- rest
+
+    def calm_down(self) -> None:
+        """Nothing fails any more, and everybody behaves."""
+        self.calm = True
+        self.internet.mend_all()
+        for machine in self.machines:
+            machine.disk_ns = 0
+            machine.files.heal()
+        for client in self.clients:
+            client.calm = True
+
+    def rest(self) -> None:
+        """In fair time every partition has a leader, all its replicas in sync, and equal logs."""
+        self.calm_down()
+        unrest = ["nothing was tried"]
+        for _ in range(REST_S // 5):
+            self.run(5)
+            unrest = self.unrest()
+            if not unrest:
+                break
+        assert not unrest, f"no rest after {REST_S} calm seconds: {unrest}"

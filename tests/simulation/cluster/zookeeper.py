@@ -1,0 +1,317 @@
+"""The ZooKeeper of a simulated cluster: sessions that live by virtual time, over a network.
+
+A session's client is on a machine of the cluster. Its requests reach the ensemble in their order
+and are answered in their order, each way after a while. While its process stands still, or its link
+is cut, the ensemble hears nothing of it, and ends its session when the time is over. The client
+finds out when it is back: it knows of a lost connection after two thirds of the session's time, as
+kazoo does, and of a session that is over when it has connected again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from broker.cluster.zookeeper import (
+    Closed,
+    Connection,
+    Create,
+    Delete,
+    Done,
+    MultiFailed,
+    Operation,
+    SessionExpired,
+    Stat,
+    Watch,
+    ZooKeeperError,
+)
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+from tests.simulation.whole.agenda import MS
+from tests.simulation.whole.virtual_time import WALL_S
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.internet import Internet
+    from tests.simulation.whole.process import Process
+
+HOST = "zookeeper"
+ONE_WAY_NS = (100_000, 300_000, 1 * MS, 4 * MS)
+BEATS = 12
+"""How often in its time a session's client gives a sign of life."""
+
+Result = TypeVar("Result")
+
+
+class Server:
+    """The ensemble, and who it has heard of."""
+
+    def __init__(self, internet: Internet, chance: Random) -> None:
+        self.internet = internet
+        self.agenda = internet.agenda
+        self.chance = chance
+        self.ensemble = Ensemble()
+        self.alive_until_ns: dict[int, int] = {}
+        """Of each session."""
+        self.agenda.after(100 * MS, self._look)
+
+    def _look(self) -> None:
+        """End the sessions whose time is over."""
+        for session, until_ns in sorted(self.alive_until_ns.items()):
+            if until_ns < self.agenda.now_ns:
+                self.end(session)
+        self.agenda.after(100 * MS, self._look)
+
+    def end(self, session: int) -> None:
+        """A session is over."""
+        self.alive_until_ns.pop(session, None)
+        self.now()
+        self.ensemble.end_session(session)
+
+    def delete(self, path: str) -> None:
+        """Somebody else deletes a node, if it is there."""
+        if path in self.ensemble.nodes:
+            self.ensemble.do([Delete(path)], 0)
+
+    def now(self) -> None:
+        """Nodes that are made now are made at this time."""
+        self.ensemble.now_ms = WALL_S * 1000 + self.agenda.now_ns // MS
+
+
+class Session(SimulatedZooKeeper):
+    """What one process has: one session after the other. See `ZooKeeper`."""
+
+    def __init__(self, server: Server, process: Process, host: str, timeout_ns: int) -> None:
+        super().__init__(server.ensemble)
+        self.server = server
+        self.process = process
+        self.host = host
+        self.timeout_ns = timeout_ns
+        self._heard_ns = server.agenda.now_ns
+        """When the client last heard of the server."""
+        self._number = 0
+        """Of the connection: what belongs to another is lost."""
+        self._sent_until_ns = 0
+        self._answered_until_ns = 0
+        self._under_way: dict[asyncio.Future[Any], None] = {}
+        self._untold: dict[int, Watch] = {}
+        """Watches that the server has called, and whose call is on its way."""
+        self._calls = 0
+        self._reconnecting = False
+        self._stays_alive()
+        self._beat()
+
+    # -- signs of life
+
+    @property
+    def _is_gone(self) -> bool:
+        return self._closed or self.process.files.dead or self.process.loop.is_closed()
+
+    def _stays_alive(self) -> None:
+        self.server.alive_until_ns[self.session] = self.server.agenda.now_ns + self.timeout_ns
+
+    def _beat(self) -> None:
+        """A sign of life, unless the process has no time or the link is cut."""
+        if self._is_gone:
+            return
+        agenda = self.server.agenda
+        agenda.after(self.timeout_ns // BEATS, self._beat)
+        if self.process.loop.now_ns > agenda.now_ns + self.timeout_ns // BEATS:
+            return  # it stands still
+        if not self.server.internet.is_cut(self.host, HOST):
+            if self.connection is not Connection.CONNECTED:
+                if not self._reconnecting:
+                    self._reconnecting = True
+                    agenda.after(self._latency_ns(), self._connects)
+            elif self.session in self.server.alive_until_ns:
+                self._heard_ns = agenda.now_ns
+                self._stays_alive()
+            else:
+                self._on_loop(self._is_lost, self._number)
+        elif agenda.now_ns - self._heard_ns > 2 * self.timeout_ns // 3:
+            self._on_loop(self._is_lost, self._number)
+
+    def _connects(self) -> None:
+        self._reconnecting = False
+        if self._is_gone or self.server.internet.is_cut(self.host, HOST):
+            return
+        if self.session in self.server.alive_until_ns:
+            self._stays_alive()
+        self._heard_ns = self.server.agenda.now_ns
+        self._on_loop(self._is_back)
+
+    def _is_lost(self, number: int) -> None:
+        if number != self._number or self._closed:
+            return
+        self._number += 1
+        self._connected.clear()
+        self._tell(Connection.SUSPENDED)
+        watches = [each for several in self._watches.values() for each in several]
+        watches += self._untold.values()
+        self._watches, self._untold = {}, {}
+        for watch in watches:
+            self._call_now(watch)
+        under_way, self._under_way = self._under_way, {}
+        for future in under_way:
+            if not future.done():
+                future.set_exception(_Lost())
+
+    def _is_back(self) -> None:
+        if self.connection is not Connection.CONNECTED and not self._closed:
+            self.resume()
+            self._stays_alive()
+
+    def break_off(self) -> None:
+        """The connection is lost at once, and the client is told."""
+        if not self._is_gone:
+            self._on_loop(self._is_lost, self._number)
+
+    # -- requests
+
+    async def create(
+        self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
+    ) -> tuple[str, Stat]:
+        """See `ZooKeeper`."""
+        wanted = Create(path, data, ephemeral, sequence)
+
+        def make() -> tuple[str, Stat]:
+            made = self.ensemble.do([wanted], self.session)[0]
+            assert isinstance(made, str)
+            return made, self.ensemble.nodes[made].stat
+
+        try:
+            return await self._written(make)
+        except MultiFailed as failed:
+            raise failed.error from None
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Done]:
+        """See `ZooKeeper`."""
+        return await self._written(lambda: self.ensemble.do(operations, self.session))
+
+    async def close(self) -> None:
+        """See `ZooKeeper`."""
+        if not self._closed:
+            self._closed = True
+            self._connected.set()  # those who wait are told
+            self.server.agenda.after(self._latency_ns(), self.server.end, self.session)
+
+    async def _written(self, write: Callable[[], Result]) -> Result:
+        unsure = False
+        while True:
+            try:
+                return await self._once(write)
+            except MultiFailed as failed:
+                failed.error.unsure = unsure
+                raise
+            except _Lost:
+                unsure = True
+            except SessionExpired as expired:
+                expired.unsure = unsure
+                raise
+
+    async def _answered(self, request: Callable[[], Result]) -> Result:
+        while True:
+            try:
+                return await self._once(request)
+            except _Lost:
+                continue
+
+    async def _once(self, request: Callable[[], Result]) -> Result:
+        """What a request brings that is sent once. Raises _Lost, SessionExpired, Closed."""
+        session = self.session
+        while not self._connected.is_set():
+            await self._connected.wait()
+        if self._closed:
+            raise Closed("the session was closed")
+        if session != self.session:
+            raise SessionExpired("the session has expired")
+        future: asyncio.Future[Result] = self.process.loop.create_future()
+        self._under_way[future] = None
+        now_ns = max(self.process.loop.now_ns, self.server.agenda.now_ns)
+        self._sent_until_ns = max(self._sent_until_ns, now_ns + self._latency_ns())
+        self.server.internet.carry(
+            self.host, HOST, self._sent_until_ns, self._served, request, future, self._number
+        )
+        try:
+            return await future
+        except _Lost:
+            while not self._connected.is_set():
+                await self._connected.wait()
+            if session != self.session:
+                raise SessionExpired("the session has expired", unsure=True) from None
+            raise
+        finally:
+            self._under_way.pop(future, None)
+
+    def _served(
+        self, request: Callable[[], Result], future: asyncio.Future[Result], number: int
+    ) -> None:
+        """A request has reached the server."""
+        if number != self._number or self.process.loop.is_closed():
+            return  # of an earlier connection, or of one that its process has left
+        if self.session not in self.server.alive_until_ns:
+            self._on_loop(self._is_lost, number)
+            return
+        self.server.now()
+        result: Result | None = None
+        error: Exception | None = None
+        try:
+            result = request()
+        except (MultiFailed, ZooKeeperError) as refused:
+            error = refused
+        self._stays_alive()
+        now_ns = self.server.agenda.now_ns
+        self._answered_until_ns = max(self._answered_until_ns, now_ns + self._latency_ns())
+        self.server.internet.carry(
+            self.host, HOST, self._answered_until_ns, self._hears, future, number, result, error
+        )
+
+    def _hears(
+        self,
+        future: asyncio.Future[Any],
+        number: int,
+        result: object,
+        error: Exception | None,
+    ) -> None:
+        self._on_loop(_settle, future, result, error)
+
+    # -- watches
+
+    def _call(self, watch: Watch) -> None:
+        """The server tells of a change."""
+        self._calls += 1
+        key = self._calls
+        self._untold[key] = watch
+        at_ns = self.server.agenda.now_ns + self._latency_ns()
+        self.server.internet.carry(self.host, HOST, at_ns, self._on_loop, self._told, key)
+
+    def _told(self, key: int) -> None:
+        watch = self._untold.pop(key, None)
+        if watch is not None:
+            self._call_now(watch)
+
+    def _call_now(self, watch: Watch) -> None:
+        if not self._closed:
+            watch()
+
+    # -- inside
+
+    def _latency_ns(self) -> int:
+        return self.server.chance.choice(ONE_WAY_NS)
+
+    def _on_loop(self, call: Callable[..., None], *args: Any) -> None:
+        if not self.process.files.dead and not self.process.loop.is_closed():
+            self.process.loop.call_soon(call, *args)
+
+
+def _settle(future: asyncio.Future[Any], result: object, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
+
+
+class _Lost(Exception):
+    """The connection was lost before the answer came."""
