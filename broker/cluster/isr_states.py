@@ -112,6 +112,11 @@ class IsrStates:
             change.decided(INVALID_UPDATE_VERSION)
         except SessionExpired:
             return False
+        except Closed:
+            raise
+        except Exception:  # a bug of ours: the others are written (law 10)
+            logger.exception("in-sync replicas could not be written", path=path)
+            return False
         else:
             self._changed[change.place] = None
             self._changed_ms = self._time.now().mono_ms

@@ -90,10 +90,17 @@ class AlterPartitionWriter:
                 await self._news.wait()
                 self._news.clear()
                 while self._changes:
-                    if not await self._round():
+                    if not await self._round_or_not():
                         await self._time.sleep(AGAIN_S)
         except CancelledError:
             pass
+
+    async def _round_or_not(self) -> bool:
+        try:
+            return await self._round()
+        except Exception:  # a bug of ours: the others are asked for again (law 10)
+            logger.exception("in-sync replicas could not be asked for")
+            return False
 
     async def _round(self) -> bool:
         """Asks for all that is wanted now; False where something is to be asked again."""

@@ -200,6 +200,7 @@ async def test_topics_without_ids_are_asked_for_by_name(
     "answer",
     [
         PeerLost("gone"),
+        RuntimeError("a bug"),
         {"top": NOT_CONTROLLER},
         {"code": NOT_CONTROLLER},
         {"top": STALE_BROKER_EPOCH},
