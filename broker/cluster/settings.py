@@ -30,12 +30,6 @@ class ClusterSettings:
 
 def cluster_settings(config: Config) -> ClusterSettings:
     """The settings of a broker that joins a cluster. Raises BadConfig."""
-    for name in ("zookeeper.set.acl", "zookeeper.ssl.client.enable"):
-        if config[name]:
-            raise BadConfig(
-                f"{name}=true: Muster has no way to authenticate to ZooKeeper; leave it false, and"
-                " keep ZooKeeper where only brokers reach it"
-            )
     if config["zookeeper.metadata.migration.enable"]:
         raise BadConfig(
             "zookeeper.metadata.migration.enable=true: Muster does not migrate to KRaft"
