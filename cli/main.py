@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from cli.errors import INTERRUPTED, REFUSED, TERMINATED, USAGE, CommandError
 from cli.names import safe
 from cli.streams import NobodyReads, discard, prepare
-from cli.usage import commands, tidy
+from cli.usage import commands, runs, tidy
 
 if TYPE_CHECKING:
     import typer
@@ -29,7 +29,7 @@ _COMMANDS = {
     "transactions": "cli.transactions.commands",
     "configs": "cli.config.configs",
     "backup": "cli.backup.commands",
-    "cluster": "cli.cluster",
+    "cluster": "cli.cluster.commands",
     "top": "cli.top",
     "config": "cli.config.check",
     "logs": "cli.logs.dump",
@@ -133,7 +133,7 @@ def _every_command() -> list[str]:
     import typer
 
     tree = commands(typer.main.get_command(_app(list(_COMMANDS))))
-    return [" ".join(path) for path, each in tree if not hasattr(each, "commands")]
+    return [" ".join(path) for path, each in tree if runs(each)]
 
 
 def _app(names: Collection[str]) -> typer.Typer:

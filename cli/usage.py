@@ -13,6 +13,12 @@ def commands(command: Any, *path: str) -> Iterator[tuple[tuple[str, ...], Any]]:
         yield from commands(below, *path, name)
 
 
+def runs(command: Any) -> bool:
+    """Whether a command does something by itself, without another one below it."""
+    alone = getattr(command, "invoke_without_command", False) and not command.no_args_is_help
+    return alone or not hasattr(command, "commands")
+
+
 def tidy(command: Any) -> Any:
     """The command, whose flags show no ``<bool>`` and whose arguments no ``<list[str]>``.
 

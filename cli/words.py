@@ -36,7 +36,7 @@ ANYWHERE: Mapping[str, str] = {
     "broker": "`muster serve` runs a broker, `muster cluster` shows brokers",
     "brokers": "`muster cluster` shows them",
     "fix": _FIX,
-    "health": "`muster cluster` shows brokers and partitions, and a broker's HTTP has /healthz",
+    "health": "`muster cluster check` tells what is wrong, and a broker's HTTP has /healthz",
     "help": "`muster --help` lists the commands, `muster COMMAND --help` the options of one",
     "kcat": "`muster consume` and `muster produce`",
     "kick": "`muster groups evict` takes a member out of its group",

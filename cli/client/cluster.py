@@ -144,13 +144,22 @@ class Cluster:
             more.append(connection.again())
         return [connection, *more[: number - 1]]
 
-    def metadata(self, topics: list[str] | None, timeout_s: float | None = None) -> Value:
-        """Return the answer to Metadata; None asks for every topic. Never creates a topic."""
+    def metadata(
+        self,
+        topics: list[str] | None,
+        timeout_s: float | None = None,
+        broker: Connection | None = None,
+    ) -> Value:
+        """Return the answer to Metadata; None asks for every topic. Never creates a topic.
+
+        ``broker`` is asked where its own view matters, else any.
+        """
+        connection = broker or self.any
         asked = None if topics is None else [{"topic_id": bytes(16), "name": t} for t in topics]
-        if topics is None and self.any.version_of("Metadata") == 0:
+        if topics is None and connection.version_of("Metadata") == 0:
             asked = []
         asks = {"topics": asked, "allow_auto_topic_creation": False}
-        return self.any.call("Metadata", asks, timeout_s)
+        return connection.call("Metadata", asks, timeout_s)
 
     def controller(self) -> Connection:
         """Return the connection for topic changes: the controller, else any broker."""

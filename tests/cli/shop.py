@@ -40,6 +40,7 @@ configs get --broker 1
 configs set --topic orders retention.ms=1000 --dry-run
 cluster
 cluster --apis
+cluster describe
 top --once --every 0.05
 backup show BACKUP
 backup restore BACKUP

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from cli.main import command_of
-from cli.usage import commands
+from cli.usage import commands, runs
 from pipeline.errors import PipelineError
 from tests.brokers import Broker, free_port
 from tests.cli import running
@@ -53,6 +53,8 @@ HOSTILE = [
 SHARED = {"--bootstrap", "--timeout", "--http", "--json", "--wide"}
 LINES = {
     "cluster": "",
+    "cluster describe": "",
+    "cluster check": "",
     "top": "--once --every 0.05",
     "produce": "orders -v x",
     "consume": "orders --from-beginning -n 1 --idle 0.05",
@@ -102,11 +104,7 @@ class Hung(Exception):
 
 
 def leaves() -> dict[str, Any]:
-    found = {
-        " ".join(path): each
-        for path, each in commands(command_of())
-        if not hasattr(each, "commands")
-    }
+    found = {" ".join(path): each for path, each in commands(command_of()) if runs(each)}
     return {path: each for path, each in found.items() if path != "serve"}
 
 

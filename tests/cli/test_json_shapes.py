@@ -27,6 +27,7 @@ MORE = [
     "offsets set billing orders:0=0 --dry-run",
     "offsets delete billing --topic orders --dry-run",
     "config check PROPERTIES",
+    "cluster check",
 ]
 FREE_TEXT = {
     "value", "text", "sentence", "advice", "why", "detail", "documentation", "note", "error",

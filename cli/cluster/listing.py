@@ -1,43 +1,28 @@
-"""`muster cluster`: the brokers of any Kafka cluster, what they hold and what they can."""
+"""`muster cluster` alone: the brokers of any Kafka cluster, what they hold and what they can."""
 
 from __future__ import annotations
-
-from typing import Annotated
-
-import typer
 
 from cli import output
 from cli.client.cluster import Cluster, Connection
 from cli.client.group_reads import list_groups
 from cli.errors import check
-from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
+from client.connection import Value
 from protocol.messages import BY_KEY
 
 _BROKERS = ["broker", "address", "rack", "controller", "leads", "log_bytes"]
 _APIS = ["broker", "api", "key", "from", "to", "ours"]
 
 
-def cluster(
-    apis: Annotated[
-        bool, typer.Option("--apis", help="Show each broker's APIs and versions instead.")
-    ] = False,
-    wide: Wide = False,
-    bootstrap: Bootstrap = BOOTSTRAP,
-    timeout: Timeout = TIMEOUT_S,
-    json: Json = False,
-) -> None:
-    """Show the cluster: its brokers, and how many topics, partitions and groups there are."""
-    reached = Cluster(bootstrap, timeout_s=timeout)
-    answer = reached.metadata(None)
-    nodes = sorted(answer["brokers"], key=lambda broker: int(broker["node_id"]))
-    connections = {
-        broker["node_id"]: reached.connect(broker["host"], broker["port"])
-        for broker in output.progress(nodes, "asking brokers")
-    }
-    if apis:
-        rows = [row for node, found in connections.items() for row in _apis(node, found)]
-        output.show(rows, _APIS, "No brokers", json, wide=wide)
-        return
+def show_apis(bootstrap: str, timeout_s: float, json: bool, wide: bool) -> None:
+    """The APIs of each broker, with the versions that it and this command know."""
+    _, _, connections = _reached(bootstrap, timeout_s)
+    rows = [row for node, found in connections.items() for row in _apis(node, found)]
+    output.show(rows, _APIS, "No brokers", json, wide=wide)
+
+
+def show_brokers(bootstrap: str, timeout_s: float, json: bool, wide: bool) -> None:
+    """The brokers with the bytes that each has, and how much the cluster holds."""
+    reached, answer, connections = _reached(bootstrap, timeout_s)
     partitions = [p for topic in answer["topics"] for p in topic["partitions"]]
     brokers = [
         {
@@ -48,7 +33,7 @@ def cluster(
             "leads": sum(p["leader_id"] == broker["node_id"] for p in partitions),
             "log_bytes": _log_bytes(connections[broker["node_id"]]),
         }
-        for broker in nodes
+        for broker in answer["brokers"]
     ]
     view = {
         "cluster": answer["cluster_id"],
@@ -68,6 +53,18 @@ def cluster(
     for trouble in ("without_leader", "under_replicated"):
         title += f"  {view[trouble]} {trouble.replace('_', ' ')}" if view[trouble] else ""
     output.show_table(brokers, _BROKERS, "No brokers", title, wide=wide)
+
+
+def _reached(bootstrap: str, timeout_s: float) -> tuple[Cluster, Value, dict[int, Connection]]:
+    """The cluster, its Metadata with brokers in order of id, and a connection to each."""
+    reached = Cluster(bootstrap, timeout_s=timeout_s)
+    answer = reached.metadata(None)
+    nodes = sorted(answer["brokers"], key=lambda broker: int(broker["node_id"]))
+    connections = {
+        broker["node_id"]: reached.connect(broker["host"], broker["port"])
+        for broker in output.progress(nodes, "asking brokers")
+    }
+    return reached, {**answer, "brokers": nodes}, connections
 
 
 def _log_bytes(connection: Connection) -> int | None:

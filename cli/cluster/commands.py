@@ -1,0 +1,51 @@
+"""`muster cluster`: alone it shows the brokers, and below it are `describe` and `check`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from cli.cluster.checking import check
+from cli.cluster.describing import describe
+from cli.cluster.listing import show_apis, show_brokers
+from cli.errors import USAGE, CommandError
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
+
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback()
+def cluster(
+    context: typer.Context,
+    apis: Annotated[
+        bool, typer.Option("--apis", help="Show each broker's APIs and versions instead.")
+    ] = False,
+    wide: Wide = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show the cluster: its brokers, and how many topics, partitions and groups there are."""
+    if context.invoked_subcommand is not None:
+        _refuse_options(context, context.invoked_subcommand)
+    elif apis:
+        show_apis(bootstrap, timeout, json, wide)
+    else:
+        show_brokers(bootstrap, timeout, json, wide)
+
+
+def _refuse_options(context: typer.Context, command: str) -> None:
+    """An option before the subcommand would be dropped: --bootstrap, say, for another cluster."""
+    for param in context.command.params:
+        given = context.get_parameter_source(str(param.name))
+        if given is not None and given.name == "COMMANDLINE":
+            sentence = (
+                f"{param.opts[0]} stands before `{command}`: only `muster cluster` alone takes"
+                " options there"
+            )
+            raise CommandError(sentence, USAGE)
+
+
+for each in (describe, check):
+    app.command()(each)

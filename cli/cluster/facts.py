@@ -1,0 +1,192 @@
+"""What brokers tell of their cluster: who is there, who leads what, which replicas are in sync.
+
+One answer to Metadata tells most: the controller's, where it answers, since it knows first. Its
+other answers are each broker's own view, to be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from cli import output
+from cli.client.cluster import Cluster
+from cli.client.configs import TOPIC_RESOURCE, Resource, describe_each
+from cli.client.offsets_at import Partition
+from cli.errors import CommandError, check
+from client.connection import Value, name_of
+
+_MIN_ISR = "min.insync.replicas"
+_TOPICS_AT_ONCE = 500
+"""Of one DescribeConfigs."""
+
+
+class Broker(NamedTuple):
+    """One that is registered now."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None
+
+    @property
+    def address(self) -> str:
+        """Where clients reach it."""
+        return name_of((self.host, self.port))
+
+
+class Replicas(NamedTuple):
+    """The replicas of a partition, by the ids of their brokers."""
+
+    topic: str
+    partition: int
+    leader: int
+    """-1: none."""
+    assigned: tuple[int, ...]
+    """The first is the preferred leader."""
+    in_sync: tuple[int, ...]
+    adding: tuple[int, ...] = ()
+    """Those that a reassignment brings; they need not be in sync yet."""
+    moving: bool = False
+    """Whether a reassignment is under way."""
+    min_isr: int | None = None
+    """min.insync.replicas of the topic; None where nobody told."""
+
+    @property
+    def key(self) -> Partition:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    @property
+    def has_leader(self) -> bool:
+        """Whether clients can read and write it."""
+        return self.leader >= 0
+
+    @property
+    def lagging(self) -> tuple[int, ...]:
+        """Those that should be in sync and are not."""
+        in_sync = {*self.in_sync, *self.adding}
+        return tuple(each for each in self.assigned if each not in in_sync)
+
+    @property
+    def under_min_isr(self) -> bool:
+        """Whether acks=all is refused; no topic needs more in-sync replicas than it has."""
+        least = min(self.min_isr or 0, len(self.assigned))
+        return self.has_leader and len(self.in_sync) < least
+
+
+class Facts(NamedTuple):
+    """A cluster as one broker sees it."""
+
+    cluster_id: str | None
+    controller: int
+    """-1: none."""
+    topics: int
+    brokers: Mapping[int, Broker]
+    partitions: Mapping[Partition, Replicas]
+    moves_known: bool = True
+    """Whether reassignments are known: brokers tell of them from Kafka 2.4 on."""
+
+    @property
+    def down(self) -> list[int]:
+        """Brokers that have replicas and are not there."""
+        assigned = {node for each in self.partitions.values() for node in each.assigned}
+        return sorted(assigned - self.brokers.keys())
+
+
+Moves = Mapping[Partition, tuple[int, ...]]
+"""The partitions that a reassignment moves, each with the replicas that it brings."""
+
+
+def facts_of(answer: Value, moves: Moves | None, min_isr: Mapping[str, int]) -> Facts:
+    """The facts of an answer to Metadata, of reassignments and of min.insync.replicas by topic."""
+    brokers = [
+        Broker(each["node_id"], each["host"], each["port"], each["rack"])
+        for each in answer["brokers"]
+    ]
+    partitions = [
+        Replicas(
+            topic["name"],
+            each["partition_index"],
+            each["leader_id"],
+            tuple(each["replica_nodes"]),
+            tuple(each["isr_nodes"]),
+            (moves or {}).get((topic["name"], each["partition_index"]), ()),
+            (topic["name"], each["partition_index"]) in (moves or {}),
+            min_isr.get(topic["name"]),
+        )
+        for topic in answer["topics"]
+        for each in topic["partitions"]
+    ]
+    return Facts(
+        answer["cluster_id"],
+        answer["controller_id"],
+        len(answer["topics"]),
+        {each.node_id: each for each in sorted(brokers)},
+        {each.key: each for each in sorted(partitions)},
+        moves is not None,
+    )
+
+
+def read_facts(cluster: Cluster) -> Facts:
+    """The facts of a cluster. What a broker does not tell is left out, with a warning."""
+    try:
+        answer = cluster.metadata(None, broker=cluster.controller())
+    except CommandError:  # it went a moment ago
+        answer = cluster.metadata(None)
+    short = [
+        topic["name"]
+        for topic in answer["topics"]
+        if any(len(p["isr_nodes"]) < len(p["replica_nodes"]) for p in topic["partitions"])
+    ]
+    return facts_of(answer, _moves(cluster), _min_isr(cluster, short))
+
+
+def _moves(cluster: Cluster) -> Moves | None:
+    """The reassignments under way; None where no broker tells."""
+    try:
+        broker = cluster.controller()
+        if not broker.supports("ListPartitionReassignments", 0):
+            return None
+        asked = {"timeout_ms": int(cluster.timeout_s * 1000), "topics": None}
+        answer = broker.call("ListPartitionReassignments", asked)
+        check("reassignments", answer)
+    except CommandError as error:
+        output.warn(f"it is not known what is being reassigned: {error}")
+        return None
+    return {
+        (topic["name"], each["partition_index"]): tuple(each["adding_replicas"])
+        for topic in answer["topics"]
+        for each in topic["partitions"]
+    }
+
+
+def _min_isr(cluster: Cluster, topics: list[str]) -> dict[str, int]:
+    """min.insync.replicas of topics, without those whose settings a broker does not tell."""
+    found: dict[str, int] = {}
+    for start in range(0, len(topics), _TOPICS_AT_ONCE):
+        asked = [Resource(TOPIC_RESOURCE, name) for name in topics[start : start + _TOPICS_AT_ONCE]]
+        try:
+            told = describe_each(cluster.any, asked, [_MIN_ISR], explained=False)
+        except CommandError as error:
+            output.warn(f"{_MIN_ISR} of some topics is not known: {error}")
+            continue
+        for topic, entries in told.items():
+            value = entries.get(_MIN_ISR, {}).get("value")
+            if value is not None:
+                found[topic.name] = int(value)
+    return found
+
+
+def read_views(cluster: Cluster, brokers: Iterable[Broker]) -> dict[int, Facts | str]:
+    """Each broker's own view by its id, or the sentence that says why it did not answer."""
+    found: dict[int, Facts | str] = {}
+    for broker in output.progress(list(brokers), "asking brokers"):
+        try:
+            connection = cluster.connect(broker.host, broker.port)
+            answer = cluster.metadata(None, broker=connection)
+        except CommandError as error:
+            found[broker.node_id] = str(error)
+        else:
+            found[broker.node_id] = facts_of(answer, None, {})
+    return found

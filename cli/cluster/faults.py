@@ -1,0 +1,198 @@
+"""What is wrong with a cluster, worst first: facts in, sentences and advice out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+from cli.cluster.facts import Facts, Replicas
+from cli.groups.why import some
+from cli.names import Owned, owned, partitions_text
+from cli.output import counted
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong."""
+
+    verdict: str
+    sentence: str
+    advice: str
+    broker: int | None
+    """The broker that is at fault, where it is one."""
+    partitions: Owned
+
+
+Views = Mapping[int, Facts | str]
+"""Each broker's own view, or the sentence that says why it did not answer."""
+OTHER_VIEW = "OTHER_VIEW"
+
+
+def faults(facts: Facts, views: Views) -> list[Fault]:
+    """Everything that is wrong."""
+    found: list[Fault] = []
+    for look in (_leaderless, _under_min_isr, _no_controller):
+        found += look(facts)
+    found += _unreachable(views)
+    found += _out_of_sync(facts)
+    found += _other_views(facts, views)
+    found += _not_preferred(facts)
+    return found
+
+
+def _leaderless(facts: Facts) -> list[Fault]:
+    hit = _where(facts, lambda each: not each.has_leader)
+    awaited = sorted({node for each in hit for node in each.in_sync} - facts.brokers.keys())
+    if awaited:
+        advice = (
+            f"start {_brokers(awaited, 'or')}: the last in-sync replicas are there. An unclean"
+            " election would lose records"
+        )
+    else:
+        advice = "see the controller's log for why it elects none of the in-sync replicas"
+    are = "is" if len(hit) == 1 else "are"
+    sentence = f"{_count(hit)} {are} without a leader, so nobody reads or writes there"
+    return _fault("LEADERLESS", sentence, advice, hit)
+
+
+def _under_min_isr(facts: Facts) -> list[Fault]:
+    hit = _where(facts, lambda each: each.under_min_isr)
+    lagging = sorted({node for each in hit for node in each.lagging})
+    has = "has" if len(hit) == 1 else "have"
+    sentence = (
+        f"{_count(hit)} {has} fewer in-sync replicas than min.insync.replicas, so writes with"
+        " acks=all are refused"
+    )
+    advice = "the replicas that a reassignment brings are not in sync yet"
+    if lagging:
+        advice = f"bring back {_brokers(lagging, 'or')}"
+    return _fault("UNDER_MIN_ISR", sentence, advice, hit)
+
+
+def _no_controller(facts: Facts) -> list[Fault]:
+    if facts.controller in facts.brokers:
+        return []
+    sentence = "the cluster has no controller, so no leader is elected and no topic changes"
+    advice = "see the logs of the brokers: does each reach ZooKeeper or the controller quorum?"
+    return [Fault("NO_CONTROLLER", sentence, advice, None, [])]
+
+
+def _unreachable(views: Views) -> list[Fault]:
+    advice = "does it run, and is its advertised listener an address that clients reach?"
+    return [
+        Fault("UNREACHABLE", f"broker {node} is registered but: {why}", advice, node, [])
+        for node, why in sorted(views.items(), key=lambda item: item[0])
+        if isinstance(why, str)
+    ]
+
+
+def _out_of_sync(facts: Facts) -> list[Fault]:
+    """One for each broker that lags, those that are down first."""
+    found: list[Fault] = []
+    lagging = {node for each in facts.partitions.values() for node in each.lagging}
+    for node in [*facts.down, *sorted(lagging - set(facts.down))]:
+        if node in facts.brokers:
+            hit = [each for each in facts.partitions.values() if node in each.lagging]
+            sentence = f"broker {node} is out of the in-sync replicas of {_count(hit)}"
+            advice = (
+                f"broker {node} is there: it may be catching up. Does it stay so, see its log and"
+                " disk, and raise num.replica.fetchers or replica.lag.time.max.ms where it is busy"
+            )
+            found += _fault("UNDER_REPLICATED", sentence, advice, hit, node)
+        else:
+            hit = [each for each in facts.partitions.values() if node in each.assigned]
+            sentence = f"broker {node} is down and has replicas of {_count(hit)}"
+            advice = (
+                f"start broker {node}: it catches up by itself. Where it is gone for good,"
+                " reassign its partitions to other brokers"
+            )
+            found += _fault("BROKER_DOWN", sentence, advice, hit, node)
+    return found
+
+
+def _other_views(facts: Facts, views: Views) -> list[Fault]:
+    """Brokers that know other brokers, partitions or leaders.
+
+    The controller that they name is not compared: with KRaft each answer names any broker.
+    """
+    found: list[Fault] = []
+    for node, view in sorted(views.items(), key=lambda item: item[0]):
+        if isinstance(view, str):
+            continue
+        keys = facts.partitions.keys() | view.partitions.keys()
+        differing = [key for key in sorted(keys) if _leader(facts, key) != _leader(view, key)]
+        told = []
+        if unknown := sorted(facts.brokers.keys() - view.brokers.keys()):
+            told.append(f"does not know {_brokers(unknown, 'and')}")
+        if gone := sorted(view.brokers.keys() - facts.brokers.keys()):
+            told.append(f"still knows {_brokers(gone, 'and')}")
+        if differing:
+            told.append(f"names other leaders for {counted(len(differing), 'partition')}")
+        if told:
+            by_topic = _by_topic(differing)
+            texts = [partitions_text(topic, numbers) for topic, numbers in by_topic.items()]
+            where = f": {some(texts)}" if texts else ""
+            sentence = f"broker {node} {' and '.join(told)}{where}"
+            advice = (
+                f"clients that ask broker {node} go astray. It does not hear the controller: see"
+                " its log and its connection to ZooKeeper or the quorum, and restart it last"
+            )
+            found.append(Fault(OTHER_VIEW, sentence, advice, node, owned(by_topic)))
+    return found
+
+
+def _leader(facts: Facts, key: tuple[str, int]) -> int | None:
+    partition = facts.partitions.get(key)
+    return None if partition is None else partition.leader
+
+
+def _not_preferred(facts: Facts) -> list[Fault]:
+    """Those alone whose preferred leader could lead; of the others the reason is told above."""
+    hit = _where(
+        facts,
+        lambda each: (
+            each.has_leader and each.leader != each.assigned[0] and each.assigned[0] in each.in_sync
+        ),
+    )
+    are = "is" if len(hit) == 1 else "are"
+    sentence = f"{_count(hit)} {are} not led by the preferred leader, which is in sync"
+    advice = (
+        "the controller gives them back where auto.leader.rebalance.enable is true and a broker"
+        " lacks more than leader.imbalance.per.broker.percentage of its own;"
+        " `kafka-leader-election.sh --election-type preferred` does so at once"
+    )
+    return _fault("NOT_PREFERRED", sentence, advice, hit)
+
+
+# --------------------------------------------------------------------------------------- words
+
+
+def _where(facts: Facts, holds: Callable[[Replicas], bool]) -> list[Replicas]:
+    return [each for each in facts.partitions.values() if holds(each)]
+
+
+def _fault(
+    verdict: str, sentence: str, advice: str, hit: Iterable[Replicas], broker: int | None = None
+) -> list[Fault]:
+    """The fault with the names of its partitions, or nothing where there are none."""
+    by_topic = _by_topic(each.key for each in hit)
+    if not by_topic:
+        return []
+    names = some(partitions_text(topic, numbers) for topic, numbers in by_topic.items())
+    return [Fault(verdict, f"{sentence}: {names}", advice, broker, owned(by_topic))]
+
+
+def _by_topic(keys: Iterable[tuple[str, int]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for topic, index in keys:
+        found.setdefault(topic, []).append(index)
+    return found
+
+
+def _count(hit: list[Replicas]) -> str:
+    return counted(len(hit), "partition")
+
+
+def _brokers(nodes: list[int], between: str) -> str:
+    """Such as ``broker 1`` or ``brokers 1, 2 or 3``."""
+    *first, last = map(str, nodes)
+    return f"brokers {', '.join(first)} {between} {last}" if first else f"broker {last}"

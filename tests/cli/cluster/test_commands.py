@@ -1,0 +1,20 @@
+"""`muster cluster` and what stands below it: which options go where."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.errors import USAGE
+from tests.cli.running import run
+
+
+@pytest.mark.parametrize("option", ["--json", "--wide", "--apis"])
+@pytest.mark.parametrize("command", ["describe", "check"])
+def test_an_option_before_the_subcommand_is_refused(command: str, option: str) -> None:
+    ran = run("cluster", option, command)
+
+    assert ran.code == USAGE
+    assert ran.err == (
+        f"muster: {option} stands before `{command}`: only `muster cluster` alone takes options"
+        " there\n"
+    )

@@ -1,0 +1,194 @@
+"""What is wrong with a cluster: fake answers of brokers in, verdicts out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from cli.cluster.describing import described
+from cli.cluster.facts import Facts, Moves, facts_of
+from cli.cluster.faults import Fault, faults
+
+Partition = tuple[int, list[int], list[int]]
+"""Leader, replicas, in-sync replicas."""
+WELL: Mapping[str, list[Partition]] = {
+    "orders": [(1, [1, 2, 3], [1, 2, 3]), (2, [2, 3, 1], [2, 3, 1])],
+    "events": [(3, [3, 1, 2], [3, 1, 2])],
+}
+
+
+def answer(
+    topics: Mapping[str, list[Partition]], brokers: tuple[int, ...] = (1, 2, 3), controller: int = 2
+) -> dict[str, Any]:
+    """What a broker answers to Metadata."""
+    return {
+        "cluster_id": "c1",
+        "controller_id": controller,
+        "brokers": [
+            {"node_id": each, "host": "10.0.0.1", "port": 9000 + each, "rack": f"r{each}"}
+            for each in brokers
+        ],
+        "topics": [
+            {
+                "name": name,
+                "partitions": [
+                    {
+                        "partition_index": index,
+                        "leader_id": leader,
+                        "replica_nodes": replicas,
+                        "isr_nodes": isr,
+                    }
+                    for index, (leader, replicas, isr) in enumerate(partitions)
+                ],
+            }
+            for name, partitions in topics.items()
+        ],
+    }
+
+
+def seen(
+    topics: Mapping[str, list[Partition]] = WELL,
+    *more: Any,
+    moves: Moves | None = None,
+    min_isr: int = 2,
+) -> Facts:
+    """The facts of an answer, every topic with one min.insync.replicas."""
+    return facts_of(answer(topics, *more), moves or {}, dict.fromkeys(topics, min_isr))
+
+
+def judged(facts: Facts, views: Mapping[int, Facts | str] | None = None) -> list[Fault]:
+    """The faults; without other views all brokers see the same."""
+    return faults(facts, dict.fromkeys(facts.brokers, facts) if views is None else views)
+
+
+def verdicts(found: list[Fault]) -> list[tuple[str, int | None]]:
+    """What is wrong, and with which broker."""
+    return [(each.verdict, each.broker) for each in found]
+
+
+def test_nothing_is_wrong_with_a_cluster_that_is_whole() -> None:
+    assert judged(seen()) == []
+
+
+def test_a_broker_that_is_down_is_the_fault_and_what_follows_comes_before_it() -> None:
+    topics = {
+        "orders": [(1, [1, 2, 3], [1, 2]), (2, [2, 3, 1], [2]), (-1, [3], [3])],
+        "events": [(1, [3, 1, 2], [1, 2])],
+    }
+    found = judged(seen(topics, (1, 2)))
+
+    assert verdicts(found) == [("LEADERLESS", None), ("UNDER_MIN_ISR", None), ("BROKER_DOWN", 3),
+                               ("UNDER_REPLICATED", 1)]  # fmt: skip
+    leaderless, under_min, down, lagging = found
+    assert leaderless.sentence == (
+        "1 partition is without a leader, so nobody reads or writes there: orders:2"
+    )
+    assert leaderless.advice.startswith("start broker 3: the last in-sync replicas are there")
+    assert under_min.partitions == [{"topic": "orders", "partitions": [1]}]
+    assert under_min.advice == "bring back brokers 1 or 3"
+    assert (
+        down.sentence == "broker 3 is down and has replicas of 4 partitions: events:0, orders:0-2"
+    )
+    assert down.advice.startswith("start broker 3: it catches up by itself")
+    assert lagging.sentence == ("broker 1 is out of the in-sync replicas of 1 partition: orders:1")
+
+
+def test_a_leaderless_partition_whose_replicas_are_all_there_is_for_the_controller() -> None:
+    [found] = judged(seen({"orders": [(-1, [1, 2], [1, 2])]}))
+
+    assert found.verdict == "LEADERLESS"
+    assert "controller's log" in found.advice
+
+
+def test_replicas_that_a_reassignment_brings_are_not_late() -> None:
+    topics = {"orders": [(1, [1, 2, 3], [1, 2])]}
+
+    assert judged(seen(topics, moves={("orders", 0): (3,)})) == []
+    assert verdicts(judged(seen(topics))) == [("UNDER_REPLICATED", 3)]
+
+
+def test_a_reassignment_that_brings_what_min_isr_lacks_is_awaited() -> None:
+    topics = {"orders": [(1, [1, 2], [1])]}
+    [found] = judged(seen(topics, moves={("orders", 0): (2,)}))
+
+    assert found.verdict == "UNDER_MIN_ISR"
+    assert found.advice == "the replicas that a reassignment brings are not in sync yet"
+
+
+def test_no_topic_needs_more_replicas_in_sync_than_it_has() -> None:
+    assert judged(seen({"orders": [(1, [1], [1])]}, min_isr=2)) == []
+
+
+def test_a_partition_is_not_led_as_preferred_only_where_it_could_be() -> None:
+    topics = {"orders": [(2, [1, 2], [1, 2]), (2, [1, 2], [2])]}
+    found = judged(seen(topics, min_isr=1))
+
+    assert verdicts(found) == [("UNDER_REPLICATED", 1), ("NOT_PREFERRED", None)]
+    assert found[1].partitions == [{"topic": "orders", "partitions": [0]}]
+
+
+@pytest.mark.parametrize("controller", [-1, 9])
+def test_a_cluster_without_a_controller_is_named(controller: int) -> None:
+    found = judged(seen(WELL, (1, 2, 3), controller))
+    assert verdicts(found) == [("NO_CONTROLLER", None)]
+
+
+def test_brokers_that_see_it_otherwise_or_do_not_answer_are_named() -> None:
+    facts = seen()
+    stale = {**WELL, "events": [(1, [3, 1, 2], [3, 1, 2])]}
+    views: dict[int, Facts | str] = {
+        1: seen(stale, (1, 2)),
+        2: facts,
+        3: "no broker answers at 10.0.0.1:9003",
+    }
+    found = judged(facts, views)
+
+    assert verdicts(found) == [("UNREACHABLE", 3), ("OTHER_VIEW", 1)]
+    assert found[0].sentence == ("broker 3 is registered but: no broker answers at 10.0.0.1:9003")
+    assert found[1].sentence == (
+        "broker 1 does not know broker 3 and names other leaders for 1 partition: events:0"
+    )
+
+
+def test_another_controller_is_no_other_view() -> None:
+    """With KRaft each answer names any broker."""
+    facts = seen()
+    assert judged(facts, {1: seen(WELL, (1, 2, 3), 1), 2: facts}) == []
+
+
+def test_many_topics_are_named_in_json_alone() -> None:
+    topics = {f"t{number}": [(-1, [3], [3])] for number in range(9)}
+    [leaderless, _] = judged(seen(topics, (1, 2)))
+
+    assert leaderless.sentence.endswith("there: t0:0, t1:0, t2:0 and 6 more")
+    assert len(leaderless.partitions) == 9
+
+
+def test_a_cluster_is_described_with_the_brokers_that_should_be_there() -> None:
+    topics = {"orders": [(1, [1, 2, 3], [1]), (1, [3, 1], [1])], "events": [(-1, [3], [3])]}
+    view = described(seen(topics, (1, 2), 1, moves={("orders", 1): ()}))
+    rows = [[*row.values()] for row in view.pop("brokers")]
+
+    assert view == {
+        "cluster": "c1",
+        "controller": 1,
+        "topics": 2,
+        "partitions": 3,
+        "leaderless": 1,
+        "under_replicated": 2,
+        "under_min_isr": 2,
+        "reassigning": 1,
+    }
+    assert rows == [
+        [1, "10.0.0.1:9001", "r1", True, False, 2, 1, 0, 0],
+        [2, "10.0.0.1:9002", "r2", False, False, 0, 0, 1, 1],
+        [3, None, None, False, True, 0, 2, 3, 2],
+    ]
+
+
+def test_what_brokers_do_not_tell_is_null() -> None:
+    view = described(facts_of(answer(WELL, controller=-1), None, {}))
+
+    assert (view["reassigning"], view["controller"], view["under_min_isr"]) == (None, None, 0)
