@@ -14,13 +14,7 @@ import structlog
 
 from broker.cluster.controller_term import HostServices, Observer, Term
 from broker.cluster.election import Elected, controller_of, elect
-from broker.cluster.zookeeper import (
-    Closed,
-    Connection,
-    NoNode,
-    SessionExpired,
-    ZooKeeperError,
-)
+from broker.cluster.zookeeper import Closed, Connection, NoNode, SessionExpired
 from broker.topics.ticket import deliver
 from controller.calls import Call
 from controller.controller import refusal
@@ -28,9 +22,6 @@ from controller.events import Event
 from protocol.znodes import cluster
 
 logger = structlog.get_logger(__name__)
-
-GIVE_UP_S_MAX = 1.0
-"""How long a broker that stops waits for ZooKeeper to give up being the controller."""
 
 
 class ControllerHost:
@@ -60,14 +51,14 @@ class ControllerHost:
         self._services.zookeeper.on_session(self._session_changed)
         self._look()
 
-    async def stop(self) -> None:
-        """Takes part in none any more, and lets others win at once, or with the session's end."""
+    def stop(self) -> None:
+        """Takes part in none any more; the session's end lets others win.
+
+        Not before: the next controller would not know that this broker is about to stop, and give
+        it partitions to lead.
+        """
         self._stopped = True
-        if self._term is not None:
-            self._resign("the broker stops")
-            with suppress(TimeoutError, ZooKeeperError):
-                async with self._services.time.within(GIVE_UP_S_MAX):
-                    await self._give_up()
+        self._resign("the broker stops")
 
     def submit(self, call: Call) -> None:
         """Hands a call to the controller; its ticket takes the reply, once."""

@@ -285,7 +285,7 @@ class Member:
 
     async def stop(self) -> None:
         """Takes part no more; the session ends last."""
-        await self.host.stop()
+        self.host.stop()
         self.configs.stop()
         self.isr_writer.stop()
         self.remote_markers.stop()

@@ -96,7 +96,8 @@ class Host:
         return [each for each in self.events if isinstance(each, kind)]
 
     async def stop(self) -> None:
-        await self.host.stop()
+        self.host.stop()
+        await self.zookeeper.close()
         await self.background.stop()
         assert not self.errors.counts.total(), self.errors.counts
 
