@@ -44,7 +44,7 @@ class Nodes:
             if topic_path(topic) == path:
                 assignment = dict.fromkeys(range(count), (1, 2))
                 node = TopicNode(assignment, uuid_text(TOPIC_ID))
-                return encode_topic(node), Stat(0, 1, 1, 0, 0)
+                return encode_topic(node), Stat(0, 1, 1, 0, 0, 0)
         raise NoNode(path)
 
 
