@@ -37,7 +37,7 @@ from protocol.errors import NAMES
 
 logger = structlog.get_logger(__name__)
 
-TOGETHER_S = 0.1
+TOGETHER_S = 0.5
 """What happens within so long is told together."""
 LINES_MAX = 50
 """So many lines at once; of what is more, one line says how much."""
