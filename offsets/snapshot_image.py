@@ -26,13 +26,13 @@ from offsets.record_values import Malformed, group_value, read_group_value
 from offsets.runs import GroupRun, GroupValue
 from protocol.records.crc import crc32c
 
-VERSION = 2
-"""1 had nothing pending."""
+VERSION = 3
+"""1 had nothing pending, 2 no leader epochs."""
 _MAGIC = b"MUSTERGI"
 _BLOCK = struct.Struct("<BI")
 _CRC = struct.Struct("<I")
-_HEAD = struct.Struct("<8sH16siqqqI")
-_END = struct.Struct("<qqIQQQ")
+_HEAD = struct.Struct("<8sH16siqqqIi")
+_END = struct.Struct("<qqIiQQQ")
 _PRODUCER = struct.Struct("<qh")
 _GROUP = struct.Struct("<HqI")
 
@@ -41,10 +41,17 @@ HEAD, OFFSETS, GROUPS, END, PENDING = 1, 2, 3, 4, 5
 
 
 class BatchMark(NamedTuple):
-    """A batch of the log, to be known again: its base offset and its CRC."""
+    """A batch of the log, to be known again.
+
+    A leader epoch has one leader, who gives each offset once; a log that has a batch of it has all
+    that lay below in that leader's log. So a log that was truncated, and has grown under another
+    leader since, is never taken for the one that a snapshot was made from.
+    """
 
     base_offset: int
     crc: int
+    leader_epoch: int
+    """-1: none."""
 
 
 class ImageHead(NamedTuple):
@@ -214,8 +221,8 @@ def read_image(data: bytes) -> Image:
     end_payload = view[blocks[-1][1] : blocks[-1][2]]
     if len(end_payload) != _END.size:
         raise BadImage(f"its end has {len(end_payload)} bytes")
-    end_offset, base_offset, mark_crc, *counts = _END.unpack(end_payload)
-    image_end = ImageEnd(end_offset, BatchMark(base_offset, mark_crc), *counts)
+    end_offset, *rest = _END.unpack(end_payload)
+    image_end = ImageEnd(end_offset, BatchMark(*rest[:3]), *rest[3:])
     return Image(view, head, image_end, blocks)
 
 
@@ -225,8 +232,8 @@ def _read_head(payload: memoryview) -> ImageHead:
     version = int.from_bytes(payload[8:10], "little")
     if version != VERSION or len(payload) != _HEAD.size:
         raise BadImage(f"version {version} is unknown; this one reads {VERSION}")
-    _, _, topic_id, partition, log_start, begin, base_offset, crc = _HEAD.unpack(payload)
-    return ImageHead(topic_id, partition, log_start, begin, BatchMark(base_offset, crc))
+    _, _, topic_id, partition, log_start, begin, *mark = _HEAD.unpack(payload)
+    return ImageHead(topic_id, partition, log_start, begin, BatchMark(*mark))
 
 
 def _decode_group(view: memoryview, position: int) -> tuple[int, GroupRun, int]:

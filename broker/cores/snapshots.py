@@ -102,6 +102,8 @@ class Snapshots:
         What can be known without the log behind it is checked here, the rest by the loader.
         """
         path = self._path(log)
+        for known in (self._begin, self._bytes, self._place):
+            known.pop(log.partition, None)  # they were of an earlier leadership
         if not log.fs.exists(path):
             return None
         try:
@@ -351,7 +353,9 @@ def mark_below(log: PartitionLog, offset: int) -> BatchMark | None:
         batch = read_stored(log.read(offset - 1, 1).data)
     except CorruptRecords:
         return None
-    return BatchMark(batch.base_offset, batch.crc) if batch.last_offset == offset - 1 else None
+    if batch.last_offset != offset - 1:
+        return None
+    return BatchMark(batch.base_offset, batch.crc, batch.partition_leader_epoch)
 
 
 def _bytes_from(log: PartitionLog, offset: int) -> int:

@@ -43,8 +43,8 @@ from tests.offsets.strategies import (
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "groups-image.md"
 AT_MS = 1_700_000_000_000
-HEAD = ImageHead(bytes([7]) * 16, 3, 0, 40, BatchMark(38, 0xDEADBEEF))
-END_MARK = BatchMark(40, 0x01020304)
+HEAD = ImageHead(bytes([7]) * 16, 3, 0, 40, BatchMark(38, 0xDEADBEEF, 5))
+END_MARK = BatchMark(40, 0x01020304, 6)
 
 histories = st.lists(
     offset_runs(few_names, few_partitions)
@@ -201,16 +201,16 @@ def test_a_block_that_is_missing_or_of_another_file_is_refused() -> None:
     start, end = sizes[1]
     other = example()
     with pytest.raises(BadImage, match="checksum"):
-        read_image(other[:67] + RICH[start:end] + other[67:])
+        read_image(other[:71] + RICH[start:end] + other[71:])
 
 
-@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("version", [2, 4])
 def test_another_version_is_refused_in_so_many_words(version: int) -> None:
-    head = bytearray(RICH[:67])
+    head = bytearray(RICH[:71])
     head[13] = version
-    head[63:67] = crc32c(bytes(4) + bytes(head[:63])).to_bytes(4, "little")
+    head[67:71] = crc32c(bytes(4) + bytes(head[:67])).to_bytes(4, "little")
     rest = ImageWriter()
-    rest._crc = crc32c(bytes(4) + bytes(head[:63]))
+    rest._crc = crc32c(bytes(4) + bytes(head[:67]))
     with pytest.raises(BadImage, match=f"version {version}"):
         read_image(bytes(head) + rest.end(1, END_MARK))
 

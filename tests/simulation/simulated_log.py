@@ -18,7 +18,7 @@ from offsets.snapshot_image import BatchMark, ImageHead, ImageWriter, read_image
 from protocol.records.batch import encode_batch, read_header, records_of
 from protocol.records.markers import transaction_end
 
-NO_MARK = BatchMark(0, 0)
+NO_MARK = BatchMark(0, 0, -1)
 _READER = GroupReader(GroupShard(GroupConfig()), 0, 1)
 TOPIC_ID = bytes(16)
 

@@ -23,6 +23,8 @@ from replication.values import Rules
 from tests.broker.cluster.coordinating import CoordinatingBroker
 from tests.broker.edge import GROUPS, Client, Taker, eventually
 
+EPOCH_POSITION = 12
+"""Where a batch has its leader epoch, which its CRC does not cover."""
 GROUP = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 0)
 OTHER = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) == 1)
 
@@ -290,3 +292,44 @@ async def test_a_load_is_given_up_with_its_partition(tmp_path: Path) -> None:
         await broker.serves()
         assert await client.fetch(GROUP) == 5
         assert given_up.loaded_records == 0, "nobody went on with it"
+
+
+async def test_a_snapshot_of_a_history_that_was_cut_off_is_not_used(tmp_path: Path) -> None:
+    """The batch at its end looks the same; the leader epoch says that another leader wrote it."""
+    async with CoordinatingBroker(tmp_path) as broker:
+        client = await broker.client()
+        replica = broker.lead()
+        await broker.serves()
+        assert await client.commit(GROUP, 4) == NONE
+        assert await client.commit(GROUP, 5) == NONE
+        snapshots = broker.groups.life.snapshots
+        assert snapshots is not None
+        assert await snapshots.write(broker.groups.life.by_partition[0])
+        broker.follow(epoch=2)
+        last = bytearray(replica.log.read(1, 1).data)
+        last[EPOCH_POSITION : EPOCH_POSITION + 4] = (2).to_bytes(4, "big")
+        replica.truncate_for_leader(1)
+        replica.append_replicated(bytes(last), 2, 0)
+        broker.lead(epoch=3)
+        await broker.serves()
+        assert broker.groups.life.by_partition[0].loaded_from == -1, "the whole log was read"
+        assert await client.fetch(GROUP) == 5
+
+
+async def test_the_snapshot_of_an_earlier_leadership_spares_the_log_below_it(
+    tmp_path: Path,
+) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        client = await broker.client()
+        broker.lead()
+        await broker.serves()
+        assert await client.commit(GROUP, 5) == NONE
+        snapshots = broker.groups.life.snapshots
+        assert snapshots is not None
+        assert await snapshots.write(broker.groups.life.by_partition[0])
+        broker.follow(epoch=2)
+        broker.lead(epoch=3)
+        await broker.serves()
+        hosted = broker.groups.life.by_partition[0]
+        assert (hosted.loaded_from, hosted.loaded_records) == (1, 0)
+        assert await client.fetch(GROUP) == 5

@@ -35,7 +35,7 @@ from tests.offsets.strategies import (
     tombstones,
 )
 
-NO_MARK = BatchMark(0, 0)
+NO_MARK = BatchMark(0, 0, -1)
 Based = list[tuple[int, Run | OwnBatch]]
 
 histories = st.lists(
