@@ -30,6 +30,7 @@ _COMMANDS = {
     "configs": "cli.config.configs",
     "backup": "cli.backup.commands",
     "cluster": "cli.cluster.commands",
+    "dev": "cli.dev.commands",
     "top": "cli.top",
     "config": "cli.config.check",
     "logs": "cli.logs.dump",

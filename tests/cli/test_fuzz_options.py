@@ -50,6 +50,8 @@ HOSTILE = [
     "json", "csv",
 ]  # fmt: skip
 
+RUNS = {"serve", "dev cluster"}
+"""They run brokers, and have tests of their own."""
 SHARED = {"--bootstrap", "--timeout", "--http", "--json", "--wide"}
 LINES = {
     "cluster": "",
@@ -105,7 +107,7 @@ class Hung(Exception):
 
 def leaves() -> dict[str, Any]:
     found = {" ".join(path): each for path, each in commands(command_of()) if runs(each)}
-    return {path: each for path, each in found.items() if path != "serve"}
+    return {path: each for path, each in found.items() if path not in RUNS}
 
 
 @pytest.fixture(scope="module")

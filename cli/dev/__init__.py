@@ -1,0 +1,1 @@
+"""`muster dev`: what is good for trying out."""

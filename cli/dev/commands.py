@@ -1,0 +1,168 @@
+"""`muster dev cluster`: a ZooKeeper and some brokers on this machine, for trying out."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import clock, output
+from cli.client.cluster import Cluster
+from cli.dev.processes import Running, ended_together
+from cli.dev.zookeeper import command_of, write_config
+from cli.errors import CommandError
+from cli.options import whole_number
+
+app = typer.Typer(help="Try Muster out on this machine.", no_args_is_help=True)
+
+_LOOK_S = 0.2
+_START_S = 90.0
+_ASK_S = 5.0
+_LOCAL = "127.0.0.1"
+
+
+@app.callback()
+def _dev() -> None:
+    """Keeps `cluster` a subcommand while it is the only one."""
+
+
+@app.command()
+def cluster(
+    brokers: Annotated[int, whole_number("--brokers", least=1, most=9, help="How many.")] = 3,
+    folder: Annotated[
+        Path, typer.Option("--dir", metavar="DIR", help="Where all data and logs are.")
+    ] = Path("muster-dev"),
+    port: Annotated[
+        int,
+        whole_number("--port", least=1, most=65_000, help="The first broker's; others follow."),
+    ] = 9092,
+    zookeeper: Annotated[
+        str, typer.Option(metavar="HOST:PORT[/CHROOT]", help="A ZooKeeper that runs already.")
+    ] = "",
+    zookeeper_home: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="A folder with Apache ZooKeeper, or Kafka up to 3.9."),
+    ] = None,
+) -> None:
+    """Run a cluster on this machine until Ctrl-C: ZooKeeper, and brokers on ports in a row.
+
+    Started again with the same --dir, it has the same topics and records.
+    """
+    ports = range(port, port + brokers)
+    for each in [*ports] if zookeeper else [*ports, ports.stop]:
+        _must_be_free(each)
+    folder.mkdir(parents=True, exist_ok=True)
+    keeper: list[Running] = []
+    started: list[Running] = []
+    with ended_together(keeper), ended_together(started):
+        at = zookeeper
+        if not at:
+            at = f"{_LOCAL}:{ports.stop}"
+            keeper.append(_start_zookeeper(folder, zookeeper_home, ports.stop))
+            _until_it_listens(keeper[0], ports.stop)
+        for node, each in enumerate(ports, 1):
+            started.append(_start_broker(folder, node, each, at, brokers))
+        bootstrap = ",".join(f"{_LOCAL}:{each}" for each in ports)
+        _until_all_are_there(started, bootstrap)
+        _tell(folder, bootstrap, at, [*keeper, *started])
+        _watch([*keeper, *started])
+
+
+def _must_be_free(port: int) -> None:
+    try:
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind((_LOCAL, port))
+    except OSError as error:
+        sentence = f"port {port} is not free ({error.strerror}); choose others with --port"
+        raise CommandError(sentence) from error
+
+
+def _start_zookeeper(folder: Path, home: Path | None, port: int) -> Running:
+    config = folder / "zookeeper.properties"
+    command = command_of(home, config)
+    write_config(config, folder / "zookeeper", port)
+    logs = str((folder / "zookeeper-logs").absolute())
+    own = {"LOG_DIR": logs, "ZOO_LOG_DIR": logs}
+    return Running("ZooKeeper", command, folder / "zookeeper.log", own)
+
+
+def _start_broker(folder: Path, node: int, port: int, zookeeper: str, brokers: int) -> Running:
+    copies, least = min(3, brokers), min(2, brokers)
+    settings = {
+        "broker.id": node,
+        "zookeeper.connect": zookeeper,
+        "zookeeper.session.timeout.ms": 6000,
+        "default.replication.factor": copies,
+        "min.insync.replicas": least,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": least,
+    }
+    command = [sys.executable, "-m", "cli.main", "serve", "--http", "off"]
+    command += ["--listen", f"{_LOCAL}:{port}", "--data", str(folder / f"broker-{node}")]
+    for name, value in settings.items():
+        command += ["--set", f"{name}={value}"]
+    return Running(f"broker {node}", command, folder / f"broker-{node}.log")
+
+
+def _until_it_listens(zookeeper: Running, port: int) -> None:
+    deadline = clock.Deadline(_START_S)
+    while True:
+        zookeeper.check()
+        try:
+            socket.create_connection((_LOCAL, port), _ASK_S).close()
+        except OSError as error:
+            if deadline.left_s() <= 0:
+                sentence = f"ZooKeeper does not listen on port {port}; see {zookeeper.log}"
+                raise CommandError(sentence) from error
+            clock.sleep(_LOOK_S)
+        else:
+            return
+
+
+def _until_all_are_there(started: list[Running], bootstrap: str) -> None:
+    deadline = clock.Deadline(_START_S)
+    while True:
+        for each in started:
+            each.check()
+        if _known(bootstrap) == len(started):
+            return
+        if deadline.left_s() <= 0:
+            raise CommandError(f"the brokers do not find each other; see {started[0].log}")
+        clock.sleep(_LOOK_S)
+
+
+def _known(bootstrap: str) -> int:
+    """How many brokers the cluster has; none while it has no controller."""
+    try:
+        reached = Cluster(bootstrap, timeout_s=_ASK_S)
+        answer = reached.metadata([])
+        reached.close()
+    except CommandError:
+        return 0
+    return len(answer["brokers"]) if answer["controller_id"] >= 0 else 0
+
+
+def _tell(folder: Path, bootstrap: str, zookeeper: str, running: list[Running]) -> None:
+    output.say(f"{len(bootstrap.split(','))} brokers at {bootstrap}, ZooKeeper at {zookeeper}")
+    for each in running:
+        output.say(f"    {each.name}: process {each.pid}, {each.log}")
+    output.say(f"    $ export MUSTER_BOOTSTRAP={bootstrap}")
+    output.say("    $ muster topics create orders -p 6")
+    output.say("    $ muster cluster describe")
+    output.say(f"Ctrl-C stops all; the data stays in {folder}")
+
+
+def _watch(running: list[Running]) -> None:
+    """Tell of each process that ends, as one that somebody kills to see what follows."""
+    there = list(running)
+    while there:
+        for each in [each for each in there if each.code is not None]:
+            there.remove(each)
+            output.warn(f"{each.name} ended with {each.code}; see {each.log}")
+        clock.sleep(_LOOK_S)
+    raise CommandError("all processes have ended")

@@ -1,0 +1,102 @@
+"""`muster dev cluster`: what is missing is said; with a ZooKeeper three brokers run."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cli.errors import INTERRUPTED, REFUSED, TERMINATED
+from tests import java
+from tests.brokers import CHECKOUT, COMMAND, free_port
+from tests.cli.running import run
+from tests.waiting import until
+from tests.zookeeper import MAIN
+
+
+def free_ports(number: int) -> int:
+    """The first of some free ports in a row."""
+    while True:
+        first = free_port()
+        try:
+            for port in range(first, first + number):
+                with socket.socket() as probe:
+                    probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            continue
+        return first
+
+
+def test_without_a_zookeeper_it_says_how_to_get_one(tmp_path: Path) -> None:
+    words = ["--dir", str(tmp_path / "dev"), "--zookeeper-home", str(tmp_path)]
+    ran = run("dev", "cluster", "--port", str(free_ports(4)), *words)
+
+    assert ran.code == REFUSED
+    assert f"there is no ZooKeeper in {tmp_path} or its bin" in ran.err
+    assert "--zookeeper HOST:PORT" in ran.err
+    assert "it needs Java" in ran.err
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        ran = run("dev", "cluster", "--port", str(port), "--dir", str(tmp_path / "dev"))
+
+    assert ran.code == REFUSED
+    assert f"port {port} is not free" in ran.err
+    assert not (tmp_path / "dev").exists()
+
+
+def test_a_zookeeper_that_ends_is_shown_with_its_last_line(tmp_path: Path) -> None:
+    script(tmp_path / "zkServer.sh", "echo java: not found; exit 127")
+    words = ["--dir", str(tmp_path / "dev"), "--zookeeper-home", str(tmp_path)]
+    ran = run("dev", "cluster", "--port", str(free_ports(4)), *words)
+
+    assert ran.code == REFUSED
+    assert "ZooKeeper ended with 127: java: not found" in ran.err
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [(signal.SIGINT, INTERRUPTED), (signal.SIGHUP, TERMINATED)],
+    ids=["Ctrl-C", "a terminal that is closed"],
+)
+def test_three_brokers_run_until_the_end(ending: signal.Signals, code: int, tmp_path: Path) -> None:
+    started = shlex.join(java.command(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, MAIN))
+    script(tmp_path / "bin" / "zookeeper-server-start.sh", f'exec {started} "$1"')
+    port, folder = free_ports(4), tmp_path / "dev"
+    words = ["--port", str(port), "--dir", str(folder), "--zookeeper-home", str(tmp_path)]
+    dev = subprocess.Popen(
+        [*COMMAND, "dev", "cluster", *words], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert dev.stdout is not None
+        told = [dev.stdout.readline() for _ in range(9)]
+        assert told[0].startswith(f"3 brokers at 127.0.0.1:{port},"), told
+        checked = run("cluster", "check", "-b", f"127.0.0.1:{port}")
+        assert (checked.code, "3 brokers" in checked.out) == (0, True), checked
+        dev.send_signal(ending)
+        assert dev.wait(60) == code
+    finally:
+        dev.terminate()
+        dev.wait()
+    assert run("cluster", "-b", f"127.0.0.1:{port}").code != 0
+    assert until("ZooKeeper's port is free", lambda: free_again(port + 3))
+
+
+def script(path: Path, line: str) -> None:
+    """Write a script that can be run."""
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)
+
+
+def free_again(port: int) -> bool:
+    """Whether nobody listens there."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) != 0
