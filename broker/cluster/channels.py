@@ -178,6 +178,12 @@ class _Channel:
                 )
             await self._time.sleep(AGAIN_S)
             return None
+        except Exception:  # a bug of ours: no later request is sent before this one
+            self._failures += 1
+            if self._failures & (self._failures - 1) == 0:
+                logger.exception("a request to a broker failed", broker=request.broker_id)
+            await self._time.sleep(AGAIN_S)
+            return None
         self._failures = 0
         return Answered(request, error, partitions)
 

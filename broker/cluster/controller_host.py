@@ -23,6 +23,9 @@ from protocol.znodes import cluster
 
 logger = structlog.get_logger(__name__)
 
+AGAIN_S = 1.0
+"""How soon this broker looks again who is the controller, after a term that ended by itself."""
+
 
 class ControllerHost:
     """See the module."""
@@ -106,7 +109,7 @@ class ControllerHost:
                         await self._begin(elected)
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
             self._services.errors.caught("election", error)
-            time.call_later(1.0, self._look)
+            time.call_later(AGAIN_S, self._look)
         finally:
             self._electing = False
 
@@ -119,9 +122,7 @@ class ControllerHost:
         except (SessionExpired, Closed):
             raise
         except Exception:
-            # Somebody else may do better: without the node there is another election.
             self._resign("it could not read the cluster")
-            await self._give_up()
             raise
 
     async def _give_up(self) -> None:
@@ -135,7 +136,7 @@ class ControllerHost:
     def _ended(self, term: Term, reason: str) -> None:
         if term is self._term:
             self._resign(reason)
-            self._look()
+            self._services.time.call_later(AGAIN_S, self._look)
 
     def _resign(self, reason: str) -> None:
         term, self._term = self._term, None

@@ -151,14 +151,19 @@ class Term:
 
     def end(self) -> None:
         """Answers who waits, and drops all."""
-        if not self._over:
-            self._over = True
-            answers = self.core.handle(Resigned(), self._time.now())
-            for ticket, reply in answers.replies:
-                deliver(ticket, reply, self._services.errors)
         self.channels.close()
         if self._timer is not None:
             self._timer.cancel()
+        if self._over:
+            return
+        self._over = True
+        try:
+            answers = self.core.handle(Resigned(), self._time.now())
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+            self._services.errors.caught("controller", error)
+            return
+        for ticket, reply in answers.replies:
+            deliver(ticket, reply, self._services.errors)
 
     def settings_changed(self, topic: str) -> None:
         """The setting for unclean elections may have changed."""
@@ -173,14 +178,27 @@ class Term:
         """Gives the core an event and does what it says."""
         if self._over:
             return
-        if isinstance(event, BrokersSeen):
-            self.channels.brokers_are(event.brokers)
-        self._do(self.core.handle(event, self._time.now()))
+        try:
+            if isinstance(event, BrokersSeen):
+                self.channels.brokers_are(event.brokers)
+            self._do(self.core.handle(event, self._time.now()))
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+            self._failed(error)
 
     def _work(self) -> None:
         self._working = False
-        if not self._over:
+        if self._over:
+            return
+        try:
             self._do(self.core.work(self._time.now()))
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """A bug of ours: who is elected next begins with what ZooKeeper has."""
+        self._services.errors.caught("controller", error)
+        if not self._over:
+            self._ended(self, f"a bug: {error!r}")
 
     def _do(self, outcome: Outcome) -> None:
         for write in outcome.writes:
@@ -226,9 +244,7 @@ class Term:
         except (SessionExpired, Closed, CancelledError):
             pass  # the term is over, or will be
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
-            self._services.errors.caught("controller", error)
-            if not self._over:
-                self._ended(self, f"a bug: {error!r}")
+            self._failed(error)
 
     async def _write(self, write: Write) -> None:
         result = await self._writes.do(write)

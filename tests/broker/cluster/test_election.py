@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import NoReturn
+
+import pytest
 
 from broker.cluster.election import Elected, controller_of, elect
 from broker.cluster.registration import prepare
@@ -91,14 +94,20 @@ async def test_a_mere_reconnect_ends_no_term() -> None:
         assert only.host.term is term
 
 
-async def test_a_term_that_ended_by_itself_is_followed_by_another() -> None:
+def _fails(*_: object) -> NoReturn:
+    raise ZeroDivisionError
+
+
+async def test_a_term_that_failed_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
     async with hosted(1) as there:
         (only,) = there.hosts
         only.host.start()
         await eventually(lambda: only.seen(ControllerReady))
         term = only.host.term
         assert term is not None
-        term._ended(term, "a bug")
+        monkeypatch.setattr(term.core, "handle", _fails)
+        await there.topic("t", (11,))
         await eventually(lambda: len(only.seen(ControllerReady)) == 2)
+        assert only.errors.counts.pop("controller") == 2, "it fails at its end too"
         assert there.controller() == 1
         assert there.data(cluster.CONTROLLER_EPOCH) == b"2"
