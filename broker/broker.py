@@ -329,6 +329,7 @@ class Broker:
             advertised=self.advertised,
             groups=self.groups,
             transactions=self.transactions,
+            markers=self.markers,
             local_markers=self.local_markers,
             producer_ids=self.producer_ids,
             registry=self.registry,

@@ -86,8 +86,9 @@ class Enlisted(NamedTuple):
     async def add(self, services: Services, partitions: Partitions) -> int:
         """Adds partitions to the transaction; the error that all of them have.
 
-        CONCURRENT_TRANSACTIONS passes by itself, soon: the transaction before is being completed.
-        It is answered only when it has not passed after some time.
+        CONCURRENT_TRANSACTIONS passes by itself, soon: the transaction before is being completed,
+        and is asked for again when it is. It is answered only when it has not passed after some
+        time.
         """
         if not self.transactional_id:
             return INVALID_REQUEST
@@ -110,4 +111,4 @@ class Enlisted(NamedTuple):
             error = await ticket.reply
             if error != CONCURRENT_TRANSACTIONS or time.now().mono_ms + backoff_ms > until_ms:
                 return told(error, knows_fenced=False)
-            await time.sleep(backoff_ms / 1000)
+            await services.markers.wait(self.transactional_id, backoff_ms / 1000)

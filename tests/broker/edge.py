@@ -169,6 +169,7 @@ class EdgeBroker:
             advertised=self.advertised,
             groups=self.groups,
             transactions=not_here,
+            markers=not_here,
             local_markers=not_here,
             producer_ids=not_here,
             registry=registry,
