@@ -78,7 +78,7 @@ async def test_the_cleaner_process_ends_with_the_broker_whatever_it_is_doing(
         assert process.stdin is not None
         process.stdin.close()  # as the system does when the broker is killed
 
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert await asyncio.wait_for(process.wait(), 30) == 0
         with pytest.raises(CleaningFailed, match="ended"):
             await cleaning
         remove_cleaned(broker.fs, log.directory)
