@@ -441,6 +441,7 @@ class Broker:
             cluster=self.cluster,
             groups=self.groups,
             transactions=self.transactions,
+            markers=self.markers,
             local_markers=self.local_markers,
             producer_ids=self.producer_ids,
             registry=self.registry,

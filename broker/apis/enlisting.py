@@ -12,7 +12,8 @@ partition: the transaction may be over otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.apis.transactional import told
@@ -139,8 +140,9 @@ class Enlisted(NamedTuple):
     async def add(self, services: Services, partitions: Partitions) -> int:
         """Adds partitions to the transaction; the error that all of them have.
 
-        CONCURRENT_TRANSACTIONS passes by itself, soon: the transaction before is being completed.
-        It is answered only when it has not passed after some time.
+        CONCURRENT_TRANSACTIONS passes by itself, soon: the transaction before is being completed,
+        and is asked for again when it is. It is answered only when it has not passed after some
+        time.
         """
         if not self.transactional_id:
             return INVALID_REQUEST
@@ -159,7 +161,8 @@ class Enlisted(NamedTuple):
             )
             services.transactions.submit(self.transactional_id, call)
             error = await ticket.reply
-            if error != CONCURRENT_TRANSACTIONS or not await pauses.next():
+            wait = partial(services.markers.wait, self.transactional_id)
+            if error != CONCURRENT_TRANSACTIONS or not await pauses.next(wait):
                 return told(error, knows_fenced=False)
 
     async def ask(self, services: Services, partitions: Partitions) -> Answered:
@@ -183,7 +186,7 @@ class Enlisted(NamedTuple):
                 verify_only=not adds,
             )
             waits = adds and CONCURRENT_TRANSACTIONS in errors.values()
-            if not waits or not await pauses.next():
+            if not waits or not await pauses.next(services.time.sleep):
                 return Answered(errors, before)
 
 
@@ -196,9 +199,9 @@ class _Pauses:
         at_most_ms = services.config["add.partitions.to.txn.retry.backoff.max.ms"]
         self._until_ms = self._time.now().mono_ms + at_most_ms
 
-    async def next(self) -> bool:
-        """Waits for a moment; False when it has waited long enough."""
+    async def next(self, wait: Callable[[float], Awaitable[None]]) -> bool:
+        """Waits for a moment, by ``wait``, which takes seconds; False when that was long enough."""
         if self._time.now().mono_ms + self._pause_ms > self._until_ms:
             return False
-        await self._time.sleep(self._pause_ms / 1000)
+        await wait(self._pause_ms / 1000)
         return True

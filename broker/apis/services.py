@@ -14,6 +14,7 @@ from broker.apis.fetch.sessions import FetchSessions
 from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
 from broker.cores.transactions.local_markers import LocalMarkers
+from broker.cores.transactions.markers import MarkerSender
 from broker.cores.transactions.runtime import TransactionRuntime
 from broker.loop.disk_reads import DiskReads
 from broker.loop.slices import Slicer
@@ -55,6 +56,8 @@ class Services:
     """The coordinator of groups."""
     transactions: TransactionRuntime
     """The coordinator of transactions."""
+    markers: MarkerSender
+    """Has the markers written of transactions that end."""
     local_markers: LocalMarkers
     """Writes markers in the partitions of this broker."""
     producer_ids: ProducerIdPool

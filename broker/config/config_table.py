@@ -1263,7 +1263,7 @@ _KAFKA_4: Final = (
         INT,
         20,
         "[1,...]",
-        "How long it waits between two tries.",
+        "How long it waits between two tries, unless that one is completed before.",
     ),
     S("group.consumer.assignment.interval.ms", INT, 1000, "[0,...]"),
     S("group.consumer.max.assignment.interval.ms", INT, 15000, "[0,...]"),

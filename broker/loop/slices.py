@@ -22,6 +22,9 @@ Result = TypeVar("Result")
 
 SLICE_NS = 4_000_000
 """How long one slice may hold the loop."""
+RESUMED_NS = 100_000
+"""How long those may hold it together that go on at once behind a wait: one larger request, or a
+few small ones."""
 
 
 class Slicer:
@@ -37,6 +40,7 @@ class Slicer:
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._scheduled = False
         self._direct_until_ns = 0
+        self._resumed_until_ns = 0
 
     def work(self, name: str, slice_ns: int | None = None) -> Slices:
         """The slices of a piece of work that begins now; ``name`` is what the watchdog calls it."""
@@ -55,6 +59,19 @@ class Slicer:
 
     def _iteration_over(self) -> None:
         self._direct_until_ns = 0
+
+    @property
+    def crowded(self) -> bool:
+        """Whether others have gone on behind a wait in this iteration of the loop, for so long that
+        who comes now lets it read the sockets first."""
+        now_ns = self.time.ticks_ns()
+        if not self._resumed_until_ns:
+            self._resumed_until_ns = now_ns + RESUMED_NS
+            asyncio.get_running_loop().call_soon(self._nobody_resumed)
+        return now_ns > self._resumed_until_ns
+
+    def _nobody_resumed(self) -> None:
+        self._resumed_until_ns = 0
 
     async def turn(self) -> None:
         """Return in a later iteration of the loop, in which no other slice runs."""
@@ -109,6 +126,15 @@ class Slices:
         self.end()
         await self._slicer.turn()
         self._since_ns = self._ticks_ns()
+
+    async def resume(self) -> None:
+        """Go on behind a wait that ended for many at once: now, or in a turn of one's own.
+
+        One record lets many Produce requests go on. What the others' clients ask next is answered
+        between them, EndTxn above all.
+        """
+        if self._slicer.crowded:
+            await self.pause()
 
     async def beside(self, work: Coroutine[Any, Any, Result]) -> Result:
         """What ``work`` gives; where it waits for others, that does not count as held."""

@@ -15,7 +15,7 @@ import uvloop
 from tests.brokers import Broker
 from tests.wire import Wire
 
-TEST_WITHIN_S = 60
+TEST_WITHIN_S = 120
 
 
 @pytest.hookimpl(tryfirst=True)

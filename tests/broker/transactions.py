@@ -52,7 +52,7 @@ async def told(broker: Broker, call: Callable[[Taker], Any]) -> Any:
     done = asyncio.get_running_loop().create_future()
     made = call(Taker(done.set_result))
     broker.transactions.submit(made.transactional_id, made)
-    return await asyncio.wait_for(done, 15)
+    return await asyncio.wait_for(done, 30)
 
 
 async def served(broker: Broker) -> None:

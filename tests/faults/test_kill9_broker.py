@@ -271,7 +271,6 @@ def test_no_acknowledged_record_is_lost(campaign: Campaign) -> None:
     run(campaign, ROUNDS)
 
 
-@pytest.mark.timeout(60)
 def test_a_lost_segment_is_noticed(campaign: Campaign) -> None:
     while not campaign.histories["plain"].end > 100:
         campaign.live_and_die()

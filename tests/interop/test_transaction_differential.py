@@ -18,17 +18,20 @@ from typing import Any
 
 import pytest
 
+from protocol.errors import INVALID_PRODUCER_EPOCH, NONE, OUT_OF_ORDER_SEQUENCE_NUMBER
 from tests.brokers import CHECKOUT, KIND, Broker, KafkaBroker, make_broker, running
 from tests.interop.differential.brokers import NEW, OLD
 from tests.interop.differential.wire import Target, Wire
 from tests.interop.transaction_traces.campaign import Campaign
-from tests.interop.transaction_traces.rules import REASONS
-from tests.interop.transaction_traces.trace import TV1, TV2, VERSIONS, trace_of
+from tests.interop.transaction_traces.rules import NEXT_EPOCH, REASONS, reason_of
+from tests.interop.transaction_traces.trace import TV1, TV2, VERSIONS, Step, trace_of
 
 ENOUGH = {TV1: 5000, TV2: 5500}
 """Answers that reach nearly every version and every cell."""
 STEPS = os.environ.get("STEPS")
 SOAK_STEPS = int(STEPS or "60000")
+"""In runs of ENOUGH steps, each with brokers of its own: the topics of more fill Kafka's heap."""
+SEEDS_APART = 10_000
 SETTINGS = {
     "auto.create.topics.enable": "false",
     "group.coordinator.append.linger.ms": "0",
@@ -90,8 +93,10 @@ def test_fresh_random_transactions_are_answered_as_by_kafka(
     first_seed = int(os.environ.get("SEED") or secrets.randbelow(1 << 40))
     with capsys.disabled():
         print(f"\nseeds from {first_seed} on")
-    with brokers(tmp_path, rules) as targets:
-        judge(Campaign(targets, rules, first_seed, SOAK_STEPS), capsys, whole=True)
+    for number in range(-(-SOAK_STEPS // ENOUGH[rules])):
+        with brokers(tmp_path / str(number), rules) as targets:
+            first = first_seed + number * SEEDS_APART
+            judge(Campaign(targets, rules, first, ENOUGH[rules]), capsys, whole=True)
 
 
 class LyingWire(Wire):
@@ -143,6 +148,19 @@ def test_a_run_that_reaches_nothing_says_what_it_missed() -> None:
     missing = campaign.missing()
     assert "EndTxn v5 was compared 0 times, not 20" in missing
     assert "no EndTxn TV2 commit before while CompleteAbort" in missing
+
+
+@pytest.mark.parametrize("theirs", [NONE, OUT_OF_ORDER_SEQUENCE_NUMBER])
+def test_a_later_epoch_is_refused_before_its_sequence_is_looked_at(theirs: int) -> None:
+    def answer(code: int) -> dict[str, Any]:
+        return {"responses": [{"partition_responses": [{"error_code": code}]}]}
+
+    mine, other = answer(INVALID_PRODUCER_EPOCH), answer(theirs)
+    reasons = [
+        reason_of(Step(0, "Produce", 6, {"who": who}), "Ongoing", mine, other)
+        for who in ("next", "own")
+    ]
+    assert reasons == [NEXT_EPOCH, None]
 
 
 def test_every_reason_to_differ_is_documented_and_no_other() -> None:

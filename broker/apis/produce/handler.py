@@ -226,6 +226,7 @@ class _Producing:
         budget = request_budget(len(self.request.buffer))
         if self.transaction is not None and self.transaction.to_add:
             await slices.beside(self.transaction.add())
+            await slices.resume()
             self.now_ms = self.services.time.now().wall_ms
         else:
             await slices.pause()

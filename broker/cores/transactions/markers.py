@@ -13,9 +13,10 @@ everything anew, and a partition that has a marker already takes another without
 
 from __future__ import annotations
 
-from asyncio import get_running_loop
+from asyncio import Event, get_running_loop
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -79,6 +80,7 @@ class Sending:
         "late",
         "marker",
         "markers",
+        "over",
         "refused",
         "rounds",
         "timer",
@@ -110,6 +112,8 @@ class Sending:
         self.rounds = 0
         """How many ended in vain."""
         self.timer: TimerHandle | None = None
+        self.over = Event()
+        """The transaction is complete."""
         for topic, partitions in markers.partitions:
             places = [(topic, partition) for partition in partitions]
             if topic == OFFSETS_TOPIC:
@@ -204,6 +208,16 @@ class MarkerSender:
 
     def _shard_of(self, markers: SendMarkers) -> HostedTransactions | None:
         return self._transactions().hosted_for(markers.transactional_id)
+
+    async def wait(self, transactional_id: str, at_most_s: float) -> None:
+        """Waits until the transaction is complete whose markers are on their way, or so long."""
+        sending = self._sendings.get(transactional_id)
+        if sending is None:
+            await self._time.sleep(at_most_s)
+            return
+        with suppress(TimeoutError):
+            async with self._time.within(at_most_s):
+                await sending.over.wait()
 
     def stop(self) -> None:
         """Sends nothing more: the next start does it."""
@@ -387,6 +401,7 @@ class MarkerSender:
             self._later(sending, self._tell)
         else:
             del self._sendings[sending.markers.transactional_id]
+            sending.over.set()
 
     def _is_outdated(self, sending: Sending) -> bool:
         """Whether the shard has asked anew since, is not this broker's, or all of it is over."""

@@ -119,13 +119,15 @@ async def added(*codes: int) -> tuple[int, list[int]]:
     """What adding a partition comes to, and when the coordinator was asked."""
     time = HandTime()
 
-    async def sleep(seconds: float) -> None:
-        time.move(round(seconds * 1000))
+    async def wait(transactional_id: str, at_most_s: float) -> None:
+        assert transactional_id == "id"
+        time.move(round(at_most_s * 1000))
 
     coordinator = Coordinator(time, codes)
     services: Any = SimpleNamespace(
-        time=SimpleNamespace(now=time.now, sleep=sleep),
+        time=time,
         transactions=coordinator,
+        markers=SimpleNamespace(wait=wait),
         config={
             "add.partitions.to.txn.retry.backoff.ms": 20,
             "add.partitions.to.txn.retry.backoff.max.ms": 100,

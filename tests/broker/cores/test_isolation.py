@@ -268,7 +268,7 @@ async def test_a_failed_fsync_stops_the_broker_even_if_that_cannot_be_told(
         monkeypatch.setattr("broker.topics.partition.logger", Mute())
         disk.broken = True
         client.send_commit(HERE, 5, topic="__consumer_offsets")
-        await asyncio.wait_for(broker.stopped.wait(), 10)
+        await asyncio.wait_for(broker.stopped.wait(), 30)
         monkeypatch.undo()
         assert broker.fatal is not None
         assert "can't be written safely any more" in broker.fatal

@@ -88,6 +88,29 @@ async def test_each_partition_gets_its_marker_and_then_the_transaction_is_comple
         await eventually("its end is in the log", lambda: not broker.markers.sendings)
 
 
+async def test_who_waits_for_a_transaction_goes_on_as_soon_as_it_is_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A producer's next Produce may be there before the markers of its last transaction are."""
+    async with coordinator(SimulatedFiles()) as broker:
+        producer = await initialised(broker, "t")
+        assert await added(broker, producer) == 0
+        held: list[Any] = []
+        monkeypatch.setattr(broker.local_markers, "write", lambda *asked: held.append(asked[-1]))
+        await ended(broker, producer, committed=True)
+        await eventually("its markers are asked for", lambda: len(held) == 3)
+        waiting = asyncio.ensure_future(broker.markers.wait("t", 3600))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not waiting.done()
+
+        for ticket in held:
+            ticket.take(0)
+
+        await eventually("it goes on", waiting.done)
+        assert state_now(broker, "t") == "CompleteCommit"
+
+
 async def test_a_deleted_topic_has_its_marker() -> None:
     async with coordinator(SimulatedFiles()) as broker:
         await broker.topics.create("gone", 1, {})

@@ -150,7 +150,7 @@ def test_what_came_during_a_pause_is_read_before_time_goes_on(
         pulse._beat = late_beat  # type: ignore[method-assign]
         pulse._timer.cancel()  # type: ignore[union-attr]
         pulse._arm()
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(ended.wait(), 30)
 
         pulse._beat = beat  # type: ignore[method-assign]
         pulse.stop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from itertools import pairwise
 
@@ -40,13 +41,48 @@ async def test_between_two_slices_of_any_work_the_loop_has_its_turn() -> None:
     assert order == ["a", "b", "c"] * 20
 
 
+async def test_many_who_go_on_behind_one_wait_let_the_loop_have_its_turn_between_them() -> None:
+    """One record lets many Produce requests go on; others are answered between their appends."""
+    now_ns = 0
+    slicer = Slicer(Time(ticks_ns=lambda: now_ns))
+    stable = asyncio.Event()
+    seen: list[str] = []
+
+    async def waits(name: str, takes_us: int) -> None:
+        nonlocal now_ns
+        work = slicer.work(name)
+        await stable.wait()
+        await work.resume()
+        seen.append(name)
+        now_ns += 1000 * takes_us
+
+    async def others() -> None:
+        while True:
+            await asyncio.sleep(0)
+            seen.append("loop")
+
+    async def order_of(takes_us: int) -> str:
+        stable.clear()
+        work = [asyncio.create_task(waits(name, takes_us)) for name in "abcd"]
+        looking = asyncio.create_task(others())
+        await asyncio.sleep(0)
+        seen.clear()
+        stable.set()
+        await asyncio.gather(*work)
+        looking.cancel()
+        return "".join(name if name != "loop" else "." for name in seen).rstrip(".")
+
+    assert re.fullmatch(r"\.?abc\.+d", await order_of(takes_us=50))
+    assert re.fullmatch(r"\.?a\.+b\.+c\.+d", await order_of(takes_us=200))
+
+
 async def test_a_slice_whose_task_was_cancelled_holds_up_nobody() -> None:
     slicer = Slicer(Time())
     gone = asyncio.create_task(slicer.turn())
     await asyncio.sleep(0)
     stays = asyncio.create_task(slicer.turn())
     gone.cancel()
-    await asyncio.wait_for(stays, 5)
+    await asyncio.wait_for(stays, 30)
 
 
 async def test_pieces_that_were_too_long_are_counted_by_name_and_the_longest_is_kept(
@@ -83,7 +119,7 @@ async def test_clients_of_the_worker_take_turns() -> None:
     await asyncio.sleep(0)
     gate.set()
 
-    assert await asyncio.wait_for(one, 10) == "one"
+    assert await asyncio.wait_for(one, 30) == "one"
     assert await asyncio.gather(*first) == ["many 0", "many 1", "many 2"]
     assert done.index("one") == 1
     worker.stop()

@@ -178,7 +178,7 @@ async def test_a_broker_that_stops_answers_or_closes_what_it_is_at(tmp_path: Pat
         await eventually(lambda: broker.tasks)
     for client in clients:
         with suppress(ConnectionResetError):  # closed before all of its request was read
-            await asyncio.wait_for(client.reader.read(), 10)
+            await asyncio.wait_for(client.reader.read(), 30)
     await eventually(lambda: not broker.tasks)
 
 

@@ -224,7 +224,7 @@ async def test_a_file_that_ends_too_soon_closes_the_connection(tmp_path: Path, c
         client = await broker.client()
         ask(client)
         with suppress(asyncio.IncompleteReadError, ConnectionResetError):
-            await asyncio.wait_for(client.receive_raw(), 20)
+            await asyncio.wait_for(client.receive_raw(), 30)
             raise AssertionError("an answer came")
         await eventually(lambda: not broker.server.connections)
 

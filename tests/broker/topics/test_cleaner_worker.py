@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import signal
+from asyncio.subprocess import Process
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,20 +28,27 @@ from tests.broker.partitions import partition_of
 from tests.log.cleaning_tools import all_records, last_by_key
 
 
+async def under_way(worker: CleanerWorker, job: CleanJob) -> asyncio.Task[CleanDone]:
+    """A cleaning whose process runs, and would take days."""
+    job.bytes_per_second = 1.0
+    cleaning = asyncio.create_task(worker.clean(job, lambda _: asyncio.sleep(0)))
+    await eventually(lambda: worker.pid)
+    return cleaning
+
+
 async def test_a_cleaner_process_that_dies_is_reported_and_replaced(tmp_path: Path) -> None:
     with opened(tmp_path) as broker:
         log = make_topic(broker)
         write(log, random.Random(4), 100)
         worker = CleanerWorker(Time())
         job = broker.cleaning._job(log, broker.cleaning.checkpoint.judge(log, 1000))
-
-        async def kill(group: CleanedGroup) -> None:
-            assert worker.pid is not None
-            os.kill(worker.pid, 9)
-
-        job.segment_bytes = 6000
+        cleaning = await under_way(worker, job)
+        assert worker.pid is not None
+        os.kill(worker.pid, signal.SIGKILL)
         with pytest.raises(CleaningFailed, match="ended with status -9"):
-            await worker.clean(job, kill)
+            await cleaning
+        job.bytes_per_second = 0.0
+        job.segment_bytes = 6000
         groups: list[CleanedGroup] = []
 
         async def note(group: CleanedGroup) -> None:
@@ -64,15 +72,13 @@ async def test_the_cleaner_process_ends_with_the_broker_whatever_it_is_doing(
         write(log, random.Random(8), 100)
         worker = CleanerWorker(Time())
         job = broker.cleaning._job(log, broker.cleaning.checkpoint.judge(log, 1000))
-        job.bytes_per_second = 1.0  # it would take days
-        cleaning = asyncio.create_task(worker.clean(job, lambda _: asyncio.sleep(0)))
-        await eventually(lambda: worker.pid)
+        cleaning = await under_way(worker, job)
         process = worker._process
         assert process is not None
         assert process.stdin is not None
         process.stdin.close()  # as the system does when the broker is killed
 
-        assert await asyncio.wait_for(process.wait(), 20) == 0
+        assert await asyncio.wait_for(process.wait(), 30) == 0
         with pytest.raises(CleaningFailed, match="ended"):
             await cleaning
         remove_cleaned(broker.fs, log.directory)
@@ -85,11 +91,12 @@ async def test_a_cleaner_that_hangs_is_reported_ended_and_replaced(tmp_path: Pat
         worker = broker.cleaning.workers[1]
         worker.silence_s = 0.3
 
-        async def hang(log: PartitionLog, group: CleanedGroup, truncations: int) -> None:
-            assert worker.pid is not None
-            os.kill(worker.pid, signal.SIGSTOP)
+        async def hangs() -> Process:
+            process = await real()
+            os.kill(process.pid, signal.SIGSTOP)  # it has no job yet
+            return process
 
-        real, broker.cleaning.swaps.replace = broker.cleaning.swaps.replace, hang  # type: ignore[method-assign]
+        real, worker._started = worker._started, hangs  # type: ignore[method-assign]
         before = last_by_key(all_records(log))
         broker.cleaning.start()
         await eventually(lambda: broker.cleaning.failures)
@@ -97,7 +104,7 @@ async def test_a_cleaner_that_hangs_is_reported_ended_and_replaced(tmp_path: Pat
         assert "reported nothing for 0.3 s" in reason
         assert worker.pid is None
 
-        broker.cleaning.swaps.replace = real  # type: ignore[method-assign]
+        worker._started = real  # type: ignore[method-assign]
         worker.silence_s = 20.0
         await eventually(lambda: broker.cleaning.runs)
         assert "uncleanable" not in broker.health()
@@ -113,11 +120,11 @@ async def test_a_cleaner_that_works_for_long_is_not_taken_for_one_that_hangs(
         write(log, random.Random(6), 100)
         log.roll()
         worker = CleanerWorker(Time())
-        worker.silence_s = 2.0
+        worker.silence_s = 4.0
         job = broker.cleaning._job(log, broker.cleaning.checkpoint.judge(log, 1000))
-        job.bytes_per_second = log.size_bytes / 3  # 3 s for reading alone, in one piece
+        job.bytes_per_second = log.size_bytes / 5  # 5 s for reading alone, in one piece
         done = await worker.clean(job, lambda _: asyncio.sleep(0))
-        assert done.milliseconds > 2500
+        assert done.milliseconds > 4500
         await worker.stop()
         remove_cleaned(broker.fs, log.directory)
 

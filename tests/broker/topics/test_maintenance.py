@@ -229,8 +229,8 @@ async def test_a_flush_that_could_not_be_made_answers_who_waits_and_harms_no_lat
         log = log_of(broker, "t")
         log.__class__ = LacksOnce
 
-        first = await asyncio.wait_for(asked(broker, lambda wire: produce(wire, "t")), 10)
-        second = await asyncio.wait_for(asked(broker, lambda wire: produce(wire, "t")), 10)
+        first = await asyncio.wait_for(asked(broker, lambda wire: produce(wire, "t")), 30)
+        second = await asyncio.wait_for(asked(broker, lambda wire: produce(wire, "t")), 30)
 
         assert [first["error_code"], second["error_code"]] == [KAFKA_STORAGE_ERROR, NONE]
         assert log.recovery_point == 2
@@ -245,8 +245,8 @@ async def test_a_commit_whose_flush_could_not_be_made_is_answered_and_the_broker
         assert await asked(broker, lambda wire: commit(wire, "g", 1)) == NONE
         broker.groups.hosted_shards[0].log.__class__ = LacksOnce
 
-        first = await asyncio.wait_for(asked(broker, lambda wire: commit(wire, "g", 2)), 10)
-        second = await asyncio.wait_for(asked(broker, lambda wire: commit(wire, "g", 3)), 10)
+        first = await asyncio.wait_for(asked(broker, lambda wire: commit(wire, "g", 2)), 30)
+        second = await asyncio.wait_for(asked(broker, lambda wire: commit(wire, "g", 3)), 30)
 
         assert [first, second] == [COORDINATOR_NOT_AVAILABLE, NONE]
         assert not broker.stopped.is_set()

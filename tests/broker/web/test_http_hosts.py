@@ -120,7 +120,7 @@ async def test_a_probe_that_names_no_host_is_answered(tmp_path: Path) -> None:
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
 
-        assert (await asyncio.wait_for(reader.readline(), 10)).split()[1] == b"200"
+        assert (await asyncio.wait_for(reader.readline(), 30)).split()[1] == b"200"
         writer.close()
 
 

@@ -26,7 +26,7 @@ from tests.broker.seen import seeing
 
 HOST = "127.0.0.1"
 GET = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
-WITHIN_S = 10
+WITHIN_S = 30
 SHORT = HttpLimits(request_s=0.3, unread_s=0.3)
 CHUNK = bytes(1 << 18)
 

@@ -16,7 +16,7 @@ import pytest
 
 from broker.loop.slices import Slicer
 from broker.time import Time
-from broker.web import live
+from broker.web import live, live_rows
 from broker.web.live import Channel, Client, Row, Source
 from broker.web.search_names import search_names
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
@@ -174,7 +174,10 @@ async def test_one_group_with_its_tables(tmp_path: Path) -> None:
             await stream.until("9", lambda: stream.tables["offset"][key]["offset"] == 9)
 
 
-async def test_how_long_a_record_is_unread_is_told_at_the_first_look(tmp_path: Path) -> None:
+async def test_how_long_a_record_is_unread_is_told_at_the_first_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_rows, "LOOKUP_S_MAX", 30.0)  # the look-up may be as slow as it is
     async with seeing(tmp_path) as seen:
         data = batch(b"first", b"second")
         topic = {"name": "orders", "partition_data": [{"index": 0, "records": data}]}

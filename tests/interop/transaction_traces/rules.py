@@ -88,8 +88,8 @@ def _of_produce(step: Step, both: tuple[list[int], list[int]]) -> Reason | None:
         return REFUSED_BEFORE
     if both == ([OUT_OF_ORDER_SEQUENCE_NUMBER], [NONE]) and step.version >= 12:
         return GUARD_LEFT if step.says["kind"] == "gap" else None
-    if both == ([INVALID_PRODUCER_EPOCH], [NONE]) and step.says["who"] == "next":
-        return NEXT_EPOCH
+    if mine == [INVALID_PRODUCER_EPOCH] and step.says["who"] == "next":
+        return NEXT_EPOCH if other[0] in (NONE, OUT_OF_ORDER_SEQUENCE_NUMBER) else None
     return REPEATED if mine == [NONE] and other[0] in _COORDINATOR_SAYS else None
 
 

@@ -32,7 +32,7 @@ from transactions import touching
 from transactions.outcome import Outcome, SendMarkers
 from transactions.shard import TransactionShard
 
-MOST_SEEDS = 12
+MOST_SEEDS = 60
 SECONDS = 100
 
 Plant = Callable[[pytest.MonkeyPatch], None]

@@ -55,6 +55,7 @@ def test_one_seed_is_one_world() -> None:
     def fingerprint() -> str:
         world = TransactionWorld(7)
         world.run(40)
+        world.end()
         return world.fingerprint()
 
     assert fingerprint() == fingerprint()

@@ -125,6 +125,11 @@ class LivingWorld:
                 if self.failure is not None:
                     raise self.failure
 
+    def end(self) -> None:
+        """Nobody lets more time pass: what a process still has in hand is never done."""
+        if self.process is not None:
+            self.process.bury()
+
     def calm_down(self) -> None:
         """Nothing fails any more, and everybody behaves."""
         self.calm = True

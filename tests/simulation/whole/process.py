@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from random import Random
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.broker import Broker
 from broker.config.config import Config
@@ -185,9 +186,18 @@ class Process:
         self.files.dead = True
         for task in sorted(asyncio.all_tasks(self.loop), key=lambda each: each.get_name()):
             task._log_destroy_pending = False
-            coroutine = task.get_coro()
-            for _ in range(CLOSINGS):
-                with suppress(RuntimeError):  # it waits for something even now
-                    coroutine.close()
-                    break
+            _close(task.get_coro())
         self.loop.close()
+
+
+def _close(coroutine: Coroutine[Any, Any, Any]) -> None:
+    """Ends a coroutine, and those that it was given and has not begun."""
+    given: list[Coroutine[Any, Any, Any]] = []
+    if inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED:
+        given = [each for each in coroutine.cr_frame.f_locals.values() if inspect.iscoroutine(each)]
+    for _ in range(CLOSINGS):
+        with suppress(RuntimeError):  # it waits for something even now
+            coroutine.close()
+            break
+    for each in given:
+        _close(each)

@@ -26,6 +26,8 @@ def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
             f"after {world.seconds:.3f} s a law is broken; again with: "
             f"make simulate SEED={world.seed} SECONDS={seconds}"
         ) from error
+    finally:
+        world.end()
     cpu_s = time.process_time() - began_s
     record_property("simulated broker", (world.seed, world.agenda.happened, world.seconds, cpu_s))
     return world
@@ -34,11 +36,13 @@ def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
 def find_fault(new_world: Callable[[int], LivingWorld], seeds: int, seconds: int) -> None:
     """Runs worlds until one breaks a law; fails where none does."""
     for seed in range(seeds):
+        world = new_world(seed)
         try:
-            world = new_world(seed)
             world.run(seconds)
             world.rest()
         except (AssertionError, CorruptRecords) as found:
             print(f"seed {seed}: {found}")
             return
+        finally:
+            world.end()
     pytest.fail(f"{seeds} worlds of {seconds} s found nothing wrong")

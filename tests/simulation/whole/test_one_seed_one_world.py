@@ -20,6 +20,7 @@ def fingerprint(seed: int) -> str:
     """What a world leaves behind."""
     world = World(seed)
     world.run(SECONDS)
+    world.end()
     return world.fingerprint()
 
 
