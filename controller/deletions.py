@@ -76,7 +76,7 @@ def _begin(work: Work, topic: Topic) -> Iterator[None]:
         partition.transition_to(PartitionState.NON_EXISTENT)
         work.batch.show_deleted(partition)
         for broker_id in partition.replicas:
-            if partition.replica_state(broker_id) is not ReplicaState.OFFLINE:
+            if partition.begin_replica(broker_id) is not ReplicaState.OFFLINE:
                 partition.move_replica(broker_id, ReplicaState.OFFLINE)
             _delete_replica(work, partition, broker_id)
     _erase_if_done(work, topic)

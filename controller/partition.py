@@ -131,6 +131,12 @@ class Partition:
         """What is believed of one replica."""
         return self.replica_states.get(broker_id, ReplicaState.NON_EXISTENT)
 
+    def begin_replica(self, broker_id: int) -> ReplicaState:
+        """The state of a replica, which a reassignment may just have added."""
+        if self.replica_state(broker_id) is ReplicaState.NON_EXISTENT:
+            self.move_replica(broker_id, ReplicaState.NEW)
+        return self.replica_state(broker_id)
+
     def move_replica(self, broker_id: int, state: ReplicaState) -> None:
         """The only place where the state of a replica changes."""
         before = self.replica_state(broker_id)

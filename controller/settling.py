@@ -173,7 +173,7 @@ def _written(work: Work, partition: Partition, change: Change, version: int) -> 
         )
     if change.cause is Cause.SHUTDOWN and leader_before in partition.replicas:
         # It follows until it stops, and is not told to stop at once.
-        _begin_replica(partition, leader_before)
+        partition.begin_replica(leader_before)
         partition.move_replica(leader_before, ReplicaState.OFFLINE)
     if change.cause is Cause.REASSIGNED:
         granting.moved(work, partition, change)
@@ -206,7 +206,7 @@ def _review_replicas(work: Work, partition: Partition) -> None:
     cluster = work.cluster
     known = partition.known
     for broker_id in partition.replicas:
-        state = _begin_replica(partition, broker_id)
+        state = partition.begin_replica(broker_id)
         if cluster.lives(partition, broker_id):
             caught_up = broker_id not in partition.adding
             if state is not ReplicaState.ONLINE and (caught_up or state is not ReplicaState.NEW):
@@ -218,10 +218,3 @@ def _review_replicas(work: Work, partition: Partition) -> None:
             partition.move_replica(broker_id, ReplicaState.OFFLINE)
             if broker_id in cluster.brokers and known is not None:
                 partition.stop(broker_id, delete=False)
-
-
-def _begin_replica(partition: Partition, broker_id: int) -> ReplicaState:
-    """The state of a replica, which a reassignment may just have added."""
-    if partition.replica_state(broker_id) is ReplicaState.NON_EXISTENT:
-        partition.move_replica(broker_id, ReplicaState.NEW)
-    return partition.replica_state(broker_id)

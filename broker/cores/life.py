@@ -188,6 +188,10 @@ class Life(Generic[CoreT, DutiesT]):
             hosted.core.configure(settings.core)
             settings.write_as(hosted)
 
+    def hosts(self, partition: int) -> bool:
+        """Whether this broker leads a partition."""
+        return partition in self.by_partition
+
     def live_records(self, partition: int) -> int | None:
         """About how many records of a partition are not superseded; None where it isn't served."""
         hosted = self.by_partition.get(partition)

@@ -55,6 +55,9 @@ class Owner(Protocol):
     def settling(self) -> bool:
         """Whether partitions are being loaded, or were a moment ago: cleaning them waits."""
 
+    def hosts(self, partition: int) -> bool:
+        """Whether the partition is this coordinator's; another broker's is cleaned like any log."""
+
     def live_records(self, partition: int) -> int | None:
         """About how many records are not superseded; None while the partition isn't served."""
 
@@ -211,7 +214,10 @@ class Cleaning:
         due: list[tuple[bool, float, Partition]] = []
         for partition in list(self._logs.all()):
             log = partition.log
-            if log.topic in self._owners or not log.config.compacts or not self._may_try(log):
+            owner = self._owners.get(log.topic)
+            if owner is not None and owner.hosts(log.partition):
+                continue
+            if not log.config.compacts or not self._may_try(log):
                 continue
             self._roll_overdue(log, now_ms)
             found = self.checkpoint.judge(log, now_ms)

@@ -333,3 +333,14 @@ async def test_the_snapshot_of_an_earlier_leadership_spares_the_log_below_it(
         hosted = broker.groups.life.by_partition[0]
         assert (hosted.loaded_from, hosted.loaded_records) == (1, 0)
         assert await client.fetch(GROUP) == 5
+
+
+async def test_a_log_is_cleaned_by_its_coordinator_or_else_like_any_other(tmp_path: Path) -> None:
+    async with CoordinatingBroker(tmp_path) as broker:
+        life = broker.groups.life
+        broker.lead()
+        await broker.serves()
+        assert life.hosts(0)
+        broker.follow()
+        assert not life.hosts(0)
+        assert life.live_records(0) is None
