@@ -32,9 +32,10 @@ from broker.cores.transactions.duties import TransactionDuties
 from broker.cores.transactions.journal_keeper import transaction_journal_keeper
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.log_lines import observe as write_transaction_line
-from broker.cores.transactions.markers import Destination, MarkerSender
+from broker.cores.transactions.markers import MarkerSender
 from broker.cores.transactions.records import highest_producer_id
 from broker.cores.transactions.runtime import transaction_runtime
+from broker.cores.transactions.sending import Destination
 from broker.cores.transactions.settings import runtime_settings as transaction_settings
 from broker.loop.background import Background
 from broker.loop.disk_reads import DiskReads

@@ -41,7 +41,7 @@ from broker.cluster.zookeeper import Connect, SessionExpired
 from broker.config.config import Config
 from broker.config.listeners import Endpoint
 from broker.cores.transactions.local_markers import LocalMarkers
-from broker.cores.transactions.markers import Destination
+from broker.cores.transactions.sending import Destination
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer

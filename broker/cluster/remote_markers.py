@@ -20,7 +20,7 @@ from broker.cluster.outboxes import Outboxes, Spawn
 from broker.cluster.peer import PeerLost
 from broker.cluster.zookeeper import ZooKeeper, ZooKeeperError
 from broker.cores.transactions.local_markers import LocalMarkers
-from broker.cores.transactions.markers import Destination
+from broker.cores.transactions.sending import Destination
 from broker.time import Time
 from broker.topics.cluster_view import NO_LEADER, ClusterView
 from broker.topics.logs import LogManager

@@ -13,22 +13,20 @@ everything anew, and a partition that has a marker already takes another without
 
 from __future__ import annotations
 
-from asyncio import Event, get_running_loop
+from asyncio import get_running_loop
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from broker.cores.hosted_shard import Phase
 from broker.cores.transactions.kind import StableLater, not_stable
+from broker.cores.transactions.sending import Destination, Place, Sending
 from broker.loop.slices import Slicer
 from broker.time import Time
-from broker.topics.registry import OFFSETS_TOPIC
-from broker.topics.ticket import Ticket
-from log.values import Marker
 from protocol.errors import (
     INVALID_PRODUCER_EPOCH,
     NONE,
@@ -39,7 +37,7 @@ from transactions.calls import MarkersRefused, MarkersWritten
 from transactions.outcome import SendMarkers
 
 if TYPE_CHECKING:
-    from asyncio import Task, TimerHandle
+    from asyncio import Task
 
     from broker.cores.transactions.runtime import HostedTransactions, TransactionRuntime
     from transactions.shard import TransactionShard
@@ -56,70 +54,6 @@ TOLD_AFTER = 5
 
 _DONE = (NONE, UNKNOWN_TOPIC_OR_PARTITION)
 """The marker is there, or its partition is not any more."""
-
-Place = tuple[str, int]
-"""Topic and partition."""
-
-
-class Destination(Protocol):
-    """Who leads a partition: this broker, or another."""
-
-    def write(self, topic: str, partition: int, marker: Marker, ticket: Ticket) -> None:
-        """Has a marker written; ``ticket`` takes the partition's error code, now or later."""
-
-    def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:
-        """The highest coordinator epoch of a producer's markers; -1 where that is not known."""
-
-
-class Sending:
-    """The markers of one transaction that are on their way."""
-
-    __slots__ = (
-        "again",
-        "hosted",
-        "late",
-        "marker",
-        "markers",
-        "over",
-        "refused",
-        "rounds",
-        "timer",
-        "todo",
-        "waiting",
-    )
-
-    def __init__(self, markers: SendMarkers, hosted: HostedTransactions) -> None:
-        self.markers = markers
-        self.hosted = hosted
-        """Whose transaction it is."""
-        self.marker = Marker(
-            markers.producer_id,
-            markers.producer_epoch,
-            hosted.leader_epoch,
-            markers.committed,
-            markers.rules,
-        )
-        self.todo: deque[Place] = deque()
-        """Those to be asked in this round, the offsets topic's first."""
-        self.waiting = 0
-        """How many were asked and have not answered."""
-        self.again: dict[Place, int] = {}
-        """Those that did not take it in this round, and their errors."""
-        self.late: tuple[Place, ...] = ()
-        """Those that did not take it when they were asked last."""
-        self.refused = NONE
-        """INVALID_PRODUCER_EPOCH if a partition has ended it under a newer epoch."""
-        self.rounds = 0
-        """How many ended in vain."""
-        self.timer: TimerHandle | None = None
-        self.over = Event()
-        """The transaction is complete."""
-        for topic, partitions in markers.partitions:
-            places = [(topic, partition) for partition in partitions]
-            if topic == OFFSETS_TOPIC:
-                self.todo.extendleft(reversed(places))
-            else:
-                self.todo.extend(places)
 
 
 class _Asked:
