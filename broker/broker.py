@@ -542,7 +542,10 @@ class Broker:
         )
 
     async def start(self) -> None:
-        """Listens, HTTP too, where connections wait until `start_http`. Raises CannotListen."""
+        """Listens, HTTP too, where connections wait until `start_http`.
+
+        Raises CannotListen; CannotJoin where the cluster has another broker of this id.
+        """
         self.pulse.start()
         for owned in OWNED.values():
             if owned.name in self.logs.topics:

@@ -205,7 +205,7 @@ async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
             gc.freeze()
             gc.enable()
         await broker.stopped.wait()
-    except CannotListen as error:
+    except (CannotJoin, CannotListen) as error:
         problem = str(error)
     await broker.stop()
     problem = problem or broker.fatal

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import structlog
@@ -16,7 +17,7 @@ from broker.cluster import registration
 from broker.cluster.cannot_join import CannotJoin
 from broker.cluster.cluster_configs import ConfigNodes
 from broker.cluster.settings import ClusterSettings
-from broker.cluster.zookeeper import Connect, NoNode, ZooKeeper
+from broker.cluster.zookeeper import Connect, NoNode, SessionExpired, ZooKeeper
 from broker.config.config import Config
 from broker.time import Time
 from broker.topics.identity import Identity, keep_identity, read_identity
@@ -64,7 +65,9 @@ async def join(
             " start one, or correct zookeeper.connect"
         ) from None
     try:
-        return await _joined(zookeeper, settings, config, fs, directory, identity, time)
+        while True:
+            with suppress(SessionExpired):  # it took too long, and there is another session
+                return await _joined(zookeeper, settings, config, fs, directory, identity, time)
     except BaseException:
         await zookeeper.close()
         raise

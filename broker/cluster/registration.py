@@ -14,6 +14,7 @@ from typing import Any
 
 import structlog
 
+from broker.cluster.cannot_join import CannotJoin
 from broker.cluster.zookeeper import (
     Closed,
     Connection,
@@ -37,7 +38,7 @@ logger = structlog.get_logger(__name__)
 NO_EPOCH = -1
 
 
-class AlreadyRegistered(Exception):
+class AlreadyRegistered(CannotJoin):
     """Another broker has this id; the text says what to do."""
 
 
@@ -108,7 +109,9 @@ class BrokerRegistration:
 
     async def start(self) -> None:
         """Registers, and again in every later session. Raises AlreadyRegistered."""
-        await self._register()
+        while self.epoch == NO_EPOCH:
+            with suppress(SessionExpired):  # it took too long, and there is another session
+                await self._register()
         self._zookeeper.on_session(self._session_changed)
 
     def _session_changed(self, connection: Connection) -> None:
@@ -177,8 +180,11 @@ class BrokerRegistration:
             async with self._time.within(2 * self._session_timeout_ms / 1000):
                 await gone.wait()
         except TimeoutError:
-            raise AlreadyRegistered(
-                f"{path} in ZooKeeper belongs to another broker that lives; give this one another"
-                " broker.id, or stop the other"
-            ) from None
+            # It may have gone unseen: this process has stood still, or was cut off.
+            there = await self._zookeeper.exists(path)
+            if there is not None and there.ephemeral_owner == stat.ephemeral_owner:
+                raise AlreadyRegistered(
+                    f"{path} in ZooKeeper belongs to another broker that lives; give this one"
+                    " another broker.id, or stop the other"
+                ) from None
         return None

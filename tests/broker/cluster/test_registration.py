@@ -110,6 +110,33 @@ async def test_an_id_that_another_broker_has_ends_with_a_sentence() -> None:
     assert there.epochs == []
 
 
+async def test_a_session_that_ends_before_the_broker_is_registered_is_not_its_end() -> None:
+    there = Scene()
+    await there.begin()
+    there.zookeeper.suspend()
+    starting = asyncio.ensure_future(there.registration.start())
+    await asyncio.sleep(0)
+    there.ensemble.end_session(there.zookeeper.session)
+    there.zookeeper.resume()
+    await starting
+    assert there.registration.epoch == there.ensemble.nodes[PATH].czxid
+
+
+async def test_a_node_that_went_unseen_belongs_to_nobody() -> None:
+    """The process stood still while the other session ended, and its wait is over all the same."""
+    there = Scene(timeout_ms=20)
+    await there.begin()
+    other = await there.another()
+    starting = asyncio.ensure_future(there.registration.start())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    there.zookeeper._watches.clear()
+    there.ensemble.end_session(other.session)
+    await starting
+    assert there.failures == []
+    assert there.registration.epoch == there.ensemble.nodes[PATH].czxid
+
+
 async def test_the_next_session_has_another_epoch_and_none_before() -> None:
     """Trap 14."""
     there = Scene()
