@@ -17,6 +17,7 @@ from tests.simulation.whole.agenda import MS, S
 if TYPE_CHECKING:
     from tests.simulation.cluster.machine import BrokerMachine
     from tests.simulation.cluster.world import ClusterWorld
+    from tests.simulation.whole.process import Process
 
 EVERY_S = (1, 2, 4, 8)
 FAULTS_WORTH = {
@@ -31,6 +32,7 @@ FAULTS_WORTH = {
     "slow link": 5,
     "connection to ZooKeeper lost": 6,
     "no controller": 4,
+    "late words": 4,
     "slow disk": 4,
 }
 """How often each comes, in relation to the others."""
@@ -56,6 +58,7 @@ class ClusterFaults:
             "slow link": self._slow_link,
             "connection to ZooKeeper lost": self._break_off,
             "no controller": lambda _: self._no_controller(),
+            "late words": self._late_words,
             "slow disk": self._slow_disk,
         }
         assert set(self._deeds) == set(FAULTS_WORTH)
@@ -129,6 +132,25 @@ class ClusterFaults:
     def _no_controller(self) -> None:
         """Somebody deletes the node of the controller, by hand."""
         self.world.zookeeper.delete(cluster.CONTROLLER)
+
+    def _late_words(self, machine: BrokerMachine) -> None:
+        """What the controller has to tell of a broker that stops comes late to another one.
+
+        By then the controller has lost its session, and there is another.
+        """
+        old = self.world.by_id.get(self._controller())
+        others = [each for each in self.world.machines if each not in (machine, old)]
+        if old in (None, machine) or old.process is None:
+            return
+        self.world.internet.cut(old.host, others[0].host)
+        self.world.agenda.after(11 * S, self.world.internet.mend, old.host, others[0].host)
+        self.world.agenda.after(400 * MS, self._stand_still, old, old.process)
+        self._stop(machine)
+
+    def _stand_still(self, machine: BrokerMachine, process: Process) -> None:
+        if machine.process is process:
+            process.loop.stand_still(12 * S)
+            self.world.excuse(12 * S)
 
     def _slow_disk(self, machine: BrokerMachine) -> None:
         """Each job for the disk takes long, for a time."""

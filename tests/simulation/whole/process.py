@@ -15,7 +15,7 @@ from contextlib import suppress
 from random import Random
 from typing import TYPE_CHECKING, Any, Protocol
 
-from broker.broker import Broker
+from broker.broker import Broker, CannotJoin
 from broker.config.config import Config
 from broker.config.sources import load
 from broker.metrics.verdicts import Held
@@ -129,7 +129,7 @@ class Process:
             self.ended = True
             error = self._task.exception()
             if error is not None:
-                if not isinstance(error, OSError):
+                if not isinstance(error, OSError | CannotJoin):
                     raise error
                 self.died_of = f"{type(error).__name__}: {error}"
 

@@ -1,0 +1,172 @@
+"""Faults planted into a cluster's brokers, one at a time: the simulated clusters must find each.
+
+As in `tests/simulation/test_planted_faults.py`, a plant puts a wrong piece into the place of a
+right one, with `monkeypatch`. What is wrong with each is in its name. A fault that `MOST_SEEDS`
+worlds do not find has no checker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from broker.broker import Broker
+from broker.cluster import followed
+from broker.cluster.controller_reads import ControllerReads
+from broker.cluster.controller_writes import ControllerWrites
+from broker.cluster.registration import BrokerRegistration
+from broker.cluster.replicas import ReplicaManager
+from broker.topics.replica import Replica
+from log.partition_log import PartitionLog
+from log.producer_state import ProducerStates
+from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from replication.follower import Begin
+from replication.leader import LedReplicas
+from replication.values import WantedIsr
+from tests.simulation.cluster.runs import find_fault
+
+MOST_SEEDS = 12
+SECONDS = 60
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def a_late_leader_epoch_is_obeyed(patch: pytest.MonkeyPatch) -> None:
+    def refused(self: ReplicaManager, topic: Any, told: Any) -> int:
+        return NONE if self._settings.node_id in told.replicas else UNKNOWN_TOPIC_OR_PARTITION
+
+    patch.setattr(ReplicaManager, "_refused", refused)
+
+
+def an_older_controller_is_obeyed(patch: pytest.MonkeyPatch) -> None:
+    def refusal(self: ReplicaManager, request: Any) -> int:
+        self._controller_epoch = request.controller_epoch
+        return NONE
+
+    patch.setattr(ReplicaManager, "_refusal", refusal)
+
+
+def an_older_controller_writes(patch: pytest.MonkeyPatch) -> None:
+    async def fenced(self: ControllerWrites, *operations: Any) -> list[Any]:
+        return await self._zookeeper.multi(operations)
+
+    patch.setattr(ControllerWrites, "_fenced", fenced)
+
+
+def the_high_watermark_does_not_wait_for_the_isr_to_be_written(patch: pytest.MonkeyPatch) -> None:
+    def ask(self: LedReplicas, isr: tuple[int, ...]) -> WantedIsr:
+        self.pending = WantedIsr(isr, self.state.partition_epoch)
+        self.maximal_isr = frozenset(isr)
+        return self.pending
+
+    patch.setattr(LedReplicas, "_ask", ask)
+
+
+def the_high_watermark_does_not_wait_for_followers(patch: pytest.MonkeyPatch) -> None:
+    def appended(self: LedReplicas, end_offset: int, now_ms: int) -> Any:
+        self.end_offset = self.high_watermark = end_offset
+        return self._step(now_ms)
+
+    patch.setattr(LedReplicas, "appended", appended)
+
+
+def who_is_behind_is_in_sync(patch: pytest.MonkeyPatch) -> None:
+    def expanded(self: LedReplicas, replica_id: int, offset: int) -> Any:
+        return self._ask((*self.state.isr, replica_id))
+
+    patch.setattr(LedReplicas, "_expanded", expanded)
+
+
+def a_follower_begins_at_its_high_watermark(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(followed, "begin", lambda way, latest_epoch: Begin.CUT)
+
+
+def a_follower_is_cut_at_the_wrong_offset(patch: pytest.MonkeyPatch) -> None:
+    real = Replica.truncate_for_leader
+
+    def truncate(self: Replica, offset: int) -> int:
+        return real(self, max(0, offset - 1))
+
+    patch.setattr(Replica, "truncate_for_leader", truncate)
+
+
+def a_follower_is_never_told_that_it_diverges(patch: pytest.MonkeyPatch) -> None:
+    real = followed.Followed.asked
+
+    def asked(self: followed.Followed, max_bytes: int, *, by_epoch: bool) -> Any:
+        return real(self, max_bytes, by_epoch=False)
+
+    patch.setattr(followed.Followed, "asked", asked)
+
+
+def a_new_leader_does_not_write_its_epoch_down(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PartitionLog, "start_epoch", lambda self, epoch: None)
+
+
+def a_deposed_leader_leads_on(patch: pytest.MonkeyPatch) -> None:
+    real = Replica.follow
+
+    def follow(self: Replica, state: Any) -> None:
+        if self.led is None:
+            real(self, state)
+
+    patch.setattr(Replica, "follow", follow)
+
+
+def the_watch_on_brokers_is_not_armed_again(patch: pytest.MonkeyPatch) -> None:
+    real = ControllerReads.brokers
+
+    async def brokers(self: ControllerReads, watch: Any) -> Any:
+        armed = "brokers" in self._told
+        self._told.add("brokers")
+        return await real(self, (lambda: None) if armed else watch)
+
+    patch.setattr(ControllerReads, "brokers", brokers)
+
+
+def a_new_session_registers_nobody(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(BrokerRegistration, "_session_changed", lambda self, connection: None)
+
+
+def followers_do_not_learn_producers(patch: pytest.MonkeyPatch) -> None:
+    real = Replica.append_replicated
+
+    def append_replicated(self: Replica, batches: Any, *offsets: int) -> int:
+        known, self.log.producers = self.log.producers, ProducerStates()
+        try:
+            return real(self, batches, *offsets)
+        finally:
+            self.log.producers = known
+
+    patch.setattr(Replica, "append_replicated", append_replicated)
+
+
+def a_coordinator_that_leads_loads_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Broker, "_leads", lambda self, replica, leader_epoch: None)
+
+
+PLANTS = [
+    a_late_leader_epoch_is_obeyed,
+    an_older_controller_is_obeyed,
+    an_older_controller_writes,
+    the_high_watermark_does_not_wait_for_the_isr_to_be_written,
+    the_high_watermark_does_not_wait_for_followers,
+    who_is_behind_is_in_sync,
+    a_follower_begins_at_its_high_watermark,
+    a_follower_is_cut_at_the_wrong_offset,
+    a_follower_is_never_told_that_it_diverges,
+    a_new_leader_does_not_write_its_epoch_down,
+    a_deposed_leader_leads_on,
+    the_watch_on_brokers_is_not_armed_again,
+    a_new_session_registers_nobody,
+    followers_do_not_learn_producers,
+    a_coordinator_that_leads_loads_nothing,
+]
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(monkeypatch)
+    find_fault(MOST_SEEDS, SECONDS)
