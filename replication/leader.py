@@ -25,7 +25,6 @@ from protocol.errors import (
     INVALID_UPDATE_VERSION,
     NONE,
     NOT_ENOUGH_REPLICAS,
-    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     OPERATION_NOT_ATTEMPTED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -213,11 +212,6 @@ class LedReplicas:
     def acks_all_error(self) -> int:
         """Why nothing is appended for a producer that waits for all in-sync replicas; 0: it is."""
         return NOT_ENOUGH_REPLICAS if len(self.state.isr) < self.min_isr else NONE
-
-    def appended_error(self) -> int:
-        """What such a producer gets in the end, once the high watermark is behind its records."""
-        short = len(self.maximal_isr) < self.min_isr
-        return NOT_ENOUGH_REPLICAS_AFTER_APPEND if short else NONE
 
     # -- the rules
 
