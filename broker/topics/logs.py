@@ -30,6 +30,7 @@ from broker.topics.registry import (
 )
 from broker.topics.replica import Replica
 from broker.topics.replica_services import ReplicaServices
+from broker.topics.strays import put_strays_aside
 from broker.topics.topic_logs import TopicLogs
 from log.checkpoint import clear_clean_shutdown, read_clean_shutdown, write_clean_shutdown
 from log.config import LogConfig
@@ -95,6 +96,8 @@ class LogManager:
         self.was_clean = read_clean_shutdown(self.fs, self.directory)
         entries = [self._entry(topic) for topic in topics]
         self.checkpoints.read()
+        if in_cluster:
+            self._put_strays_aside(entries)
         named = self.checkpoints.named()
         counts = {entry.topic.name: entry.topic.partitions for entry in entries}
         self.checkpoints.outdated = {name for name, _ in named} - counts.keys()
@@ -145,6 +148,11 @@ class LogManager:
         self._log_overrides(truncated, missing)
         self._finish_deletions(opened)
         self._begin_checkpoints(truncated, missing)
+
+    def _put_strays_aside(self, entries: Iterable[TopicLogs]) -> None:
+        there = {entry.topic.name: entry.topic for entry in entries}
+        if put_strays_aside(self.fs, self.directory, there, self.checkpoints.forget_partitions):
+            self.checkpoints.read()
 
     def _begin_checkpoints(self, truncated: set[str], missing: KnownMissing) -> None:
         """Writes down what there is now. Raises OSError where old ones say what is not so."""

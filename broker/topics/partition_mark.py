@@ -28,18 +28,24 @@ def mark(fs: FileSystem, directory: str, topic_id: bytes) -> None:
         write_whole(fs, path, partition_metadata(topic_id), durable=False)
 
 
+def mark_of(fs: FileSystem, directory: str) -> bytes | None:
+    """The topic id that a directory is marked with, None where it has no whole mark."""
+    path = os.path.join(directory, FILE)
+    text = read_whole(fs, path).decode("ascii", "replace") if fs.exists(path) else ""
+    found = _WHOLE.fullmatch(text)
+    return None if found is None else uuid_bytes(found[1])
+
+
 def check_mark(fs: FileSystem, directory: str, topic: Topic) -> None:
     """Marks a directory that has no whole mark. Raises BadDirectory for another topic's."""
     if topic.topic_id == ZERO_UUID:
         return
-    path = os.path.join(directory, FILE)
-    text = read_whole(fs, path).decode("ascii", "replace") if fs.exists(path) else ""
-    found = _WHOLE.fullmatch(text)
+    found = mark_of(fs, directory)
     if found is None:
         fs.make_directory(directory)
         mark(fs, directory, topic.topic_id)
-    elif uuid_bytes(found[1]) != topic.topic_id:
+    elif found != topic.topic_id:
         raise BadDirectory(
-            f"{directory} has the topic id {found[1]!r}, not that of topic {topic.name};"
+            f"{directory} has the topic id {uuid_text(found)!r}, not that of topic {topic.name};"
             " move the directory away, or bring back the topics.json that it came with"
         )
