@@ -42,13 +42,14 @@ def _handle(services: Services, request: Request) -> Steps:
                 open_before.append(None if place is None else _open_since(place, marker))
                 services.local_markers.write(topic["name"], partition, marker, gather.ticket())
                 yield from gather.sent()
+            yield None
     yield from gather.rest()
     outcomes = zip(gather.replies, open_before, strict=True)
     answers = request.array("markers")
     for wanted in request.value["markers"]:
-        topics, ended, since_ms = [], [], 0
+        topics, ended, since_ms = request.array("markers", "topics"), [], 0
         for topic in wanted["topics"]:
-            name, partitions = topic["name"], []
+            name, partitions = topic["name"], request.array("markers", "topics", "partitions")
             for partition in topic["partition_indexes"]:
                 error_code, last_ms = next(outcomes)
                 partitions.append({"partition_index": partition, "error_code": error_code})
@@ -57,6 +58,7 @@ def _handle(services: Services, request: Request) -> Steps:
                     since_ms = max(since_ms, last_ms)
                 yield None
             topics.append({"name": name, "partitions": partitions})
+            yield None
         answers.append({"producer_id": wanted["producer_id"], "topics": topics})
         yield None
         if ended:
