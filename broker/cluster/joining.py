@@ -93,10 +93,10 @@ async def _joined(
     keep_identity(fs, directory, identity, node_id, cluster_id)
     nodes = ConfigNodes(zookeeper, config)
     config.adopt(await nodes.broker(node_id))
-    here = _here(fs.list(directory))
+    here = sorted(_here(fs.list(directory)))
     found = await asyncio.gather(*[_topic(zookeeper, nodes, name) for name in here])
     known = [each for each in found if each is not None]
-    strays = sorted(here - {each.name for each in known})
+    strays = [name for name, topic in zip(here, found, strict=True) if topic is None]
     if strays:
         logger.warning(
             "directories of topics that ZooKeeper does not have are left alone", topics=strays
