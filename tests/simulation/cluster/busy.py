@@ -32,6 +32,8 @@ class BusyCluster(ClusterWorld):
         else:
             self.faults.worth = {**self.faults.worth, "power": 0}
         self.checkers = ClusterCheckers(self)
+        self._served: dict[str, int] = {}
+        """How often each client had got what it asked for when the rest began."""
         self.populate(self._clients())
         self.faults.begin()
 
@@ -61,9 +63,15 @@ class BusyCluster(ClusterWorld):
         self.checkers.look(machine)
 
     def unrest(self) -> list[str]:
-        return self.checkers.unrest()
+        unserved = [
+            f"{client.name} is not served"
+            for client in self.clients
+            if client.served == self._served[client.name]
+        ]
+        return self.checkers.unrest() + unserved
 
     def rest(self) -> None:
+        self._served = {client.name: client.served for client in self.clients}
         super().rest()
         self.checkers.check_equal()
         for machine in self.machines:

@@ -31,6 +31,8 @@ class ClusterClient(Client):
         """The broker that serves it, as far as it knows."""
         self._at = ANYBODY
         """The broker that it is connected to."""
+        self.served = 0
+        """How often it got what it asked for."""
 
     # -- for subclasses
 

@@ -57,7 +57,8 @@ class TopicMaker(ClusterClient):
 
     def work(self) -> None:
         if self.made:
-            self.think_after(1_000_000 * MS)
+            self.served += 1
+            self.think_after(1_000 * MS)
             return
         topics = [
             {
@@ -75,6 +76,7 @@ class TopicMaker(ClusterClient):
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
         codes = {topic["error_code"] for topic in answer["topics"]}
         self.made = codes <= {NONE, TOPIC_ALREADY_EXISTS}
+        self.served += self.made
         self.go_elsewhere()
 
 
@@ -158,6 +160,7 @@ class Producer(PartitionClient):
         if code == NONE:
             for i, value in enumerate(sent.about):
                 self.truth.learn(produced["base_offset"] + i, value)
+            self.served += 1
             self.cluster.happened["records acknowledged"] += len(sent.about)
             self._sequence += len(sent.about)
             self._values.clear()
@@ -223,6 +226,7 @@ class Consumer(PartitionClient):
                     position += 1
                 self.truth.learn(record.offset, record.value or b"")
         assert position <= max(fetched["high_watermark"], sent.about)
+        self.served += 1
         self.cluster.happened["records read"] += position - sent.about
         self._position = position
         self.think_after(self.chance.choice(_THINKS_MS) * MS)
@@ -281,6 +285,7 @@ class OffsetsKeeper(ClusterClient):
         if code != NONE:
             self.go_elsewhere()
             return
+        self.served += 1
         if sent.request.name == "OffsetCommit":
             self.committed = max(self.committed, sent.about)
         else:

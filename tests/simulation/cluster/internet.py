@@ -220,7 +220,8 @@ class CallTransport(asyncio.Transport):
         if not self._closing:
             self.vanish()
             self._network.news.pop(self, None)
-            self.loop.call_soon(self._protocol.connection_lost, None)
+            if not self.loop.is_closed():
+                self.loop.call_soon(self._protocol.connection_lost, None)
 
     # -- asyncio.Transport
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -17,8 +18,9 @@ def run_cluster(world: BusyCluster, seconds: int, record_property: Record) -> Bu
     """One world, and its rest; a broken law says which seed broke it."""
     began_s = time.process_time()
     try:
-        world.run(seconds)
-        world.rest()
+        with closing(world):
+            world.run(seconds)
+            world.rest()
     except Exception as error:
         raise AssertionError(
             f"after {world.seconds:.3f} s a law is broken; again with: "
@@ -33,9 +35,9 @@ def find_fault(seeds: int, seconds: int) -> None:
     """Runs worlds until one breaks a law; fails where none does."""
     for seed in range(seeds):
         try:
-            world = BusyCluster(seed)
-            world.run(seconds)
-            world.rest()
+            with closing(BusyCluster(seed)) as world:
+                world.run(seconds)
+                world.rest()
         except (AssertionError, CorruptRecords) as found:
             print(f"seed {seed}: {found}")
             return

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from broker.broker import Broker
 from broker.cluster import followed
 from broker.cluster.controller_reads import ControllerReads
 from broker.cluster.controller_writes import ControllerWrites
+from broker.cluster.coordinators import Coordinators
 from broker.cluster.registration import BrokerRegistration
 from broker.cluster.replicas import ReplicaManager
 from broker.topics.replica import Replica
@@ -144,7 +144,11 @@ def followers_do_not_learn_producers(patch: pytest.MonkeyPatch) -> None:
 
 
 def a_coordinator_that_leads_loads_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Broker, "_leads", lambda self, replica, leader_epoch: None)
+    patch.setattr(Coordinators, "on_leader", lambda self, replica, leader_epoch: None)
+
+
+def a_coordinator_that_is_deposed_answers_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Coordinators, "on_follower", lambda self, replica, leader_epoch: None)
 
 
 PLANTS = [
@@ -163,6 +167,7 @@ PLANTS = [
     a_new_session_registers_nobody,
     followers_do_not_learn_producers,
     a_coordinator_that_leads_loads_nothing,
+    a_coordinator_that_is_deposed_answers_on,
 ]
 
 

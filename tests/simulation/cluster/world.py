@@ -91,6 +91,15 @@ class ClusterWorld:
         """Chance of one's own."""
         return Random(self.chance.random())
 
+    def fingerprint(self) -> str:
+        """A digest of all answers so far, in order, and of every byte on the disks."""
+        digest = self.digest.copy()
+        for machine in self.machines:
+            for path in sorted(machine.files.names):
+                digest.update(path.encode())
+                digest.update(machine.files.names[path].data)
+        return digest.hexdigest()
+
     @property
     def seconds(self) -> float:
         """How much time has passed."""
@@ -182,6 +191,12 @@ class ClusterWorld:
 
     def closed(self, wire: Wire) -> None:
         """A broker closes a connection."""
+
+    def close(self) -> None:
+        """No part of it ever runs again."""
+        for machine in self.machines:
+            if machine.process is not None:
+                machine.process.bury()
 
     # -- rest
 
