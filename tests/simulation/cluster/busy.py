@@ -20,8 +20,8 @@ COPIES = 3
 class BusyCluster(ClusterWorld):
     """See the module; everything from one seed."""
 
-    def __init__(self, seed: int, brokers: int = 3) -> None:
-        super().__init__(seed, brokers)
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
         self.truths = [PartitionTruth(TOPIC, index) for index in range(PARTITIONS)]
         self.faults = ClusterFaults(self, self.fork())
         self.flushes = self.chance.random() < 0.5
@@ -74,6 +74,6 @@ class BusyCluster(ClusterWorld):
         self._served = {client.name: client.served for client in self.clients}
         super().rest()
         self.checkers.check_equal()
-        for machine in self.machines:
-            for truth in self.truths:
-                truth.check(machine.files)
+        for truth in self.truths:
+            for node_id in self.checkers.states.now[truth.topic, truth.partition].isr:
+                truth.check(self.by_id[node_id].files)

@@ -25,6 +25,9 @@ from tests.simulation.whole.process import Process
 if TYPE_CHECKING:
     from tests.simulation.cluster.client import ClusterClient
 
+BROKERS = (3, 3, 3, 4, 5)
+VERSIONS = ("3.9-IV0", "3.9-IV0", "2.6-IV0")
+"""Of what brokers speak: the controller writes in-sync replicas, or leaders do."""
 NOTHING_FAILS_S = 20
 """So long after the last fault the cluster may still be busy with what it did."""
 REST_S = 120
@@ -34,13 +37,14 @@ REST_S = 120
 class ClusterWorld:
     """Everything there is, from one seed."""
 
-    def __init__(self, seed: int, brokers: int = 3) -> None:
+    def __init__(self, seed: int) -> None:
         self.seed = seed
         self.chance = chance = Random(seed)
+        brokers = chance.choice(BROKERS)
         self.agenda = Agenda()
         self.internet = Internet(self.agenda, Random(chance.random()))
         self.zookeeper = Server(self.internet, Random(chance.random()))
-        self.settings = self._settings(brokers)
+        self.settings = self._settings()
         self.happened: Counter[str] = Counter()
         self.failure: Exception | None = None
         self.digest = hashlib.sha256()
@@ -59,10 +63,12 @@ class ClusterWorld:
         for each in self.machines:
             self.agenda.after(int(self.chance.random() * S), each.start)
 
-    def _settings(self, brokers: int) -> dict[str, str]:
-        copies = str(min(3, brokers))
+    def _settings(self) -> dict[str, str]:
+        copies = "3"
         return {
             "zookeeper.connect": "zookeeper:2181",
+            "inter.broker.protocol.version": self.chance.choice(VERSIONS),
+            "log.segment.bytes": self.chance.choice(("20000", "1000000")),
             "zookeeper.session.timeout.ms": "6000",
             "default.replication.factor": copies,
             "min.insync.replicas": "2",
