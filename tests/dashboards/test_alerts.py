@@ -88,6 +88,6 @@ def test_commands_of_runbooks_are_read_by_the_command_line(command: str) -> None
     line = command.partition(": muster ")[2].partition(" | ")[0]
     app: Any = get_command(_app(list(_COMMANDS)))
     context = app.make_context("muster", shlex.split(line))
-    while hasattr(context.command, "commands"):
+    while hasattr(context.command, "commands") and context._protected_args:
         name, inner, rest = context.command.resolve_command(context, context._protected_args)
         context = inner.make_context(name, [*rest, *context.args], parent=context)

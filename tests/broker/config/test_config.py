@@ -385,6 +385,8 @@ def test_what_the_topic_table_says_has_an_effect_is_read_somewhere() -> None:
             "apis/fetch/reading.py",
             "topics/produce_rules.py",
             "topics/topic_admin.py",
+            "cluster/member.py",
+            "cluster/controller_reads.py",
         )
     )
 

@@ -1,0 +1,69 @@
+"""Topic settings that mean something in a cluster alone, altered while three brokers run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from broker.broker import Broker
+from protocol.errors import NONE, NOT_ENOUGH_REPLICAS
+from tests.broker.cluster.members import Members, members
+from tests.broker.config_calls import DELETE, SET, alter
+from tests.broker.serving import asked, eventually
+from tests.broker.topic_calls import produce
+
+TOPIC = "orders"
+MIN_ISR = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
+
+
+@asynccontextmanager
+async def with_topic(folder: Path) -> AsyncIterator[Members]:
+    async with members(folder, {"replica.lag.time.max.ms": "500"}) as cluster:
+        await cluster.create(TOPIC, 1)
+        yield cluster
+
+
+async def _produced(leader: Broker) -> int:
+    answer = await asked(leader, lambda wire: produce(wire, TOPIC))
+    code: int = answer["error_code"]
+    return code
+
+
+async def test_an_altered_min_insync_replicas_refuses_producers_that_wait_for_all(
+    tmp_path: Path,
+) -> None:
+    async with with_topic(tmp_path) as cluster:
+        leader = await cluster.leader(TOPIC, 0)
+        assert await _produced(leader) == NONE
+        await asked(leader, lambda wire: alter(wire, TOPIC, (MIN_ISR, SET, "3")))
+        other = next(each for each in cluster.brokers if cluster.brokers[each] is not leader)
+        await cluster.stop(other)
+
+        def in_sync() -> int:
+            view = leader.cluster.partition(TOPIC, 0)
+            return 0 if view is None else len(view.isr)
+
+        await eventually("two are in sync", lambda: in_sync() == 2)
+        assert await _produced(leader) == NOT_ENOUGH_REPLICAS
+        await asked(leader, lambda wire: alter(wire, TOPIC, (MIN_ISR, DELETE, None)))
+        assert await _produced(leader) == NONE
+
+
+async def test_an_altered_unclean_leader_election_is_told_to_the_controller(
+    tmp_path: Path,
+) -> None:
+    async with with_topic(tmp_path) as cluster:
+        leader = await cluster.leader(TOPIC, 0)
+        controller = cluster.brokers[leader.cluster.controller_id]
+        await asked(leader, lambda wire: alter(wire, TOPIC, (UNCLEAN, SET, "true")))
+
+        def allowed() -> bool:
+            assert controller.member is not None
+            term = controller.member.host.term
+            assert term is not None
+            known = term.core.cluster
+            return known.allows_unclean(known.topics[TOPIC])
+
+        await eventually("the controller knows", allowed)
