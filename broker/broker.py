@@ -556,12 +556,12 @@ class Broker:
         self.advertised.listening([port for _, port in self.sockets.addresses()])
         self.sockets.listen()
         self.advertised.serving_http(self.sockets.http_address())
+        if self.member is not None:  # who asks from here on waits until it is registered
+            await self.member.start(self.advertised.endpoints)
         for bound in self.sockets.listeners:
             await self.server.accept(bound)
         self.maintenance.start()
         self.cleaning.start()
-        if self.member is not None:
-            await self.member.start(self.advertised.endpoints)
 
     def _serve_alone(self) -> None:
         """Loads what the coordinators' topics have, and goes on with deletions."""

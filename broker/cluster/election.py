@@ -43,6 +43,15 @@ async def controller_of(zookeeper: ZooKeeper) -> int:
     return cluster.decode_controller(data)
 
 
+async def last_epoch(zookeeper: ZooKeeper) -> int:
+    """The epoch of the last controller that was elected; 0 before the first."""
+    try:
+        data, _ = await zookeeper.get(cluster.CONTROLLER_EPOCH)
+    except NoNode:
+        return 0
+    return cluster.decode_epoch(data)
+
+
 async def elect(zookeeper: ZooKeeper, broker_id: int, wall_ms: int) -> Elected | None:
     """Tries to become the controller; None where another is, or another was faster."""
     if await zookeeper.exists(cluster.CONTROLLER) is not None:

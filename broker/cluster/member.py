@@ -1,13 +1,14 @@
 """This broker as a member of its cluster: all that a broker by itself does not have, made once.
 
 It comes in three steps. `join` knows ZooKeeper, the ids and the topics, before any log is opened.
-`make` makes what stands on the logs. `start` begins, when the broker listens: fetchers and the
-controller's host first, the registration last of all, since the controller then speaks at once.
+`make` makes what stands on the logs. `start` begins before the broker answers anybody: a controller
+that was deposed may still send what it had for the process before, and is known by its epoch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -20,6 +21,7 @@ from broker.cluster.controller_host import ControllerHost
 from broker.cluster.controller_lines import ControllerLines
 from broker.cluster.controller_peer import ControllerPeer
 from broker.cluster.controller_term import HostServices
+from broker.cluster.election import last_epoch
 from broker.cluster.fetchers import Fetchers
 from broker.cluster.isr_writer import make_isr_writer
 from broker.cluster.joining import Joined, join
@@ -55,6 +57,7 @@ from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import ReplicaServices
 from log.filesystem import FileSystem
 from protocol.znodes import brokers, topics
+from protocol.znodes.fields import BadNode
 from replication.values import Rules
 
 AGAIN_S = 0.1
@@ -231,7 +234,7 @@ class Member:
             self.cache,
             self.fetchers,
             self._topic_settings,
-            self.broker_epoch,
+            lambda: self.registration.last_epoch,
             hooks,
             services.errors,
             services.slicer,
@@ -270,8 +273,10 @@ class Member:
         self.replicas.start()
         self.isr_writer.start()
         self.configs.start()
-        self.host.start()
         await self.registration.start()
+        with suppress(SessionExpired, BadNode):
+            self.replicas.know_controller(await last_epoch(self.joined.zookeeper))
+        self.host.start()
 
     async def hand_over(self) -> None:
         """Asks the controller, before anything is stopped, to give away what is led here."""

@@ -91,6 +91,8 @@ class BrokerRegistration:
         """``broker`` says what is registered; ``fail`` stops the broker with its reason."""
         self.epoch = NO_EPOCH
         """The broker's epoch, NO_EPOCH while it has none."""
+        self.last_epoch = NO_EPOCH
+        """The last that it had: whoever speaks to an earlier registration is late."""
         self._zookeeper = zookeeper
         self._broker = broker
         self._node_version = node_version
@@ -150,7 +152,7 @@ class BrokerRegistration:
                 assert isinstance(stat, Stat)
                 epoch = stat.czxid
             break
-        self.epoch = epoch
+        self.epoch = self.last_epoch = epoch
         logger.info("registered in ZooKeeper", broker=broker.broker_id, epoch=epoch)
         for call in self._on_registered:
             call(epoch)

@@ -160,6 +160,10 @@ class ReplicaManager:
 
     # -- who may say anything
 
+    def know_controller(self, epoch: int) -> None:
+        """ZooKeeper has a controller of that epoch: an older one is obeyed no more."""
+        self._controller_epoch = max(self._controller_epoch, epoch)
+
     def _refusal(self, request: Send) -> int:
         """Why nothing of a request is done; else its controller is remembered."""
         if request.broker_epoch != -1 and request.broker_epoch < self._broker_epoch():

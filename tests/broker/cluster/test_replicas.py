@@ -107,6 +107,19 @@ async def test_requests_of_an_older_controller_are_refused() -> None:
         assert state_of(one).controller_epoch == 7
 
 
+async def test_a_broker_that_was_just_started_obeys_no_controller_older_than_zookeepers() -> None:
+    """A deposed one repeats what it had for the process before."""
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        one.manager.know_controller(7)
+        controller.epoch = 6
+        assert (await controller.lead(1))[1] == (STALE_CONTROLLER_EPOCH, {})
+        assert one.logs.get("t", 0) is None
+        controller.epoch = 7
+        await controller.lead(1)
+        assert state_of(one).controller_epoch == 7
+
+
 @pytest.mark.parametrize(
     ("changed", "code"),
     [
