@@ -97,6 +97,7 @@ def _start_broker(folder: Path, node: int, port: int, zookeeper: str, brokers: i
         "zookeeper.connect": zookeeper,
         "zookeeper.session.timeout.ms": 6000,
         "default.replication.factor": copies,
+        "controlled.shutdown.enable": "false",  # all stop together: nobody is left to lead
         "min.insync.replicas": least,
         "offsets.topic.replication.factor": copies,
         "transaction.state.log.replication.factor": copies,

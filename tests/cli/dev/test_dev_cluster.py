@@ -6,6 +6,7 @@ import shlex
 import signal
 import socket
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -72,7 +73,11 @@ def test_three_brokers_run_until_the_end(ending: signal.Signals, code: int, tmp_
     port, folder = free_ports(4), tmp_path / "dev"
     words = ["--port", str(port), "--dir", str(folder), "--zookeeper-home", str(tmp_path)]
     dev = subprocess.Popen(
-        [*COMMAND, "dev", "cluster", *words], cwd=CHECKOUT, stdout=subprocess.PIPE, text=True
+        [*COMMAND, "dev", "cluster", *words],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        text=True,
+        preexec_fn=partial(signal.signal, ending, signal.SIG_DFL),  # noqa: PLW1509 - nohup ignores it
     )
     try:
         assert dev.stdout is not None
@@ -81,7 +86,7 @@ def test_three_brokers_run_until_the_end(ending: signal.Signals, code: int, tmp_
         checked = run("cluster", "check", "-b", f"127.0.0.1:{port}")
         assert (checked.code, "3 brokers" in checked.out) == (0, True), checked
         dev.send_signal(ending)
-        assert dev.wait(60) == code
+        assert dev.wait(120) == code
     finally:
         dev.terminate()
         dev.wait()

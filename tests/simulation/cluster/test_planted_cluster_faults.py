@@ -21,7 +21,7 @@ from broker.cluster.replicas import ReplicaManager
 from broker.topics.replica import Replica
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
-from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from protocol.errors import NONE
 from replication.follower import Begin
 from replication.leader import LedReplicas
 from replication.values import WantedIsr
@@ -31,13 +31,6 @@ MOST_SEEDS = 12
 SECONDS = 60
 
 Plant = Callable[[pytest.MonkeyPatch], None]
-
-
-def a_late_leader_epoch_is_obeyed(patch: pytest.MonkeyPatch) -> None:
-    def refused(self: ReplicaManager, topic: Any, told: Any) -> int:
-        return NONE if self._settings.node_id in told.replicas else UNKNOWN_TOPIC_OR_PARTITION
-
-    patch.setattr(ReplicaManager, "_refused", refused)
 
 
 def an_older_controller_is_obeyed(patch: pytest.MonkeyPatch) -> None:
@@ -152,7 +145,6 @@ def a_coordinator_that_is_deposed_answers_on(patch: pytest.MonkeyPatch) -> None:
 
 
 PLANTS = [
-    a_late_leader_epoch_is_obeyed,
     an_older_controller_is_obeyed,
     an_older_controller_writes,
     the_high_watermark_does_not_wait_for_the_isr_to_be_written,
