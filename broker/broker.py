@@ -18,7 +18,7 @@ import structlog
 from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.services import Services
 from broker.apis.table import SERVED
-from broker.cluster.cannot_join import CannotJoin
+from broker.cluster.membership.cannot_join import CannotJoin
 from broker.config.config import DEFAULT_BROKER_ID, Config
 from broker.config.config_table import TRANSACTION_VERSION
 from broker.config.listeners import parse_host_and_port
@@ -92,7 +92,7 @@ from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 if TYPE_CHECKING:
     from broker.cluster.member import Member
     from broker.cluster.metadata_cache import Learnt
-    from broker.cluster.zookeeper import Connect
+    from broker.cluster.zookeeper.zookeeper import Connect
     from broker.cores.runtime_settings import RuntimeSettings
     from broker.net.request import ServedApi
     from broker.web.site import Site
@@ -186,8 +186,8 @@ class Broker:
         """
         if not self.config.is_in_cluster:
             return
-        from broker.cluster.kazoo_zookeeper import connect
         from broker.cluster.member import MemberServices, join_cluster
+        from broker.cluster.zookeeper.kazoo_zookeeper import connect
 
         self.member = member = await join_cluster(
             MemberServices(
@@ -364,8 +364,8 @@ class Broker:
             self._make_topics_alone()
 
     def _make_topics_of_cluster(self, member: Member) -> None:
-        from broker.cluster.coordinators import Coordinators
-        from broker.cluster.replicas import ReplicaHooks
+        from broker.cluster.coordinators.coordinators import Coordinators
+        from broker.cluster.replicas.replicas import ReplicaHooks
 
         self.coordinators = Coordinators(
             self.groups,

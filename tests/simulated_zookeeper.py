@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from broker.cluster.zookeeper import (
+from broker.cluster.zookeeper.zookeeper import (
     ANY_VERSION,
     BadVersion,
     Check,

@@ -5,9 +5,9 @@ AddPartitionsToTxn or AddOffsetsToTxn, and that is looked up in the turn of the 
 is opened behind the transaction's end. For one of TV2 the broker adds it and, since it has waited
 for that, looks it up likewise.
 
-Where another broker coordinates the transaction it is asked (`broker/cluster/remote_enlisting.py`).
-What it answers holds for as long as neither the producer nor a marker of it writes to the
-partition: the transaction may be over otherwise.
+Where another broker coordinates the transaction it is asked
+(`broker/cluster/coordinators/remote_enlisting.py`). What it answers holds for as long as neither
+the producer nor a marker of it writes to the partition: the transaction may be over otherwise.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.cluster.replicas import ReplicaManager, Told
+from broker.cluster.replicas.replicas import ReplicaManager, Told
 from broker.net.request import Request
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
 from protocol.schema import Api

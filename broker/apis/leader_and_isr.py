@@ -16,8 +16,8 @@ from broker.apis.from_controller import (
     replicas_for,
     told_by,
 )
-from broker.cluster.control_requests import decode_leader_and_isr
-from broker.cluster.replicas import ReplicaManager, Told
+from broker.cluster.controller.control_requests import decode_leader_and_isr
+from broker.cluster.replicas.replicas import ReplicaManager, Told
 from broker.net.request import Request, ServedApi
 from controller.requests import LeaderAndIsrRequest
 from protocol.messages.leader_and_isr import API

@@ -35,9 +35,9 @@ from broker.topics.registry import OldOffsets, Registry
 from broker.topics.topic_changes import TopicChanges
 
 if TYPE_CHECKING:
-    from broker.cluster.controller_host import ControllerHost
-    from broker.cluster.remote_enlisting import RemoteEnlisting
-    from broker.cluster.replicas import ReplicaManager
+    from broker.cluster.controller.controller_host import ControllerHost
+    from broker.cluster.coordinators.remote_enlisting import RemoteEnlisting
+    from broker.cluster.replicas.replicas import ReplicaManager
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from broker.apis.from_controller import (
     replicas_for,
     told_by,
 )
-from broker.cluster.control_requests import decode_stop_replica
-from broker.cluster.replicas import ReplicaManager
+from broker.cluster.controller.control_requests import decode_stop_replica
+from broker.cluster.replicas.replicas import ReplicaManager
 from broker.net.request import Request, ServedApi
 from controller.requests import StopReplicaRequest
 from protocol.messages.stop_replica import API

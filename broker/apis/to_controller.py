@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.error_message import shortened
-from broker.cluster.controller_host import ControllerHost
+from broker.cluster.controller.controller_host import ControllerHost
 from broker.cluster.metadata_cache import MetadataCache
 from broker.net.request import Request
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED

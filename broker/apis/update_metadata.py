@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.from_controller import ELEMENTS_MAX, decoders, replicas_for, told_by
-from broker.cluster.control_requests import decode_update_metadata
+from broker.cluster.controller.control_requests import decode_update_metadata
 from broker.net.request import Request, ServedApi
 from protocol.messages.update_metadata import API
 

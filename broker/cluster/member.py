@@ -12,34 +12,34 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
-from broker.cluster.cluster_configs import ClusterConfigs
-from broker.cluster.cluster_registry import ClusterRegistry
-from broker.cluster.cluster_topics import ClusterTopics
-from broker.cluster.consumer_paths import ZooKeeperOffsets
-from broker.cluster.controlled_shutdown import hand_over, shutdown_settings
-from broker.cluster.controller_host import ControllerHost
-from broker.cluster.controller_lines import ControllerLines
-from broker.cluster.controller_peer import ControllerPeer
-from broker.cluster.controller_term import HostServices
-from broker.cluster.election import last_epoch
-from broker.cluster.fetchers import Fetchers
-from broker.cluster.isr_writer import make_isr_writer
-from broker.cluster.joining import Joined, join
-from broker.cluster.lasting_peer import PeerSettings
-from broker.cluster.metadata_cache import Learnt, MetadataCache
-from broker.cluster.producer_id_blocks import ProducerIdBlocks
-from broker.cluster.registration import BrokerRegistration
-from broker.cluster.remote_enlisting import RemoteEnlisting
-from broker.cluster.remote_markers import Destinations, RemoteMarkers
-from broker.cluster.replicas import ReplicaHooks, ReplicaManager
-from broker.cluster.replication_settings import replication_settings
-from broker.cluster.settings import (
+from broker.cluster.controller.controller_host import ControllerHost
+from broker.cluster.controller.controller_lines import ControllerLines
+from broker.cluster.controller.controller_term import HostServices
+from broker.cluster.controller.election import last_epoch
+from broker.cluster.coordinators.producer_id_blocks import ProducerIdBlocks
+from broker.cluster.coordinators.remote_enlisting import RemoteEnlisting
+from broker.cluster.coordinators.remote_markers import Destinations, RemoteMarkers
+from broker.cluster.membership.controlled_shutdown import hand_over, shutdown_settings
+from broker.cluster.membership.joining import Joined, join
+from broker.cluster.membership.registration import BrokerRegistration
+from broker.cluster.membership.settings import (
     ClusterSettings,
     channel_settings,
     cluster_settings,
     controller_config,
 )
-from broker.cluster.zookeeper import Connect, SessionExpired
+from broker.cluster.metadata_cache import Learnt, MetadataCache
+from broker.cluster.peers.controller_peer import ControllerPeer
+from broker.cluster.peers.lasting_peer import PeerSettings
+from broker.cluster.replicas.fetchers import Fetchers
+from broker.cluster.replicas.isr_writer import make_isr_writer
+from broker.cluster.replicas.replicas import ReplicaHooks, ReplicaManager
+from broker.cluster.replicas.replication_settings import replication_settings
+from broker.cluster.topics.cluster_configs import ClusterConfigs
+from broker.cluster.topics.cluster_registry import ClusterRegistry
+from broker.cluster.topics.cluster_topics import ClusterTopics
+from broker.cluster.topics.consumer_paths import ZooKeeperOffsets
+from broker.cluster.zookeeper.zookeeper import Connect, SessionExpired
 from broker.config.config import Config
 from broker.config.listeners import Endpoint
 from broker.cores.transactions.local_markers import LocalMarkers

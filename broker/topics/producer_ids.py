@@ -3,7 +3,7 @@
 A request takes an id from memory. When nine tenths of a block are used the next is reserved in the
 background, so that nobody waits for it but the first. A block that can't be reserved is tried again
 soon, for as long as it takes; who finds no id meanwhile is told to come again. A broker by itself
-reserves on its disk; in a cluster `broker/cluster/producer_id_blocks.py` does.
+reserves on its disk; in a cluster `broker/cluster/coordinators/producer_id_blocks.py` does.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 `Registry` is the interface. `broker/topics/embedded_registry.py` keeps it in files of the data
 directory, for a single broker; in a cluster it is what the controller tells and what ZooKeeper's
-nodes of settings say (`broker/cluster/cluster_registry.py`). Handlers do not notice which it is.
+nodes of settings say (`broker/cluster/topics/cluster_registry.py`). Handlers do not notice which
+it is.
 """
 
 from __future__ import annotations
@@ -89,8 +90,8 @@ Place = tuple[str, int]
 class OldOffsets(Protocol):
     """The offsets of OffsetCommit and OffsetFetch v0, which Kafka keeps in ZooKeeper.
 
-    `broker/topics/old_commits.py` keeps them in a file, `broker/cluster/consumer_paths.py` in
-    ZooKeeper's consumer paths.
+    `broker/topics/old_commits.py` keeps them in a file,
+    `broker/cluster/topics/consumer_paths.py` in ZooKeeper's consumer paths.
     """
 
     def keep(self, entries: list[OldOffset]) -> Future[Exception | None]:

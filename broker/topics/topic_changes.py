@@ -1,7 +1,7 @@
 """What handlers ask of whoever creates, grows and deletes topics.
 
 `TopicChanges` is the interface. `broker/topics/topic_admin.py` does it on this broker's disk,
-`broker/cluster/cluster_topics.py` writes ZooKeeper's nodes, which the controller follows.
+`broker/cluster/topics/cluster_topics.py` writes ZooKeeper's nodes, which the controller follows.
 """
 
 from __future__ import annotations

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from broker.cluster.coordinators import Coordinators
+from broker.cluster.coordinators.coordinators import Coordinators
 from broker.cluster.metadata_cache import Learnt
-from broker.cluster.zookeeper import NoNode, Stat
+from broker.cluster.zookeeper.zookeeper import NoNode, Stat
 from broker.cores.hooks import Hooks
 from broker.cores.runtime import Runtime
 from broker.cores.runtime_settings import RuntimeSettings

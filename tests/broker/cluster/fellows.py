@@ -14,13 +14,13 @@ from typing import Any
 from broker.apis.cluster_table import SERVED_IN_CLUSTER
 from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.services import Services
-from broker.cluster.cluster_registry import ClusterRegistry
-from broker.cluster.control_requests import Message, encode
-from broker.cluster.fetchers import Fetchers
-from broker.cluster.inter_broker import parse
+from broker.cluster.controller.control_requests import Message, encode
 from broker.cluster.metadata_cache import Learnt, MetadataCache
-from broker.cluster.replicas import ReplicaHooks, ReplicaManager, Told
-from broker.cluster.replication_settings import ReplicationSettings
+from broker.cluster.peers.inter_broker import parse
+from broker.cluster.replicas.fetchers import Fetchers
+from broker.cluster.replicas.replicas import ReplicaHooks, ReplicaManager, Told
+from broker.cluster.replicas.replication_settings import ReplicationSettings
+from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.config.config import Config
 from broker.loop.background import Background
 from broker.loop.disk_reads import DiskReads

@@ -8,12 +8,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
-from broker.cluster.channels import ChannelSettings
-from broker.cluster.controller_host import ControllerHost
-from broker.cluster.controller_term import HostServices
-from broker.cluster.fitting import fitting
-from broker.cluster.inter_broker import parse
-from broker.cluster.registration import prepare
+from broker.cluster.controller.channels import ChannelSettings
+from broker.cluster.controller.controller_host import ControllerHost
+from broker.cluster.controller.controller_term import HostServices
+from broker.cluster.membership.registration import prepare
+from broker.cluster.peers.fitting import fitting
+from broker.cluster.peers.inter_broker import parse
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog

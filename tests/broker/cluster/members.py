@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from broker.broker import Broker
-from broker.cluster.zookeeper import Where
+from broker.cluster.zookeeper.zookeeper import Where
 from broker.config.sources import load
 from broker.time import Time
 from tests.broker.serving import asked, eventually

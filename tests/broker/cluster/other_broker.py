@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from broker.cluster.lasting_peer import PeerSettings
+from broker.cluster.peers.lasting_peer import PeerSettings
 from broker.topics.cluster_view import PartitionView
 from broker.topics.registry import BrokerNode
 from protocol.headers import decode_request_header, response_header

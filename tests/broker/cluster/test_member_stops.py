@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from broker.cluster.zookeeper import Delete, Set
+from broker.cluster.zookeeper.zookeeper import Delete, Set
 from protocol.znodes import brokers, topics
 from tests.broker.cluster.members import Members, members
 from tests.broker.serving import eventually

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 from typing import TYPE_CHECKING
 
-from broker.cluster.zookeeper import Where, ZooKeeper
+from broker.cluster.zookeeper.zookeeper import Where, ZooKeeper
 from broker.time import Time
 from tests.simulated_files import SimulatedFiles
 from tests.simulation.cluster.fellow_loop import FellowLoop

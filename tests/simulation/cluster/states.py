@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from broker.cluster.zookeeper import Create, Delete, Set
+from broker.cluster.zookeeper.zookeeper import Create, Delete, Set
 from protocol.znodes import cluster
 from protocol.znodes.topics import StateNode, decode_state
 from tests.simulated_zookeeper import Ensemble

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from broker.cluster import followed
-from broker.cluster.controller_reads import ControllerReads
-from broker.cluster.controller_writes import ControllerWrites
-from broker.cluster.coordinators import Coordinators
-from broker.cluster.registration import BrokerRegistration
-from broker.cluster.replicas import ReplicaManager
+from broker.cluster.controller.controller_reads import ControllerReads
+from broker.cluster.controller.controller_writes import ControllerWrites
+from broker.cluster.coordinators.coordinators import Coordinators
+from broker.cluster.membership.registration import BrokerRegistration
+from broker.cluster.replicas import followed
+from broker.cluster.replicas.replicas import ReplicaManager
 from broker.topics.replica import Replica
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker.cluster.zookeeper import (
+from broker.cluster.zookeeper.zookeeper import (
     Closed,
     Connection,
     Create,

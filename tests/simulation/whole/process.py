@@ -25,7 +25,7 @@ from tests.simulation.whole.virtual_time import VirtualTime
 from verdicts.judge import Judgement
 
 if TYPE_CHECKING:
-    from broker.cluster.zookeeper import Connect
+    from broker.cluster.zookeeper.zookeeper import Connect
     from tests.simulation.whole.agenda import Agenda
     from tests.simulation.whole.network import Network
 

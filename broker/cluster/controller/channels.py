@@ -1,0 +1,208 @@
+"""The controller's channels: one to each registration of a broker, which gets all in its order.
+
+A channel sends one request at a time and repeats it until it is answered, or until its broker is
+gone from ZooKeeper: nothing is ever skipped. A broker that comes back with another epoch has
+another channel, and what the old one had still to send is dropped.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError, Event, Task
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from broker.cluster.controller.control_requests import Message, encode
+from broker.cluster.peers.inter_broker import InterBroker
+from broker.cluster.peers.peer import Address, Peer, PeerLost, connect
+from broker.time import Time
+from controller.facts import Answered
+from controller.requests import LeaderAndIsrRequest, Send
+from controller.values import BrokerFact, TopicPartition
+
+logger = structlog.get_logger(__name__)
+
+AGAIN_S = 0.1
+"""How soon a request is repeated."""
+
+Value = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelSettings:
+    """How brokers are reached."""
+
+    node_id: int
+    spoken: InterBroker
+    listener: str
+    """That of brokers among themselves."""
+    connect_timeout_ms: int
+    """``controller.socket.timeout.ms``"""
+    request_timeout_ms: int
+
+
+class Channels:
+    """All channels of a controller; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        settings: ChannelSettings,
+        time: Time,
+        spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
+        answered: Callable[[Answered], None],
+    ) -> None:
+        self._settings = settings
+        self._time = time
+        self._spawn = spawn
+        self._answered = answered
+        self._channels: dict[tuple[int, int], _Channel] = {}
+
+    def brokers_are(self, brokers: Iterable[BrokerFact]) -> None:
+        """The brokers that are registered now; the channels of all others are closed."""
+        there: dict[tuple[int, int], Address] = {}
+        for each in brokers:
+            address = self._address(each)
+            if address is not None:
+                there[each.broker_id, each.epoch] = address
+        for key in self._channels.keys() - there.keys():
+            self._channels.pop(key).close()
+        for key, address in there.items():
+            channel = self._channels.get(key)
+            if channel is None:
+                self._channels[key] = _Channel(
+                    address, self._settings, self._time, self._spawn, self._answered
+                )
+            else:
+                channel.address = address
+
+    def send(self, request: Send) -> None:
+        """Queues a request; it is dropped if its broker isn't there any more."""
+        channel = self._channels.get((request.broker_id, request.broker_epoch))
+        if channel is not None:
+            channel.put(request)
+
+    def waiting(self) -> Mapping[int, int]:
+        """How many requests wait for each broker."""
+        return {key[0]: len(each.queue) for key, each in self._channels.items()}
+
+    def close(self) -> None:
+        """Closes all; nothing more is answered."""
+        for each in self._channels.values():
+            each.close()
+        self._channels.clear()
+
+    def _address(self, broker: BrokerFact) -> Address | None:
+        listener = self._settings.listener
+        for each in broker.endpoints:
+            if each.listener == listener:
+                return Address(each.host, each.port)
+        logger.error(
+            "a broker can't be reached by the controller: it has no listener of that name",
+            broker=broker.broker_id,
+            listener=listener,
+            endpoints=[each.text for each in broker.endpoints],
+        )
+        return None
+
+
+class _Channel:
+    """The channel to one registration of a broker."""
+
+    def __init__(
+        self,
+        address: Address,
+        settings: ChannelSettings,
+        time: Time,
+        spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
+        answered: Callable[[Answered], None],
+    ) -> None:
+        self.address = address
+        self.queue: deque[Send] = deque()
+        self._settings = settings
+        self._time = time
+        self._answered = answered
+        self._news = Event()
+        self._peer: Peer | None = None
+        self._failures = 0
+        self._worker = spawn(self._work(), "controller channel")
+
+    def put(self, request: Send) -> None:
+        """Queues a request."""
+        self.queue.append(request)
+        self._news.set()
+
+    def close(self) -> None:
+        """Drops what is queued, and the connection."""
+        self._worker.cancel()
+
+    async def _work(self) -> None:
+        try:
+            while True:
+                while self.queue:
+                    answer = await self._ask(self.queue[0])
+                    if answer is not None:
+                        self.queue.popleft()
+                        self._answered(answer)
+                self._news.clear()
+                await self._news.wait()
+        except CancelledError:
+            pass
+        finally:
+            if self._peer is not None:
+                self._peer.close()
+
+    async def _ask(self, request: Send) -> Answered | None:
+        """One attempt; None when it is to be repeated."""
+        settings = self._settings
+        error, partitions = 0, dict[TopicPartition, int]()
+        try:
+            if self._peer is None or self._peer.lost is not None:
+                client_id = str(settings.node_id)
+                timeout_ms = settings.connect_timeout_ms
+                self._peer = await connect(self.address, client_id, self._time, timeout_ms)
+            for message in encode(request, settings.spoken.version_of, settings.listener):
+                answer = await self._call(self._peer, message)
+                error = error or answer["error_code"]
+                partitions.update(_partition_errors(request, answer))
+        except PeerLost as lost:
+            self._failures += 1
+            if self._failures in (1, 10) or self._failures % 100 == 0:
+                logger.warning(
+                    "a broker does not answer the controller; it is asked until it does or is gone",
+                    broker=request.broker_id,
+                    attempts=self._failures,
+                    reason=str(lost),
+                )
+            await self._time.sleep(AGAIN_S)
+            return None
+        except Exception:  # a bug of ours: no later request is sent before this one
+            self._failures += 1
+            if self._failures & (self._failures - 1) == 0:
+                logger.exception("a request to a broker failed", broker=request.broker_id)
+            await self._time.sleep(AGAIN_S)
+            return None
+        self._failures = 0
+        return Answered(request, error, partitions)
+
+    async def _call(self, peer: Peer, message: Message) -> Value:
+        api, version, value = message
+        return await peer.call(api, version, value, self._settings.request_timeout_ms)
+
+
+def _partition_errors(request: Send, answer: Value) -> dict[TopicPartition, int]:
+    """The errors of partitions in an answer of any version."""
+    found = {
+        (each["topic_name"], each["partition_index"]): each["error_code"]
+        for each in answer.get("partition_errors", ())
+    }
+    if isinstance(request, LeaderAndIsrRequest) and answer.get("topics"):
+        names = {topic.topic_id: topic.name for topic in request.topics}
+        for topic in answer["topics"]:
+            name = names.get(topic["topic_id"])
+            if name is not None:
+                for each in topic["partition_errors"]:
+                    found[name, each["partition_index"]] = each["error_code"]
+    return found

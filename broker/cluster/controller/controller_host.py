@@ -1,0 +1,152 @@
+"""Hosts the controller: elects, feeds it facts, does what it says, resigns.
+
+A broker that wins has a `Term`: a core (`controller.Controller`), its channels, its watches. With
+the session, or with the first write that its epoch fences, the term is over and leaves nothing
+behind: what still comes of its reads and writes is dropped. Use it from the event loop's thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+import structlog
+
+from broker.cluster.controller.controller_term import HostServices, Observer, Term
+from broker.cluster.controller.election import Elected, controller_of, elect
+from broker.cluster.zookeeper.zookeeper import Closed, Connection, NoNode, SessionExpired
+from broker.topics.ticket import deliver
+from controller.calls import Call
+from controller.controller import refusal
+from controller.events import Event
+from protocol.znodes import cluster
+
+logger = structlog.get_logger(__name__)
+
+AGAIN_S = 1.0
+"""How soon this broker looks again who is the controller, after a term that ended by itself."""
+
+
+class ControllerHost:
+    """See the module."""
+
+    def __init__(self, services: HostServices, observers: Sequence[Observer] = ()) -> None:
+        self._services = services
+        self._observers = observers
+        self._term: Term | None = None
+        self._electing = False
+        self._again = False
+        """Something has changed while an election was under way."""
+        self._stopped = False
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller."""
+        return self._term is not None
+
+    @property
+    def term(self) -> Term | None:
+        """That of this broker, while it is the controller."""
+        return self._term
+
+    def start(self) -> None:
+        """Takes part in elections from now on."""
+        self._services.zookeeper.on_session(self._session_changed)
+        self._look()
+
+    def stop(self) -> None:
+        """Takes part in none any more; the session's end lets others win.
+
+        Not before: the next controller would not know that this broker is about to stop, and give
+        it partitions to lead.
+        """
+        self._stopped = True
+        self._resign("the broker stops")
+
+    def submit(self, call: Call) -> None:
+        """Hands a call to the controller; its ticket takes the reply, once."""
+        if self._term is None:
+            deliver(call.ticket, refusal(call), self._services.errors)
+        else:
+            self._term.handle(call)
+
+    def settings_changed(self, topic: str) -> None:
+        """The settings of a topic have changed; of the cluster where it has no name."""
+        if self._term is not None:
+            self._term.settings_changed(topic)
+
+    # -- elections
+
+    def _session_changed(self, connection: Connection) -> None:
+        if connection is Connection.EXPIRED:
+            self._resign("the session with ZooKeeper has expired")
+        elif connection is Connection.CONNECTED:
+            self._look()
+
+    def _look(self) -> None:
+        """Looks who is the controller, and tries to be it where nobody is."""
+        self._again = True
+        if not self._electing and not self._stopped:
+            self._electing = True
+            self._services.spawn(self._elect(), "election")
+
+    async def _elect(self) -> None:
+        zookeeper, time = self._services.zookeeper, self._services.time
+        broker_id = self._services.channels.node_id
+        try:
+            while self._again and not self._stopped:
+                self._again = False
+                with suppress(SessionExpired, Closed):  # the next session looks again
+                    await zookeeper.exists(cluster.CONTROLLER, self._look)
+                    if self._term is not None:
+                        if await controller_of(zookeeper) != broker_id:
+                            self._resign("another broker is the controller")
+                            self._again = True
+                        continue
+                    await self._give_up()
+                    elected = await elect(zookeeper, broker_id, time.now().wall_ms)
+                    if elected is not None and not self._stopped:
+                        await self._begin(elected)
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+            self._services.errors.caught("election", error)
+            time.call_later(AGAIN_S, self._look)
+        finally:
+            self._electing = False
+
+    async def _begin(self, elected: Elected) -> None:
+        logger.info("this broker is the controller", epoch=elected.epoch)
+        term = Term(self._services, elected, self._observe, self._ended)
+        self._term = term
+        try:
+            await term.begin()
+        except (SessionExpired, Closed):
+            raise
+        except Exception:
+            self._resign("it could not read the cluster")
+            raise
+
+    async def _give_up(self) -> None:
+        """Deletes the node of a term that has ended, if it is there: whoever is first wins."""
+        zookeeper = self._services.zookeeper
+        there = await zookeeper.exists(cluster.CONTROLLER)
+        if there is not None and there.ephemeral_owner == zookeeper.session:
+            with suppress(NoNode):
+                await zookeeper.delete(cluster.CONTROLLER, there.version)
+
+    def _ended(self, term: Term, reason: str) -> None:
+        if term is self._term:
+            self._resign(reason)
+            self._services.time.call_later(AGAIN_S, self._look)
+
+    def _resign(self, reason: str) -> None:
+        term, self._term = self._term, None
+        if term is not None:
+            logger.info("this broker is the controller no longer", reason=reason)
+            term.end()
+
+    def _observe(self, event: Event) -> None:
+        for observe in self._observers:
+            try:
+                observe(event)
+            except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+                self._services.errors.caught("observer", error, event=type(event).__name__)

@@ -1,0 +1,220 @@
+"""What the controller reads: nodes to facts, with the watches that tell of their changes.
+
+A watch is a hint: whoever gets it reads again, with another watch. A node that does not parse is
+told once and left out, so that it harms its own topic or broker and no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import TypeVar
+
+import structlog
+
+from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper
+from broker.topics.registry import uuid_bytes
+from controller.facts import (
+    BrokersSeen,
+    IsrNotified,
+    LogDirsNotified,
+    PreferredSeen,
+    ProducerIdsRead,
+    ProducerIdsUnknown,
+    ReassignmentsSeen,
+    StatesRead,
+    TopicGone,
+    TopicSeen,
+    UncleanSeen,
+)
+from controller.values import (
+    Assignment,
+    BrokerFact,
+    LeaderAndIsr,
+    TopicFact,
+    TopicPartition,
+)
+from protocol.znodes import admin, brokers, cluster, configs, notices, topics
+from protocol.znodes.fields import BadNode
+
+logger = structlog.get_logger(__name__)
+
+AT_ONCE = 200
+"""How many nodes are read at once: their answers may all come in one turn of the loop."""
+UNCLEAN = "unclean.leader.election.enable"
+
+Watched = Callable[[], None]
+Item = TypeVar("Item")
+
+
+class ControllerReads:
+    """Reads for one election."""
+
+    def __init__(self, zookeeper: ZooKeeper, spare_id: Callable[[str], bytes]) -> None:
+        """``spare_id`` gives an id for a topic whose node has none."""
+        self._zookeeper = zookeeper
+        self._spare_id = spare_id
+        self._told: set[str] = set()
+        """The nodes that don't parse, each told once."""
+
+    async def brokers(self, watch: Watched) -> BrokersSeen:
+        """All registered brokers; ``watch`` hears of new, gone and changed ones."""
+        names = await self._zookeeper.children(brokers.IDS, watch)
+        ids = [int(name) for name in names if name.isascii() and name.isdigit()]
+        found = await asyncio.gather(*[self._broker(each, watch) for each in ids])
+        return BrokersSeen([each for each in found if each is not None])
+
+    async def _broker(self, broker_id: int, watch: Watched) -> BrokerFact | None:
+        path = brokers.path(broker_id)
+        try:
+            data, stat = await self._zookeeper.get(path, watch)
+            there = brokers.decode_registration(broker_id, data)
+        except NoNode:
+            return None
+        except BadNode as error:
+            self._bad(error)
+            return None
+        features = tuple((name, low, high) for name, (low, high) in there.features.items())
+        return BrokerFact(broker_id, stat.czxid, there.endpoints, there.rack, features)
+
+    async def names(self, path: str, watch: Watched) -> list[str]:
+        """The children of a node; none where there is no such node."""
+        try:
+            return await self._zookeeper.children(path, watch)
+        except NoNode:
+            return []
+
+    async def topic(self, name: str, watch: Watched) -> TopicSeen | TopicGone | None:
+        """A topic; ``watch`` hears of its changes.
+
+        None: its node does not parse, which says nothing of the topic. It stays as it was known
+        until the node changes.
+        """
+        try:
+            data, stat = await self._zookeeper.get(topics.topic_path(name), watch)
+            node = topics.decode_topic(name, data)
+            topic_id = None if node.topic_id is None else uuid_bytes(node.topic_id)
+        except NoNode:
+            return TopicGone(name)
+        except ValueError as error:
+            self._bad(error)
+            return None
+        partitions = {
+            each: Assignment(replicas, node.adding.get(each, ()), node.removing.get(each, ()))
+            for each, replicas in node.partitions.items()
+        }
+        fact = TopicFact(name, topic_id, partitions, stat.version, stat.czxid, node.unknown)
+        return TopicSeen(fact, self._spare_id(name))
+
+    async def states(self, partitions: Sequence[TopicPartition]) -> StatesRead:
+        """The states of partitions."""
+        return StatesRead(await asyncio.gather(*[self._state(each) for each in partitions]))
+
+    async def _state(self, place: TopicPartition) -> tuple[TopicPartition, LeaderAndIsr | None]:
+        try:
+            data, stat = await self._zookeeper.get(topics.state_path(*place))
+            node = topics.decode_state(*place, data)
+        except NoNode:
+            return place, None
+        except BadNode as error:
+            self._bad(error)
+            return place, None
+        state = LeaderAndIsr(
+            node.leader,
+            node.leader_epoch,
+            node.isr,
+            node.controller_epoch,
+            node.recovering,
+            stat.version,
+        )
+        return place, state
+
+    async def unclean(self, topic: str) -> UncleanSeen:
+        """Whether a topic has a setting of its own for unclean elections."""
+        path = configs.path(configs.TOPICS, topic)
+        try:
+            data, _ = await self._zookeeper.get(path)
+            text = configs.decode_config(path, data).get(UNCLEAN)
+        except NoNode:
+            text = None
+        except BadNode as error:
+            self._bad(error)
+            text = None
+        return UncleanSeen(topic, None if text is None else text.lower() == "true")
+
+    async def producer_ids(self) -> ProducerIdsRead | ProducerIdsUnknown:
+        """The block of producer ids that was given out last."""
+        try:
+            data, stat = await self._zookeeper.get(cluster.PRODUCER_IDS)
+        except NoNode:
+            return ProducerIdsRead(-1, -1)
+        try:
+            block = cluster.decode_producer_ids(data)
+        except BadNode as error:
+            self._bad(error)
+            return ProducerIdsUnknown()
+        return ProducerIdsRead(-1 if block is None else block.last, stat.version)
+
+    async def reassignments(self, watch: Watched) -> ReassignmentsSeen:
+        """What an old tool asks to be reassigned; ``watch`` hears of the next. Raises BadNode."""
+        data = await self._asked(admin.REASSIGN, watch)
+        return ReassignmentsSeen({} if data is None else admin.decode_reassignments(data))
+
+    async def preferred(self, watch: Watched) -> PreferredSeen:
+        """For which partitions an old tool asks for the preferred leader. Raises BadNode."""
+        data = await self._asked(admin.PREFERRED, watch)
+        return PreferredSeen([] if data is None else admin.decode_preferred(data))
+
+    async def _asked(self, path: str, watch: Watched) -> bytes | None:
+        while await self._zookeeper.exists(path, watch) is not None:
+            try:
+                return (await self._zookeeper.get(path))[0]
+            except NoNode:
+                continue
+        return None
+
+    async def isr_notices(self, watch: Watched) -> IsrNotified:
+        """The notices of leaders that wrote another ISR."""
+        found = await self._notices(notices.ISR_CHANGES, watch)
+        partitions: list[TopicPartition] = []
+        for path, data in found:
+            try:
+                partitions += notices.decode_isr_change(path, data)
+            except BadNode as error:
+                self._bad(error)
+        return IsrNotified([path for path, _ in found], partitions)
+
+    async def log_dir_notices(self, watch: Watched) -> LogDirsNotified:
+        """The notices of brokers with broken log directories."""
+        found = await self._notices(notices.LOG_DIR_EVENTS, watch)
+        ids: list[int] = []
+        for path, data in found:
+            try:
+                ids.append(notices.decode_log_dir_event(path, data))
+            except BadNode as error:
+                self._bad(error)
+        return LogDirsNotified([path for path, _ in found], ids)
+
+    async def _notices(self, parent: str, watch: Watched) -> list[tuple[str, bytes]]:
+        names = sorted(await self.names(parent, watch), key=notices.number_of)
+        found = []
+        for name in names:
+            path = f"{parent}/{name}"
+            try:
+                found.append((path, (await self._zookeeper.get(path))[0]))
+            except NoNode:
+                continue
+        return found
+
+    def _bad(self, error: ValueError) -> None:
+        if str(error) not in self._told:
+            self._told.add(str(error))
+            logger.error("a node of ZooKeeper does not parse; it is left out", reason=str(error))
+
+
+def slices(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """Topics or partitions, so many at a time that reading and taking them in is short."""
+    rest = iter(items)
+    while some := list(islice(rest, AT_ONCE)):
+        yield some

@@ -1,0 +1,344 @@
+"""One term of this broker as controller: from an election that it won to its end.
+
+Facts go to the core one after the other, and what each outcome says is done at once. What still
+comes of reads and writes after the end is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import CancelledError, Task
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.cluster.controller.channels import Channels, ChannelSettings
+from broker.cluster.controller.controller_reads import ControllerReads, Watched, slices
+from broker.cluster.controller.controller_writes import ControllerWrites
+from broker.cluster.controller.election import Elected
+from broker.cluster.zookeeper.zookeeper import Closed, SessionExpired, ZooKeeper
+from broker.loop.internal_errors import InternalErrors
+from broker.time import Time
+from broker.topics.ticket import deliver
+from controller.calls import Call
+from controller.config import ControllerConfig
+from controller.controller import Controller
+from controller.events import Event
+from controller.facts import (
+    BrokersSeen,
+    DeletionsSeen,
+    Fact,
+    PreferredSeen,
+    Ready,
+    ReassignmentsSeen,
+    Resigned,
+    Result,
+    Tick,
+    TopicSeen,
+    TopicsSeen,
+    UncleanSeen,
+    WriteResult,
+    Written,
+)
+from controller.outcome import (
+    DeleteNodes,
+    Outcome,
+    Read,
+    ReadProducerIds,
+    ReadStates,
+    ReadTopic,
+    ReadUnclean,
+    Write,
+)
+from controller.values import TopicPartition
+from protocol.znodes import admin, topics
+from protocol.znodes.fields import BadNode
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
+logger = structlog.get_logger(__name__)
+
+NO_TICKET = -1
+"""Of a write that the core did not ask for."""
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
+Observer = Callable[[Event], None]
+
+
+@dataclass(frozen=True, slots=True)
+class HostServices:
+    """What a host and its terms use."""
+
+    zookeeper: ZooKeeper
+    channels: ChannelSettings
+    config: Callable[[], ControllerConfig]
+    """The settings as they are at an election."""
+    topic_version: int
+    """In which version topics' nodes are written."""
+    known_id: Callable[[str], bytes | None]
+    """The id by which this broker knows a topic."""
+    time: Time
+    spawn: Spawn
+    errors: InternalErrors
+
+
+class Term:
+    """This broker as controller, from one election to its end."""
+
+    def __init__(
+        self,
+        services: HostServices,
+        elected: Elected,
+        observe: Observer,
+        ended: Callable[[Term, str], None],
+    ) -> None:
+        self.core = Controller(services.config(), elected.epoch)
+        self._services = services
+        self._observe = observe
+        self._ended = ended
+        self._time = services.time
+        zookeeper = services.zookeeper
+        self._reads = ControllerReads(zookeeper, self._spare_id)
+        self._writes = ControllerWrites(zookeeper, elected.epoch_version, services.topic_version)
+        self.channels = Channels(services.channels, self._time, services.spawn, self.handle)
+        self._results: list[WriteResult] = []
+        self._timer: TimerHandle | None = None
+        self._working = False
+        self._over = False
+        self._reading: dict[str, bool] = {}
+        """What is being read, and whether it has changed meanwhile."""
+
+    def _spare_id(self, name: str) -> bytes:
+        """That by which brokers know a topic: an old tool may have dropped it (KAFKA-14190)."""
+        return self._services.known_id(name) or self._time.fresh_id()
+
+    async def begin(self) -> None:
+        """Reads all there is, and has the core begin. What was watched comes again."""
+        reads = self._reads
+        await self._read("brokers", self._reader("brokers"))
+        names = await reads.names(topics.TOPICS, partial(self._watched, "topics"))
+        self.handle(TopicsSeen(names))
+        places: list[TopicPartition] = []
+        for some in slices(names):
+            places += await self._begin_topics(some)
+        for several in slices(places):
+            self.handle(await reads.states(several))
+        for each in ("deletions", "reassignments", "preferred"):
+            await self._read(each, self._reader(each))
+        self.handle(Ready())
+        for each in ("isr notices", "log dir notices"):
+            await self._read(each, self._reader(each))
+
+    async def _begin_topics(self, names: Sequence[str]) -> list[TopicPartition]:
+        """Reads topics and their settings; the partitions that they have. One topic is one turn."""
+        reads, places = self._reads, list[TopicPartition]()
+        seen = await asyncio.gather(
+            *[reads.topic(name, partial(self._watched_topic, name)) for name in names]
+        )
+        for fact in seen:
+            self._take(fact)
+            if isinstance(fact, TopicSeen):
+                places += [(fact.topic.name, index) for index in fact.topic.partitions]
+            await self._time.sleep(0)
+        for own in await asyncio.gather(*[reads.unclean(name) for name in names]):
+            if own.allowed is not None:
+                self.handle(own)
+        return places
+
+    def end(self) -> None:
+        """Answers who waits, and drops all."""
+        self.channels.close()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._over:
+            return
+        self._over = True
+        try:
+            answers = self.core.handle(Resigned(), self._time.now())
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+            self._services.errors.caught("controller", error)
+            return
+        for ticket, reply in answers.replies:
+            deliver(ticket, reply, self._services.errors)
+
+    def settings_changed(self, topic: str) -> None:
+        """The setting for unclean elections may have changed."""
+        if topic:
+            self._spawn(self._give(self._reads.unclean(topic)))
+        else:
+            self.handle(UncleanSeen("", self._services.config().unclean_leader_election_enable))
+
+    # -- events in, outcomes done
+
+    def handle(self, event: Fact | Call) -> None:
+        """Gives the core an event and does what it says."""
+        if self._over:
+            return
+        try:
+            if isinstance(event, BrokersSeen):
+                self.channels.brokers_are(event.brokers)
+            self._do(self.core.handle(event, self._time.now()))
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+            self._failed(error)
+
+    def _work(self) -> None:
+        self._working = False
+        if self._over:
+            return
+        try:
+            self._do(self.core.work(self._time.now()))
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        """A bug of ours: who is elected next begins with what ZooKeeper has."""
+        self._services.errors.caught("controller", error)
+        if not self._over:
+            self._ended(self, f"a bug: {error!r}")
+
+    def _do(self, outcome: Outcome) -> None:
+        for write in outcome.writes:
+            self._spawn(self._write(write))
+        for send in outcome.sends:
+            self.channels.send(send)
+        for read in outcome.reads:
+            self._spawn(self._read_asked(read))
+        for ticket, reply in outcome.replies:
+            deliver(ticket, reply, self._services.errors)
+        for event in outcome.events:
+            self._observe(event)
+        if outcome.resign:
+            self._over = True
+            self._ended(self, outcome.resign)
+            return
+        if outcome.more and not self._working:
+            self._working = True
+            asyncio.get_running_loop().call_soon(self._work)
+        self._arm()
+
+    def _arm(self) -> None:
+        due_ms = self.core.next_deadline()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if due_ms is not None:
+            delay_ms = max(0, due_ms - self._time.now().mono_ms)
+            self._timer = self._time.call_later(delay_ms / 1000, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        self.handle(Tick())
+
+    # -- ZooKeeper
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        self._services.spawn(self._guarded(work), "controller")
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except (SessionExpired, Closed, CancelledError):
+            pass  # the term is over, or will be
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+            self._failed(error)
+
+    async def _write(self, write: Write) -> None:
+        result = await self._writes.do(write)
+        if not self._results:
+            asyncio.get_running_loop().call_soon(self._written)
+        self._results.append(result)
+
+    def _written(self) -> None:
+        results, self._results = self._results, []
+        self.handle(Written(results))
+
+    async def _read_asked(self, read: Read) -> None:
+        reads = self._reads
+        match read:
+            case ReadTopic(name):
+                await self._give(reads.unclean(name))
+                await self._give(reads.topic(name, partial(self._watched_topic, name)))
+            case ReadStates(partitions):
+                for some in slices(partitions):
+                    await self._give(reads.states(some))
+            case ReadUnclean(topic):
+                await self._give(reads.unclean(topic))
+            case ReadProducerIds():
+                await self._give(reads.producer_ids())
+
+    async def _give(self, fact: Awaitable[Fact | None]) -> None:
+        self._take(await fact)
+
+    def _take(self, fact: Fact | None) -> None:
+        """What was read, unless it says nothing."""
+        if fact is not None:
+            self.handle(fact)
+
+    async def _asked_for(
+        self, path: str, read: Callable[[Watched], Awaitable[Fact]], nothing: Fact, watch: Watched
+    ) -> Fact:
+        """What an old tool asks for by a node of /admin.
+
+        A node that does not parse is deleted, or the tools would refuse to ask again for ever.
+        """
+        try:
+            return await read(watch)
+        except BadNode as error:
+            logger.error("a node of ZooKeeper does not parse; it is deleted", reason=str(error))
+        done = await self._writes.do(DeleteNodes(NO_TICKET, [path]))
+        if done.result is Result.FENCED and not self._over:
+            self._ended(self, "another broker has been elected controller")
+        return nothing
+
+    def _reader(self, what: str) -> Callable[[], Awaitable[Fact]]:
+        reads, watch = self._reads, partial(self._watched, what)
+
+        async def deletions() -> Fact:
+            return DeletionsSeen(await reads.names(admin.DELETE_TOPICS, watch))
+
+        async def seen_topics() -> Fact:
+            return TopicsSeen(await reads.names(topics.TOPICS, watch))
+
+        readers: dict[str, Callable[[], Awaitable[Fact]]] = {
+            "brokers": lambda: reads.brokers(watch),
+            "topics": seen_topics,
+            "deletions": deletions,
+            "reassignments": lambda: self._asked_for(
+                admin.REASSIGN, reads.reassignments, ReassignmentsSeen({}), watch
+            ),
+            "preferred": lambda: self._asked_for(
+                admin.PREFERRED, reads.preferred, PreferredSeen([]), watch
+            ),
+            "isr notices": lambda: reads.isr_notices(watch),
+            "log dir notices": lambda: reads.log_dir_notices(watch),
+        }
+        return readers[what]
+
+    def _watched(self, what: str) -> None:
+        """A watch of ``what`` has rung: it is read again, once for all that ring meanwhile."""
+        self._read_again(what, self._reader(what))
+
+    def _watched_topic(self, name: str) -> None:
+        watch = partial(self._watched_topic, name)
+        self._read_again(f"topic {name}", lambda: self._reads.topic(name, watch))
+
+    def _read_again(self, what: str, read: Callable[[], Awaitable[Fact | None]]) -> None:
+        if not self._over:
+            is_read = what in self._reading
+            self._reading[what] = True
+            if not is_read:
+                self._spawn(self._read(what, read))
+
+    async def _read(self, what: str, read: Callable[[], Awaitable[Fact | None]]) -> None:
+        """Reads ``what`` until nothing has changed since, and hands each fact on."""
+        self._reading[what] = True
+        try:
+            while self._reading[what] and not self._over:
+                self._reading[what] = False
+                self._take(await read())
+        finally:
+            del self._reading[what]

@@ -1,0 +1,91 @@
+"""The election of the controller: who creates ``/controller`` first, raises its epoch with it.
+
+Both in one multi, so that no two controllers ever have one epoch, and the version of the epoch's
+node is the fence of all that this one writes. Source: Kafka 3.9 ``KafkaZkClient``; 0.10.2 creates
+the node first and raises the epoch afterwards.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import NamedTuple
+
+from broker.cluster.zookeeper.zookeeper import (
+    BadVersion,
+    Create,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    Operation,
+    Set,
+    Stat,
+    ZooKeeper,
+)
+from protocol.znodes import cluster
+
+NOBODY = -1
+
+
+class Elected(NamedTuple):
+    """What a broker has that won."""
+
+    epoch: int
+    epoch_version: int
+    """That of the node ``/controller_epoch``."""
+
+
+async def controller_of(zookeeper: ZooKeeper) -> int:
+    """The controller's broker, NOBODY where there is none."""
+    try:
+        data, _ = await zookeeper.get(cluster.CONTROLLER)
+    except NoNode:
+        return NOBODY
+    return cluster.decode_controller(data)
+
+
+async def last_epoch(zookeeper: ZooKeeper) -> int:
+    """The epoch of the last controller that was elected; 0 before the first."""
+    try:
+        data, _ = await zookeeper.get(cluster.CONTROLLER_EPOCH)
+    except NoNode:
+        return 0
+    return cluster.decode_epoch(data)
+
+
+async def elect(zookeeper: ZooKeeper, broker_id: int, wall_ms: int) -> Elected | None:
+    """Tries to become the controller; None where another is, or another was faster."""
+    if await zookeeper.exists(cluster.CONTROLLER) is not None:
+        return None
+    epoch, version = await _epoch(zookeeper)
+    wanted: list[Operation] = [
+        Create(cluster.CONTROLLER, cluster.encode_controller(broker_id, wall_ms), ephemeral=True),
+        Set(cluster.CONTROLLER_EPOCH, cluster.encode_epoch(epoch + 1), version),
+    ]
+    try:
+        _, stat = await zookeeper.multi(wanted)
+    except MultiFailed as failed:
+        if not isinstance(failed.error, NodeExists | BadVersion):
+            raise failed.error from None
+        if failed.error.unsure and await _is_ours(zookeeper, epoch + 1):
+            return Elected(epoch + 1, version + 1)
+        return None
+    assert isinstance(stat, Stat)
+    return Elected(epoch + 1, stat.version)
+
+
+async def _epoch(zookeeper: ZooKeeper) -> tuple[int, int]:
+    """The epoch of the last controller, and the version of its node; made where it is missing."""
+    with suppress(NodeExists):
+        if await zookeeper.exists(cluster.CONTROLLER_EPOCH) is None:
+            await zookeeper.create(cluster.CONTROLLER_EPOCH, cluster.encode_epoch(0))
+    data, stat = await zookeeper.get(cluster.CONTROLLER_EPOCH)
+    return cluster.decode_epoch(data), stat.version
+
+
+async def _is_ours(zookeeper: ZooKeeper, epoch: int) -> bool:
+    """Whether an earlier attempt of this very election was done."""
+    there = await zookeeper.exists(cluster.CONTROLLER)
+    if there is None or there.ephemeral_owner != zookeeper.session:
+        return False
+    data, _ = await zookeeper.get(cluster.CONTROLLER_EPOCH)
+    return cluster.decode_epoch(data) == epoch

@@ -1,0 +1,1 @@
+"""Coordinators that move with their partitions, and their work at other brokers."""

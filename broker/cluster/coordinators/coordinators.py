@@ -1,0 +1,192 @@
+"""Coordinators in a cluster: who leads a partition of an internal topic keeps what is in it.
+
+| what the controller tells | what becomes of the partition's shard |
+|---|---|
+| this broker leads it, and did not | it is loaded; what it has read is told once that is stable |
+| it leads on, in a newer leader epoch | it goes on, and writes in that epoch |
+| another leads it, or it is stopped here | who is parked is told at once, its load is dropped |
+| anything of an older leader epoch | nothing |
+| the internal topic is deleted | all shards are gone; the next topic of the name is another one |
+| another topic is deleted | its committed offsets are dropped, by the shards of this broker |
+
+Which partition has a key says how many the topic has. That is read from the topic's node once, for
+metadata may have told only some of them; until it is known every key gets NOT_COORDINATOR.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from broker.cluster.metadata_cache import Learnt
+from broker.cluster.zookeeper.zookeeper import Closed, NoNode, ZooKeeper, ZooKeeperError
+from broker.cores.groups.runtime import GroupRuntime
+from broker.cores.runtime import Runtime
+from broker.cores.transactions.runtime import TransactionRuntime
+from broker.loop.slices import Slicer
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, uuid_bytes
+from broker.topics.replica import Replica
+from protocol.schema import ZERO_UUID
+from protocol.znodes.fields import BadNode
+from protocol.znodes.topics import TopicNode, decode_topic, topic_path
+
+if TYPE_CHECKING:
+    from asyncio import Task
+
+logger = structlog.get_logger(__name__)
+
+AGAIN_S = 1.0
+"""How soon a topic's node is read again that could not be read."""
+
+
+class Coordinators:
+    """See the module; use from the event loop's thread alone. Its `on_...` are `ReplicaHooks`."""
+
+    def __init__(
+        self,
+        groups: GroupRuntime,
+        transactions: TransactionRuntime,
+        zookeeper: ZooKeeper,
+        slicer: Slicer,
+        spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
+        before_start: Callable[[], None],
+    ) -> None:
+        """``before_start`` gives the runtimes the settings of their topics, which are known now."""
+        self._groups = groups
+        self._zookeeper = zookeeper
+        self._slicer = slicer
+        self._spawn = spawn
+        self._before_start = before_start
+        self._coordinated = {
+            OFFSETS_TOPIC: _Coordinated(OFFSETS_TOPIC, groups),
+            TRANSACTION_TOPIC: _Coordinated(TRANSACTION_TOPIC, transactions),
+        }
+
+    # -- what is told
+
+    def on_leader(self, replica: Replica, leader_epoch: int) -> None:
+        """This broker leads a partition, in that leader epoch; it may have led it before."""
+        coordinated = self._coordinated.get(replica.topic)
+        if coordinated is not None and coordinated.is_new(replica.index, leader_epoch):
+            coordinated.led[replica.index] = replica
+            if coordinated.runtime.is_started:
+                coordinated.lead(replica)
+            else:
+                self._begin(coordinated)
+
+    def on_follower(self, replica: Replica, leader_epoch: int) -> None:
+        """It leads a partition no more; -1 and -2: whatever the leader epoch was."""
+        coordinated = self._coordinated.get(replica.topic)
+        if coordinated is not None and coordinated.is_new(replica.index, leader_epoch):
+            coordinated.led.pop(replica.index, None)
+            coordinated.runtime.resign(replica.index)
+
+    def on_deleted(self, topic: str, index: int) -> None:  # noqa: ARG002
+        """A partition is deleted in the whole cluster, as all of its topic are."""
+        coordinated = self._coordinated.get(topic)
+        if coordinated is not None:
+            coordinated.forget()
+
+    def on_learnt(self, learnt: Learnt) -> None:
+        """Metadata has changed."""
+        gone = {topic for topic, _ in learnt.deleted}
+        for name, coordinated in self._coordinated.items():
+            told = name in learnt.topics and name not in gone
+            if told and not coordinated.runtime.is_started:
+                self._begin(coordinated)
+        gone -= self._coordinated.keys()
+        if gone:
+            self._spawn(self._drop_offsets(gone), "offsets of deleted topics")
+
+    async def _drop_offsets(self, topics: set[str]) -> None:
+        """Every coordinator is told of the deletion, and drops what its own partitions have."""
+        await self._groups.duties.drop(topics, self._slicer.work("offsets of deleted topics"))
+
+    # -- how many partitions there are
+
+    def _begin(self, coordinated: _Coordinated) -> None:
+        if not coordinated.is_being_read:
+            coordinated.is_being_read = True
+            self._spawn(self._read(coordinated), "coordinator's topic")
+
+    async def _read(self, coordinated: _Coordinated) -> None:
+        """Reads the topic's node until it can be read, or is gone."""
+        topic = coordinated.topic
+        try:
+            while True:
+                before = coordinated.deletions
+                try:
+                    data, _ = await self._zookeeper.get(topic_path(topic))
+                    node = decode_topic(topic_path(topic), data)
+                except (NoNode, Closed):
+                    return  # whoever makes it anew tells of it
+                except (ZooKeeperError, BadNode) as error:
+                    logger.error(
+                        "how many partitions a coordinator's topic has can't be read; its requests"
+                        " are refused until it can",
+                        topic=topic,
+                        reason=str(error),
+                    )
+                    await self._slicer.time.sleep(AGAIN_S)
+                    continue
+                if before != coordinated.deletions:
+                    continue  # it may have been another topic's
+                if node.partitions:
+                    self._before_start()
+                    coordinated.start(node)
+                return
+        finally:
+            coordinated.is_being_read = False
+
+
+class _Coordinated:
+    """One internal topic and its runtime."""
+
+    def __init__(self, topic: str, runtime: Runtime[Any, Any]) -> None:
+        self.topic = topic
+        self.runtime = runtime
+        self.led: dict[int, Replica] = {}
+        """Those that this broker leads, by partition."""
+        self.is_being_read = False
+        self.deletions = 0
+        """How often the topic was deleted."""
+        self._epochs: dict[int, int] = {}
+        """The highest leader epoch that was told, by partition."""
+
+    def is_new(self, index: int, leader_epoch: int) -> bool:
+        """Whether what is told of a partition is not older than what was."""
+        if leader_epoch < 0:
+            return True
+        if leader_epoch < self._epochs.get(index, -1):
+            return False
+        self._epochs[index] = leader_epoch
+        return True
+
+    def start(self, node: TopicNode) -> None:
+        """The topic's node has been read."""
+        count = max(node.partitions) + 1
+        topic_id = ZERO_UUID if node.topic_id is None else uuid_bytes(node.topic_id)
+        self.runtime.start([], topic_id, count=count)
+        for replica in list(self.led.values()):
+            self.lead(replica)
+
+    def lead(self, replica: Replica) -> None:
+        """Loads a shard, or lets it go on."""
+        if replica.index < self.runtime.life.partitions:
+            self.runtime.lead(replica)
+            return
+        logger.error(
+            "a coordinator's topic has got more partitions: those are not served until this broker"
+            " starts anew, and keys may be looked for at another coordinator then",
+            partition=replica.name,
+            partitions=self.runtime.life.partitions,
+        )
+
+    def forget(self) -> None:
+        """The topic is deleted."""
+        self.deletions += 1
+        self.led.clear()
+        self._epochs.clear()
+        self.runtime.forget()

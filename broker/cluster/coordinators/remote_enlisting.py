@@ -1,0 +1,200 @@
+"""Whether partitions of this broker are in a transaction that another one coordinates.
+
+AddPartitionsToTxn v4 and up (KIP-890), batched by coordinator: it looks partitions up for producers
+that have added them, and adds them for the others. A coordinator that serves no such version can't
+be asked, and is not: its brokers do not check either. Of two requests for one transactional id the
+one with the lower epoch is refused; of the same epoch the later one waits for the next batch.
+"""
+
+from __future__ import annotations
+
+from asyncio import Future, get_running_loop
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from broker.cluster.peers.fitting import Value
+from broker.cluster.peers.lasting_peer import LastingPeer, NotServed, PeerSettings
+from broker.cluster.peers.outboxes import Outboxes, Spawn
+from broker.cluster.peers.peer import PeerLost
+from broker.time import Time
+from broker.topics.cluster_view import NO_LEADER, ClusterView
+from broker.topics.registry import TRANSACTION_TOPIC
+from offsets.partitioner import partition_for
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_PRODUCER_EPOCH,
+    INVALID_TXN_STATE,
+    NETWORK_EXCEPTION,
+    NONE,
+    NOT_COORDINATOR,
+    PRODUCER_FENCED,
+)
+from protocol.messages.add_partitions_to_txn import API
+from transactions.calls import Partitions
+from transactions.partitions import count_of
+
+PARTITIONS_AT_ONCE = 1000
+"""Of one request: it is encoded in some 3 ms."""
+FIRST_FROM_BROKERS = 4
+_AS_TAKEN = {
+    PRODUCER_FENCED: INVALID_PRODUCER_EPOCH,
+    CLUSTER_AUTHORIZATION_FAILED: INVALID_TXN_STATE,
+}
+"""What the producer whose records these are can be told."""
+
+Errors = Mapping[tuple[str, int], int]
+"""By topic and partition: NONE where it is in the transaction."""
+
+
+@dataclass(slots=True, eq=False)
+class _Asking:
+    """The partitions of one producer's request."""
+
+    key: str
+    """The transactional id."""
+    producer_id: int
+    producer_epoch: int
+    partitions: Partitions
+    verify_only: bool
+    answer: Future[Errors]
+
+    @property
+    def weight(self) -> int:
+        """See `Item`."""
+        return count_of(self.partitions)
+
+    def lost(self, _: PeerLost) -> None:
+        """See `Item`."""
+        self.take_all(NETWORK_EXCEPTION)
+
+    def take_all(self, error_code: int) -> None:
+        """One answer for all its partitions."""
+        self.take(dict.fromkeys(self.places(), error_code))
+
+    def take(self, errors: Errors) -> None:
+        """Its answer; who asked may be gone."""
+        if not self.answer.done():
+            self.answer.set_result(errors)
+
+    def places(self) -> list[tuple[str, int]]:
+        """Its partitions, one by one."""
+        return [(topic, index) for topic, indexes in self.partitions for index in indexes]
+
+    def value(self) -> Value:
+        """It, in a request."""
+        return {
+            "transactional_id": self.key,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.producer_epoch,
+            "verify_only": self.verify_only,
+            "topics": [
+                {"name": topic, "partitions": list(indexes)} for topic, indexes in self.partitions
+            ],
+        }
+
+
+class RemoteEnlisting:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        cluster: ClusterView,
+        settings: PeerSettings,
+        partition_count: Callable[[], int],
+        time: Time,
+        spawn: Spawn,
+    ) -> None:
+        """``partition_count``: how many partitions ``__transaction_state`` has, 0 while there is no
+        such topic."""
+        self._cluster = cluster
+        self._node_id = settings.node_id
+        self._partition_count = partition_count
+        self._outboxes: Outboxes[_Asking] = Outboxes(
+            "enlisting", cluster, settings, self._ask, PARTITIONS_AT_ONCE, time, spawn
+        )
+
+    async def ask(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Partitions,
+        *,
+        verify_only: bool,
+    ) -> Errors:
+        """What the coordinator of a transactional id says of partitions, one code for each.
+
+        COORDINATOR_NOT_AVAILABLE where there is none, NETWORK_EXCEPTION where it was lost.
+        """
+        answer: Future[Errors] = get_running_loop().create_future()
+        asking = _Asking(
+            transactional_id, producer_id, producer_epoch, partitions, verify_only, answer
+        )
+        coordinator = self._coordinator(transactional_id)
+        if coordinator == NO_LEADER:
+            asking.take_all(COORDINATOR_NOT_AVAILABLE)
+        elif coordinator == self._node_id:
+            asking.take_all(NOT_COORDINATOR)  # this broker has not been told of it yet
+        elif not self._is_outdated(coordinator, asking):
+            self._outboxes.put(coordinator, asking)
+        return await answer
+
+    def stop(self) -> None:
+        """Asks nothing more."""
+        self._outboxes.stop()
+
+    def _coordinator(self, transactional_id: str) -> int:
+        count = self._partition_count()
+        if not count:
+            return NO_LEADER
+        found = self._cluster.partition(TRANSACTION_TOPIC, partition_for(transactional_id, count))
+        return NO_LEADER if found is None else found.leader
+
+    def _is_outdated(self, coordinator: int, asking: _Asking) -> bool:
+        """Whether a producer of a higher epoch has asked since; one of a lower epoch is outdated
+        now. Either gets INVALID_PRODUCER_EPOCH."""
+        queued = self._outboxes.queued(coordinator)
+        for other in [each for each in queued if each.key == asking.key]:
+            if other.producer_epoch > asking.producer_epoch:
+                asking.take_all(INVALID_PRODUCER_EPOCH)
+                return True
+            if other.producer_epoch < asking.producer_epoch:
+                queued.remove(other)
+                other.take_all(INVALID_PRODUCER_EPOCH)
+        return False
+
+    async def _ask(self, peer: LastingPeer, batch: list[_Asking]) -> None:
+        try:
+            version = await peer.version_of(API)
+            if version < FIRST_FROM_BROKERS:
+                raise NotServed(f"the coordinator serves no {API.name} of brokers")
+        except NotServed:
+            for asking in batch:
+                asking.take_all(NONE if asking.verify_only else INVALID_TXN_STATE)
+            return
+        request = {"transactions": [asking.value() for asking in batch]}
+        answer = await peer.call(API, version, request)
+        of_all: int = answer["error_code"]
+        by_id = {
+            each["transactional_id"]: each["topic_results"]
+            for each in answer["results_by_transaction"]
+        }
+        for asking in batch:
+            if of_all:
+                asking.take_all(_AS_TAKEN.get(of_all, of_all))
+            else:
+                asking.take(_errors(asking, by_id.get(asking.key, ())))
+
+
+def _errors(asking: _Asking, topics: Any) -> Errors:
+    """The answer of one transaction; a partition that it leaves out is asked for again."""
+    errors = dict.fromkeys(asking.places(), NETWORK_EXCEPTION)
+    for topic in topics:
+        for each in topic["results_by_partition"]:
+            place = topic["name"], each["partition_index"]
+            if place in errors:
+                error_code = each["partition_error_code"]
+                errors[place] = _AS_TAKEN.get(error_code, error_code)
+    return errors

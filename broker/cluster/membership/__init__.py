@@ -1,0 +1,1 @@
+"""Coming into the cluster, being registered, going out of it."""

@@ -1,0 +1,90 @@
+"""What a broker asks before it stops: the controller shall give away what it leads.
+
+It asks with ControlledShutdown until the controller answers that nothing is left, or often enough;
+then it stops in any case. Whoever asks serves meanwhile, since leaders are replaced one by one. A
+broker that is the controller asks itself, by its own listener as all others do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import structlog
+
+from broker.cluster.membership.registration import NO_EPOCH
+from broker.cluster.peers.controller_peer import ControllerPeer
+from broker.cluster.peers.fitting import fitting
+from broker.cluster.peers.peer import PeerLost
+from broker.config.config import Config
+from broker.time import Time
+from protocol.errors import NONE
+from protocol.messages.controlled_shutdown import API
+
+logger = structlog.get_logger(__name__)
+
+SHOWN = 5
+"""How many of the partitions that are left a line names."""
+
+
+class ShutdownSettings(NamedTuple):
+    """``controlled.shutdown.*``"""
+
+    is_enabled: bool
+    attempts: int
+    backoff_ms: int
+
+
+def shutdown_settings(config: Config) -> ShutdownSettings:
+    """Those that hold now."""
+    return ShutdownSettings(
+        config["controlled.shutdown.enable"],
+        config["controlled.shutdown.max.retries"],
+        config["controlled.shutdown.retry.backoff.ms"],
+    )
+
+
+async def hand_over(
+    settings: ShutdownSettings,
+    node_id: int,
+    broker_epoch: Callable[[], int],
+    controller: ControllerPeer,
+    time: Time,
+) -> bool:
+    """Asks until nothing is led here, or often enough; whether nothing is."""
+    if not settings.is_enabled:
+        return False
+    for attempt in range(settings.attempts):
+        if attempt:
+            await time.sleep(settings.backoff_ms / 1000)
+        epoch = broker_epoch()
+        if epoch == NO_EPOCH:
+            return True  # it is not registered: the controller has given all away
+        left = await _ask(node_id, epoch, controller)
+        if not left:
+            logger.info("the controller has given away what this broker led")
+            return True
+        logger.warning(
+            "the controller could not give away all that this broker leads",
+            reason=left,
+            attempts_left=settings.attempts - attempt - 1,
+        )
+    logger.warning("the broker stops although it may lead partitions")
+    return False
+
+
+async def _ask(node_id: int, epoch: int, controller: ControllerPeer) -> str:
+    """One attempt; why the broker can't stop yet, or nothing."""
+    value = {"broker_id": node_id, "broker_epoch": epoch}
+    try:
+        version = await controller.version_of(API)
+        answer = await controller.call(API, version, fitting(API.request, version, value))
+    except PeerLost as lost:
+        return str(lost)
+    if answer["error_code"] != NONE:
+        controller.look_again()
+        return f"it answers with the error {answer['error_code']}"
+    left = answer["remaining_partitions"]
+    names = [f"{each['topic_name']}-{each['partition_index']}" for each in left]
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"nobody else can lead {', '.join(names[:SHOWN])}{more}" if names else ""

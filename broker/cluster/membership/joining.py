@@ -1,0 +1,124 @@
+"""How a broker comes into its cluster: ZooKeeper, the ids, and which topics there are.
+
+All of it comes before the logs are opened: their settings are in ZooKeeper. The directory may know
+of topics that ZooKeeper has no more; they stay where they are (`strays`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+import structlog
+
+from broker.cluster.membership import registration
+from broker.cluster.membership.cannot_join import CannotJoin
+from broker.cluster.membership.settings import ClusterSettings
+from broker.cluster.topics.cluster_configs import ConfigNodes
+from broker.cluster.zookeeper.zookeeper import Connect, NoNode, SessionExpired, ZooKeeper
+from broker.config.config import Config
+from broker.time import Time
+from broker.topics.identity import Identity, keep_identity, read_identity
+from broker.topics.missing import KnownMissing
+from broker.topics.registry import BadDirectory, Topic, partition_of, uuid_bytes, uuid_text
+from log.filesystem import FileSystem
+from protocol.schema import ZERO_UUID
+from protocol.znodes import topics
+from protocol.znodes.fields import BadNode
+
+logger = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """A broker that knows its cluster."""
+
+    zookeeper: ZooKeeper
+    node_id: int
+    cluster_id: str
+    topics: Sequence[Topic]
+    """Those in ZooKeeper that have a directory here."""
+
+
+async def join(
+    settings: ClusterSettings,
+    config: Config,
+    connect: Connect,
+    fs: FileSystem,
+    directory: str,
+    missing: KnownMissing,
+    time: Time,
+) -> Joined:
+    """Connects to ZooKeeper and learns who this broker is. Raises CannotJoin, BadDirectory.
+
+    ``config`` gets what was changed of it at run time.
+    """
+    identity = read_identity(fs, directory, settings.configured_id, missing)
+    where = settings.zookeeper
+    try:
+        zookeeper = await connect(where, time)
+    except TimeoutError:
+        raise CannotJoin(
+            f"no ZooKeeper answers at {where.hosts} in {where.connection_timeout_ms} ms;"
+            " start one, or correct zookeeper.connect"
+        ) from None
+    try:
+        while True:
+            with suppress(SessionExpired):  # it took too long, and there is another session
+                return await _joined(zookeeper, settings, config, fs, directory, identity, time)
+    except BaseException:
+        await zookeeper.close()
+        raise
+
+
+async def _joined(
+    zookeeper: ZooKeeper,
+    settings: ClusterSettings,
+    config: Config,
+    fs: FileSystem,
+    directory: str,
+    identity: Identity,
+    time: Time,
+) -> Joined:
+    await registration.prepare(zookeeper)
+    fresh = uuid_text(time.fresh_id())
+    cluster_id = await registration.cluster_id(zookeeper, fresh, identity.cluster_id)
+    node_id = identity.node_id
+    if node_id is None:
+        if not settings.generates_ids:
+            raise CannotJoin("broker.id is not set, and broker.id.generation.enable is false")
+        node_id = await registration.generated_id(zookeeper, settings.reserved_id_max)
+    keep_identity(fs, directory, identity, node_id, cluster_id)
+    nodes = ConfigNodes(zookeeper, config)
+    config.adopt(await nodes.broker(node_id))
+    here = sorted(_here(fs.list(directory)))
+    found = await asyncio.gather(*[_topic(zookeeper, nodes, name) for name in here])
+    known = [each for each in found if each is not None]
+    strays = [name for name, topic in zip(here, found, strict=True) if topic is None]
+    if strays:
+        logger.warning(
+            "directories of topics that ZooKeeper does not have are left alone", topics=strays
+        )
+    return Joined(zookeeper, node_id, cluster_id, known)
+
+
+def _here(names: Iterable[str]) -> set[str]:
+    """The topics that have a directory here."""
+    places = [partition_of(name) for name in names]
+    return {place[0] for place in places if place is not None}
+
+
+async def _topic(zookeeper: ZooKeeper, nodes: ConfigNodes, name: str) -> Topic | None:
+    """A topic as ZooKeeper has it, None where it has none."""
+    try:
+        data, _ = await zookeeper.get(topics.topic_path(name))
+        node = topics.decode_topic(name, data)
+    except NoNode:
+        return None
+    except BadNode as error:
+        raise BadDirectory(str(error)) from None
+    topic_id = ZERO_UUID if node.topic_id is None else uuid_bytes(node.topic_id)
+    count = max(node.partitions, default=-1) + 1
+    return Topic(name, topic_id, count, await nodes.topic(name))

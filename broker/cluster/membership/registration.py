@@ -1,0 +1,192 @@
+"""This broker in ZooKeeper: the cluster's id, its own id, and its registration.
+
+The node ``/brokers/ids/<id>`` is ephemeral; the transaction that created it is the broker's epoch
+(KIP-380). With the session it goes, and with the next session the broker registers anew. In between
+there is no epoch, and nobody may be told of the old one.
+"""
+
+from __future__ import annotations
+
+from asyncio import Event, Task
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+from broker.cluster.membership.cannot_join import CannotJoin
+from broker.cluster.zookeeper.zookeeper import (
+    Closed,
+    Connection,
+    Create,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    SessionExpired,
+    Set,
+    Stat,
+    ZooKeeper,
+    ensure_path,
+)
+from broker.time import Time
+from broker.topics.registry import BadDirectory
+from protocol.znodes import brokers, cluster
+from protocol.znodes.brokers import Registration
+
+logger = structlog.get_logger(__name__)
+
+NO_EPOCH = -1
+
+
+class AlreadyRegistered(CannotJoin):
+    """Another broker has this id; the text says what to do."""
+
+
+async def prepare(zookeeper: ZooKeeper) -> None:
+    """Creates the nodes that every broker creates at its start."""
+    for path in cluster.AT_START:
+        await ensure_path(zookeeper, path)
+
+
+async def cluster_id(zookeeper: ZooKeeper, fresh: str, known: str | None) -> str:
+    """The cluster's id: that of ZooKeeper, or ``fresh`` where this is the first broker.
+
+    ``known`` is that of the data directory. Raises BadDirectory for another cluster's directory.
+    """
+    await ensure_path(zookeeper, "/cluster")
+    try:
+        written = cluster.encode_cluster_id(known or fresh)
+        await zookeeper.create(cluster.CLUSTER_ID, written)
+    except NodeExists:
+        pass
+    data, _ = await zookeeper.get(cluster.CLUSTER_ID)
+    there = cluster.decode_cluster_id(data)
+    if known is not None and known != there:
+        raise BadDirectory(
+            f"the data directory belongs to the cluster {known}, and zookeeper.connect leads to the"
+            f" cluster {there}; correct zookeeper.connect, or use another directory"
+        )
+    return there
+
+
+async def generated_id(zookeeper: ZooKeeper, reserved_max: int) -> int:
+    """An id that no broker has had (``broker.id.generation.enable``)."""
+    stat = await zookeeper.set(brokers.SEQUENCE_IDS, b"")
+    return stat.version + reserved_max
+
+
+class BrokerRegistration:
+    """Keeps this broker registered; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        broker: Callable[[], Registration],
+        node_version: int,
+        session_timeout_ms: int,
+        time: Time,
+        spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
+        fail: Callable[[str], None],
+    ) -> None:
+        """``broker`` says what is registered; ``fail`` stops the broker with its reason."""
+        self.epoch = NO_EPOCH
+        """The broker's epoch, NO_EPOCH while it has none."""
+        self.last_epoch = NO_EPOCH
+        """The last that it had: whoever speaks to an earlier registration is late."""
+        self._zookeeper = zookeeper
+        self._broker = broker
+        self._node_version = node_version
+        self._session_timeout_ms = session_timeout_ms
+        self._time = time
+        self._spawn = spawn
+        self._fail = fail
+        self._sessions: set[int] = set()
+        """Those of this process, the old ones too: their nodes are ours."""
+        self._on_registered: list[Callable[[int], None]] = []
+        self._expired = False
+
+    def when_registered(self, call: Callable[[int], None]) -> None:
+        """Has ``call`` called with each new epoch."""
+        self._on_registered.append(call)
+
+    async def start(self) -> None:
+        """Registers, and again in every later session. Raises AlreadyRegistered."""
+        while self.epoch == NO_EPOCH:
+            with suppress(SessionExpired):  # it took too long, and there is another session
+                await self._register()
+        self._zookeeper.on_session(self._session_changed)
+
+    def _session_changed(self, connection: Connection) -> None:
+        if connection is Connection.EXPIRED:
+            self.epoch = NO_EPOCH
+            self._expired = True
+        elif connection is Connection.CONNECTED and self._expired:
+            self._expired = False
+            self._spawn(self._register_again(), "registration")
+
+    async def _register_again(self) -> None:
+        try:
+            await self._register()
+        except AlreadyRegistered as error:
+            self._fail(str(error))
+        except (SessionExpired, Closed):
+            pass  # the next session does it
+
+    async def _register(self) -> None:
+        zookeeper = self._zookeeper
+        self._sessions.add(zookeeper.session)
+        broker = self._broker()
+        path = brokers.path(broker.broker_id)
+        data = brokers.encode_registration(broker, self._node_version)
+        while True:
+            try:
+                done = await zookeeper.multi([Create(path, None, ephemeral=True), Set(path, data)])
+            except MultiFailed as failed:
+                if not isinstance(failed.error, NodeExists):
+                    raise failed.error from None
+                epoch = await self._taken(path)
+                if epoch is None:
+                    continue
+            else:
+                stat = done[1]
+                assert isinstance(stat, Stat)
+                epoch = stat.czxid
+            break
+        self.epoch = self.last_epoch = epoch
+        logger.info("registered in ZooKeeper", broker=broker.broker_id, epoch=epoch)
+        for call in self._on_registered:
+            call(epoch)
+
+    async def _taken(self, path: str) -> int | None:
+        """The node is there: ours (its epoch), gone meanwhile (None), or another broker's.
+
+        The node of a session before this one is deleted if that was this process's own, and waited
+        for otherwise: it goes when that session's time is over (ZOOKEEPER-2985).
+        """
+        gone = Event()
+        stat = await self._zookeeper.exists(path, gone.set)
+        if stat is None:
+            return None
+        if stat.ephemeral_owner == self._zookeeper.session:
+            return stat.czxid
+        if stat.ephemeral_owner in self._sessions:
+            with suppress(NoNode):
+                await self._zookeeper.delete(path, stat.version)
+            return None
+        logger.warning(
+            "another session has this broker's id; its end is waited for",
+            path=path,
+            wait_ms=self._session_timeout_ms,
+        )
+        try:
+            async with self._time.within(2 * self._session_timeout_ms / 1000):
+                await gone.wait()
+        except TimeoutError:
+            # It may have gone unseen: this process has stood still, or was cut off.
+            there = await self._zookeeper.exists(path)
+            if there is not None and there.ephemeral_owner == stat.ephemeral_owner:
+                raise AlreadyRegistered(
+                    f"{path} in ZooKeeper belongs to another broker that lives; give this one"
+                    " another broker.id, or stop the other"
+                ) from None
+        return None

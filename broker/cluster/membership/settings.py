@@ -1,0 +1,90 @@
+"""What a broker's properties say about its cluster; refused where they ask for what can't be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.cluster.controller.channels import ChannelSettings
+from broker.cluster.peers.inter_broker import BadVersionText, InterBroker, parse
+from broker.cluster.zookeeper.zookeeper import Where
+from broker.config.config import BadConfig, Config
+from controller.config import ControllerConfig
+
+_TOPIC_IDS = (2, 8, 0, 0)
+_RECOVERY_STATE = (3, 2, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    """Read once, at the start."""
+
+    zookeeper: Where
+    spoken: InterBroker
+    """What brokers speak among themselves."""
+    listener: str
+    """The name of the listener by which brokers reach each other."""
+    configured_id: int | None
+    generates_ids: bool
+    reserved_id_max: int
+
+
+def cluster_settings(config: Config) -> ClusterSettings:
+    """The settings of a broker that joins a cluster. Raises BadConfig."""
+    if config["zookeeper.metadata.migration.enable"]:
+        raise BadConfig(
+            "zookeeper.metadata.migration.enable=true: Muster does not migrate to KRaft"
+        )
+    try:
+        spoken = parse(config["inter.broker.protocol.version"])
+    except BadVersionText as error:
+        raise BadConfig(f"inter.broker.protocol.version: {error}") from None
+    session_ms = config["zookeeper.session.timeout.ms"]
+    return ClusterSettings(
+        Where(
+            config["zookeeper.connect"].strip(),
+            session_ms,
+            config["zookeeper.connection.timeout.ms"] or session_ms,
+            config["zookeeper.max.in.flight.requests"],
+        ),
+        spoken,
+        _listener(config),
+        config.configured_id,
+        config["broker.id.generation.enable"],
+        config["reserved.broker.max.id"],
+    )
+
+
+def _listener(config: Config) -> str:
+    names = [each.name for each in config.listeners]
+    wanted = config["inter.broker.listener.name"] or config["security.inter.broker.protocol"]
+    if wanted not in names:
+        raise BadConfig(
+            f"brokers are to reach each other by the listener {wanted}, and listeners has"
+            f" {', '.join(names)}; set inter.broker.listener.name to one of them"
+        )
+    return str(wanted)
+
+
+def channel_settings(config: Config, settings: ClusterSettings, node_id: int) -> ChannelSettings:
+    """How the controller reaches brokers."""
+    return ChannelSettings(
+        node_id,
+        settings.spoken,
+        settings.listener,
+        config["controller.socket.timeout.ms"],
+        config["request.timeout.ms"],
+    )
+
+
+def controller_config(config: Config, spoken: InterBroker, node_id: int) -> ControllerConfig:
+    """What the controller is told of the settings as they are now."""
+    return ControllerConfig(
+        broker_id=node_id,
+        unclean_leader_election_enable=config["unclean.leader.election.enable"],
+        delete_topic_enable=config["delete.topic.enable"],
+        auto_leader_rebalance_enable=config["auto.leader.rebalance.enable"],
+        leader_imbalance_per_broker_percentage=config["leader.imbalance.per.broker.percentage"],
+        leader_imbalance_check_interval_ms=1000 * config["leader.imbalance.check.interval.seconds"],
+        topic_ids=spoken.release >= _TOPIC_IDS,
+        recovery_state=spoken.release >= _RECOVERY_STATE,
+    )

@@ -1,0 +1,1 @@
+"""Other brokers: connections to them, and which request goes in which version."""

@@ -1,0 +1,34 @@
+"""A connection to the controller, wherever it is: the metadata cache says which broker that is.
+
+Brokers ask it ApiVersions, unlike other brokers: a controller of another version is known by what
+it serves.
+"""
+
+from __future__ import annotations
+
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.peers.lasting_peer import LastingPeer, PeerSettings
+from broker.cluster.peers.peer import Address, PeerLost
+from broker.time import Time
+
+
+class ControllerPeer(LastingPeer):
+    """See the module; use from the event loop's thread alone, one request at a time."""
+
+    def __init__(
+        self, node_id: int, listener: str, cache: MetadataCache, time: Time, timeout_ms: int
+    ) -> None:
+        settings = PeerSettings(node_id, listener, timeout_ms, timeout_ms)
+        super().__init__(self._address, settings, time)
+        self._listener = listener
+        self._cache = cache
+
+    def look_again(self) -> None:
+        """It said that it is not the controller: the connection is given up."""
+        self.close()
+
+    def _address(self) -> Address:
+        node = self._cache.node(self._cache.controller_id, self._listener)
+        if node is None:
+            raise PeerLost("nobody is known to be the controller")
+        return Address(node.host, node.port)

@@ -1,0 +1,91 @@
+"""A connection to another broker that is made when it is needed, and again when it was lost.
+
+Its address is asked for each time, since a broker may come back at another one. What a broker
+serves is asked by those requests alone that Kafka's brokers negotiate; the others go by
+``inter.broker.protocol.version``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from broker.cluster.peers.fitting import Value
+from broker.cluster.peers.peer import Address, Peer, PeerLost, connect
+from broker.time import Time
+from protocol.errors import NONE
+from protocol.messages import api_versions
+from protocol.schema import Api
+
+
+class PeerSettings(NamedTuple):
+    """How other brokers are reached."""
+
+    node_id: int
+    """This broker, which names itself by it."""
+    listener: str
+    """That of brokers among themselves."""
+    connect_timeout_ms: int
+    request_timeout_ms: int
+
+
+class NotServed(PeerLost):
+    """The other broker serves no version of a request that is known here."""
+
+
+class LastingPeer:
+    """See the module; use from the event loop's thread alone, one request at a time."""
+
+    def __init__(
+        self, address_of: Callable[[], Address], settings: PeerSettings, time: Time
+    ) -> None:
+        """``address_of`` may raise PeerLost."""
+        self._address_of = address_of
+        self._settings = settings
+        self._time = time
+        self._peer: Peer | None = None
+        self._versions: dict[int, range] = {}
+        """What the other one serves; empty until it was asked."""
+
+    async def version_of(self, api: Api) -> int:
+        """The newest version of an API that both know. Raises PeerLost, NotServed."""
+        peer = await self._connected()
+        if not self._versions:
+            timeout_ms = self._settings.request_timeout_ms
+            answer = await peer.call(api_versions.API, 0, {}, timeout_ms)
+            if answer["error_code"] != NONE:
+                raise PeerLost(f"{peer.address} answers ApiVersions with {answer['error_code']}")
+            self._versions = {
+                each["api_key"]: range(each["min_version"], each["max_version"] + 1)
+                for each in answer["api_keys"]
+            }
+        both = self._versions.get(api.key, range(0))
+        newest = min(both.stop, api.versions.stop) - 1
+        if newest < max(both.start, api.versions.start):
+            raise NotServed(f"{peer.address} serves no version of {api.name} that is known here")
+        return newest
+
+    async def call(
+        self, api: Api, version: int, value: Value, timeout_ms: int | None = None
+    ) -> Value:
+        """One request; its answer. Raises PeerLost."""
+        peer = await self._connected()
+        return await peer.call(api, version, value, timeout_ms or self._settings.request_timeout_ms)
+
+    def close(self) -> None:
+        """Ends the connection."""
+        if self._peer is not None:
+            self._peer.close()
+            self._peer = None
+            self._versions = {}
+
+    async def _connected(self) -> Peer:
+        address = self._address_of()
+        if self._peer is not None and self._peer.lost is None and self._peer.address == address:
+            return self._peer
+        self.close()
+        settings = self._settings
+        self._peer = await connect(
+            address, str(settings.node_id), self._time, settings.connect_timeout_ms
+        )
+        return self._peer

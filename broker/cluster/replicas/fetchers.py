@@ -1,0 +1,361 @@
+"""Fetchers: what this broker follows is fetched from its leaders.
+
+Partitions of one leader share a connection (``num.replica.fetchers`` of them at most), and one
+request at a time is under way on it. What becomes of a partition in a round is a matter of its
+next step:
+
+| next step | what is done | then |
+|---|---|---|
+| CUT | its log is cut to its high watermark | FETCH |
+| ASK | the leader is asked where its last epoch ended; its log is cut there | FETCH, or ASK again |
+| FETCH | records behind its end are asked for and appended | FETCH |
+| RESET | the leader is asked where its log begins and ends | FETCH |
+| WAIT | nothing, until the controller names another leader epoch | |
+
+Which of the first three it begins with, and what follows from an error, `replication/follower.py`
+says. An answer is used only for a partition that is followed as it was when it was asked for.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError, Event, Task, wait
+from collections.abc import Callable, Coroutine, Iterable
+from contextlib import suppress
+from typing import Any
+
+import structlog
+
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.peers.peer import Address, Peer, PeerLost, connect
+from broker.cluster.replicas.fetch_messages import (
+    FLEXIBLE,
+    NEWEST,
+    OLDEST,
+    WITH_IDS,
+    Answered,
+    FetchAnswer,
+    FetchHead,
+    TopicKey,
+    decode_fetch,
+    encode_fetch,
+)
+from broker.cluster.replicas.fetch_session import FetchSession
+from broker.cluster.replicas.followed import NEVER, Followed, Next
+from broker.cluster.replicas.leader_questions import end_of_epochs, ends_of_logs
+from broker.cluster.replicas.replication_settings import ReplicationSettings
+from broker.loop.slices import Slicer, Slices
+from broker.time import Time
+from broker.topics.replica import Replica
+from protocol.errors import (
+    FETCH_SESSION_ID_NOT_FOUND,
+    FETCH_SESSION_TOPIC_ID_ERROR,
+    INVALID_FETCH_SESSION_EPOCH,
+    NONE,
+)
+from protocol.java_hash import java_hash
+from protocol.messages import fetch
+
+logger = structlog.get_logger(__name__)
+
+Place = tuple[str, int]
+Named = tuple[TopicKey, int]
+"""A partition as a Fetch names it."""
+Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
+_SESSION_ERRORS = frozenset(
+    (FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR)
+)
+_STOP_S_MAX = 2
+"""How long a stop waits for fetchers: they end where they wait."""
+
+
+class Fetchers:
+    """All fetchers of a broker; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        settings: ReplicationSettings,
+        cache: MetadataCache,
+        broker_epoch: Callable[[], int],
+        time: Time,
+        slicer: Slicer,
+        spawn: Spawn,
+    ) -> None:
+        self.settings = settings
+        self.cache = cache
+        self.broker_epoch = broker_epoch
+        self.time = time
+        self.slicer = slicer
+        self.spawn = spawn
+        self._fetchers: dict[tuple[int, int], Fetcher] = {}
+        self._of: dict[Place, Fetcher] = {}
+
+    def follow(self, replica: Replica) -> None:
+        """Fetches a partition from the leader that its state names, in its leader epoch."""
+        state = replica.state
+        assert state is not None
+        place = (replica.topic, replica.index)
+        key = (state.leader, _fetcher_id(*place, self.settings.fetchers))
+        fetcher = self._fetchers.get(key)
+        if fetcher is None:
+            fetcher = self._fetchers[key] = Fetcher(self, *key)
+        old = self._of.get(place)
+        if old is not None and old is not fetcher:
+            old.remove(place)
+        self._of[place] = fetcher
+        fetcher.add(place, Followed(replica, self.settings.spoken, fetcher.followed.get(place)))
+
+    def forget(self, topic: str, index: int) -> None:
+        """Fetches a partition no more."""
+        fetcher = self._of.pop((topic, index), None)
+        if fetcher is not None:
+            fetcher.remove((topic, index))
+
+    def followed(self, topic: str, index: int) -> Followed | None:
+        """How far the fetching of a partition is, None where it is not fetched."""
+        fetcher = self._of.get((topic, index))
+        return None if fetcher is None else fetcher.followed[topic, index]
+
+    @property
+    def count(self) -> int:
+        """How many connections there are, or would be."""
+        return len(self._fetchers)
+
+    def close_idle(self) -> None:
+        """Ends the fetchers that have no partition."""
+        idle = [key for key, each in self._fetchers.items() if not each.followed]
+        for key in idle:
+            self._fetchers.pop(key).stop()
+
+    async def stop(self) -> None:
+        """Ends all."""
+        tasks = [each.stop() for each in self._fetchers.values()]
+        self._fetchers.clear()
+        self._of.clear()
+        if tasks:
+            with suppress(TimeoutError):
+                async with self.time.within(_STOP_S_MAX):
+                    await wait(tasks)
+
+
+def _fetcher_id(topic: str, index: int, fetchers: int) -> int:
+    number = (31 * java_hash(topic) + index) & 0xFFFFFFFF
+    number -= (number & 0x80000000) << 1
+    return abs(number) % fetchers
+
+
+class Fetcher:
+    """What is fetched from one leader over one connection."""
+
+    def __init__(self, fetchers: Fetchers, leader: int, number: int) -> None:
+        self.followed: dict[Place, Followed] = {}
+        self._fetchers = fetchers
+        self._settings = fetchers.settings
+        self._time = fetchers.time
+        self._leader = leader
+        self._peer: Peer | None = None
+        self._session = FetchSession()
+        self._failures = 0
+        self._news = Event()
+        self._task = fetchers.spawn(self._work(), "replica fetcher")
+        self._client_id = f"broker-{self._settings.node_id}-fetcher-{number}"
+
+    def add(self, place: Place, followed: Followed) -> None:
+        """Fetches a partition, in place of what was known of it."""
+        self.followed[place] = followed
+        self._news.set()
+
+    def remove(self, place: Place) -> None:
+        """Fetches a partition no more."""
+        del self.followed[place]
+
+    def stop(self) -> Task[None]:
+        """Ends it."""
+        self._task.cancel()
+        return self._task
+
+    async def _work(self) -> None:
+        try:
+            while True:
+                slices = self._fetchers.slicer.work("replica fetcher")
+                lost: PeerLost | None = None
+                try:
+                    await slices.beside(self._round(slices))
+                    self._failures = 0
+                except PeerLost as error:
+                    lost = error
+                except Exception as error:
+                    logger.exception("a fetcher met an internal error")
+                    lost = PeerLost(f"internal error: {error!r}")
+                finally:
+                    slices.end()
+                if lost is not None:
+                    await self._lost(lost)
+        except CancelledError:
+            pass
+        finally:
+            if self._peer is not None:
+                self._peer.close()
+
+    async def _lost(self, lost: PeerLost) -> None:
+        """Rests: nothing is to be had from the leader."""
+        self._failures += 1
+        if self._failures in (1, 10) or self._failures % 100 == 0:
+            logger.warning(
+                "a leader can't be fetched from; it is asked again",
+                leader=self._leader,
+                attempts=self._failures,
+                partitions=len(self.followed),
+                reason=str(lost),
+            )
+        await self._time.sleep(self._settings.backoff_ms / 1000)
+
+    # -- a round
+
+    async def _round(self, slices: Slices) -> None:
+        """Does the next step of each partition that is due. Raises PeerLost."""
+        self._news.clear()
+        now_ms = self._time.now().mono_ms
+        due = [each for each in self.followed.values() if each.is_due(now_ms)]
+        if not due:
+            await self._wait_until_due(now_ms)
+            return
+        peer = await self._connected()
+        for each in self._at(due, Next.CUT):
+            each.cut_to_high_watermark(self._again_ms())
+            if slices.over:
+                await slices.pause()
+        asking = self._at(due, Next.ASK)
+        if asking:
+            for followed, answer in await end_of_epochs(peer, self._settings, asking):
+                if self._is_followed(followed):
+                    followed.epoch_ended(answer, self._again_ms())
+        resetting = self._at(due, Next.RESET)
+        if resetting:
+            for followed, ends in await ends_of_logs(peer, self._settings, resetting):
+                if self._is_followed(followed):
+                    followed.reset(ends, self._again_ms())
+        fetching = self._at(due, Next.FETCH)
+        if fetching:
+            await self._fetch(peer, fetching, slices)
+
+    def _again_ms(self) -> int:
+        """When a partition that has met an error is due."""
+        return self._time.now().mono_ms + self._settings.backoff_ms
+
+    def _is_followed(self, followed: Followed) -> bool:
+        """Whether it is followed as it was: nothing has come from the controller meanwhile."""
+        return self.followed.get(followed.place) is followed
+
+    def _at(self, due: Iterable[Followed], step: Next) -> list[Followed]:
+        return [each for each in due if each.step is step and self._is_followed(each)]
+
+    async def _wait_until_due(self, now_ms: int) -> None:
+        due_ms = min([each.due_ms for each in self.followed.values()], default=None)
+        with suppress(TimeoutError):
+            if due_ms is None or due_ms == NEVER:
+                await self._news.wait()
+            else:
+                async with self._time.within(max(0, due_ms - now_ms) / 1000):
+                    await self._news.wait()
+
+    async def _connected(self) -> Peer:
+        node = self._fetchers.cache.node(self._leader, self._settings.listener)
+        if node is None:
+            raise PeerLost(f"broker {self._leader} is not known to live")
+        address = Address(node.host, node.port)
+        if self._peer is None or self._peer.lost is not None or self._peer.address != address:
+            if self._peer is not None:
+                self._peer.close()
+            timeout_ms = self._settings.socket_timeout_ms
+            self._peer = await connect(address, self._client_id, self._time, timeout_ms)
+        return self._peer
+
+    # -- fetching
+
+    async def _fetch(self, peer: Peer, fetching: list[Followed], slices: Slices) -> None:
+        settings = self._settings
+        version, places = self._named(fetching)
+        turn = self._session.turn(
+            {
+                place: each.asked(settings.partition_max_bytes, by_epoch=version >= FLEXIBLE)
+                for place, each in places.items()
+            },
+            by_id=version >= WITH_IDS,
+        )
+        head = FetchHead(
+            settings.node_id,
+            self._fetchers.broker_epoch(),
+            settings.wait_max_ms,
+            settings.min_bytes,
+            settings.max_bytes,
+            turn.session_id,
+            turn.epoch,
+        )
+        try:
+            answer: FetchAnswer = await peer.send(
+                fetch.API,
+                version,
+                encode_fetch(version, head, turn.asked, turn.forgotten),
+                lambda frame, position: decode_fetch(version, frame, position),
+                settings.wait_max_ms + settings.socket_timeout_ms,
+            )
+        except PeerLost:
+            self._session.broken()
+            raise
+        if answer.error_code in _SESSION_ERRORS:
+            self._session.broken(is_unknown=answer.error_code == FETCH_SESSION_ID_NOT_FOUND)
+            return
+        if answer.error_code != NONE:
+            self._session.broken()
+            raise PeerLost(f"broker {self._leader} refuses to be fetched: {answer.error_code}")
+        self._session.answered(answer.session_id)
+        await self._take_all(answer, places, slices)
+
+    def _named(self, fetching: Iterable[Followed]) -> tuple[int, dict[Named, Followed]]:
+        """The version of a Fetch, and its partitions by topic ids if that has them."""
+        version = self._settings.spoken.version_of(fetch.API.name)
+        assert version is not None
+        assert OLDEST <= version <= NEWEST
+        if version >= WITH_IDS:
+            known = self._fetchers.cache.topics
+            places: dict[Named, Followed] = {}
+            for each in fetching:
+                topic = known.get(each.place[0])
+                if topic is None or topic.topic_id is None:
+                    break  # Kafka names all topics of a request in one way
+                places[topic.topic_id, each.place[1]] = each
+            else:
+                return version, places
+            version = FLEXIBLE
+        return version, {each.place: each for each in fetching}
+
+    async def _take_all(
+        self, answer: FetchAnswer, places: dict[Named, Followed], slices: Slices
+    ) -> None:
+        """Does to the logs what an answer says, in slices."""
+        for topic, found in answer.partitions:
+            known = places.get((topic, found.partition))
+            if known is not None and found.records:
+                self._put_last(known)
+            left: Answered | None = found
+            while known is not None and left is not None:
+                left = self._take(known, left)
+                if slices.over:
+                    await slices.pause()
+        for each in places.values():  # the next Fetch says what is on the disk, where that is due
+            if each.replica.is_flushing:
+                await slices.beside(each.replica.settled())
+
+    def _put_last(self, followed: Followed) -> None:
+        """It got records: the others are asked for before it, as there may be no room for all."""
+        if self._is_followed(followed):
+            self.followed[followed.place] = self.followed.pop(followed.place)
+
+    def _take(self, followed: Followed, found: Answered) -> Answered | None:
+        if self._is_followed(followed):
+            try:
+                return followed.answered(found, self._again_ms())
+            except Exception:  # a bug of ours harms this partition alone (law 10)
+                logger.exception("a replica can't go on", partition=followed.replica.name)
+                followed.wait()
+        return None

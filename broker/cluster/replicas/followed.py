@@ -1,0 +1,232 @@
+"""A partition that is followed: its next step, and what an answer of its leader does to its log."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+import structlog
+
+from broker.cluster.peers.inter_broker import InterBroker
+from broker.cluster.replicas.fetch_messages import Answered, Asked
+from broker.topics.replica import Replica
+from broker.topics.roles import NotFollower
+from log.errors import LogPoisoned
+from protocol.errors import NONE, ProtocolError
+from protocol.records.corrupt import CorruptRecords
+from replication.follower import Begin, OnError, Way, begin, cut_to, on_error, reset
+
+logger = structlog.get_logger(__name__)
+
+NEVER = 1 << 62
+
+
+class Next(Enum):
+    """What a fetcher does next with a partition; see `broker/cluster/replicas/fetchers.py`."""
+
+    CUT = "cut"
+    ASK = "ask"
+    FETCH = "fetch"
+    RESET = "reset"
+    WAIT = "wait"
+
+
+_FIRST = {Begin.CUT: Next.CUT, Begin.ASK: Next.ASK, Begin.FETCH: Next.FETCH}
+
+
+class EndOfEpoch(NamedTuple):
+    """What a leader says of an epoch."""
+
+    error_code: int
+    leader_epoch: int
+    end_offset: int
+
+
+class EndsOfLog(NamedTuple):
+    """Where a leader's log begins and ends."""
+
+    error_code: int
+    start_offset: int
+    end_offset: int
+
+
+def way_of(spoken: InterBroker) -> Way:
+    """How followers find out what they must cut, in a cluster of that version."""
+    if spoken.truncates_on_fetch:
+        return Way.BY_FETCH
+    return Way.BY_EPOCH if spoken.has_leader_epochs else Way.BY_HIGH_WATERMARK
+
+
+class Followed:
+    """One partition, followed in one leader epoch; another epoch has another one."""
+
+    def __init__(
+        self, replica: Replica, spoken: InterBroker, before: Followed | None = None
+    ) -> None:
+        """``before`` is of an earlier epoch of the same leader.
+
+        Where logs are cut to the high watermark such a leader is followed on without: it may have
+        committed more since (KIP-101 has the story, Kafka 0.10.2 did so).
+        """
+        self.replica = replica
+        self.place = (replica.topic, replica.index)
+        self.leader_epoch = replica.leader_epoch
+        way = way_of(spoken)
+        self.step = _FIRST[begin(way, replica.log.epochs.latest)]
+        if way is Way.BY_HIGH_WATERMARK and before is not None and before.step is Next.FETCH:
+            self.step = Next.FETCH
+        self.due_ms = 0
+        """When it is (monotonic); it rests after an error."""
+        self.leader_high_watermark = -1
+        """That of the last answer."""
+
+    def is_due(self, now_ms: int) -> bool:
+        """Whether something is to be done now."""
+        return self.due_ms <= now_ms
+
+    # -- what is asked
+
+    def asked(self, max_bytes: int, *, by_epoch: bool) -> Asked:
+        """What a Fetch asks for: all behind its end."""
+        log = self.replica.log
+        last_epoch = log.epochs.latest if by_epoch else -1
+        return Asked(
+            self.place[1],
+            self.leader_epoch,
+            log.log_end_offset,
+            last_epoch,
+            log.log_start_offset,
+            max_bytes,
+        )
+
+    # -- what is done
+
+    def cut_to_high_watermark(self, again_ms: int) -> None:
+        """Nothing above is known to be committed."""
+        try:
+            self._cut(self.replica.high_watermark)
+        except (NotFollower, LogPoisoned) as error:
+            self._failed(error, again_ms)
+        else:
+            self._go_on(Next.FETCH)
+
+    def epoch_ended(self, answer: EndOfEpoch, again_ms: int) -> None:
+        """The leader has said where the last epoch of this log ended there."""
+        if answer.error_code != NONE:
+            self._refused(answer.error_code, again_ms)
+            return
+        done = self._diverged(answer.leader_epoch, answer.end_offset, again_ms)
+        if done is not None:
+            self.step = Next.FETCH if done else Next.ASK
+
+    def reset(self, ends: EndsOfLog, again_ms: int) -> None:
+        """The leader has said where its log begins and ends, which has not what was asked for."""
+        if ends.error_code != NONE:
+            self._rest(again_ms)
+            return
+        replica = self.replica
+        to = reset(ends.start_offset, ends.end_offset, replica.log.log_end_offset)
+        logger.warning(
+            "a replica's log does not meet its leader's; it goes on where that allows",
+            partition=replica.name,
+            end_offset=replica.log.log_end_offset,
+            leader_start_offset=ends.start_offset,
+            leader_end_offset=ends.end_offset,
+            offset=to.offset,
+        )
+        try:
+            if to.drop_all:
+                replica.start_at(to.offset)
+            else:
+                self._cut(to.offset)
+        except (NotFollower, LogPoisoned) as error:
+            self._failed(error, again_ms)
+        else:
+            self._go_on(Next.FETCH)
+
+    def answered(self, found: Answered, again_ms: int) -> Answered | None:
+        """The leader has answered a Fetch; what is left of many batches, to be given once more."""
+        if found.error_code != NONE:
+            self._refused(found.error_code, again_ms)
+            return None
+        if found.diverging is not None:
+            self._diverged(*found.diverging, again_ms)
+            return None
+        try:
+            taken = self.replica.append_replicated(
+                found.records, found.high_watermark, found.log_start_offset
+            )
+        except (CorruptRecords, ProtocolError, NotFollower, LogPoisoned) as error:
+            self._failed(error, again_ms)
+            return None
+        self.leader_high_watermark = found.high_watermark
+        left = found.records[taken:]
+        return found._replace(records=left) if taken and left else None
+
+    def wait(self) -> None:
+        """Nothing more is done until the controller names another leader epoch."""
+        self.step, self.due_ms = Next.WAIT, NEVER
+
+    # -- inside
+
+    def _diverged(self, leader_epoch: int, leader_end: int, again_ms: int) -> bool | None:
+        """Cuts the log where it parts from the leader's; whether it is done. None: it can't."""
+        replica = self.replica
+        log = replica.log
+        end_offset = log.log_end_offset
+        cut = cut_to(
+            leader_epoch,
+            leader_end,
+            lambda epoch: log.epochs.end_offset_for(epoch, log.log_end_offset),
+            end_offset,
+            replica.high_watermark,
+        )
+        try:
+            end = self._cut(cut.offset)
+        except (NotFollower, LogPoisoned) as error:
+            self._failed(error, again_ms)
+            return None
+        if end < end_offset:
+            logger.info(
+                "a replica's log was cut where it parts from its leader's",
+                partition=replica.name,
+                from_offset=end_offset,
+                to_offset=end,
+                leader_epoch=self.leader_epoch,
+            )
+        return cut.done
+
+    def _cut(self, offset: int) -> int:
+        return self.replica.truncate_for_leader(offset)
+
+    def _refused(self, error_code: int, again_ms: int) -> None:
+        what = on_error(error_code, self.leader_epoch, self.replica.leader_epoch)
+        if what is OnError.RESET:
+            self.step = Next.RESET
+        elif what is OnError.RETRY:
+            self._rest(again_ms)
+        elif what is not OnError.AGAIN:
+            logger.warning(
+                "a replica is not fetched until the controller names another leader epoch",
+                partition=self.replica.name,
+                leader_epoch=self.leader_epoch,
+                error_code=error_code,
+            )
+            self.wait()
+
+    def _failed(self, error: Exception, again_ms: int) -> None:
+        """What the leader sent could not be taken: again later, unless that is useless."""
+        replica = self.replica
+        if isinstance(error, NotFollower) or replica.log.failed_for_good:
+            self.wait()
+            return
+        logger.error(
+            "a replica can't go on; it tries again", partition=replica.name, why=str(error)
+        )
+        self._rest(again_ms)
+
+    def _go_on(self, step: Next) -> None:
+        self.step, self.due_ms = step, 0
+
+    def _rest(self, again_ms: int) -> None:
+        self.due_ms = again_ms

@@ -1,0 +1,150 @@
+"""In-sync replicas that their leaders write into ZooKeeper themselves (before 2.7-IV2).
+
+A leader sets the partition's ``state``, if that has the version that it knows. A notice tells the
+controller to look: changes of 5 s share one, and none waits for more than a minute.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError, Event, Task, gather
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from broker.cluster.replicas.isr_change import AGAIN_S, IsrChange, Place, wanted_change
+from broker.cluster.zookeeper.zookeeper import BadVersion, Closed, NoNode, SessionExpired, ZooKeeper
+from broker.time import Time
+from broker.topics.replica_services import LedPartition
+from protocol.errors import (
+    INVALID_UPDATE_VERSION,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.znodes.fields import BadNode
+from protocol.znodes.notices import ISR_CHANGE, encode_isr_change
+from protocol.znodes.topics import StateNode, decode_state, encode_state, state_path
+
+logger = structlog.get_logger(__name__)
+
+LOOK_S = 2.5
+"""How often it is looked whether a notice is due."""
+QUIET_MS = 5_000
+"""A notice is written when nothing has changed for so long,"""
+NOTICE_MS_MAX = 60_000
+"""or when the last one is so old."""
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
+
+
+class IsrStates:
+    """See the module and `IsrWriter`; use from the event loop's thread alone."""
+
+    def __init__(self, zookeeper: ZooKeeper, time: Time, spawn: Spawn) -> None:
+        self._zookeeper = zookeeper
+        self._time = time
+        self._spawn = spawn
+        self._wanted: dict[Place, IsrChange] = {}
+        self._news = Event()
+        self._tasks: list[Task[None]] = []
+        self._changed: dict[Place, None] = {}
+        """Partitions of which no notice speaks yet."""
+        self._changed_ms = self._noticed_ms = 0
+
+    def start(self) -> None:
+        """Writes from now on what is wanted."""
+        self._tasks += [
+            self._spawn(self._write_all(), "in-sync replicas"),
+            self._spawn(self._notify(), "notices of in-sync replicas"),
+        ]
+
+    def stop(self) -> None:
+        """Writes nothing any more."""
+        for task in self._tasks:
+            task.cancel()
+
+    def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
+        """See `IsrWriter`."""
+        change = wanted_change(partition, isr, expected_epoch)
+        self._wanted[change.place] = change
+        self._news.set()
+
+    # -- states
+
+    async def _write_all(self) -> None:
+        try:
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                while self._wanted:
+                    changes = [each for each in self._wanted.values() if each.holds]
+                    self._wanted.clear()
+                    written = await gather(*[self._write(each) for each in changes])
+                    for change, is_known in zip(changes, written, strict=True):
+                        if not is_known:
+                            self._wanted.setdefault(change.place, change)
+                    if not all(written):
+                        await self._time.sleep(AGAIN_S)
+        except (CancelledError, Closed):
+            pass
+
+    async def _write(self, change: IsrChange) -> bool:
+        """Sets one state; False when nobody knows whether it is set."""
+        state = change.partition.state
+        assert state is not None
+        node = StateNode(state.leader, state.leader_epoch, change.isr, state.controller_epoch)
+        path = state_path(*change.place)
+        try:
+            try:
+                stat = await self._zookeeper.set(path, encode_state(node), change.expected_epoch)
+                version = stat.version
+            except BadVersion:
+                # An earlier attempt, whose answer was lost, may have been this very write.
+                data, stat = await self._zookeeper.get(path)
+                if decode_state(*change.place, data) != node:
+                    change.decided(INVALID_UPDATE_VERSION)
+                    return True
+                version = stat.version
+        except NoNode:
+            change.decided(UNKNOWN_TOPIC_OR_PARTITION)
+        except BadNode as error:
+            logger.error("a partition's state can't be read", reason=str(error))
+            change.decided(INVALID_UPDATE_VERSION)
+        except SessionExpired:
+            return False
+        except Closed:
+            raise
+        except Exception:  # a bug of ours: the others are written (law 10)
+            logger.exception("in-sync replicas could not be written", path=path)
+            return False
+        else:
+            self._changed[change.place] = None
+            self._changed_ms = self._time.now().mono_ms
+            change.decided(NONE, version)
+        return True
+
+    # -- notices
+
+    async def _notify(self) -> None:
+        try:
+            while True:
+                await self._time.sleep(LOOK_S)
+                now_ms = self._time.now().mono_ms
+                if self._changed and (
+                    now_ms - self._changed_ms > QUIET_MS
+                    or now_ms - self._noticed_ms > NOTICE_MS_MAX
+                ):
+                    await self._notice(now_ms)
+        except (CancelledError, Closed):
+            pass
+
+    async def _notice(self, now_ms: int) -> None:
+        places, self._changed = self._changed, {}
+        try:
+            notice = encode_isr_change(list(places))
+            await self._zookeeper.create(ISR_CHANGE, notice, sequence=True)
+        except (NoNode, SessionExpired) as error:
+            logger.warning("the controller could not be told to look", reason=str(error))
+            self._changed = places | self._changed
+            return
+        self._noticed_ms = now_ms

@@ -1,0 +1,222 @@
+"""What leaders want to be written of their in-sync replicas, on its way into ZooKeeper.
+
+| ``inter.broker.protocol.version`` | who writes the partition's state |
+|---|---|
+| 2.7-IV2 and newer | the controller, asked by AlterPartition (KIP-497) |
+| older | the leader, and a notice tells the controller to look |
+
+Either way the write is conditional on the version that the leader knows. A writer is made before
+the partitions, which use it: `make_isr_writer`.
+"""
+
+from __future__ import annotations
+
+from asyncio import CancelledError, Event, Task
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from broker.cluster.membership.registration import NO_EPOCH
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.peers.controller_peer import ControllerPeer
+from broker.cluster.peers.fitting import Value, fitting
+from broker.cluster.peers.peer import PeerLost
+from broker.cluster.replicas.isr_change import AGAIN_S, IsrChange, Place, wanted_change
+from broker.cluster.replicas.isr_states import IsrStates
+from broker.cluster.replicas.replication_settings import ReplicationSettings
+from broker.cluster.zookeeper.zookeeper import ZooKeeper
+from broker.time import Time
+from broker.topics.replica_services import LedPartition
+from protocol.errors import NONE, NOT_CONTROLLER
+from protocol.messages import alter_partition
+from protocol.schema import ZERO_UUID
+
+logger = structlog.get_logger(__name__)
+
+_BY_NAME = 1
+"""The last version of AlterPartition that has no topic ids."""
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
+
+
+class AlterPartitionWriter:
+    """Asks the controller, one request at a time, until it has answered.
+
+    See `IsrWriter`; use from the event loop's thread alone.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        broker_epoch: Callable[[], int],
+        cache: MetadataCache,
+        controller: ControllerPeer,
+        has_topic_ids: bool,
+        request_timeout_ms: int,
+        time: Time,
+        spawn: Spawn,
+    ) -> None:
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._cache = cache
+        self._controller = controller
+        self._has_topic_ids = has_topic_ids
+        self._request_timeout_ms = request_timeout_ms
+        self._time = time
+        self._spawn = spawn
+        self._changes: dict[Place, IsrChange] = {}
+        self._news = Event()
+        self._worker: Task[None] | None = None
+
+    def start(self) -> None:
+        """Asks from now on for what is wanted."""
+        self._worker = self._spawn(self._work(), "in-sync replicas")
+
+    def stop(self) -> None:
+        """Asks for nothing any more."""
+        if self._worker is not None:
+            self._worker.cancel()
+
+    def wanted(self, partition: LedPartition, isr: tuple[int, ...], expected_epoch: int) -> None:
+        """See `IsrWriter`."""
+        change = wanted_change(partition, isr, expected_epoch)
+        self._changes[change.place] = change
+        self._news.set()
+
+    async def _work(self) -> None:
+        try:
+            while True:
+                await self._news.wait()
+                self._news.clear()
+                while self._changes:
+                    if not await self._round_or_not():
+                        await self._time.sleep(AGAIN_S)
+        except CancelledError:
+            pass
+
+    async def _round_or_not(self) -> bool:
+        try:
+            return await self._round()
+        except Exception:  # a bug of ours: the others are asked for again (law 10)
+            logger.exception("in-sync replicas could not be asked for")
+            return False
+
+    async def _round(self) -> bool:
+        """Asks for all that is wanted now; False where something is to be asked again."""
+        self._changes = {place: each for place, each in self._changes.items() if each.holds}
+        if not self._changes:
+            return True
+        epoch = self._broker_epoch()
+        if epoch == NO_EPOCH:
+            return False  # the next session brings one; with the old one nothing may be asked
+        asked = dict(self._changes)
+        try:
+            version = await self._controller.version_of(alter_partition.API)
+            ids = self._topic_ids(asked) if version > _BY_NAME else {}
+            if len(ids) < len({topic for topic, _ in asked}):
+                version = min(version, _BY_NAME)
+            answer = await self._controller.call(
+                alter_partition.API,
+                version,
+                _request(self._node_id, epoch, asked, ids, version),
+                self._request_timeout_ms,
+            )
+        except PeerLost as lost:
+            logger.info("the controller could not be asked for in-sync replicas", reason=str(lost))
+            return False
+        return self._take(asked, ids, answer)
+
+    def _topic_ids(self, asked: dict[Place, IsrChange]) -> dict[str, bytes]:
+        if not self._has_topic_ids:
+            return {}
+        known = {name: self._cache.topics.get(name) for name, _ in asked}
+        return {
+            name: topic.topic_id
+            for name, topic in known.items()
+            if topic is not None and topic.topic_id is not None
+        }
+
+    def _take(self, asked: dict[Place, IsrChange], ids: dict[str, bytes], answer: Value) -> bool:
+        found = _errors(answer, {topic_id: name for name, topic_id in ids.items()})
+        codes = {answer["error_code"], *[code for code, _ in found.values()]}
+        if NOT_CONTROLLER in codes:
+            self._controller.look_again()
+            return False
+        if answer["error_code"] != NONE:
+            logger.warning(
+                "the controller refused to change in-sync replicas; it is asked again",
+                error_code=answer["error_code"],
+            )
+            return False
+        for place, change in asked.items():
+            if self._changes.get(place) is not change or place not in found:
+                continue
+            del self._changes[place]
+            change.decided(*found[place])
+        return not self._changes
+
+
+def _request(
+    node_id: int,
+    broker_epoch: int,
+    asked: dict[Place, IsrChange],
+    ids: dict[str, bytes],
+    version: int,
+) -> Value:
+    topics: dict[str, list[Value]] = {}
+    for (topic, index), change in asked.items():
+        entry = {
+            "partition_index": index,
+            "leader_epoch": change.leader_epoch,
+            "new_isr": list(change.isr),
+            "new_isr_with_epochs": [{"broker_id": each} for each in change.isr],
+            "leader_recovery_state": 0,
+            "partition_epoch": change.expected_epoch,
+        }
+        topics.setdefault(topic, []).append(entry)
+    value = {
+        "broker_id": node_id,
+        "broker_epoch": broker_epoch,
+        "topics": [
+            {"topic_name": name, "topic_id": ids.get(name, ZERO_UUID), "partitions": partitions}
+            for name, partitions in topics.items()
+        ],
+    }
+    return fitting(alter_partition.API.request, version, value)
+
+
+def _errors(answer: Value, names: dict[bytes, str]) -> dict[Place, tuple[int, int]]:
+    """Error code and partition epoch of each partition that is answered."""
+    return {
+        (topic["topic_name"] or names.get(topic["topic_id"], ""), each["partition_index"]): (
+            each["error_code"],
+            each["partition_epoch"],
+        )
+        for topic in answer["topics"]
+        for each in topic["partitions"]
+    }
+
+
+def make_isr_writer(
+    settings: ReplicationSettings,
+    cache: MetadataCache,
+    controller: ControllerPeer,
+    zookeeper: ZooKeeper,
+    broker_epoch: Callable[[], int],
+    time: Time,
+    spawn: Spawn,
+) -> AlterPartitionWriter | IsrStates:
+    """The writer that the version of the cluster asks for."""
+    if not settings.spoken.has_alter_partition:
+        return IsrStates(zookeeper, time, spawn)
+    return AlterPartitionWriter(
+        settings.node_id,
+        broker_epoch,
+        cache,
+        controller,
+        settings.spoken.has_topic_ids,
+        settings.request_timeout_ms,
+        time,
+        spawn,
+    )

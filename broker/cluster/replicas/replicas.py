@@ -1,0 +1,395 @@
+"""What the controller tells of this broker's replicas, done.
+
+| request | what it does to a replica here |
+|---|---|
+| LeaderAndIsr | its log is made where there is none; it leads, or follows another |
+| StopReplica | it leads and follows no more; it is put away where it is to be deleted |
+| UpdateMetadata | nothing; the metadata cache learns who lives and who leads what |
+
+Requests of an older controller are refused, and those for an earlier registration of this broker
+(KIP-380): one for a later one is not, since the controller may know of it first. One request at a
+time changes replicas. A partition's own leader epoch tells a late request from a new one: equal is
+late too. Source: Kafka 3.9 ``ReplicaManager``, ``KafkaApis``; table of errors in the methods.
+"""
+
+from __future__ import annotations
+
+from asyncio import Lock, Task
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import structlog
+
+from broker.cluster.metadata_cache import Learnt, MetadataCache
+from broker.cluster.replicas.fetchers import Fetchers
+from broker.cluster.replicas.replication_settings import ReplicationSettings
+from broker.loop.background import Background
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.slices import Slicer
+from broker.topics.registry import BadDirectory, Topic, partition_name
+from broker.topics.replica import Replica
+from broker.topics.replica_logs import ReplicaLogs
+from broker.topics.roles import Role
+from controller.requests import (
+    LeaderAndIsrRequest,
+    Send,
+    StoppedPartition,
+    StopReplicaRequest,
+    ToldPartition,
+    ToldTopic,
+    UpdateMetadataRequest,
+)
+from log.errors import LogPoisoned
+from protocol.errors import (
+    FENCED_LEADER_EPOCH,
+    INCONSISTENT_TOPIC_ID,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    STALE_BROKER_EPOCH,
+    STALE_CONTROLLER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.schema import ZERO_UUID
+from replication.values import PartitionState
+
+logger = structlog.get_logger(__name__)
+
+UNCONDITIONAL = frozenset((-1, -2))
+"""Leader epochs of StopReplica that stop any replica: not known; its topic is being deleted."""
+
+_NAMED_MAX = 20
+"""So many partitions are named in a line of the log."""
+
+Place = tuple[str, int]
+
+
+class Told(NamedTuple):
+    """What a request is answered."""
+
+    error_code: int
+    partitions: Mapping[Place, int]
+    """The error of each partition that it names; empty where all of it is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaHooks:
+    """Who is told of what has changed; what they raise is caught."""
+
+    on_leader: Callable[[Replica, int], None]
+    """This broker leads a partition, in that leader epoch; it may have led it before."""
+    on_follower: Callable[[Replica, int], None]
+    """It leads a partition no more, or never did, as of that leader epoch; -1 and -2: for good."""
+    on_deleted: Callable[[str, int], None]
+    """A partition is deleted in the whole cluster."""
+    on_learnt: Callable[[Learnt], None]
+    """The metadata cache has learnt something."""
+
+
+class ReplicaManager:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        settings: ReplicationSettings,
+        logs: ReplicaLogs,
+        cache: MetadataCache,
+        fetchers: Fetchers,
+        configs: Callable[[str], Awaitable[Mapping[str, str]]],
+        broker_epoch: Callable[[], int],
+        hooks: ReplicaHooks,
+        errors: InternalErrors,
+        slicer: Slicer,
+        background: Background,
+    ) -> None:
+        """``configs`` reads a topic's own settings."""
+        self._settings = settings
+        self._logs = logs
+        self._cache = cache
+        self._fetchers = fetchers
+        self._configs = configs
+        self._broker_epoch = broker_epoch
+        self._hooks = hooks
+        self._errors = errors
+        self._slicer = slicer
+        self._background = background
+        self._controller_epoch = -1
+        """The highest that was seen."""
+        self._changing = Lock()
+        self._tasks: list[Task[None]] = []
+        self._checkpoints = False
+
+    @property
+    def listener(self) -> str:
+        """The listener by which the controller and other brokers come."""
+        return self._settings.listener
+
+    # -- life
+
+    def start(self) -> None:
+        """Looks for in-sync replicas that are behind, from now on."""
+        pause_s = self._settings.lag_time_max_ms / 2000
+        self._repeat("in-sync replicas", pause_s, self._tick)
+
+    async def stop(self) -> None:
+        """Fetches nothing any more."""
+        for task in self._tasks:
+            task.cancel()
+        await self._fetchers.stop()
+
+    def _repeat(self, name: str, pause_s: float, work: Callable[[], Awaitable[object]]) -> None:
+        def failed(error: Exception) -> None:
+            logger.error("work of the replicas failed", work=name, error=repr(error))
+
+        self._tasks.append(self._background.every(name, lambda: pause_s, work, failed))
+
+    async def _tick(self) -> None:
+        slices = self._slicer.work("in-sync replicas")
+        for replica in list(self._logs.all()):
+            replica.tick()
+            if slices.over:
+                await slices.pause()
+        slices.end()
+
+    def _begin_checkpoints(self) -> None:
+        """High watermarks are written down, as soon as they may move."""
+        if not self._checkpoints:
+            self._checkpoints = True
+            pause_s = self._settings.checkpoint_ms / 1000
+            self._repeat("high watermarks", pause_s, self._logs.write_high_watermarks)
+
+    # -- who may say anything
+
+    def know_controller(self, epoch: int) -> None:
+        """ZooKeeper has a controller of that epoch: an older one is obeyed no more."""
+        self._controller_epoch = max(self._controller_epoch, epoch)
+
+    def _refusal(self, request: Send) -> int:
+        """Why nothing of a request is done; else its controller is remembered."""
+        if request.broker_epoch != -1 and request.broker_epoch < self._broker_epoch():
+            why, error_code = "an earlier registration of this broker", STALE_BROKER_EPOCH
+        elif request.controller_epoch < self._controller_epoch:
+            why, error_code = "an older controller", STALE_CONTROLLER_EPOCH
+        else:
+            self._controller_epoch = request.controller_epoch
+            return NONE
+        logger.warning(
+            f"a request of the controller was refused: it is of {why}",
+            request=type(request).__name__,
+            controller=request.controller_id,
+            controller_epoch=request.controller_epoch,
+            broker_epoch=request.broker_epoch,
+        )
+        return error_code
+
+    # -- UpdateMetadata
+
+    def update_metadata(self, request: UpdateMetadataRequest) -> int:
+        """Takes what the controller knows of the cluster; an error code."""
+        refusal = self._refusal(request)
+        if refusal:
+            return refusal
+        learnt = self._cache.update(request)
+        for name in learnt.topics:
+            known = self._cache.topics.get(name)
+            if known is not None:
+                self._logs.counted(name, max(known.partitions) + 1)
+        for topic, index in learnt.deleted:
+            self._call(self._hooks.on_deleted, topic, index)
+        self._call(self._hooks.on_learnt, learnt)
+        return NONE
+
+    # -- LeaderAndIsr
+
+    async def leader_and_isr(self, request: LeaderAndIsrRequest) -> Told:
+        """Leads and follows as the controller says."""
+        async with self._changing:
+            refusal = self._refusal(request)
+            if refusal:
+                return Told(refusal, {})
+            slices = self._slicer.work("LeaderAndIsr")
+            errors: dict[Place, int] = {}
+            for topic in request.topics:
+                await slices.beside(self._make_missing(topic))
+                for told in topic.partitions:
+                    place = (topic.name, told.partition)
+                    error_code = self._refused(topic, told)
+                    errors[place] = error_code or self._change(topic.name, told)
+                    if slices.over:
+                        await slices.pause()
+                await slices.beside(self._identify(topic))
+            self._fetchers.close_idle()
+            slices.end()
+            self._begin_checkpoints()
+            return Told(NONE, errors)
+
+    async def _make_missing(self, topic: ToldTopic) -> None:
+        """Makes the logs that are to be here and are not. One that can't be made stays missing."""
+        missing = [
+            told.partition
+            for told in topic.partitions
+            if self._settings.node_id in told.replicas
+            and self._logs.get(topic.name, told.partition) is None
+        ]
+        known = self._logs.topic(topic.name)
+        if not missing or (known is not None and _differ(known.topic_id, topic.topic_id)):
+            return
+        shown = self._cache.topics.get(topic.name)
+        count = max(
+            max(missing) + 1,
+            0 if known is None else known.partitions,
+            0 if shown is None else max(shown.partitions, default=-1) + 1,
+        )
+        if known is None:
+            configs = await self._configs(topic.name)
+            known = Topic(topic.name, topic.topic_id or ZERO_UUID, count, configs)
+        try:
+            await self._logs.make(known.with_partitions(count), missing)
+        except (OSError, BadDirectory) as error:
+            logger.error(
+                "the logs of replicas could not be made",
+                topic=topic.name,
+                partitions=missing,
+                error=str(error),
+            )
+
+    async def _identify(self, topic: ToldTopic) -> None:
+        """Notes the id of a topic that had none before."""
+        known = self._logs.topic(topic.name)
+        if known is not None and topic.topic_id is not None and known.topic_id == ZERO_UUID:
+            try:
+                await self._logs.identify(topic.name, topic.topic_id)
+            except OSError as error:
+                logger.error("a topic's id can't be written", topic=topic.name, error=str(error))
+
+    def _refused(self, topic: ToldTopic, told: ToldPartition) -> int:
+        """Why the state of a partition is not taken; NONE where it is.
+
+        A partition of another topic of that name, a state that is not new, one that has no replica
+        here, a log that could not be made; in this order.
+        """
+        known = self._logs.topic(topic.name)
+        replica = self._logs.get(topic.name, told.partition)
+        if replica is not None and replica.role is Role.OFFLINE:
+            return KAFKA_STORAGE_ERROR
+        if known is not None and _differ(known.topic_id, topic.topic_id):
+            return INCONSISTENT_TOPIC_ID
+        if replica is not None and told.leader_epoch <= replica.leader_epoch:
+            gives_id = known is not None and known.topic_id == ZERO_UUID and topic.topic_id
+            is_late = told.leader_epoch < replica.leader_epoch or not gives_id
+            return STALE_CONTROLLER_EPOCH if is_late else NONE
+        if self._settings.node_id not in told.replicas:
+            return UNKNOWN_TOPIC_OR_PARTITION
+        return KAFKA_STORAGE_ERROR if replica is None else NONE
+
+    def _change(self, topic: str, told: ToldPartition) -> int:
+        """Gives a replica its role; an error code."""
+        replica = self._logs.get(topic, told.partition)
+        assert replica is not None
+        if told.leader_epoch == replica.leader_epoch:
+            return NONE  # it brings nothing but the topic's id
+        state = PartitionState(
+            told.controller_epoch,
+            told.leader,
+            told.leader_epoch,
+            told.isr,
+            told.partition_epoch,
+            told.replicas,
+            told.adding,
+            told.removing,
+            told.recovering,
+        )
+        if told.leader == self._settings.node_id:
+            return self._lead(replica, state)
+        self._follow(replica, state)
+        return NONE
+
+    def _lead(self, replica: Replica, state: PartitionState) -> int:
+        self._fetchers.forget(replica.topic, replica.index)
+        try:
+            replica.lead(state)
+        except LogPoisoned:
+            return KAFKA_STORAGE_ERROR
+        logger.info(
+            "leads a partition",
+            partition=replica.name,
+            leader_epoch=state.leader_epoch,
+            isr=list(state.isr),
+            end_offset=replica.log.log_end_offset,
+        )
+        self._call(self._hooks.on_leader, replica, state.leader_epoch)
+        return NONE
+
+    def _follow(self, replica: Replica, state: PartitionState) -> None:
+        """A leader that is not known to live yet is fetched from as soon as it is."""
+        replica.follow(state)
+        if state.leader >= 0:
+            self._fetchers.follow(replica)
+        else:
+            self._fetchers.forget(replica.topic, replica.index)
+        logger.info(
+            "follows a leader",
+            partition=replica.name,
+            leader=state.leader,
+            leader_epoch=state.leader_epoch,
+            end_offset=replica.log.log_end_offset,
+        )
+        self._call(self._hooks.on_follower, replica, state.leader_epoch)
+
+    # -- StopReplica
+
+    async def stop_replica(self, request: StopReplicaRequest) -> Told:
+        """Leads and follows no more; deletes what is to be deleted."""
+        async with self._changing:
+            refusal = self._refusal(request)
+            if refusal:
+                return Told(refusal, {})
+            slices = self._slicer.work("StopReplica")
+            errors: dict[Place, int] = {}
+            deleted: list[Place] = []
+            for topic in request.topics:
+                for told in topic.partitions:
+                    place = (topic.name, told.partition)
+                    errors[place] = self._stop(topic.name, told)
+                    if told.delete and not errors[place]:
+                        deleted.append(place)
+                    if slices.over:
+                        await slices.pause()
+            self._fetchers.close_idle()
+            if deleted:
+                left = await slices.beside(self._logs.drop(deleted))
+                errors |= dict.fromkeys(left, KAFKA_STORAGE_ERROR)
+                logger.info("replicas were deleted", partitions=_named(deleted))
+            slices.end()
+            return Told(NONE, errors)
+
+    def _stop(self, topic: str, told: StoppedPartition) -> int:
+        """An offline replica stays so; one of a later leader epoch is not stopped."""
+        replica = self._logs.get(topic, told.partition)
+        if replica is None:
+            return NONE
+        if replica.role is Role.OFFLINE:
+            return KAFKA_STORAGE_ERROR
+        if told.leader_epoch not in UNCONDITIONAL and told.leader_epoch < replica.leader_epoch:
+            return FENCED_LEADER_EPOCH
+        self._fetchers.forget(topic, told.partition)
+        replica.stand_by()
+        self._call(self._hooks.on_follower, replica, told.leader_epoch)
+        return NONE
+
+    def _call(self, hook: Callable[..., None], *args: object) -> None:
+        try:
+            hook(*args)
+        except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
+            self._errors.caught("observer", error)
+
+
+def _differ(known: bytes, told: bytes | None) -> bool:
+    return told is not None and known not in (ZERO_UUID, told)
+
+
+def _named(places: Sequence[Place]) -> list[str]:
+    """Some of many partitions, for a line of the log."""
+    return [partition_name(*each) for each in places[:_NAMED_MAX]] + ["..."] * (
+        len(places) > _NAMED_MAX
+    )

@@ -1,0 +1,59 @@
+"""What the settings say of replication."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from broker.cluster.peers.inter_broker import InterBroker
+from broker.config.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicationSettings:
+    """How this broker replicates; none of it changes while it runs."""
+
+    node_id: int
+    spoken: InterBroker
+    listener: str
+    """That of brokers among themselves."""
+    fetchers: int = 1
+    """``num.replica.fetchers``: connections to each leader."""
+    wait_max_ms: int = 500
+    """``replica.fetch.wait.max.ms``: how long a leader waits for records."""
+    min_bytes: int = 1
+    """``replica.fetch.min.bytes``"""
+    max_bytes: int = 10 << 20
+    """``replica.fetch.response.max.bytes``"""
+    partition_max_bytes: int = 1 << 20
+    """``replica.fetch.max.bytes``"""
+    backoff_ms: int = 1_000
+    """``replica.fetch.backoff.ms``: how long a partition rests after an error."""
+    socket_timeout_ms: int = 30_000
+    """``replica.socket.timeout.ms``"""
+    request_timeout_ms: int = 30_000
+    """``request.timeout.ms``"""
+    lag_time_max_ms: int = 30_000
+    """``replica.lag.time.max.ms``"""
+    checkpoint_ms: int = 5_000
+    """``replica.high.watermark.checkpoint.interval.ms``"""
+
+
+def replication_settings(
+    config: Config, node_id: int, spoken: InterBroker, listener: str
+) -> ReplicationSettings:
+    """Those of a broker's properties."""
+    return ReplicationSettings(
+        node_id,
+        spoken,
+        listener,
+        config["num.replica.fetchers"],
+        config["replica.fetch.wait.max.ms"],
+        config["replica.fetch.min.bytes"],
+        config["replica.fetch.response.max.bytes"],
+        config["replica.fetch.max.bytes"],
+        config["replica.fetch.backoff.ms"],
+        config["replica.socket.timeout.ms"],
+        config["request.timeout.ms"],
+        config["replica.lag.time.max.ms"],
+        config["replica.high.watermark.checkpoint.interval.ms"],
+    )

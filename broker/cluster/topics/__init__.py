@@ -1,0 +1,1 @@
+"""Topics, settings and the old consumer's offsets, as ZooKeeper has them."""

@@ -1,0 +1,1 @@
+"""ZooKeeper: the verbs that the broker uses, and kazoo behind them."""

@@ -1,0 +1,350 @@
+"""A real ZooKeeper through kazoo, whose threads never touch anything of ours.
+
+kazoo answers and calls watches on threads of its own; all of it is handed to the event loop here.
+It differs from Kafka's client in three ways that are put right here. It forgets every watch when a
+connection is lost, and says so to each: ours are called then, and their owners read again. A
+transaction that failed gives a list of exceptions and raises nothing. Requests that were under way
+when the connection was lost fail: they are sent again. Source: kazoo 2.11.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import structlog
+from kazoo.client import KazooClient, KazooState, TransactionRequest
+from kazoo.exceptions import (
+    BadVersionError,
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NodeExistsError,
+    NoNodeError,
+    NotEmptyError,
+    OperationTimeoutError,
+    RolledBackError,
+    RuntimeInconsistency,
+    SessionExpiredError,
+)
+from kazoo.protocol import serialization
+from kazoo.protocol.states import WatchedEvent, ZnodeStat
+from kazoo.security import OPEN_ACL_UNSAFE
+
+from broker.cluster.zookeeper.zookeeper import (
+    ANY_VERSION,
+    BadVersion,
+    Check,
+    Closed,
+    Connection,
+    Create,
+    Delete,
+    Done,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    Operation,
+    SessionExpired,
+    Set,
+    Stat,
+    Watch,
+    Where,
+    ZooKeeperError,
+)
+from broker.time import Time
+
+logger = structlog.get_logger(__name__)
+logging.getLogger("kazoo").addHandler(logging.NullHandler())  # what it has to say comes here too
+
+_LOST = (ConnectionLoss, ConnectionClosedError, OperationTimeoutError)
+"""The request may have been done; nobody knows."""
+_EPHEMERAL, _SEQUENCE = 1, 2
+"""The flags of a create in the protocol."""
+_AGAIN_S = 0.01
+"""What was lost is sent again after so long: kazoo may not have noticed yet."""
+_ERRORS: dict[type[KazooException], type[ZooKeeperError]] = {
+    NoNodeError: NoNode,
+    NodeExistsError: NodeExists,
+    BadVersionError: BadVersion,
+    NotEmptyError: NotEmpty,
+    SessionExpiredError: SessionExpired,
+}
+_STATES = {
+    KazooState.CONNECTED: Connection.CONNECTED,
+    KazooState.SUSPENDED: Connection.SUSPENDED,
+    KazooState.LOST: Connection.EXPIRED,
+}
+
+
+class KazooZooKeeper:
+    """See `ZooKeeper`. ``hosts`` is ``zookeeper.connect``: hosts, and a chroot at the end."""
+
+    def __init__(self, hosts: str, session_timeout_ms: int, in_flight_max: int, time: Time) -> None:
+        addresses, slash, chroot = hosts.partition("/")
+        self._chroot = (slash + chroot).rstrip("/")
+        self._hosts = hosts
+        self._time = time
+        self._client = KazooClient(addresses, timeout=session_timeout_ms / 1000)
+        self._loop = asyncio.get_running_loop()
+        self._in_flight = asyncio.Semaphore(in_flight_max)
+        self._connected = asyncio.Event()
+        self._closed = False
+        self._sessions_over = 0
+        """How many have expired: a request belongs to the session in which it was made."""
+        self._listeners: list[Callable[[Connection], None]] = []
+        self.connection = Connection.SUSPENDED
+        """See `ZooKeeper`."""
+
+    async def start(self, timeout_ms: int) -> None:
+        """Connects, and creates the chroot. Raises TimeoutError when nobody answers in time."""
+        self._client.add_listener(self._state_changed)
+        self._client.start_async()
+        async with self._time.within(timeout_ms / 1000):
+            await self._connected.wait()
+        if self._chroot:
+            parts = self._chroot.strip("/").split("/")
+            for end in range(1, len(parts) + 1):
+                node = "/" + "/".join(parts[:end])
+                try:
+                    await self._call(self._client.create_async, node, None)
+                except NodeExists:
+                    continue
+
+    @property
+    def session(self) -> int:
+        """See `ZooKeeper`."""
+        client_id = self._client.client_id
+        return 0 if client_id is None else int(client_id[0])
+
+    def on_session(self, call: Callable[[Connection], None]) -> None:
+        """See `ZooKeeper`."""
+        self._listeners.append(call)
+
+    # -- requests
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        """See `ZooKeeper`."""
+        data, stat = await self._call(self._client.get_async, self._full(path), self._watch(watch))
+        return data or b"", _stat(stat)
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """See `ZooKeeper`."""
+        stat = await self._call(self._client.exists_async, self._full(path), self._watch(watch))
+        return None if stat is None else _stat(stat)
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """See `ZooKeeper`."""
+        names = await self._call(
+            self._client.get_children_async, self._full(path), self._watch(watch)
+        )
+        return list(names)
+
+    async def create(
+        self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
+    ) -> tuple[str, Stat]:
+        """See `ZooKeeper`."""
+        made, stat = await self._call(
+            self._client.create_async,
+            self._full(path),
+            data,
+            ephemeral=ephemeral,
+            sequence=sequence,
+            include_data=True,
+        )
+        return self._below_chroot(made), _stat(stat)
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """See `ZooKeeper`."""
+        return _stat(await self._call(self._client.set_async, self._full(path), data, version))
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """See `ZooKeeper`."""
+        await self._call(self._client.delete_async, self._full(path), version)
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Done]:
+        """See `ZooKeeper`."""
+        results, unsure = await self._repeated(partial(self._commit, operations))
+        failed = [
+            (index, result)
+            for index, result in enumerate(results)
+            if isinstance(result, Exception)
+            and not isinstance(result, RolledBackError | RuntimeInconsistency)
+        ]
+        if failed:
+            index, error = failed[0]
+            raise MultiFailed(index, _error(error, operations[index].path, unsure))
+        return [self._done(result) for result in results]
+
+    async def close(self) -> None:
+        """See `ZooKeeper`."""
+        if self._closed:
+            return
+        self._closed = True
+        self._connected.set()  # those who wait are told
+        await self._time.in_thread(self._stop)
+
+    def _stop(self) -> None:
+        self._client.remove_listener(self._state_changed)
+        self._client.stop()
+        self._client.close()
+
+    # -- how a request is sent
+
+    async def _call(self, send: Callable[..., Any], path: str, *rest: Any, **named: Any) -> Any:
+        """The answer to one request. Raises ZooKeeperError."""
+        try:
+            result, _ = await self._repeated(partial(send, path, *rest, **named))
+        except _Refused as refused:
+            raise _error(refused.error, path, refused.unsure) from refused.error
+        return result
+
+    async def _repeated(self, send: Callable[[], Any]) -> tuple[Any, bool]:
+        """Sends until there is an answer; and whether it was sent before.
+
+        Raises _Refused, SessionExpired, Closed.
+        """
+        unsure, sessions_over = False, self._sessions_over
+        async with self._in_flight:
+            while True:
+                await self._connected.wait()
+                if self._closed:
+                    raise Closed(f"the session with ZooKeeper at {self._hosts} was closed")
+                if sessions_over != self._sessions_over:
+                    raise SessionExpired(
+                        f"the session with ZooKeeper at {self._hosts} has expired", unsure=unsure
+                    )
+                try:
+                    return await self._answer(send()), unsure
+                except _LOST:
+                    unsure = True  # and kazoo keeps what is sent now until it is connected
+                    await self._time.sleep(_AGAIN_S)
+                except SessionExpiredError as error:
+                    raise SessionExpired(
+                        f"the session with ZooKeeper at {self._hosts} has expired", unsure=unsure
+                    ) from error
+                except KazooException as error:
+                    raise _Refused(error, unsure) from error
+
+    def _answer(self, pending: Any) -> asyncio.Future[Any]:
+        answer: asyncio.Future[Any] = self._loop.create_future()
+
+        def settle(result: Any) -> None:
+            if answer.done():
+                return
+            if result.exception is None:
+                answer.set_result(result.value)
+            else:
+                answer.set_exception(result.exception)
+
+        pending.rawlink(lambda result: self._on_loop(settle, result))
+        return answer
+
+    def _commit(self, operations: Sequence[Operation]) -> Any:
+        """Sends a multi."""
+        transaction = TransactionRequest(self._client)
+        for each in operations:
+            path = self._full(each.path)
+            if isinstance(each, Create):
+                flags = each.ephemeral * _EPHEMERAL | each.sequence * _SEQUENCE
+                # What kazoo has for this takes no node without data.
+                made = serialization.Create(path, each.data, OPEN_ACL_UNSAFE, flags)
+                transaction.operations.append(made)
+            elif isinstance(each, Set):
+                transaction.set_data(path, each.data, each.version)
+            elif isinstance(each, Delete):
+                transaction.delete(path, each.version)
+            else:
+                assert isinstance(each, Check)
+                transaction.check(path, each.version)
+        return transaction.commit_async()
+
+    def _done(self, result: Any) -> Done:
+        if isinstance(result, str):
+            return self._below_chroot(result)
+        return _stat(result) if isinstance(result, ZnodeStat) else None
+
+    # -- what comes from kazoo's threads
+
+    def _on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(call, *arguments)
+
+    def _state_changed(self, state: str) -> None:
+        self._on_loop(self._told, _STATES[state])
+
+    def _told(self, connection: Connection) -> None:
+        if self._closed:
+            return
+        self.connection = connection
+        logger.info("the connection to ZooKeeper", state=connection.value, hosts=self._hosts)
+        for call in self._listeners:
+            call(connection)
+        if connection is Connection.EXPIRED:
+            self._sessions_over += 1
+            self._connected.set()  # who waits is told, and does nothing in the next session
+        if connection is Connection.CONNECTED:
+            self._connected.set()
+        else:
+            self._connected.clear()
+
+    def _watch(self, watch: Watch | None) -> Callable[[WatchedEvent], None] | None:
+        if watch is None:
+            return None
+        told = watch
+
+        def fired(_: WatchedEvent) -> None:
+            self._on_loop(self._call_watch, told)
+
+        return fired
+
+    def _call_watch(self, watch: Watch) -> None:
+        if not self._closed:
+            watch()
+
+    # -- paths
+
+    def _full(self, path: str) -> str:
+        return self._chroot + path
+
+    def _below_chroot(self, path: str) -> str:
+        return path[len(self._chroot) :]
+
+
+async def connect(where: Where, time: Time) -> KazooZooKeeper:
+    """See `broker.cluster.zookeeper.zookeeper.Connect`."""
+    zookeeper = KazooZooKeeper(where.hosts, where.session_timeout_ms, where.in_flight_max, time)
+    try:
+        await zookeeper.start(where.connection_timeout_ms)
+    except BaseException:
+        await zookeeper.close()
+        raise
+    return zookeeper
+
+
+class _Refused(Exception):
+    """What ZooKeeper said of one request."""
+
+    def __init__(self, error: KazooException, unsure: bool) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.unsure = unsure
+
+
+def _error(error: Exception, path: str, unsure: bool) -> ZooKeeperError:
+    kind = next((_ERRORS[each] for each in _ERRORS if isinstance(error, each)), ZooKeeperError)
+    return kind(f"{path}: {type(error).__name__}", unsure=unsure)
+
+
+def _stat(stat: ZnodeStat) -> Stat:
+    return Stat(
+        stat.version,
+        stat.czxid,
+        stat.mzxid,
+        stat.ephemeralOwner,
+        stat.numChildren,
+        stat.ctime,
+    )

@@ -1,0 +1,198 @@
+"""ZooKeeper as the cluster's parts see it: reads, conditional writes, watches, a session.
+
+`ZooKeeper` is the interface. `kazoo_zookeeper.py` speaks to a real one. Use it from
+the event loop's thread alone; every callback comes there.
+
+A request that meets a lost connection is sent again until it is answered or the session has
+expired. So a write may have been done although its answer says otherwise: `ZooKeeperError.unsure`
+says so, and whoever wrote compares what is there with what it wanted (trap of every conditional
+write).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol
+
+from broker.time import Time
+
+Watch = Callable[[], None]
+"""Called once when what was read may have changed, and after every lost connection: a hint to read
+again, with another watch."""
+
+ANY_VERSION = -1
+
+
+class Stat(NamedTuple):
+    """What ZooKeeper knows of a node besides its data."""
+
+    version: int
+    """How often its data was set."""
+    czxid: int
+    """The transaction that created it: a broker's epoch is that of its registration (KIP-380)."""
+    mzxid: int
+    """The transaction that set its data last."""
+    ephemeral_owner: int
+    """The session whose end removes it; 0 of a persistent one."""
+    num_children: int
+    ctime_ms: int
+    """When it was created, by the server's wall clock."""
+
+
+class Create(NamedTuple):
+    """Creates a node; its parent must be there."""
+
+    path: str
+    data: bytes | None
+    """None: a node without data, which is not the same to every reader as one of no bytes."""
+    ephemeral: bool = False
+    sequence: bool = False
+
+
+class Set(NamedTuple):
+    """Sets a node's data, if it has that version."""
+
+    path: str
+    data: bytes
+    version: int = ANY_VERSION
+
+
+class Delete(NamedTuple):
+    """Deletes a node without children, if it has that version."""
+
+    path: str
+    version: int = ANY_VERSION
+
+
+class Check(NamedTuple):
+    """Fails the multi unless the node has that version."""
+
+    path: str
+    version: int
+
+
+Operation = Create | Set | Delete | Check
+Done = str | Stat | None
+"""Of a create its path, of a set the node's stat, of the others nothing."""
+
+
+class ZooKeeperError(Exception):
+    """ZooKeeper has refused a request; the text says which and why."""
+
+    def __init__(self, text: str, *, unsure: bool = False) -> None:
+        super().__init__(text)
+        self.unsure = unsure
+        """The request was sent more than once: an earlier attempt may have been done."""
+
+
+class NoNode(ZooKeeperError):
+    """There is no such node, or no parent of the one to be created."""
+
+
+class NodeExists(ZooKeeperError):
+    """The node to be created is there."""
+
+
+class BadVersion(ZooKeeperError):
+    """The node has another version than the one expected."""
+
+
+class NotEmpty(ZooKeeperError):
+    """The node to be deleted has children."""
+
+
+class SessionExpired(ZooKeeperError):
+    """The session is over: its ephemeral nodes are gone, or will be."""
+
+
+class Closed(ZooKeeperError):
+    """The client was closed by its owner."""
+
+
+class MultiFailed(Exception):
+    """Nothing of a multi was done, because of one operation."""
+
+    def __init__(self, index: int, error: ZooKeeperError) -> None:
+        super().__init__(f"operation {index} of the multi: {error}")
+        self.index = index
+        """Which of its operations."""
+        self.error = error
+
+
+class Connection(Enum):
+    """What `ZooKeeper.on_session` tells."""
+
+    CONNECTED = "connected"
+    """There is a session: the old one again, or a new one."""
+    SUSPENDED = "suspended"
+    """Nothing is known until it is back; the session may live on."""
+    EXPIRED = "expired"
+    """The session is over. Another follows."""
+
+
+class ZooKeeper(Protocol):
+    """A session with a ZooKeeper; paths are those below the chroot."""
+
+    @property
+    def session(self) -> int:
+        """The session's id, 0 while there is none."""
+
+    @property
+    def connection(self) -> Connection:
+        """What was told last."""
+
+    def on_session(self, call: Callable[[Connection], None]) -> None:
+        """Has ``call`` called with each change, in the order in which they happened."""
+
+    async def get(self, path: str, watch: Watch | None = None) -> tuple[bytes, Stat]:
+        """A node's data; a node without any has b"". Raises NoNode, which sets no watch."""
+
+    async def exists(self, path: str, watch: Watch | None = None) -> Stat | None:
+        """A node's stat, None where there is none; the watch tells of its creation too."""
+
+    async def children(self, path: str, watch: Watch | None = None) -> list[str]:
+        """The names of a node's children, in no order. Raises NoNode."""
+
+    async def create(
+        self, path: str, data: bytes | None, *, ephemeral: bool = False, sequence: bool = False
+    ) -> tuple[str, Stat]:
+        """Creates a node and returns its path. Raises NodeExists, NoNode without its parent."""
+
+    async def set(self, path: str, data: bytes, version: int = ANY_VERSION) -> Stat:
+        """Sets a node's data. Raises NoNode, BadVersion."""
+
+    async def delete(self, path: str, version: int = ANY_VERSION) -> None:
+        """Deletes a node. Raises NoNode, BadVersion, NotEmpty."""
+
+    async def multi(self, operations: Sequence[Operation]) -> list[Done]:
+        """Does all of it or nothing. Raises MultiFailed, and SessionExpired."""
+
+    async def close(self) -> None:
+        """Ends the session, whose ephemeral nodes go at once."""
+
+
+class Where(NamedTuple):
+    """Which ZooKeeper, and how a session with it is kept."""
+
+    hosts: str
+    """``zookeeper.connect``: hosts, and a chroot at the end."""
+    session_timeout_ms: int
+    connection_timeout_ms: int
+    in_flight_max: int
+
+
+Connect = Callable[[Where, Time], Awaitable[ZooKeeper]]
+"""Begins a session, below a chroot that is there then. Raises TimeoutError: nobody answers."""
+
+
+async def ensure_path(zookeeper: ZooKeeper, path: str) -> None:
+    """Creates a persistent node and its parents, where they are not there."""
+    parts = path.strip("/").split("/")
+    for end in range(1, len(parts) + 1):
+        node = "/" + "/".join(parts[:end])
+        if await zookeeper.exists(node) is None:
+            try:
+                await zookeeper.create(node, None)
+            except NodeExists:
+                continue

@@ -1,0 +1,218 @@
+"""The controller's channels: in order, one at a time, until answered or the broker is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from structlog.testing import capture_logs
+
+from broker.cluster.controller.channels import Channels, ChannelSettings
+from broker.cluster.peers.inter_broker import parse
+from broker.loop.background import Background
+from broker.loop.watchdog import Watchdog
+from broker.time import Time
+from controller.facts import Answered
+from controller.requests import (
+    LeaderAndIsrRequest,
+    Send,
+    StoppedPartition,
+    StoppedTopic,
+    StopReplicaRequest,
+    ToldPartition,
+    ToldTopic,
+    UpdateMetadataRequest,
+)
+from controller.values import BrokerFact
+from protocol.messages import leader_and_isr, stop_replica, update_metadata
+from protocol.znodes.brokers import Endpoint
+from tests.broker.cluster.other_broker import LISTENER, OtherBroker, Value, other_broker
+from tests.broker.edge import eventually
+
+ID = bytes(range(16))
+
+
+class Scene:
+    """A controller's channels, and broker 2 that answers as the test says."""
+
+    def __init__(self, other: OtherBroker, spoken: str) -> None:
+        self.other = other
+        self.answered: list[Answered] = []
+        time = Time()
+        self.background = Background(time, Watchdog(time))
+        settings = ChannelSettings(1, parse(spoken), LISTENER, 2000, 2000)
+        self.channels = Channels(settings, time, self.background.spawn, self.answered.append)
+        self.answers: list[Value | None] = []
+        self.open = asyncio.Event()
+        self.open.set()
+        for api in (leader_and_isr.API, update_metadata.API, stop_replica.API):
+            other.answers[api.key] = self._answer
+
+    async def _answer(self, version: int, value: Value) -> Value | None:
+        await self.open.wait()
+        return self.answers.pop(0) if self.answers else {"error_code": 0}
+
+    def broker(self, epoch: int, port: int = 0, listener: str = LISTENER) -> BrokerFact:
+        endpoint = Endpoint(listener, "127.0.0.1", port or self.other.node.port)
+        return BrokerFact(2, epoch, (endpoint,))
+
+    def epochs(self) -> list[int]:
+        """The broker epochs of the requests that came, which tell them apart here."""
+        return [value["controller_epoch"] for _, _, value in self.other.asked]
+
+
+def update(broker_epoch: int, number: int) -> Send:
+    return UpdateMetadataRequest(2, broker_epoch, 1, number, (), ())
+
+
+@asynccontextmanager
+async def scene(spoken: str = "3.9") -> AsyncIterator[Scene]:
+    async with asyncio.timeout(30), other_broker() as other:
+        found = Scene(other, spoken)
+        yield found
+        found.open.set()
+        found.channels.close()
+        await found.background.stop()
+
+
+async def test_requests_are_sent_one_at_a_time_in_their_order() -> None:
+    async with scene() as there:
+        there.open.clear()
+        there.channels.brokers_are([there.broker(5)])
+        for number in (1, 2, 3):
+            there.channels.send(update(5, number))
+        await eventually(lambda: there.other.asked)
+        assert there.epochs() == [1]
+        assert there.channels.waiting() == {2: 3}
+        there.open.set()
+        await eventually(lambda: len(there.answered) == 3)
+        assert there.epochs() == [1, 2, 3]
+        assert [each.request.controller_epoch for each in there.answered] == [1, 2, 3]
+        assert there.channels.waiting() == {2: 0}
+
+
+async def test_a_request_without_an_answer_is_repeated_before_the_next() -> None:
+    async with scene() as there:
+        there.answers = [None, None]
+        there.channels.brokers_are([there.broker(5)])
+        there.channels.send(update(5, 1))
+        there.channels.send(update(5, 2))
+        with capture_logs() as lines:
+            await eventually(lambda: len(there.answered) == 2)
+        assert there.epochs() == [1, 1, 1, 2]
+        assert [each["attempts"] for each in lines] == [1], "not a line for each"
+
+
+async def test_a_broker_that_can_not_be_reached_is_tried_until_it_is() -> None:
+    async with scene() as there:
+        there.channels.brokers_are([there.broker(5, port=1)])
+        there.channels.send(update(5, 1))
+        with capture_logs() as lines:
+            await eventually(lambda: lines)
+        assert lines[0]["broker"] == 2
+        there.channels.brokers_are([there.broker(5)])
+        await eventually(lambda: there.answered)
+
+
+async def test_another_registration_gets_nothing_that_was_for_the_one_before() -> None:
+    """Trap 15."""
+    async with scene() as there:
+        there.open.clear()
+        there.channels.brokers_are([there.broker(5)])
+        for number in (1, 2):
+            there.channels.send(update(5, number))
+        await eventually(lambda: there.other.asked)
+        there.channels.brokers_are([there.broker(6)])
+        there.channels.send(update(5, 3))
+        there.channels.send(update(6, 4))
+        there.open.set()
+        await eventually(lambda: there.answered)
+        assert there.epochs() == [1, 4]
+        assert [each.request.broker_epoch for each in there.answered] == [6]
+
+
+async def test_a_broker_that_is_gone_is_told_nothing_more() -> None:
+    async with scene() as there:
+        there.channels.brokers_are([there.broker(5, port=1)])
+        there.channels.send(update(5, 1))
+        there.channels.brokers_are([])
+        there.channels.send(update(5, 2))
+        assert there.channels.waiting() == {}
+
+
+async def test_a_broker_without_the_listener_is_told_of_and_harms_no_other() -> None:
+    """Trap 12."""
+    async with scene() as there:
+        odd = there.broker(9, listener="OTHER")._replace(broker_id=3)
+        with capture_logs() as lines:
+            there.channels.brokers_are([odd, there.broker(5)])
+        assert [(each["broker"], each["listener"]) for each in lines] == [(3, LISTENER)]
+        there.channels.send(update(5, 1))
+        await eventually(lambda: there.answered)
+
+
+def told(*errors: int) -> list[ToldTopic]:
+    parts = [
+        ToldPartition(index, 1, 2, 0, (2,), 0, (2,), (), (), recovering=False, is_new=False)
+        for index, _ in enumerate(errors)
+    ]
+    return [ToldTopic("t", ID, parts)]
+
+
+async def test_errors_of_partitions_are_found_by_id_and_by_name() -> None:
+    request = LeaderAndIsrRequest(2, 5, 1, 1, told(0, 56), ())
+    wanted = {("t", 0): 0, ("t", 1): 56}
+    async with scene() as there:
+        errors = [
+            {"partition_index": index, "error_code": code} for index, code in ((0, 0), (1, 56))
+        ]
+        unknown = {"topic_id": bytes(16), "partition_errors": errors}
+        topics = [{"topic_id": ID, "partition_errors": errors}, unknown]
+        there.answers = [{"error_code": 0, "topics": topics}]
+        there.channels.brokers_are([there.broker(5)])
+        there.channels.send(request)
+        await eventually(lambda: there.answered)
+        assert there.answered[0].partitions == wanted
+    async with scene("0.10.2") as there:
+        errors = [{"topic_name": "t", **each} for each in errors]
+        there.answers = [{"error_code": 0, "partition_errors": errors}]
+        there.channels.brokers_are([there.broker(5)])
+        there.channels.send(request)
+        await eventually(lambda: there.answered)
+        assert there.answered[0].partitions == wanted
+
+
+async def test_a_request_of_two_messages_has_one_answer() -> None:
+    """An old StopReplica deletes all of its partitions or none."""
+    parts = [StoppedPartition(0, -1, delete=True), StoppedPartition(1, -1, delete=False)]
+    request = StopReplicaRequest(2, 5, 1, 1, [StoppedTopic("t", parts)])
+    async with scene("0.10.2") as there:
+        there.answers = [
+            {
+                "error_code": code,
+                "partition_errors": [
+                    {"topic_name": "t", "partition_index": index, "error_code": code}
+                ],
+            }
+            for index, code in ((0, 0), (1, 9))
+        ]
+        there.channels.brokers_are([there.broker(5)])
+        there.channels.send(request)
+        await eventually(lambda: there.answered)
+        (answer,) = there.answered
+        assert len(there.other.asked) == 2
+        assert (answer.request, answer.error) == (request, 9)
+        assert len(answer.partitions) == 2
+
+
+async def test_nothing_is_answered_after_the_end() -> None:
+    async with scene() as there:
+        there.open.clear()
+        there.channels.brokers_are([there.broker(5)])
+        there.channels.send(update(5, 1))
+        await eventually(lambda: there.other.asked)
+        there.channels.close()
+        there.open.set()
+        await there.background.stop()
+        assert there.answered == []

@@ -1,0 +1,170 @@
+"""The controller's writes: fenced, and looked at where an answer was lost."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.cluster.controller.controller_writes import ControllerWrites
+from broker.cluster.controller.election import elect
+from broker.cluster.membership.registration import prepare
+from broker.cluster.zookeeper.zookeeper import Check, Delete
+from controller.facts import Result
+from controller.outcome import (
+    CreateState,
+    DeleteNodes,
+    DeleteTopic,
+    RewriteTopic,
+    SetProducerIds,
+    SetReassignments,
+    SetState,
+    Write,
+)
+from controller.values import Assignment, LeaderAndIsr
+from protocol.znodes import admin, cluster, configs, topics
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+STATE = LeaderAndIsr(1, 0, (1, 2), 1)
+PATH = topics.state_path("t", 0)
+
+
+class Scene:
+    """A controller of epoch 1, and somebody else."""
+
+    def __init__(self) -> None:
+        self.ensemble = Ensemble()
+        self.zookeeper = SimulatedZooKeeper(self.ensemble)
+        self.other = SimulatedZooKeeper(self.ensemble)
+
+    async def begin(self) -> None:
+        await prepare(self.zookeeper)
+        elected = await elect(self.zookeeper, 1, 0)
+        assert elected is not None
+        self.writes = ControllerWrites(self.zookeeper, elected.epoch_version, topics.VERSION)
+        node = topics.encode_topic(topics.TopicNode({0: (1, 2)}))
+        await self.other.create(topics.topic_path("t"), node)
+
+    async def does(self, write: Write) -> tuple[Result, int]:
+        result = await self.writes.do(write)
+        assert result.ticket == write.ticket
+        return result.result, result.version
+
+
+async def scene() -> Scene:
+    found = Scene()
+    await found.begin()
+    return found
+
+
+async def test_a_state_is_created_with_its_parents_once() -> None:
+    there = await scene()
+    assert await there.does(CreateState(1, "t", 0, STATE)) == (Result.OK, 0)
+    assert await there.does(CreateState(2, "t", 0, STATE)) == (Result.NODE_EXISTS, -1)
+    assert await there.does(CreateState(3, "gone", 0, STATE)) == (Result.NO_NODE, -1)
+    node = topics.decode_state("t", 0, there.ensemble.nodes[PATH].data or b"")
+    assert (node.leader, node.isr, node.controller_epoch) == (1, (1, 2), 1)
+    assert there.ensemble.nodes[topics.partitions_path("t")].data is None
+
+
+async def test_a_state_is_set_at_its_version() -> None:
+    there = await scene()
+    await there.does(CreateState(1, "t", 0, STATE))
+    assert await there.does(SetState(2, "t", 0, STATE._replace(leader=2))) == (Result.OK, 1)
+    assert await there.does(SetState(3, "t", 0, STATE)) == (Result.BAD_VERSION, -1)
+    assert await there.does(SetState(4, "t", 9, STATE)) == (Result.NO_NODE, -1)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+async def test_a_write_whose_answer_was_lost_is_known_by_what_is_there(lost: int) -> None:
+    """Trap 3."""
+    there = await scene()
+    there.zookeeper.lose_answers(1)
+    assert await there.does(CreateState(1, "t", 0, STATE)) == (Result.OK, 0)
+    there.zookeeper.lose_answers(lost)
+    changed = STATE._replace(leader=2, leader_epoch=1)
+    assert await there.does(SetState(2, "t", 0, changed)) == (Result.OK, 1)
+    there.zookeeper.lose_answers(1)
+    assert await there.does(SetProducerIds(3, 1, 0, 999, 0)) == (Result.OK, 1)
+    there.zookeeper.lose_answers(1)
+    rewrite = RewriteTopic(4, "t", bytes(16), {0: Assignment((1, 2))}, 0, None)
+    assert await there.does(rewrite) == (Result.OK, 1)
+    there.zookeeper.lose_answers(1)
+    assert (await there.does(DeleteNodes(5, [PATH])))[0] is Result.OK
+
+
+async def test_a_lost_answer_is_no_excuse_where_another_wrote() -> None:
+    there = await scene()
+    await there.does(CreateState(1, "t", 0, STATE))
+    other = topics.encode_state(topics.StateNode(2, 5, (2,), 1))
+    await there.other.set(PATH, other, 0)
+    there.zookeeper.lose_answers(1)
+    assert await there.does(SetState(2, "t", 0, STATE)) == (Result.BAD_VERSION, -1)
+    assert there.ensemble.nodes[PATH].data == other
+
+
+WRITES: list[Write] = [
+    CreateState(1, "t", 0, STATE),
+    SetState(2, "t", 1, STATE),
+    RewriteTopic(3, "t", None, {0: Assignment((1,))}, 0, None),
+    DeleteTopic(4, "t"),
+    DeleteNodes(5, [topics.topic_path("t")]),
+    SetReassignments(6, {("t", 0): (2,)}),
+    SetReassignments(7, {}),
+    SetProducerIds(8, 1, 0, 999, 0),
+]
+
+
+@pytest.mark.parametrize("write", WRITES, ids=lambda each: type(each).__name__)
+async def test_whoever_lost_its_epoch_writes_nothing(write: Write) -> None:
+    """Trap 21: each write is a multi with a check of the epoch's node."""
+    there = await scene()
+    await there.does(CreateState(9, "t", 1, STATE))
+    await there.other.create(admin.REASSIGN, b"{}")
+    await there.other.set(cluster.CONTROLLER_EPOCH, b"2")
+    before = {path: node.data for path, node in there.ensemble.nodes.items()}
+    assert (await there.does(write))[0] is Result.FENCED
+    assert {path: node.data for path, node in there.ensemble.nodes.items()} == before
+
+
+async def test_a_topic_is_erased_with_all_that_is_below_it() -> None:
+    there = await scene()
+    await there.does(CreateState(1, "t", 0, STATE))
+    await there.other.create(configs.path(configs.TOPICS, "t"), b"{}")
+    await there.other.create(admin.delete_path("t"), None)
+    assert (await there.does(DeleteTopic(2, "t")))[0] is Result.OK
+    left = [path for path in there.ensemble.nodes if path.endswith("/t") or "/t/" in path]
+    assert left == []
+    deleted = [each.path for each in there.ensemble.writes if isinstance(each, Delete)]
+    assert deleted[-2:] == [configs.path(configs.TOPICS, "t"), admin.delete_path("t")]
+    assert (await there.does(DeleteTopic(3, "t")))[0] is Result.OK, "what isn't there is no error"
+
+
+async def test_every_write_checks_the_epoch() -> None:
+    there = await scene()
+    await there.does(CreateState(1, "t", 0, STATE))
+    await there.does(DeleteTopic(2, "t"))
+    assert there.ensemble.writes.count(Check(cluster.CONTROLLER_EPOCH, 1)) >= 6
+
+
+async def test_a_rewrite_keeps_what_it_does_not_know() -> None:
+    """Trap 17."""
+    there = await scene()
+    moving = {0: Assignment((3, 1), (3,), (1,)), 1: Assignment((1,))}
+    write = RewriteTopic(1, "t", bytes(range(16)), moving, 0, {"later": [1]})
+    assert await there.does(write) == (Result.OK, 1)
+    node = topics.decode_topic("t", there.ensemble.nodes[topics.topic_path("t")].data or b"")
+    assert node.partitions == {0: (3, 1), 1: (1,)}
+    assert (node.adding, node.removing) == ({0: (3,)}, {0: (1,)})
+    assert node.unknown == {"later": [1]}
+    assert node.topic_id == "AAECAwQFBgcICQoLDA0ODw"
+
+
+async def test_an_expired_session_says_nothing_of_a_write() -> None:
+    there = await scene()
+    there.zookeeper.suspend()
+    there.ensemble.end_session(there.zookeeper.session)
+    doing = asyncio.ensure_future(there.does(SetProducerIds(1, 1, 0, 999, 0)))
+    await asyncio.sleep(0)
+    there.zookeeper.resume()
+    assert await doing == (Result.FAILED, -1)

@@ -1,0 +1,113 @@
+"""The election of the controller: one at a time, each with an epoch of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NoReturn
+
+import pytest
+
+from broker.cluster.controller.election import Elected, controller_of, elect
+from broker.cluster.membership.registration import prepare
+from controller.events import ControllerReady
+from protocol.znodes import cluster
+from tests.broker.cluster.hosted import hosted
+from tests.broker.edge import eventually
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+
+async def sessions(count: int) -> list[SimulatedZooKeeper]:
+    ensemble = Ensemble()
+    found = [SimulatedZooKeeper(ensemble) for _ in range(count)]
+    await prepare(found[0])
+    return found
+
+
+async def test_one_of_two_at_once_wins() -> None:
+    first, second = await sessions(2)
+    won = await asyncio.gather(elect(first, 1, 0), elect(second, 2, 0))
+    assert [each for each in won if each is not None] == [Elected(1, 1)]
+    assert await controller_of(first) == (1 if won[0] else 2)
+    assert first.ensemble.nodes[cluster.CONTROLLER_EPOCH].data == b"1"
+
+
+async def test_an_election_whose_answer_was_lost_was_won() -> None:
+    (zookeeper,) = await sessions(1)
+    await zookeeper.create(cluster.CONTROLLER_EPOCH, b"6")
+    zookeeper.lose_answers(1)
+    assert await elect(zookeeper, 1, 0) == Elected(7, 1)
+    assert await elect(zookeeper, 1, 0) is None, "it is the controller already"
+
+
+async def test_each_controller_has_an_epoch_of_its_own() -> None:
+    async with hosted(1, 2) as there:
+        first, second = there.hosts
+        first.host.start()
+        await eventually(lambda: first.seen(ControllerReady))
+        second.host.start()
+        await there.zookeeper.delete(cluster.CONTROLLER)
+        await eventually(
+            lambda: len(first.seen(ControllerReady) + second.seen(ControllerReady)) == 2
+        )
+        assert there.active() == [there.controller()]
+        assert there.data(cluster.CONTROLLER_EPOCH) == b"2"
+
+
+async def test_a_controller_resigns_with_its_session_and_another_follows() -> None:
+    async with hosted(1, 2) as there:
+        first, second = there.hosts
+        first.host.start()
+        await eventually(lambda: first.seen(ControllerReady))
+        second.host.start()
+        first.zookeeper.suspend()
+        there.ensemble.end_session(first.zookeeper.session)
+        await eventually(lambda: second.seen(ControllerReady))
+        assert there.active() == [1, 2], "it does not know yet"
+        first.zookeeper.resume()
+        assert there.active() == [2]
+        await second.stop()
+        await eventually(lambda: len(first.seen(ControllerReady)) == 2)
+        assert [each.epoch for each in first.seen(ControllerReady)] == [1, 3]
+
+
+async def test_a_controller_that_stops_lets_another_win_with_the_end_of_its_session() -> None:
+    async with hosted(1, 2) as there:
+        first, second = there.hosts
+        first.host.start()
+        await eventually(lambda: first.seen(ControllerReady))
+        second.host.start()
+        first.host.stop()
+        assert (there.controller(), there.active()) == (1, [])
+        await first.zookeeper.close()
+        await eventually(lambda: second.seen(ControllerReady))
+        assert there.controller() == 2
+
+
+async def test_a_mere_reconnect_ends_no_term() -> None:
+    async with hosted(1) as there:
+        (only,) = there.hosts
+        only.host.start()
+        await eventually(lambda: only.seen(ControllerReady))
+        term = only.host.term
+        only.zookeeper.lose_connection()
+        await there.zookeeper.get(cluster.CONTROLLER_EPOCH)
+        assert only.host.term is term
+
+
+def _fails(*_: object) -> NoReturn:
+    raise ZeroDivisionError
+
+
+async def test_a_term_that_failed_is_followed_by_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with hosted(1) as there:
+        (only,) = there.hosts
+        only.host.start()
+        await eventually(lambda: only.seen(ControllerReady))
+        term = only.host.term
+        assert term is not None
+        monkeypatch.setattr(term.core, "handle", _fails)
+        await there.topic("t", (11,))
+        await eventually(lambda: len(only.seen(ControllerReady)) == 2)
+        assert only.errors.counts.pop("controller") == 2, "it fails at its end too"
+        assert there.controller() == 1
+        assert there.data(cluster.CONTROLLER_EPOCH) == b"2"

@@ -1,0 +1,91 @@
+"""No producer id is given out twice in a cluster (trap 19)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from broker.cluster.coordinators.producer_id_blocks import ProducerIdBlocks
+from broker.cluster.membership.registration import prepare
+from protocol.znodes.cluster import PRODUCER_IDS
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+
+def played(conduct: Callable[[Ensemble], Coroutine[Any, Any, None]]) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(30):
+            await conduct(Ensemble())
+
+    asyncio.run(play())
+
+
+def test_brokers_that_take_at_once_get_different_blocks() -> None:
+    async def conduct(ensemble: Ensemble) -> None:
+        clients = [SimulatedZooKeeper(ensemble) for _ in range(5)]
+        await prepare(clients[0])
+        assert ensemble.nodes[PRODUCER_IDS].data is None  # Kafka can't read zero bytes there
+
+        taken = await asyncio.gather(
+            *[
+                ProducerIdBlocks(client, node_id).reserve(1000)
+                for node_id, client in enumerate(clients)
+                for _ in range(3)
+            ]
+        )
+
+        assert sorted(each.start for each in taken) == [1000 * each for each in range(15)]
+        data = ensemble.nodes[PRODUCER_IDS].data
+        assert data is not None
+        last = json.loads(data)
+        assert (last["block_start"], last["block_end"]) == ("14000", "14999")  # texts: trap 18
+
+    played(conduct)
+
+
+def test_a_node_that_is_missing_is_made_without_data() -> None:
+    async def conduct(ensemble: Ensemble) -> None:
+        client = SimulatedZooKeeper(ensemble)
+        assert await ProducerIdBlocks(client, 1).reserve(10) == range(10)
+        creation, write = ensemble.writes
+        assert creation.path == write.path == PRODUCER_IDS
+        assert ensemble.nodes[PRODUCER_IDS].version == 1
+
+    played(conduct)
+
+
+def test_a_block_whose_answer_was_lost_is_not_given_out() -> None:
+    async def conduct(ensemble: Ensemble) -> None:
+        client = SimulatedZooKeeper(ensemble)
+        await prepare(client)
+        client.lose_answers(1)
+        assert await ProducerIdBlocks(client, 1).reserve(10) == range(10, 20)
+
+    played(conduct)
+
+
+@pytest.mark.parametrize(
+    "data", [b"?", b'{"broker":1,"block_start":"0","block_end":"%d"}' % (2**63)]
+)
+def test_a_node_that_can_not_be_continued_gives_none(data: bytes) -> None:
+    async def conduct(ensemble: Ensemble) -> None:
+        client = SimulatedZooKeeper(ensemble)
+        await prepare(client)
+        await client.set(PRODUCER_IDS, data)
+        with pytest.raises(OSError, match=PRODUCER_IDS):
+            await ProducerIdBlocks(client, 1).reserve(10)
+
+    played(conduct)
+
+
+def test_without_a_session_there_are_none_now() -> None:
+    async def conduct(ensemble: Ensemble) -> None:
+        client = SimulatedZooKeeper(ensemble)
+        await client.close()
+        with pytest.raises(OSError, match="closed"):
+            await ProducerIdBlocks(client, 1).reserve(10)
+
+    played(conduct)

@@ -1,0 +1,238 @@
+"""Markers for partitions that other brokers lead."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from broker.cluster.coordinators.remote_markers import RemoteMarkers
+from broker.cluster.peers.inter_broker import parse
+from broker.time import Time
+from log.values import Marker
+from protocol.errors import (
+    INVALID_PRODUCER_EPOCH,
+    NETWORK_EXCEPTION,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    TRANSACTION_COORDINATOR_FENCED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    UNSUPPORTED_FOR_MESSAGE_FORMAT,
+    UNSUPPORTED_VERSION,
+)
+from protocol.messages.write_txn_markers import API
+from protocol.znodes.topics import topic_path
+from tests.broker.cluster.other_broker import SETTINGS, Led, OtherBroker, Value, other_broker
+from tests.broker.edge import Taker, eventually
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+COMMIT = Marker(7, 1, 5, committed=True)
+
+
+@dataclass
+class House:
+    """This broker, which has markers for others, and what they have answered."""
+
+    other: OtherBroker
+    cluster: Led
+    zookeeper: SimulatedZooKeeper
+    markers: RemoteMarkers
+    answers: dict[tuple[str, int], int] = field(default_factory=dict)
+
+    def write(self, topic: str, partition: int, marker: Marker = COMMIT) -> None:
+        def take(error_code: int) -> None:
+            self.answers[topic, partition] = error_code
+
+        self.markers.write(topic, partition, marker, Taker(take))
+
+    async def answered(self, count: int) -> dict[tuple[str, int], int]:
+        await eventually(lambda: len(self.answers) == count)
+        return self.answers
+
+
+@asynccontextmanager
+async def house(spoken: str = "3.9") -> AsyncIterator[House]:
+    zookeeper = SimulatedZooKeeper(Ensemble())
+    async with other_broker() as other:
+        cluster = Led(other.node)
+        tasks: set[asyncio.Task[None]] = set()
+
+        def spawn(work: Any, name: str) -> asyncio.Task[None]:
+            task = asyncio.get_running_loop().create_task(work, name=name)
+            tasks.add(task)
+            task.add_done_callback(tasks.discard)
+            return task
+
+        markers = RemoteMarkers(cluster, SETTINGS, parse(spoken), zookeeper, Time(), spawn)
+        try:
+            yield House(other, cluster, zookeeper, markers)
+        finally:
+            markers.stop()
+            await zookeeper.close()
+
+
+def _all(error_code: int, request: Value) -> Value:
+    """An answer with that error for each partition."""
+    return {
+        "markers": [
+            {
+                "producer_id": marker["producer_id"],
+                "topics": [
+                    {
+                        "name": topic["name"],
+                        "partitions": [
+                            {"partition_index": index, "error_code": error_code}
+                            for index in topic["partition_indexes"]
+                        ],
+                    }
+                    for topic in marker["topics"]
+                ],
+            }
+            for marker in request["markers"]
+        ]
+    }
+
+
+def answers(error_code: int) -> Any:
+    async def answer(_: int, request: Value) -> Value:
+        return _all(error_code, request)
+
+    return answer
+
+
+@pytest.mark.parametrize(("spoken", "version"), [("3.9", 1), ("2.8", 1), ("1.0", 0)])
+async def test_what_a_turn_has_for_a_broker_is_one_request_of_the_version_that_is_spoken(
+    spoken: str, version: int
+) -> None:
+    async with house(spoken) as here:
+        here.other.serve(API.key, 0, 1, answers(NONE))
+        abort = Marker(8, 0, 5, committed=False)
+        for partition in range(3):
+            here.cluster.leaders["orders", partition] = 2
+            here.write("orders", partition)
+        here.cluster.leaders["paid", 0] = 2
+        here.write("paid", 0, abort)
+
+        assert await here.answered(4) == dict.fromkeys(here.cluster.leaders, NONE)
+        [(key, sent, request)] = here.other.asked
+        assert (key, sent) == (API.key, version)
+        assert request["markers"] == [
+            {
+                "producer_id": 7,
+                "producer_epoch": 1,
+                "transaction_result": True,
+                "topics": [{"name": "orders", "partition_indexes": [0, 1, 2]}],
+                "coordinator_epoch": 5,
+                "transaction_version": 0,
+            },
+            {
+                "producer_id": 8,
+                "producer_epoch": 0,
+                "transaction_result": False,
+                "topics": [{"name": "paid", "partition_indexes": [0]}],
+                "coordinator_epoch": 5,
+                "transaction_version": 0,
+            },
+        ]
+
+
+async def test_what_comes_while_a_request_is_under_way_shares_the_next() -> None:
+    async with house() as here:
+        go_on = asyncio.Event()
+
+        async def answer(_: int, request: Value) -> Value:
+            await go_on.wait()
+            return _all(NONE, request)
+
+        here.other.serve(API.key, 0, 1, answer)
+        for partition in range(4):
+            here.cluster.leaders["orders", partition] = 2
+        here.write("orders", 0)
+        await eventually(lambda: len(here.other.asked) == 1)
+        for partition in (1, 2, 3):
+            here.write("orders", partition)
+        go_on.set()
+        await here.answered(4)
+        named = [request["markers"][0]["topics"][0] for _, _, request in here.other.asked]
+        assert [each["partition_indexes"] for each in named] == [[0], [1, 2, 3]]
+
+
+@pytest.mark.parametrize(
+    ("said", "taken"),
+    [
+        (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER),
+        (UNSUPPORTED_FOR_MESSAGE_FORMAT, NONE),
+        (INVALID_PRODUCER_EPOCH, INVALID_PRODUCER_EPOCH),
+        (TRANSACTION_COORDINATOR_FENCED, TRANSACTION_COORDINATOR_FENCED),
+        (NOT_LEADER_OR_FOLLOWER, NOT_LEADER_OR_FOLLOWER),
+    ],
+)
+async def test_what_a_leader_answers_is_what_the_sender_takes(said: int, taken: int) -> None:
+    """A leader that does not know the partition yet is asked again: it is not deleted."""
+    async with house() as here:
+        here.other.serve(API.key, 0, 1, answers(said))
+        here.cluster.leaders["orders", 0] = 2
+        here.write("orders", 0)
+        assert await here.answered(1) == {("orders", 0): taken}
+
+
+async def test_a_broker_that_hangs_up_is_lost_to_all_who_wait_and_asked_anew_by_the_next() -> None:
+    async with house() as here:
+
+        async def hang_up(_: int, __: Value) -> None:
+            return None
+
+        here.other.serve(API.key, 0, 1, hang_up)
+        for partition in range(2):
+            here.cluster.leaders["orders", partition] = 2
+            here.write("orders", partition)
+        assert set((await here.answered(2)).values()) == {NETWORK_EXCEPTION}
+        here.other.serve(API.key, 0, 1, answers(NONE))
+        here.answers.clear()
+        here.write("orders", 0)
+        assert await here.answered(1) == {("orders", 0): NONE}
+
+
+async def test_a_partition_without_a_leader_or_with_a_dead_one_is_asked_again() -> None:
+    async with house() as here:
+        here.cluster.leaders.update({("orders", 0): -1, ("orders", 1): 1, ("orders", 2): 3})
+        for partition in range(3):
+            here.write("orders", partition)
+        assert await here.answered(3) == {
+            ("orders", 0): NOT_LEADER_OR_FOLLOWER,
+            ("orders", 1): NOT_LEADER_OR_FOLLOWER,  # this broker, which has not been told yet
+            ("orders", 2): NETWORK_EXCEPTION,
+        }
+
+
+async def test_a_partition_that_metadata_does_not_know_is_deleted_when_its_node_is_gone() -> None:
+    async with house() as here:
+        await here.zookeeper.create("/brokers", None)
+        await here.zookeeper.create("/brokers/topics", None)
+        await here.zookeeper.create(topic_path("new"), b"{}")
+        here.write("new", 0)
+        here.write("gone", 0)
+        here.write("gone", 1)
+        assert await here.answered(3) == {
+            ("new", 0): NOT_LEADER_OR_FOLLOWER,
+            ("gone", 0): UNKNOWN_TOPIC_OR_PARTITION,
+            ("gone", 1): UNKNOWN_TOPIC_OR_PARTITION,
+        }
+
+
+async def test_nothing_is_deleted_while_zookeeper_can_not_say_so() -> None:
+    async with house() as here:
+        await here.zookeeper.close()
+        here.write("new", 0)
+        assert await here.answered(1) == {("new", 0): NOT_LEADER_OR_FOLLOWER}
+
+
+async def test_brokers_that_know_no_transactions_get_no_markers() -> None:
+    async with house("0.10.2") as here:
+        here.cluster.leaders["orders", 0] = 2
+        here.write("orders", 0)
+        assert here.answers == {("orders", 0): UNSUPPORTED_VERSION}

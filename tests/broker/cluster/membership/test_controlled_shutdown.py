@@ -1,0 +1,121 @@
+"""A broker that is about to stop asks the controller to give away what it leads."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import monotonic
+
+import pytest
+
+from broker.cluster.membership.controlled_shutdown import (
+    ShutdownSettings,
+    hand_over,
+    shutdown_settings,
+)
+from broker.cluster.membership.registration import NO_EPOCH
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.peers.controller_peer import ControllerPeer
+from broker.config.config import Config
+from broker.time import Time
+from controller.requests import UpdateMetadataRequest
+from controller.values import BrokerFact
+from protocol.errors import NOT_CONTROLLER, STALE_BROKER_EPOCH
+from protocol.messages.controlled_shutdown import API
+from protocol.znodes.brokers import Endpoint
+from tests.broker.cluster.other_broker import LISTENER, OtherBroker, Value, other_broker
+
+LEFT = {"topic_name": "t", "partition_index": 3}
+SOON = ShutdownSettings(is_enabled=True, attempts=3, backoff_ms=1)
+
+
+class Scene:
+    """A controller that answers what the test says, and a broker that asks it."""
+
+    def __init__(self, other: OtherBroker) -> None:
+        self.other = other
+        self.time = Time()
+        self.cache = MetadataCache(1)
+        self.controller = ControllerPeer(1, LISTENER, self.cache, self.time, 2000)
+        self.epoch = 77
+        self.answers: list[Value | None] = []
+        other.serve(API.key, 0, 3, self._answer)
+        self.show()
+
+    def show(self) -> None:
+        """The controller is known."""
+        endpoint = Endpoint(LISTENER, "127.0.0.1", self.other.node.port)
+        facts = [BrokerFact(2, 5, (endpoint,))]
+        self.cache.update(UpdateMetadataRequest(1, self.epoch, 2, 1, facts, ()))
+
+    async def _answer(self, version: int, value: Value) -> Value | None:
+        return self.answers.pop(0)
+
+    async def asks(self, *answers: Value | None, settings: ShutdownSettings = SOON) -> bool:
+        self.answers = [*answers]
+        done = await hand_over(settings, 1, lambda: self.epoch, self.controller, self.time)
+        assert not self.answers
+        return done
+
+
+@asynccontextmanager
+async def scene() -> AsyncIterator[Scene]:
+    async with other_broker() as other:
+        found = Scene(other)
+        yield found
+        found.controller.close()
+
+
+def answer(*left: Value, error: int = 0) -> Value:
+    return {"error_code": error, "remaining_partitions": list(left)}
+
+
+@pytest.mark.parametrize(("newest", "epoch"), [(1, -1), (3, 77)])
+async def test_it_asks_once_where_nothing_is_left(newest: int, epoch: int) -> None:
+    async with scene() as there:
+        there.other.versions[API.key] = (0, newest)
+        assert await there.asks(answer())
+        asked = {"broker_id": 1, "broker_epoch": epoch}
+        assert there.other.asked == [(API.key, newest, asked)]
+
+
+async def test_it_asks_again_while_it_leads_a_partition() -> None:
+    async with scene() as there:
+        assert await there.asks(answer(LEFT), answer(LEFT), answer())
+
+
+@pytest.mark.parametrize(
+    "refusal", [answer(error=NOT_CONTROLLER), answer(error=STALE_BROKER_EPOCH), None]
+)
+async def test_a_refusal_or_a_lost_connection_is_one_attempt(refusal: Value | None) -> None:
+    async with scene() as there:
+        assert await there.asks(refusal, answer())
+        assert not await there.asks(refusal, refusal, refusal)
+
+
+async def test_its_epoch_is_that_of_the_moment() -> None:
+    async with scene() as there:
+        there.epoch = 99
+        await there.asks(answer())
+        assert there.other.asked[-1][2]["broker_epoch"] == 99
+        there.epoch = NO_EPOCH
+        assert await there.asks(), "nobody believes that it leads anything"
+
+
+async def test_nobody_is_asked_where_it_is_switched_off_or_nobody_is_known() -> None:
+    async with scene() as there:
+        assert not await there.asks(settings=SOON._replace(is_enabled=False))
+        there.cache.controller_id = -1
+        assert not await there.asks()
+        assert there.other.asked == []
+
+
+async def test_it_waits_between_attempts_alone() -> None:
+    async with scene() as there:
+        began = monotonic()
+        await there.asks(answer(LEFT), answer(LEFT), settings=ShutdownSettings(True, 2, 100))
+        assert 0.1 <= monotonic() - began < 2
+
+
+def test_the_settings_are_kafka_s() -> None:
+    assert shutdown_settings(Config({})) == (True, 3, 5000)

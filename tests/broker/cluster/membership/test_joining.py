@@ -1,0 +1,160 @@
+"""How a broker comes into its cluster: its id, the cluster's, and the topics of its directory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.cluster.membership.cannot_join import CannotJoin
+from broker.cluster.membership.joining import Joined, join
+from broker.cluster.membership.settings import cluster_settings
+from broker.cluster.zookeeper.zookeeper import Where, ZooKeeper
+from broker.config.config import BadConfig, Config
+from broker.time import Time
+from broker.topics.missing import KnownMissing
+from broker.topics.registry import BadDirectory
+from protocol.znodes import cluster, configs, topics
+from tests.simulated_files import SimulatedFiles
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+DIRECTORY = "/data"
+CLUSTER = "c" * 22
+
+
+class Scene:
+    """A directory, and a ZooKeeper."""
+
+    def __init__(self) -> None:
+        self.ensemble = Ensemble()
+        self.fs = SimulatedFiles()
+        self.fs.make_directory(DIRECTORY)
+        self.sessions: list[SimulatedZooKeeper] = []
+        self.wheres: list[Where] = []
+
+    async def _connect(self, where: Where, time: Time) -> ZooKeeper:
+        self.wheres.append(where)
+        self.sessions.append(SimulatedZooKeeper(self.ensemble))
+        return self.sessions[-1]
+
+    async def join(self, **settings: str) -> Joined:
+        config = config_of(**settings)
+        return await join(
+            cluster_settings(config),
+            config,
+            self._connect,
+            self.fs,
+            DIRECTORY,
+            KnownMissing(),
+            Time(),
+        )
+
+    def directory(self, name: str) -> None:
+        self.fs.make_directory(f"{DIRECTORY}/{name}")
+
+
+def config_of(**settings: str) -> Config:
+    given = {name.replace("_", "."): text for name, text in settings.items()}
+    return Config({"zookeeper.connect": "zoo:2181/chroot", **given})
+
+
+async def test_the_first_broker_of_a_cluster_gets_an_id_and_names_the_cluster() -> None:
+    there = Scene()
+    joined = await there.join(broker_id="-1")
+    assert joined.node_id == 1001
+    assert len(joined.cluster_id) == 22
+    assert there.wheres[0].hosts == "zoo:2181/chroot"
+    again = await there.join(broker_id="-1")
+    assert (again.node_id, again.cluster_id) == (1001, joined.cluster_id)
+    other = Scene()
+    other.ensemble = there.ensemble
+    second = await other.join(broker_id="-1", reserved_broker_max_id="2000")
+    assert (second.node_id, second.cluster_id) == (2002, joined.cluster_id)
+
+
+async def test_an_id_may_be_configured_and_not_be_changed() -> None:
+    there = Scene()
+    assert (await there.join(broker_id="7")).node_id == 7
+    with pytest.raises(BadDirectory, match="belongs to broker 7 and this is broker 8"):
+        await there.join(broker_id="8")
+    assert len(there.sessions) == 1, "ZooKeeper was not asked"
+
+
+async def test_without_an_id_and_without_generation_nobody_joins() -> None:
+    there = Scene()
+    with pytest.raises(CannotJoin, match=r"broker\.id is not set"):
+        await there.join(broker_id="-1", broker_id_generation_enable="false")
+    assert there.ensemble.sessions == {}, "its session has ended"
+
+
+async def test_a_directory_of_another_cluster_is_refused() -> None:
+    there = Scene()
+    await there.join(broker_id="1")
+    other = Scene()
+    other.fs = there.fs
+    await SimulatedZooKeeper(other.ensemble).create("/cluster", None)
+    written = cluster.encode_cluster_id(CLUSTER)
+    await SimulatedZooKeeper(other.ensemble).create(cluster.CLUSTER_ID, written)
+    with pytest.raises(BadDirectory, match=f"zookeeper.connect leads to the cluster {CLUSTER}"):
+        await other.join(broker_id="1")
+
+
+async def test_nobody_answers_for_zookeeper() -> None:
+    there = Scene()
+
+    async def nobody(where: Where, time: Time) -> ZooKeeper:
+        raise TimeoutError
+
+    config = config_of(broker_id="1", zookeeper_connection_timeout_ms="200")
+    settings = cluster_settings(config)
+    with pytest.raises(CannotJoin, match="no ZooKeeper answers at zoo:2181/chroot in 200 ms"):
+        await join(settings, config, nobody, there.fs, DIRECTORY, KnownMissing(), Time())
+    assert there.fs.list(DIRECTORY) == [], "nothing was written"
+
+
+async def test_topics_are_those_of_zookeeper_that_have_a_directory() -> None:
+    there = Scene()
+    await there.join(broker_id="1")
+    zookeeper = SimulatedZooKeeper(there.ensemble)
+    for name in ("here", "elsewhere"):
+        node = topics.TopicNode({0: (1,), 4: (2,)}, "AAECAwQFBgcICQoLDA0ODw")
+        await zookeeper.create(topics.topic_path(name), topics.encode_topic(node))
+    data = configs.encode_config({"retention.ms": "1000"})
+    await zookeeper.create(configs.path(configs.TOPICS, "here"), data)
+    for name in ("here-0", "here-4", "stray-0", "no_partition"):
+        there.directory(name)
+    with capture_logs() as lines:
+        joined = await there.join(broker_id="1")
+    (topic,) = joined.topics
+    assert (topic.name, topic.topic_id, topic.partitions) == ("here", bytes(range(16)), 5)
+    assert topic.configs == {"retention.ms": "1000"}
+    assert [each["topics"] for each in lines if "topics" in each] == [["stray"]]
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"zookeeper_set_acl": "true"}, "protection of what is in ZooKeeper"),
+        ({"zookeeper_ssl_client_enable": "true"}, "protection of what is in ZooKeeper"),
+        ({"zookeeper_metadata_migration_enable": "true"}, "does not migrate to KRaft"),
+        (
+            {"inter_broker_protocol_version": "0.9"},
+            r"protocol\.version: '0\.9' is not spoken",
+        ),
+        ({"inter_broker_protocol_version": "new"}, "is not a Kafka version such as 3.9"),
+        ({"inter_broker_listener_name": "INSIDE"}, "by the listener INSIDE, and listeners has"),
+    ],
+)
+def test_what_can_not_be_is_refused_with_a_sentence(
+    settings: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(BadConfig, match=sentence):
+        cluster_settings(config_of(**settings))
+
+
+def test_the_settings_of_zookeeper() -> None:
+    where = cluster_settings(config_of()).zookeeper
+    assert where == Where("zoo:2181/chroot", 18000, 18000, 10)
+    where = cluster_settings(config_of(zookeeper_connection_timeout_ms="7")).zookeeper
+    assert (where.session_timeout_ms, where.connection_timeout_ms) == (18000, 7)

@@ -1,0 +1,250 @@
+"""The registration of a broker: whose node it waits for, whose it deletes, and its epoch."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from broker.cluster.membership.registration import (
+    NO_EPOCH,
+    AlreadyRegistered,
+    BrokerRegistration,
+    cluster_id,
+    generated_id,
+    prepare,
+)
+from broker.cluster.zookeeper.zookeeper import Connection, Stat, ZooKeeper
+from broker.loop.background import Background
+from broker.loop.watchdog import Watchdog
+from broker.time import Time
+from broker.topics.registry import BadDirectory
+from protocol.znodes import brokers, cluster
+from tests.broker.edge import eventually
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+PATH = brokers.path(1)
+ENDPOINT = brokers.Endpoint("PLAINTEXT", "127.0.0.1", 9092)
+
+
+class Scene:
+    """Broker 1, and what it says."""
+
+    def __init__(self, timeout_ms: int = 6000) -> None:
+        self.ensemble = Ensemble()
+        self.zookeeper = SimulatedZooKeeper(self.ensemble)
+        self.failures: list[str] = []
+        self.epochs: list[int] = []
+        time = Time()
+        self.background = Background(time, Watchdog(time))
+        self.registration = BrokerRegistration(
+            self.zookeeper,
+            lambda: brokers.Registration(1, (ENDPOINT,)),
+            brokers.VERSION,
+            timeout_ms,
+            time,
+            self.background.spawn,
+            self.failures.append,
+        )
+        self.registration.when_registered(self.epochs.append)
+
+    async def begin(self) -> None:
+        await prepare(self.zookeeper)
+
+    def stat(self) -> Stat | None:
+        node = self.ensemble.nodes.get(PATH)
+        return None if node is None else node.stat
+
+    async def another(self) -> SimulatedZooKeeper:
+        """Another process has the node."""
+        other = SimulatedZooKeeper(self.ensemble)
+        await other.create(PATH, b"{}", ephemeral=True)
+        return other
+
+
+async def test_the_epoch_is_the_transaction_that_created_the_node() -> None:
+    there = Scene()
+    await there.begin()
+    await there.registration.start()
+    stat = there.stat()
+    assert stat is not None
+    assert there.epochs == [there.registration.epoch] == [stat.czxid]
+    assert stat.ephemeral_owner == there.zookeeper.session
+    data, _ = await there.zookeeper.get(PATH)
+    assert brokers.decode_registration(1, data).endpoints == (ENDPOINT,)
+
+
+async def test_a_lost_answer_is_no_other_broker() -> None:
+    there = Scene()
+    await there.begin()
+    there.zookeeper.lose_answers(1)
+    await there.registration.start()
+    assert there.epochs == [there.ensemble.nodes[PATH].czxid]
+
+
+async def test_the_node_of_another_session_is_waited_for_and_not_touched() -> None:
+    """Trap 16."""
+    there = Scene()
+    await there.begin()
+    other = await there.another()
+    before = there.stat()
+    starting = asyncio.ensure_future(there.registration.start())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert there.stat() == before
+    assert not starting.done()
+    there.ensemble.end_session(other.session)
+    await starting
+    stat = there.stat()
+    assert stat is not None
+    assert stat.ephemeral_owner == there.zookeeper.session
+
+
+async def test_an_id_that_another_broker_has_ends_with_a_sentence() -> None:
+    there = Scene(timeout_ms=20)
+    await there.begin()
+    await there.another()
+    with pytest.raises(AlreadyRegistered, match="/brokers/ids/1 in ZooKeeper belongs to another"):
+        await there.registration.start()
+    assert there.epochs == []
+
+
+async def test_a_session_that_ends_before_the_broker_is_registered_is_not_its_end() -> None:
+    there = Scene()
+    await there.begin()
+    there.zookeeper.suspend()
+    starting = asyncio.ensure_future(there.registration.start())
+    await asyncio.sleep(0)
+    there.ensemble.end_session(there.zookeeper.session)
+    there.zookeeper.resume()
+    await starting
+    assert there.registration.epoch == there.ensemble.nodes[PATH].czxid
+
+
+async def test_a_node_that_went_unseen_belongs_to_nobody() -> None:
+    """The process stood still while the other session ended, and its wait is over all the same."""
+    there = Scene(timeout_ms=20)
+    await there.begin()
+    other = await there.another()
+    starting = asyncio.ensure_future(there.registration.start())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    there.zookeeper._watches.clear()
+    there.ensemble.end_session(other.session)
+    await starting
+    assert there.failures == []
+    assert there.registration.epoch == there.ensemble.nodes[PATH].czxid
+
+
+async def test_the_next_session_has_another_epoch_and_none_before() -> None:
+    """Trap 14."""
+    there = Scene()
+    await there.begin()
+    await there.registration.start()
+    first = there.registration.epoch
+    there.zookeeper.suspend()
+    assert there.registration.epoch == first, "the session may live"
+    there.ensemble.end_session(there.zookeeper.session)
+    there.zookeeper.resume()
+    assert there.registration.epoch == NO_EPOCH
+    await eventually(lambda: len(there.epochs) == 2)
+    assert there.registration.epoch > first
+    assert there.registration.epoch == there.ensemble.nodes[PATH].czxid
+    await there.background.stop()
+
+
+async def test_a_mere_reconnect_changes_nothing() -> None:
+    there = Scene()
+    await there.begin()
+    await there.registration.start()
+    there.zookeeper.lose_connection()
+    await there.zookeeper.get(PATH)
+    assert len(there.epochs) == 1
+    await there.background.stop()
+
+
+class Outlived:
+    """A ZooKeeper in which the node of an earlier session of the client is still there."""
+
+    def __init__(self, zookeeper: SimulatedZooKeeper) -> None:
+        self._zookeeper = zookeeper
+        self.session = zookeeper.session
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._zookeeper, name)
+
+
+async def test_its_own_node_of_an_earlier_session_is_deleted() -> None:
+    """ZOOKEEPER-2985: the server ends the old session later than the client begins the next."""
+    there = Scene()
+    await there.begin()
+    outlived = Outlived(there.zookeeper)
+    time = Time()
+    background = Background(time, Watchdog(time))
+    registration = BrokerRegistration(
+        cast(ZooKeeper, outlived),
+        lambda: brokers.Registration(1, (ENDPOINT,)),
+        brokers.VERSION,
+        6000,
+        time,
+        background.spawn,
+        there.failures.append,
+    )
+    await registration.start()
+    first = registration.epoch
+    outlived._zookeeper = SimulatedZooKeeper(there.ensemble)
+    outlived.session = outlived._zookeeper.session
+    registration._session_changed(Connection.EXPIRED)
+    registration._session_changed(Connection.CONNECTED)
+    await eventually(lambda: registration.epoch not in (NO_EPOCH, first))
+    assert there.ensemble.nodes[PATH].owner == outlived.session
+    await background.stop()
+
+
+async def test_an_id_taken_meanwhile_stops_the_broker() -> None:
+    there = Scene(timeout_ms=20)
+    await there.begin()
+    await there.registration.start()
+    there.zookeeper.suspend()
+    there.ensemble.end_session(there.zookeeper.session)
+    await there.another()
+    there.zookeeper.resume()
+    await eventually(lambda: there.failures)
+    assert "give this one another broker.id" in there.failures[0]
+    assert there.registration.epoch == NO_EPOCH
+    await there.background.stop()
+
+
+async def test_the_first_broker_names_the_cluster() -> None:
+    ensemble = Ensemble()
+    first, second = SimulatedZooKeeper(ensemble), SimulatedZooKeeper(ensemble)
+    names = await asyncio.gather(
+        cluster_id(first, "a" * 22, None), cluster_id(second, "b" * 22, None)
+    )
+    assert len({*names}) == 1
+    assert cluster.decode_cluster_id(ensemble.nodes[cluster.CLUSTER_ID].data or b"") == names[0]
+    with pytest.raises(BadDirectory, match=r"correct zookeeper\.connect"):
+        await cluster_id(first, "c" * 22, "d" * 22)
+    assert await cluster_id(first, "c" * 22, names[0]) == names[0]
+
+
+async def test_a_directory_brings_its_cluster_s_id_back() -> None:
+    zookeeper = SimulatedZooKeeper(Ensemble())
+    assert await cluster_id(zookeeper, "a" * 22, "k" * 22) == "k" * 22
+
+
+async def test_generated_ids_are_above_the_reserved_ones_and_all_different() -> None:
+    zookeeper = SimulatedZooKeeper(Ensemble())
+    await prepare(zookeeper)
+    found = await asyncio.gather(*[generated_id(zookeeper, 1000) for _ in range(3)])
+    assert found == [1001, 1002, 1003]
+
+
+async def test_preparing_twice_is_once() -> None:
+    zookeeper = SimulatedZooKeeper(Ensemble())
+    await prepare(zookeeper)
+    before = len(zookeeper.ensemble.writes)
+    await prepare(zookeeper)
+    assert len(zookeeper.ensemble.writes) == before
+    assert zookeeper.ensemble.nodes[cluster.PRODUCER_IDS].data is None, "trap 19: not zero bytes"

@@ -1,0 +1,65 @@
+"""Which version of a request goes to another broker, by inter.broker.protocol.version."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.cluster.peers.inter_broker import BadVersionText, parse
+
+VERSIONS = """
+         LeaderAndIsr StopReplica UpdateMetadata ControlledShutdown Fetch ListOffsets
+0.10.2   0            0           3              1                  3     1
+0.10.2.2 0            0           3              1                  3     1
+0.11     0            0           3              1                  5     2
+1.0      1            0           4              1                  5     2
+1.1-IV0  1            0           4              1                  7     2
+2.2      2            1           5              2                  10    5
+2.4-IV0  3            1           5              2                  11    5
+2.4      4            2           6              3                  11    5
+2.7-IV2  4            3           6              3                  12    5
+2.8      5            3           7              3                  12    6
+3.9-IV0  7            4           8              3                  17    9
+3.9      7            4           8              3                  17    9
+"""
+"""Facts: Kafka's own branches 0.10.2, 1.0, 2.8 and 3.9 send these."""
+
+
+def _rows() -> list[tuple[str, dict[str, int]]]:
+    head, *lines = VERSIONS.strip("\n").splitlines()
+    names = head.split()
+    return [
+        (words[0], dict(zip(names, map(int, words[1:]), strict=True)))
+        for words in map(str.split, lines)
+    ]
+
+
+@pytest.mark.parametrize(("text", "versions"), _rows(), ids=lambda each: str(each)[:8])
+def test_each_request_has_the_version_of_the_release(text: str, versions: dict[str, int]) -> None:
+    spoken = parse(text)
+    assert {name: spoken.version_of(name) for name in versions} == versions
+
+
+def test_what_did_not_exist_is_not_sent() -> None:
+    assert parse("0.10.2").version_of("OffsetForLeaderEpoch") is None
+    assert parse("0.10.2").version_of("WriteTxnMarkers") is None
+    assert parse("3.9").version_of("OffsetForLeaderEpoch") == 4
+
+
+def test_what_a_release_can_do() -> None:
+    old, new = parse("0.10.2"), parse("3.9-IV0")
+    for name in (
+        "has_leader_epochs",
+        "truncates_on_fetch",
+        "has_alter_partition",
+        "has_topic_ids",
+        "has_features",
+        "controller_gives_producer_ids",
+        "has_magic_2",
+    ):
+        assert (getattr(old, name), getattr(new, name)) == (False, True), name
+
+
+@pytest.mark.parametrize("text", ["", "four", "0.9.0", "0.10.1", "4.0", "3.9-IVx"])
+def test_another_version_is_refused_with_a_sentence(text: str) -> None:
+    with pytest.raises(BadVersionText, match=r"Kafka version|spoken"):
+        parse(text)

@@ -1,0 +1,298 @@
+"""What a broker follows is fetched, cut where it parts from its leader's log, and alike."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.cluster.replicas.followed import Next
+from protocol.records.message_set import encode
+from protocol.records.section import Record
+from protocol.records.stored import iter_stored
+from replication.values import PartitionState
+from tests.broker.cluster.fellows import Fellow, alike, cluster, eventually
+from tests.log.log_tools import NOW_MS
+
+BY_FETCH = "3.9"
+BY_EPOCH = "2.6"
+WITH_EPOCHS = ["0.11.0", "1.0", "1.1", "2.0", "2.3", BY_EPOCH, "2.7", "2.8", "3.1", "3.5", BY_FETCH]
+
+
+def fellows_of(spoken: str, count: int = 3, **settings: int) -> list[Fellow]:
+    return [Fellow(each, spoken, **settings) for each in range(1, count + 1)]
+
+
+@pytest.mark.parametrize("spoken", WITH_EPOCHS)
+async def test_in_every_version_followers_have_what_the_leader_has(spoken: str) -> None:
+    one, two, three = fellows = fellows_of(spoken)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        for _ in range(3):
+            one.append(5, b"v" * 1000)
+            await alike(*fellows)
+        await eventually(lambda: one.replica().high_watermark == 15)
+        one.append()
+        await alike(*fellows)
+        await eventually(lambda: two.replica().high_watermark == 16)
+        await eventually(lambda: three.replica().high_watermark == 16)
+        assert two.replica().log.epochs.entries == one.replica().log.epochs.entries == [(0, 0)]
+
+
+@pytest.mark.parametrize("spoken", ["1.0", BY_EPOCH, BY_FETCH])
+async def test_a_leader_that_comes_back_loses_what_only_it_had(spoken: str) -> None:
+    one, two, three = fellows = fellows_of(spoken)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(5)
+        kept = await alike(*fellows)
+        await controller.lead(2, to=[two, three])  # the first knows nothing of it
+        one.append(4, b"lost")
+        two.append(2, b"kept")
+        await eventually(lambda: three.end_offset() == 7)
+        await controller.lead(2)
+        found = await alike(*fellows)
+        assert found.startswith(kept)
+        assert b"lost" not in found
+        assert one.end_offset() == 7
+        assert one.replica().log.epochs.entries == [(0, 0), (1, 5)]
+
+
+@pytest.mark.parametrize("spoken", [BY_EPOCH, BY_FETCH])
+async def test_an_epoch_in_which_nothing_was_written_is_known_to_the_next_leader(
+    spoken: str,
+) -> None:
+    """Trap 5: without it the second would keep what the first lost in between."""
+    one, two = fellows = fellows_of(spoken, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(3)
+        await alike(*fellows)
+        await controller.lead(2, to=[])  # both miss it
+        await controller.lead(1, to=[one])  # the epoch begins at offset 3, without a record
+        assert one.replica().log.epochs.entries == [(0, 0), (2, 3)]
+        await controller.lead(2, to=[two])
+        two.append(2, b"second")
+        assert two.replica().log.epochs.entries == [(0, 0), (3, 3)]
+        await controller.lead(1)
+        one.append(1, b"first!")
+        found = await alike(*fellows)
+        assert b"second" not in found
+        assert two.replica().log.epochs.entries == one.replica().log.epochs.entries
+
+
+@pytest.mark.parametrize("spoken", [BY_EPOCH, BY_FETCH])
+async def test_histories_that_parted_twice_meet(spoken: str) -> None:
+    """KIP-279: the follower has epochs that its leader has not, and the other way round."""
+    one, _ = fellows = fellows_of(spoken, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(2, b"common")
+        await alike(*fellows)
+        for number in range(4):  # unclean: each in turn leads, and the other knows nothing of it
+            leader = fellows[number % 2]
+            await controller.lead(leader.node_id, to=[leader], isr=[leader.node_id])
+            leader.append(2 + number, b"turn %d" % number)
+        await controller.lead(1)
+        one.append(1, b"last")
+        found = await alike(*fellows)
+        assert b"common" in found
+        assert b"turn 1" not in found
+        assert b"turn 3" not in found
+
+
+async def test_a_follower_waits_for_a_leader_that_is_not_known_to_live() -> None:
+    """Trap 9: a controller should tell who lives first; a follower makes do without."""
+    one, two = fellows = fellows_of(BY_FETCH, 2)
+    async with cluster(*fellows, shown=False) as controller:
+        state = PartitionState(1, 1, 0, (1, 2), 0, (1, 2))
+        for each in fellows:
+            assert (await controller.tell(each, controller.told("t", state))).error_code == 0
+        one.append(3)
+        assert two.end_offset() == 0
+        controller.show(controller.shown("t", state))
+        await alike(*fellows)
+
+
+async def test_a_leader_with_another_address_is_found() -> None:
+    one, _ = fellows = fellows_of(BY_FETCH, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(3)
+        await alike(*fellows)
+        await one.server.close()
+        one.port = 0
+        one.append(3)
+        await one.listen()
+        controller.show()
+        await alike(*fellows)
+
+
+@pytest.mark.parametrize("spoken", ["1.0", BY_FETCH])
+async def test_what_the_leader_has_no_more_is_not_waited_for(spoken: str) -> None:
+    one, two = fellows = fellows_of(spoken, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1, isr=[1])
+        one.append(6)
+        await alike(*fellows)
+        await controller.lead(1, isr=[1], to=[one])
+        await controller.stop(two, 1, delete=False)
+        one.append(600, b"v" * 5000)  # some segments
+        await eventually(lambda: one.replica().high_watermark == 606)
+        log = one.replica().log
+        log.delete_records(500)
+        assert log.log_start_offset == 500
+        await controller.lead(1, isr=[1])
+        await eventually(lambda: two.end_offset() == 606)
+        assert two.replica().log.log_start_offset == 500
+        one.append()
+        await eventually(lambda: two.end_offset() == 607)
+        assert one.bytes_of().endswith(two.bytes_of())
+
+
+@pytest.mark.parametrize("spoken", ["1.0", BY_FETCH])
+async def test_an_unclean_leader_with_less_is_followed(spoken: str) -> None:
+    one, two = fellows = fellows_of(spoken, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(2)
+        await alike(*fellows)
+        await controller.lead(1, to=[one], isr=[1])
+        one.append(5, b"lost")
+        await controller.lead(2, isr=[2])
+        two.append(1, b"kept")
+        assert b"lost" not in await alike(*fellows)
+
+
+async def test_a_batch_above_the_limit_of_a_fetch_goes_through() -> None:
+    one, _ = fellows = fellows_of(BY_FETCH, 2, partition_max_bytes=100, max_bytes=150)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(20, b"v" * 1000)
+        await alike(*fellows)
+
+
+async def test_a_session_that_its_leader_has_lost_is_begun_anew() -> None:
+    one, two = fellows = fellows_of(BY_FETCH, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1, partitions=range(5))
+        one.append(3, index=2)
+        await alike(*fellows, index=2)
+        await eventually(lambda: len(one.sessions) == 1)
+        one.append(3, index=4)
+        await alike(*fellows, index=4)
+        one.sessions.close(one.session_id)
+        one.append(3, index=1)
+        await alike(*fellows, index=1)
+        assert len(one.sessions) == 1
+        assert two.replica(index=2).high_watermark == 3
+
+
+async def test_topics_with_and_without_ids_are_fetched_by_name() -> None:
+    one, _ = fellows = fellows_of(BY_FETCH, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(1)
+        await alike(*fellows)
+        controller.topic_id = None  # as one that an old controller has made
+        await controller.lead(1, topic="u")
+        one.append(2, topic="u")
+        await alike(*fellows, topic="u")
+        one.append(2)
+        await alike(*fellows)
+
+
+OLD = {"log.message.format.version": "0.10.2"}
+
+
+async def test_before_there_were_epochs_logs_are_cut_to_the_high_watermark() -> None:
+    """Trap 25: nothing above magic 1 is stored, so that nothing else goes to a follower."""
+    one, two = fellows = [Fellow(each, "0.10.2", config=OLD) for each in (1, 2)]
+    async with cluster(*fellows, topic_id=None) as controller:
+        await controller.lead(1)
+        for each in range(3):
+            one.replica().append(message_set(b"%d" % each), NOW_MS)
+        found = await alike(*fellows)
+        assert {header.magic for header, _ in iter_stored(found)} == {1}
+        await eventually(lambda: two.replica().high_watermark == 3)
+        await controller.lead(1)  # the same leader: nothing is cut
+        assert next_step(two) is Next.FETCH
+        await controller.lead(2, to=[])
+        await controller.lead(1, to=[one])
+        one.replica().append(message_set(b"3"), NOW_MS)
+        await controller.stop(two, -1, delete=False)
+        two.replica().high_watermark = 1
+        await controller.lead(2, to=[])
+        await controller.lead(1)
+        await alike(*fellows)
+        assert two.end_offset() == 4
+
+
+def next_step(fellow: Fellow) -> Next:
+    followed = fellow.fetchers.followed("t", 0)
+    assert followed is not None
+    return followed.step
+
+
+def message_set(value: bytes) -> bytes:
+    return encode([Record(0, NOW_MS, None, value)], 1)
+
+
+async def test_a_broker_that_has_no_listener_for_brokers_is_not_fetched_from() -> None:
+    """Trap 12, as a follower meets it: it says so, and goes on when the listener is there."""
+    one, two = fellows = fellows_of(BY_FETCH, 2)
+    async with cluster(*fellows) as controller:
+        one.listener = "TYPO"
+        controller.show()
+        await controller.lead(1)
+        one.append(2)
+        assert two.end_offset() == 0
+        assert next_step(two) is Next.FETCH
+        one.listener = "PLAINTEXT"
+        controller.show()
+        await alike(*fellows)
+
+
+async def test_partitions_share_fetchers() -> None:
+    one, two = fellows = fellows_of(BY_FETCH, 2, fetchers=3)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1, partitions=range(10))
+        for index in range(10):
+            one.append(index + 1, index=index)
+        for index in range(10):
+            await alike(*fellows, index=index)
+        assert 1 < two.fetchers.count <= 3
+        await controller.lead(2, partitions=range(10))
+        assert two.fetchers.count == 0
+        two.append(1, b"back", index=4)
+        await alike(*fellows, index=4)
+
+
+async def test_a_follower_that_knows_a_later_epoch_than_its_leader_waits_for_it() -> None:
+    """The leader answers UNKNOWN_LEADER_EPOCH until the controller has told it too."""
+    one, two = fellows = fellows_of(BY_FETCH, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(2)
+        await alike(*fellows)
+        state = one.replica().state
+        assert state is not None
+        later = controller.told("t", state._replace(leader_epoch=1))
+        await controller.tell(two, later)
+        one.append(2)
+        followed = two.fetchers.followed("t", 0)
+        assert followed is not None
+        await eventually(lambda: followed.due_ms > 0)
+        assert two.end_offset() == 2
+        await controller.tell(one, later)
+        await alike(*fellows)
+
+
+async def test_a_follower_of_an_older_epoch_is_fenced_until_it_is_told() -> None:
+    one, two = fellows = fellows_of(BY_FETCH, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        await controller.lead(1, to=[one])
+        one.append(2)
+        await eventually(lambda: next_step(two) is Next.WAIT)
+        assert two.end_offset() == 0
+        await controller.lead(1)
+        await alike(*fellows)

@@ -1,0 +1,365 @@
+"""In-sync replicas that leaders want get into ZooKeeper: by the controller, or by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.peers.peer import PeerLost
+from broker.cluster.replicas.isr_states import IsrStates
+from broker.cluster.replicas.isr_writer import AlterPartitionWriter
+from broker.cluster.zookeeper.zookeeper import ensure_path
+from broker.time import Time
+from protocol.errors import (
+    FENCED_LEADER_EPOCH,
+    INVALID_UPDATE_VERSION,
+    NONE,
+    NOT_CONTROLLER,
+    STALE_BROKER_EPOCH,
+    UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.messages import alter_partition
+from protocol.schema import Api
+from protocol.znodes.notices import ISR_CHANGES, decode_isr_change
+from protocol.znodes.topics import StateNode, decode_state, encode_state, state_path
+from replication.values import PartitionState
+from tests.broker.cluster.told import tell, topic
+from tests.broker.edge import eventually
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+ID = bytes(range(16))
+LEADS = PartitionState(4, 1, 7, (1,), 3, (1, 2, 3))
+
+
+class Led:
+    """A partition that is led; keeps what it is told."""
+
+    def __init__(self, topic: str = "t", index: int = 0, state: PartitionState = LEADS) -> None:
+        self.topic, self.index = topic, index
+        self.state: PartitionState | None = state
+        self.told: list[tuple[str, int]] = []
+        self.again: Callable[[], None] | None = None
+        """Called at a refusal: the partition wants something else."""
+
+    def isr_written(self, partition_epoch: int) -> None:
+        self.told.append(("written", partition_epoch))
+
+    def isr_refused(self, error_code: int) -> None:
+        self.told.append(("refused", error_code))
+        if self.again is not None:
+            again, self.again = self.again, None
+            again()
+
+
+class HandedController:
+    """In place of the connection to the controller: answers what the test says."""
+
+    def __init__(self) -> None:
+        self.version = 3
+        self.asked: list[dict[str, Any]] = []
+        self.versions: list[int] = []
+        self.answers: list[Any] = []
+        """What each request gets: an error code at the top, one of all partitions, or nothing."""
+        self.looked_again = 0
+        self.underway = 0
+
+    async def version_of(self, api: Api) -> int:
+        return self.version
+
+    async def call(
+        self, api: Api, version: int, value: dict[str, Any], timeout_ms: int | None = None
+    ) -> dict[str, Any]:
+        self.underway += 1
+        assert self.underway == 1, "one request at a time"
+        api.encode_request(version, value)
+        self.asked.append(value)
+        self.versions.append(version)
+        await asyncio.sleep(0)
+        self.underway -= 1
+        answer = self.answers.pop(0) if self.answers else {}
+        if isinstance(answer, Exception):
+            raise answer
+        return self._answer(value, **answer)
+
+    def _answer(
+        self, value: dict[str, Any], top: int = NONE, code: int = NONE, left_out: bool = False
+    ) -> dict[str, Any]:
+        topics = [
+            {
+                "topic_name": each.get("topic_name", ""),
+                "topic_id": each.get("topic_id"),
+                "partitions": [
+                    {
+                        "partition_index": partition["partition_index"],
+                        "error_code": code,
+                        "partition_epoch": partition["partition_epoch"] + 1,
+                    }
+                    for partition in each["partitions"]
+                ],
+            }
+            for each in value["topics"]
+        ]
+        return {"error_code": top, "topics": [] if top or left_out else topics}
+
+    def look_again(self) -> None:
+        self.looked_again += 1
+
+
+class Asking:
+    """A writer that asks the controller."""
+
+    def __init__(self, has_topic_ids: bool = True, topic_id: bytes | None = ID) -> None:
+        self.controller = HandedController()
+        self.epoch = 99
+        cache = MetadataCache(1)
+        tell(cache, topic("t", [1, 1, 1], topic_id), topic("u", [1], topic_id and b"u" * 16))
+        controller: Any = self.controller
+        self.writer = AlterPartitionWriter(
+            1, lambda: self.epoch, cache, controller, has_topic_ids, 5000, Time(), _spawn
+        )
+
+
+def _spawn(work: Any, name: str) -> asyncio.Task[None]:
+    return asyncio.get_running_loop().create_task(work, name=name)
+
+
+@asynccontextmanager
+async def asking(has_topic_ids: bool = True, topic_id: bytes | None = ID) -> AsyncIterator[Asking]:
+    found = Asking(has_topic_ids, topic_id)
+    found.writer.start()
+    try:
+        yield found
+    finally:
+        found.writer.stop()
+
+
+# -- by the controller
+
+
+async def test_what_is_wanted_meanwhile_goes_together() -> None:
+    async with asking() as house:
+        first, second, third = Led(), Led(index=2), Led("u")
+        house.writer.wanted(first, (1, 2), 3)
+        await eventually(lambda: house.controller.asked)
+        house.writer.wanted(second, (1, 3), 3)
+        house.writer.wanted(third, (1, 2, 3), 3)
+        await eventually(lambda: third.told)
+    assert first.told == second.told == third.told == [("written", 4)]
+    assert len(house.controller.asked) == 2
+    assert house.controller.asked[0] == {
+        "broker_id": 1,
+        "broker_epoch": 99,
+        "topics": [
+            {
+                "topic_id": ID,
+                "partitions": [
+                    {
+                        "partition_index": 0,
+                        "leader_epoch": 7,
+                        "new_isr_with_epochs": [{"broker_id": 1}, {"broker_id": 2}],
+                        "leader_recovery_state": 0,
+                        "partition_epoch": 3,
+                    }
+                ],
+            }
+        ],
+    }
+
+
+@pytest.mark.parametrize("version", alter_partition.API.versions)
+async def test_in_every_version(version: int) -> None:
+    async with asking() as house:
+        house.controller.version = version
+        partition = Led()
+        house.writer.wanted(partition, (1, 2), 3)
+        await eventually(lambda: partition.told)
+    assert partition.told == [("written", 4)]
+    assert house.controller.versions == [version]
+
+
+@pytest.mark.parametrize(("has_ids", "topic_id"), [(False, ID), (True, None)])
+async def test_topics_without_ids_are_asked_for_by_name(
+    has_ids: bool, topic_id: bytes | None
+) -> None:
+    async with asking(has_ids, topic_id) as house:
+        partition = Led()
+        house.writer.wanted(partition, (1, 2), 3)
+        await eventually(lambda: partition.told)
+    assert partition.told == [("written", 4)]
+    assert house.controller.versions == [1]
+    assert house.controller.asked[0]["topics"][0]["topic_name"] == "t"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        PeerLost("gone"),
+        RuntimeError("a bug"),
+        {"top": NOT_CONTROLLER},
+        {"code": NOT_CONTROLLER},
+        {"top": STALE_BROKER_EPOCH},
+        {"left_out": True},
+    ],
+)
+async def test_what_is_not_decided_is_asked_again(answer: Any) -> None:
+    async with asking() as house:
+        house.controller.answers = [answer]
+        partition = Led()
+        house.writer.wanted(partition, (1, 2), 3)
+        await eventually(lambda: partition.told)
+    assert partition.told == [("written", 4)]
+    assert len(house.controller.asked) == 2
+    assert house.controller.looked_again == (NOT_CONTROLLER in getattr(answer, "values", list)())
+
+
+async def test_a_refusal_is_told_and_what_is_wanted_then_is_asked() -> None:
+    async with asking() as house:
+        house.controller.answers = [{"code": UNKNOWN_SERVER_ERROR}, {"code": FENCED_LEADER_EPOCH}]
+        partition = Led()
+        partition.again = lambda: house.writer.wanted(partition, (1, 2), 3)
+        house.writer.wanted(partition, (1, 2), 3)
+        await eventually(lambda: len(partition.told) == 2)
+    assert partition.told == [("refused", UNKNOWN_SERVER_ERROR), ("refused", FENCED_LEADER_EPOCH)]
+
+
+async def test_without_a_registration_nothing_is_asked() -> None:
+    """Trap 14: the epoch of the last session is worth nothing."""
+    async with asking() as house:
+        house.epoch = -1
+        partition = Led()
+        house.writer.wanted(partition, (1, 2), 3)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert house.controller.asked == []
+        house.epoch = 100
+        await eventually(lambda: partition.told)
+    assert [each["broker_epoch"] for each in house.controller.asked] == [100]
+
+
+@pytest.mark.parametrize(
+    "learnt", [LEADS._replace(leader_epoch=8), LEADS._replace(partition_epoch=4), None]
+)
+async def test_who_has_learnt_something_wants_it_no_more(learnt: PartitionState | None) -> None:
+    async with asking() as house:
+        house.controller.answers = [{"top": NOT_CONTROLLER}]
+        partition, other = Led(), Led(index=1)
+        house.writer.wanted(partition, (1, 2), 3)
+        house.writer.wanted(other, (1, 2), 3)
+        await eventually(lambda: house.controller.asked)
+        partition.state = learnt
+        await eventually(lambda: other.told)
+    assert partition.told == []
+    assert len(house.controller.asked[1]["topics"][0]["partitions"]) == 1
+
+
+# -- by the leader
+
+
+@asynccontextmanager
+async def writing(
+    time: Time | None = None,
+) -> AsyncIterator[tuple[IsrStates, Ensemble, SimulatedZooKeeper]]:
+    ensemble = Ensemble()
+    zookeeper = SimulatedZooKeeper(ensemble)
+    path = state_path("t", 0)
+    await ensure_path(zookeeper, path)
+    await ensure_path(zookeeper, ISR_CHANGES)
+    for _ in range(3):  # its version is 3
+        await zookeeper.set(path, encode_state(StateNode(1, 7, (1,), 4)))
+    writer = IsrStates(zookeeper, time or Time(), _spawn)
+    writer.start()
+    try:
+        yield writer, ensemble, zookeeper
+    finally:
+        writer.stop()
+
+
+def written(ensemble: Ensemble) -> StateNode:
+    return decode_state("t", 0, ensemble.nodes[state_path("t", 0)].data or b"")
+
+
+async def test_a_leader_writes_its_state_over_the_version_that_it_knows() -> None:
+    """Trap 2: the leader epoch stays."""
+    async with writing() as (writer, ensemble, _):
+        partition = Led()
+        writer.wanted(partition, (1, 2), 3)
+        await eventually(lambda: partition.told)
+        assert partition.told == [("written", 4)]
+        assert written(ensemble) == StateNode(1, 7, (1, 2), 4)
+
+
+async def test_a_state_that_another_has_written_is_left_alone() -> None:
+    async with writing() as (writer, ensemble, _):
+        partition = Led(state=LEADS._replace(partition_epoch=2))
+        writer.wanted(partition, (1, 2), 2)
+        await eventually(lambda: partition.told)
+        assert partition.told == [("refused", INVALID_UPDATE_VERSION)]
+        assert written(ensemble) == StateNode(1, 7, (1,), 4)
+
+
+async def test_a_write_whose_answer_was_lost_counts() -> None:
+    """Trap 3: the second attempt finds the version of the first."""
+    async with writing() as (writer, ensemble, zookeeper):
+        partition = Led()
+        zookeeper.lose_answers(1)
+        writer.wanted(partition, (1, 2), 3)
+        await eventually(lambda: partition.told)
+        assert partition.told == [("written", 4)]
+        assert written(ensemble) == StateNode(1, 7, (1, 2), 4)
+
+
+async def test_the_next_session_writes_what_the_last_could_not() -> None:
+    async with writing() as (writer, ensemble, zookeeper):
+        partition = Led()
+        zookeeper.suspend()
+        writer.wanted(partition, (1, 2), 3)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        zookeeper.expire()
+        await eventually(lambda: partition.told)
+        assert partition.told == [("written", 4)]
+        assert written(ensemble) == StateNode(1, 7, (1, 2), 4)
+
+
+async def test_a_partition_without_a_state_is_refused() -> None:
+    async with writing() as (writer, _, _):
+        partition = Led(index=9)
+        writer.wanted(partition, (1, 2), 3)
+        await eventually(lambda: partition.told)
+        assert partition.told == [("refused", UNKNOWN_TOPIC_OR_PARTITION)]
+
+
+class FastTime(Time):
+    """Sleeps take a turn of the loop, and move the clock as if they had taken their time."""
+
+    def __init__(self) -> None:
+        self.mono_s = 1000.0
+        super().__init__(monotonic_s=lambda: self.mono_s)
+
+    async def sleep(self, seconds: float) -> None:
+        self.mono_s += seconds
+        await asyncio.sleep(0)
+
+
+async def test_changes_of_some_seconds_share_a_notice() -> None:
+    time = FastTime()
+    async with writing(time) as (writer, ensemble, _):
+        notices = lambda: [  # noqa: E731
+            decode_isr_change(path, node.data or b"")
+            for path, node in ensemble.nodes.items()
+            if path.startswith(f"{ISR_CHANGES}/")
+        ]
+        time.mono_s += 100
+        partition = Led()
+        writer.wanted(partition, (1, 2), 3)
+        await eventually(lambda: partition.told)
+        since_s = time.mono_s
+        await eventually(notices)
+        assert notices() == [[("t", 0)]]
+        assert time.mono_s - since_s <= 10

@@ -1,0 +1,431 @@
+"""What LeaderAndIsr, StopReplica and UpdateMetadata do to a broker's replicas."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from broker.cluster.peers.peer import Address, Peer, connect
+from broker.topics.partition_mark import partition_metadata
+from broker.topics.registry import Topic
+from broker.topics.roles import NotLeader, Role
+from controller.requests import StoppedPartition, StoppedTopic
+from controller.values import LEADER_OF_DELETED
+from log.filesystem import read_whole
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    FENCED_LEADER_EPOCH,
+    INCONSISTENT_TOPIC_ID,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    STALE_BROKER_EPOCH,
+    STALE_CONTROLLER_EPOCH,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.messages import leader_and_isr, stop_replica
+from protocol.schema import ZERO_UUID
+from replication.values import PartitionState
+from tests.broker.cluster.fellows import (
+    TOPIC_ID,
+    Fellow,
+    alike,
+    cluster,
+    eventually,
+)
+from tests.broker.edge import Taker
+from tests.simulated_files import SimulatedFiles
+
+PLACE = ("t", 0)
+
+
+def state_of(fellow: Fellow) -> PartitionState:
+    state = fellow.replica().state
+    assert state is not None
+    return state
+
+
+# -- LeaderAndIsr
+
+
+async def test_followers_have_what_the_leader_has_and_hooks_are_told() -> None:
+    one, two, three = fellows = [Fellow(each) for each in (1, 2, 3)]
+    async with cluster(*fellows) as controller:
+        answers = await controller.lead(1)
+        assert [each.partitions for each in answers.values()] == [{PLACE: NONE}] * 3
+        one.append(5)
+        await alike(one, two, three)
+        await controller.lead(1)
+        await controller.lead(2)
+    assert one.said == [("leader", "t-0", 0), ("leader", "t-0", 1), ("follower", "t-0", 2)]
+    assert two.said == [("follower", "t-0", 0), ("follower", "t-0", 1), ("leader", "t-0", 2)]
+
+
+async def test_a_log_is_made_with_the_id_and_the_settings_of_its_topic() -> None:
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        await controller.lead(1, partitions=[3])
+        topic = one.replica_logs.topic("t")
+        assert topic is not None
+        assert (topic.topic_id, topic.partitions) == (TOPIC_ID, 4)
+        assert one.replica(index=3).log.config.segment_bytes == 1 << 20
+        assert one.fs.exists("/broker-1/t-3/partition.metadata")
+        assert one.logs.get("t", 0) is None
+        await controller.lead(1, partitions=[0, 5])
+        assert [each.index for each in one.logs.topics["t"].partitions] == [0, 3, 5]
+
+
+@pytest.mark.parametrize(
+    ("told", "code"),
+    [
+        (5, NONE),
+        (1 << 40, NONE),  # the controller may know of a new registration first (trap 13)
+        (-1, NONE),
+        (4, STALE_BROKER_EPOCH),
+    ],
+)
+async def test_requests_for_an_earlier_registration_are_refused(told: int, code: int) -> None:
+    one = Fellow(1)
+    one.epoch = 5
+    async with cluster(one) as controller:
+        state = PartitionState(1, 1, 0, (1,), 0, (1,))
+        answer = await controller.tell(one, controller.told("t", state), broker_epoch=told)
+        assert answer == (code, {PLACE: NONE} if code == NONE else {})
+        assert (one.logs.get("t", 0) is None) == (code != NONE)
+
+
+async def test_requests_of_an_older_controller_are_refused() -> None:
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        controller.epoch = 7
+        await controller.lead(1)
+        controller.epoch = 6
+        assert (await controller.lead(1))[1] == (STALE_CONTROLLER_EPOCH, {})
+        assert (await controller.stop(one, -1, delete=True)) == (STALE_CONTROLLER_EPOCH, {})
+        assert controller.update(one) == STALE_CONTROLLER_EPOCH
+        assert state_of(one).controller_epoch == 7
+
+
+async def test_a_broker_that_was_just_started_obeys_no_controller_older_than_zookeepers() -> None:
+    """A deposed one repeats what it had for the process before."""
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        one.manager.know_controller(7)
+        controller.epoch = 6
+        assert (await controller.lead(1))[1] == (STALE_CONTROLLER_EPOCH, {})
+        assert one.logs.get("t", 0) is None
+        controller.epoch = 7
+        await controller.lead(1)
+        assert state_of(one).controller_epoch == 7
+
+
+@pytest.mark.parametrize(
+    ("changed", "code"),
+    [
+        ({}, STALE_CONTROLLER_EPOCH),  # trap 1: what does not raise the leader epoch is late
+        ({"leader_epoch": 4}, STALE_CONTROLLER_EPOCH),
+        ({"leader_epoch": 4, "replicas": (2, 3)}, STALE_CONTROLLER_EPOCH),
+        ({"leader_epoch": 6, "replicas": (2, 3)}, UNKNOWN_TOPIC_OR_PARTITION),
+        ({"leader_epoch": 6}, NONE),
+    ],
+)
+async def test_a_state_that_is_not_new_is_not_taken(changed: dict[str, Any], code: int) -> None:
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        state = PartitionState(1, 1, 5, (1,), 3, (1, 2))
+        assert (await controller.tell(one, controller.told("t", state))).partitions[PLACE] == NONE
+        told = controller.told("t", state._replace(**changed))
+        assert (await controller.tell(one, told)) == (NONE, {PLACE: code})
+        assert state_of(one).leader_epoch == (6 if code == NONE else 5)
+
+
+async def test_a_partition_of_another_topic_of_the_name_is_not_taken() -> None:
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        await controller.lead(1)
+        controller.topic_id = b"another" * 2 + b"id"
+        answers = await controller.lead(1, partitions=[0, 1])
+        assert answers[1].partitions == dict.fromkeys([("t", 0), ("t", 1)], INCONSISTENT_TOPIC_ID)
+
+
+async def test_a_topic_without_an_id_gets_one() -> None:
+    one = Fellow(1)
+    async with cluster(one, topic_id=None) as controller:
+        await controller.lead(1)
+        assert not one.fs.exists("/broker-1/t-0/partition.metadata")
+        topic = one.replica_logs.topic("t")
+        assert topic is not None
+        assert topic.topic_id == ZERO_UUID
+        controller.topic_id = TOPIC_ID
+        told = controller.told("t", state_of(one))
+        assert (await controller.tell(one, told)).partitions == {PLACE: NONE}
+        assert one.logs.topics["t"].topic.topic_id == TOPIC_ID
+        written = read_whole(one.fs, "/broker-1/t-0/partition.metadata")
+        assert written == partition_metadata(TOPIC_ID)
+        assert (await controller.tell(one, told)).partitions == {PLACE: STALE_CONTROLLER_EPOCH}
+
+
+async def test_a_log_that_cannot_be_made_is_a_storage_error() -> None:
+    files = SimulatedFiles()
+    one = Fellow(1, fs=files)
+    async with cluster(one) as controller:
+        files.fail("fsync_directory", "broker-1")
+        assert (await controller.lead(1))[1].partitions == {PLACE: KAFKA_STORAGE_ERROR}
+        assert (await controller.lead(1))[1].partitions == {PLACE: NONE}
+
+
+async def test_who_waits_at_a_leader_is_told_that_it_leads_no_more() -> None:
+    one, two = fellows = [Fellow(1), Fellow(2)]
+    async with cluster(*fellows) as controller:
+        await controller.lead(1, to=[one])
+        replies: list[Any] = []
+        end_offset = one.append()
+        ticket = Taker(replies.append)
+        one.replica().when_stable(end_offset, [(ticket, "stable")], lambda _, error: type(error))
+        await controller.lead(2)
+        await eventually(lambda: replies)
+        assert replies == [NotLeader]
+        assert one.replica().serving_error(-1) == NOT_LEADER_OR_FOLLOWER
+        assert two.replica().role is Role.LEADER
+
+
+async def test_nobody_leads() -> None:
+    one, two = fellows = [Fellow(1), Fellow(2)]
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        await controller.lead(-1)
+        assert one.replica().role is Role.FOLLOWER
+        assert two.fetchers.followed("t", 0) is None
+        await controller.lead(2)
+        two.append(3)
+        await alike(*fellows)
+
+
+# -- StopReplica
+
+
+async def test_a_stopped_replica_keeps_its_log() -> None:
+    one, two = fellows = [Fellow(1), Fellow(2)]
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(2)
+        await alike(*fellows)
+        assert await controller.stop(two, 0, delete=False) == (NONE, {PLACE: NONE})
+        assert two.fetchers.followed("t", 0) is None
+        one.append(2)
+        assert two.end_offset() == 2
+        await controller.lead(1)
+        await alike(*fellows)
+
+
+@pytest.mark.parametrize(
+    ("leader_epoch", "code"),
+    [(-2, NONE), (-1, NONE), (3, NONE), (4, NONE), (2, FENCED_LEADER_EPOCH)],
+)
+async def test_a_replica_of_a_later_leader_epoch_is_not_stopped(
+    leader_epoch: int, code: int
+) -> None:
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        controller.leader_epoch = 2
+        await controller.lead(1)
+        answer = await controller.stop(one, leader_epoch, delete=True)
+        assert answer == (NONE, {PLACE: code})
+        assert (one.logs.get("t", 0) is None) == (code == NONE)
+        assert (one.said[-1] == ("follower", "t-0", leader_epoch)) == (code == NONE)
+
+
+async def test_a_deleted_replica_is_renamed_and_made_anew() -> None:
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        await controller.lead(1, partitions=[0, 1])
+        one.append(3)
+        await one.replica_logs.write_high_watermarks()
+        await controller.stop(one, -2, delete=True)
+        names = [name for name in one.fs.list("/broker-1") if name.startswith("t-")]
+        assert sorted(name.partition(".")[0] for name in names) == ["t-0", "t-1"]
+        assert sum(name.endswith("-delete") for name in names) == 1
+        assert ("t", 0) not in one.checkpoints()
+        await controller.stop(one, -2, delete=True, index=1)
+        assert "t" not in one.logs.topics
+        controller.topic_id = b"another" * 2 + b"id"
+        assert (await controller.lead(1))[1].partitions == {PLACE: NONE}
+        assert one.end_offset() == 0
+        assert one.replica().high_watermark == 0
+    assert [name for name in one.fs.list("/broker-1") if name.startswith("t-")] == ["t-0"]
+
+
+async def test_a_replica_that_nobody_has_is_stopped() -> None:
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        one.fs.make_directory("/broker-1/t-0")
+        assert await controller.stop(one, -1, delete=False) == (NONE, {PLACE: NONE})
+        assert await controller.stop(one, -1, delete=True) == (NONE, {PLACE: NONE})
+        assert not one.fs.exists("/broker-1/t-0")
+        assert await controller.stop(one, -1, delete=True) == (NONE, {PLACE: NONE})
+
+
+async def test_many_replicas_are_put_away_together() -> None:
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        await controller.lead(1, partitions=range(30))
+        told = [StoppedPartition(index, -2, True) for index in range(30)]
+        answer = await controller.stop_all(one, StoppedTopic("t", told))
+        assert set(answer.partitions.values()) == {NONE}
+        assert one.logs.topics == {}
+        assert one.checkpoints() == set()
+
+
+# -- in-sync replicas
+
+
+async def test_who_is_behind_for_too_long_goes_out_and_comes_back() -> None:
+    one, two = fellows = [Fellow(each, lag_time_max_ms=400) for each in (1, 2)]
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append()
+        await eventually(lambda: one.replica().high_watermark == 1)
+        await controller.stop(two, -1, delete=False)
+        one.append()
+        assert one.replica().high_watermark == 1
+        await eventually(lambda: state_of(one).isr == (1,))
+        await eventually(lambda: one.replica().high_watermark == 2)
+        later = state_of(one)._replace(leader_epoch=1)
+        for each in fellows:
+            await controller.tell(each, controller.told("t", later))
+        await alike(*fellows)
+        await eventually(lambda: state_of(one).isr == (1, 2))
+        assert [isr for _, isr, _ in one.isr.asked] == [(1,), (1, 2)]
+
+
+async def test_high_watermarks_are_written_from_the_first_request_on() -> None:
+    files = SimulatedFiles()
+    one, two = fellows = [Fellow(1), Fellow(2, fs=files, checkpoint_ms=10)]
+    async with cluster(*fellows) as controller:
+        assert two.checkpoints() == set()
+        await controller.lead(1)
+        one.append(7)
+        await alike(*fellows)
+        await eventually(lambda: two.replica().high_watermark == 7)
+        await eventually(lambda: two.high_watermarks() == {("t", 0): 7})
+    again = Fellow(2, fs=files.as_killed())
+    again.open(Topic("t", TOPIC_ID, 1))
+    assert again.end_offset() == 7
+    assert again.replica().high_watermark == 7
+    assert again.replica().role is Role.UNASSIGNED
+
+
+# -- UpdateMetadata
+
+
+async def test_the_cache_and_hooks_learn_what_is_shown() -> None:
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        state = PartitionState(1, 1, 0, (1,), 0, (1,))
+        await controller.tell(one, controller.told("t", state))
+        controller.show(controller.shown("t", state, range(5)))
+        assert one.cache.partition("t", 4) is not None
+        assert one.logs.topics["t"].topic.partitions == 5
+        gone = state._replace(leader=LEADER_OF_DELETED)
+        controller.show(controller.shown("t", gone, range(5)))
+        assert one.said[1:] == [("deleted", "t", index) for index in range(5)]
+        assert one.cache.topics == {}
+
+
+# -- by the wire
+
+
+async def _peer(fellow: Fellow) -> Peer:
+    return await connect(Address("127.0.0.1", fellow.port), "controller", fellow.time, 5000)
+
+
+@pytest.mark.parametrize("version", leader_and_isr.API.versions)
+async def test_leader_and_isr_is_answered_in_its_version(version: int) -> None:
+    one = Fellow(1)
+    async with cluster(one):
+        partition = {
+            "partition_index": 0,
+            "controller_epoch": 1,
+            "leader": 1,
+            "leader_epoch": 0,
+            "isr": [1],
+            "partition_epoch": 0,
+            "replicas": [1],
+        }
+        value: dict[str, Any] = {
+            "controller_id": 1,
+            "controller_epoch": 1,
+            "live_leaders": [],
+        }
+        if version >= 2:
+            topic = {"topic_name": "t", "partition_states": [partition]}
+            if version >= 5:
+                topic["topic_id"] = TOPIC_ID
+            value["topic_states"] = [topic]
+        else:
+            value["ungrouped_partition_states"] = [{"topic_name": "t", **partition}]
+        peer = await _peer(one)
+        first = await peer.call(leader_and_isr.API, version, value, 5000)
+        again = await peer.call(leader_and_isr.API, version, value, 5000)
+        peer.close()
+    for answer, code in ((first, NONE), (again, STALE_CONTROLLER_EPOCH)):
+        assert answer["error_code"] == NONE
+        error = {"partition_index": 0, "error_code": code}
+        if version >= 5:
+            assert answer["topics"] == [{"topic_id": TOPIC_ID, "partition_errors": [error]}]
+        else:
+            assert answer["partition_errors"] == [{"topic_name": "t", **error}]
+
+
+@pytest.mark.parametrize("version", stop_replica.API.versions)
+async def test_stop_replica_is_answered_in_its_version(version: int) -> None:
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        await controller.lead(1)
+        value: dict[str, Any] = {"controller_id": 1, "controller_epoch": 1}
+        if version >= 3:
+            partition = {"partition_index": 0, "leader_epoch": 0, "delete_partition": True}
+            value["topic_states"] = [{"topic_name": "t", "partition_states": [partition]}]
+        elif version >= 1:
+            value["topics"] = [{"name": "t", "partition_indexes": [0]}]
+        else:
+            value["ungrouped_partitions"] = [{"topic_name": "t", "partition_index": 0}]
+        if version < 3:
+            value["delete_partitions"] = True
+        peer = await _peer(one)
+        answer = await peer.call(stop_replica.API, version, value, 5000)
+        peer.close()
+        error = {"topic_name": "t", "partition_index": 0, "error_code": NONE}
+        assert (answer["error_code"], answer["partition_errors"]) == (NONE, [error])
+        assert one.logs.get("t", 0) is None
+
+
+async def test_many_partitions_are_told_at_once() -> None:
+    """A request so large that it is decoded in the worker."""
+    one = Fellow(1)
+    async with cluster(one) as controller:
+        peer = await _peer(one)
+        state = PartitionState(1, 1, 0, (1,), 0, (1,))
+        shown = controller.shown("t", state, range(2000))
+        await peer.call(*controller.update_message(one, shown, version=8), 5000)
+        assert len(one.cache.topics["t"].partitions) == 2000
+        told = controller.told("t", state, range(300))
+        answer = await peer.call(*controller.tell_message(one, told, version=7), 30_000)
+        peer.close()
+        assert len(answer["topics"][0]["partition_errors"]) == 300
+        assert len(one.logs.topics["t"].partitions) == 300
+
+
+async def test_clients_may_not_speak_as_the_controller() -> None:
+    one = Fellow(1, listener="INTERNAL")
+    async with cluster(one) as controller:
+        peer = await _peer(one)
+        for message in (
+            controller.update_message(one, version=8),
+            controller.tell_message(one, version=7),
+            (stop_replica.API, 4, {"controller_id": 1, "controller_epoch": 9, "topic_states": []}),
+        ):
+            answer = await peer.call(*message, 5000)
+            assert answer["error_code"] == CLUSTER_AUTHORIZATION_FAILED
+        peer.close()

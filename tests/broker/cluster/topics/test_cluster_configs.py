@@ -1,0 +1,397 @@
+"""Settings in ZooKeeper hold on every broker, soon after anybody has written them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.cluster.membership.registration import prepare
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.topics.cluster_configs import NOTICES_KEPT_MS, ClusterConfigs
+from broker.cluster.topics.cluster_registry import ClusterRegistry
+from broker.config.config import Config
+from broker.loop.internal_errors import InternalErrors
+from broker.topics.config_changes import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    ConfigChanges,
+    ConfigRefused,
+)
+from broker.topics.logs import LogManager
+from broker.topics.registry import OFFSETS_TOPIC, Topic
+from log.filesystem import OsFileSystem
+from protocol.errors import (
+    INVALID_CONFIG,
+    INVALID_REQUEST,
+    REQUEST_TIMED_OUT,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.znodes import configs
+from tests.broker.cluster.told import tell, topic
+from tests.broker.hand_time import HandTime
+from tests.broker.partitions import services_with
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+ID = bytes(range(16))
+CHANGES = "/config/changes"
+RETENTION = "retention.ms"
+
+
+class Scene:
+    """Broker 1 with a log of topic t, and another program that writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.zookeeper = SimulatedZooKeeper(Ensemble())
+        self.other = SimulatedZooKeeper(self.zookeeper.ensemble)
+        self.time = HandTime(self.zookeeper.ensemble.now_ms)
+        self.config = Config({})
+        self.cache = MetadataCache(1)
+        self.registry = ClusterRegistry(1, "cluster", self.cache)
+        self.errors = InternalErrors()
+        services = services_with(time=self.time)
+        self.logs = LogManager(OsFileSystem(), str(folder), self.config, services)
+        self.logs.show(self.logs.make(Topic("t", ID, 1), [0]))
+        self.unclean: list[str] = []
+        self.applied = 0
+        self.configs = ClusterConfigs(
+            self.config,
+            self.registry,
+            self.logs,
+            self.zookeeper,
+            self.time,
+            lambda work, name: asyncio.get_running_loop().create_task(work, name=name),
+            self.errors,
+            applied=self._apply,
+            unclean_changed=self.unclean.append,
+        )
+        self.changes = ConfigChanges(
+            self.config, self.registry, self.logs, self.configs, self._apply
+        )
+
+    def _apply(self) -> None:
+        self.applied += 1
+
+    def learn(self, *names: str) -> None:
+        """The controller tells of topics."""
+        told = tell(
+            self.cache, *[topic(each, [1], bytes([i] * 16)) for i, each in enumerate(names, 1)]
+        )
+        self.configs.learnt(self.registry.learnt(told).shown)
+
+    async def write(self, entity: str, settings: Mapping[str, str] | bytes) -> None:
+        """What another broker, or a tool, does."""
+        data = settings if isinstance(settings, bytes) else configs.encode_config(settings)
+        path = f"/config/{entity}"
+        if await self.other.exists(path) is None:
+            await self.other.create(path, data)
+        else:
+            await self.other.set(path, data)
+        await self.notice({"version": 2, "entity_path": entity})
+
+    async def notice(self, notice: Any) -> None:
+        data = notice if isinstance(notice, bytes) else json.dumps(notice).encode()
+        await self.other.create(f"{CHANGES}/config_change_", data, sequence=True)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """A condition that comes true within turns of the loop, since nothing takes time."""
+        for _ in range(1000):
+            if condition():
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("it never came true")
+
+    async def settle(self) -> None:
+        """Whatever was written has been followed."""
+        for _ in range(100):
+            await asyncio.sleep(0)
+
+    def own(self, name: str = "t") -> dict[str, str]:
+        return dict(self.registry.configs(name))
+
+    @property
+    def retention_ms(self) -> int | None:
+        """What the log of t keeps to."""
+        partition = self.logs.get("t", 0)
+        assert partition is not None
+        return partition.log.config.retention_ms
+
+
+@pytest.fixture
+def played(tmp_path: Path) -> Callable[[Callable[[Scene], Coroutine[Any, Any, None]]], None]:
+    def play(conduct: Callable[[Scene], Coroutine[Any, Any, None]]) -> None:
+        async def run() -> None:
+            async with asyncio.timeout(30):
+                scene = Scene(tmp_path)
+                await prepare(scene.other)
+                await conduct(scene)
+
+        asyncio.run(run())
+
+    return play
+
+
+Played = Callable[[Callable[[Scene], Coroutine[Any, Any, None]]], None]
+
+
+def test_settings_of_a_topic_hold_when_another_has_written_them(played: Played) -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.configs.start()
+        scene.learn("t")
+        await scene.settle()
+        await scene.write("topics/t", {RETENTION: "5"})
+        await scene.until(lambda: scene.retention_ms == 5)
+        assert scene.registry.topics["t"].configs == {RETENTION: "5"}
+        await scene.write("topics/t", {})
+        await scene.until(lambda: scene.retention_ms == 604_800_000)
+        assert scene.registry.topics["t"].configs == {}
+
+    played(conduct)
+
+
+def test_a_topic_that_is_new_has_the_settings_that_it_was_created_with(played: Played) -> None:
+    """They were written without a notice."""
+
+    async def conduct(scene: Scene) -> None:
+        scene.configs.start()
+        await scene.other.create("/config/topics/t", configs.encode_config({RETENTION: "5"}))
+        await scene.settle()
+        assert scene.own() == {}
+        scene.learn("t")
+        await scene.until(lambda: scene.own() == {RETENTION: "5"})
+        assert scene.retention_ms == 5
+
+    played(conduct)
+
+
+def test_notices_that_are_there_at_the_start_are_followed(played: Played) -> None:
+    async def conduct(scene: Scene) -> None:
+        await scene.write("topics/t", {RETENTION: "5"})
+        scene.learn("t")
+        scene.configs.start()
+        await scene.until(lambda: scene.retention_ms == 5)
+
+    played(conduct)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"?",
+        b"",
+        {"version": 3},
+        {"version": 2, "entity_path": "weather/rain"},
+        {"version": 2, "entity_path": ""},
+        {"version": 1, "entity_type": "topics"},
+        {"version": 2, "entity_path": "topics/never"},
+        {"version": 2, "entity_path": "topics/"},
+        {"version": 2, "entity_path": "ips/127.0.0.1"},
+        {"version": 2, "entity_path": "users/u/clients/c"},
+    ],
+)
+def test_a_bad_notice_does_not_keep_the_next_from_being_followed(
+    played: Played, bad: object
+) -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.configs.start()
+        scene.learn("t")
+        await scene.notice(bad)
+        await scene.write("topics/t", {RETENTION: "5"})
+        await scene.until(lambda: scene.retention_ms == 5)
+        assert not scene.errors.counts.total()
+
+    played(conduct)
+
+
+def test_a_notice_of_an_old_tool_is_followed(played: Played) -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.configs.start()
+        scene.learn("t")
+        await scene.settle()
+        await scene.other.create("/config/topics/t", configs.encode_config({RETENTION: "5"}))
+        await scene.notice({"version": 1, "entity_type": "topics", "entity_name": "t"})
+        await scene.until(lambda: scene.retention_ms == 5)
+
+    played(conduct)
+
+
+def test_what_does_not_fit_is_left_out_and_stays_in_the_node(played: Played) -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.configs.start()
+        scene.learn("t")
+        strange = {"later.setting": "x", "segment.bytes": "few"}
+        await scene.write("topics/t", {RETENTION: "5", **strange})
+        await scene.until(lambda: scene.retention_ms == 5)
+        assert scene.own() == {RETENTION: "5"}
+
+        await scene.changes.change(
+            TOPIC_RESOURCE, "t", lambda own, *_: {**own, "segment.ms": "7"}, False
+        )
+        data, _ = await scene.other.get("/config/topics/t")
+        there = configs.decode_config("", data)
+        assert there == {RETENTION: "5", "segment.ms": "7", **strange}
+        await scene.write("topics/t", b"not JSON")
+        await scene.until(lambda: scene.own() == {})
+
+    played(conduct)
+
+
+def test_the_topic_of_offsets_stays_compacted(played: Played) -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.configs.start()
+        scene.learn(OFFSETS_TOPIC)
+        await scene.write(f"topics/{OFFSETS_TOPIC}", {"cleanup.policy": "delete", RETENTION: "5"})
+        await scene.until(lambda: RETENTION in scene.own(OFFSETS_TOPIC))
+        assert scene.own(OFFSETS_TOPIC)["cleanup.policy"] == "compact"
+
+    played(conduct)
+
+
+def test_settings_of_brokers_hold_for_every_one_and_for_this_one(played: Played) -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.configs.start()
+        await scene.write("brokers/<default>", {"log.retention.ms": "7", "num.io.threads": "9"})
+        await scene.until(lambda: scene.retention_ms == 7)
+        assert scene.config.dynamic_default == {"log.retention.ms": "7"}
+        await scene.write("brokers/1", {"log.retention.ms": "8"})
+        await scene.until(lambda: scene.retention_ms == 8)
+        await scene.write("brokers/2", {"log.retention.ms": "9"})
+        await scene.write("brokers/1", {})
+        await scene.until(lambda: scene.retention_ms == 7)
+        assert scene.applied
+
+    played(conduct)
+
+
+def test_the_controller_hears_of_unclean_elections_alone(played: Played) -> None:
+    async def conduct(scene: Scene) -> None:
+        unclean = "unclean.leader.election.enable"
+        scene.configs.start()
+        scene.learn("t")
+        await scene.write("topics/t", {RETENTION: "5"})
+        await scene.write("brokers/<default>", {"log.retention.ms": "7"})
+        await scene.until(lambda: scene.config.dynamic_default != {})
+        assert scene.unclean == []
+        await scene.write("topics/t", {unclean: "true"})
+        await scene.until(lambda: scene.unclean == ["t"])
+        await scene.write("brokers/<default>", {unclean: "true"})
+        await scene.until(lambda: scene.unclean == ["t", ""])
+        await scene.changes.change(BROKER_RESOURCE, "", lambda *_: {unclean: "false"}, False)
+        await scene.until(lambda: scene.unclean == ["t", "", ""])
+
+    played(conduct)
+
+
+def test_old_notices_are_removed_by_whoever_passes(played: Played) -> None:
+    async def conduct(scene: Scene) -> None:
+        ensemble = scene.zookeeper.ensemble
+        scene.configs.start()
+        scene.learn("t")
+        await scene.write("topics/t", {RETENTION: "5"})
+        await scene.settle()
+        ensemble.now_ms += NOTICES_KEPT_MS
+        scene.time.move(NOTICES_KEPT_MS)
+        await scene.write("topics/t", {RETENTION: "6"})
+        await scene.until(lambda: scene.retention_ms == 6)
+        assert len(await scene.other.children(CHANGES)) == 2  # just as old as it may be
+        scene.time.move(1)
+        await scene.write("topics/t", {RETENTION: "7"})
+        await scene.until(lambda: scene.retention_ms == 7)
+        await scene.settle()
+        assert sorted(await scene.other.children(CHANGES)) == [
+            "config_change_0000000001",
+            "config_change_0000000002",
+        ]
+
+    played(conduct)
+
+
+@pytest.mark.parametrize("loss", ["lose_connection", "expire"])
+def test_what_was_written_during_a_loss_is_followed(played: Played, loss: str) -> None:
+    """Trap 20."""
+
+    async def conduct(scene: Scene) -> None:
+        scene.configs.start()
+        scene.learn("t")
+        await scene.settle()
+        scene.zookeeper.suspend()
+        await scene.write("topics/t", {RETENTION: "5"})
+        await scene.other.create("/config/topics/u", configs.encode_config({RETENTION: "6"}))
+        scene.learn("t", "u")
+        await scene.settle()
+        assert scene.own() == scene.own("u") == {}
+        if loss == "expire":
+            scene.zookeeper.ensemble.end_session(scene.zookeeper.session)
+        scene.zookeeper.resume()
+        await scene.until(lambda: scene.retention_ms == 5 and scene.own("u") == {RETENTION: "6"})
+        await scene.write("topics/t", {RETENTION: "7"})
+        await scene.until(lambda: scene.retention_ms == 7)
+
+    played(conduct)
+
+
+def test_a_change_is_written_and_told_to_others_and_holds_here_at_once(played: Played) -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.learn("t")
+        await scene.changes.change(TOPIC_RESOURCE, "t", lambda *_: {RETENTION: "5"}, False)
+
+        assert scene.retention_ms == 5
+        data, _ = await scene.other.get("/config/topics/t")
+        assert json.loads(data) == {"version": 1, "config": {RETENTION: "5"}}
+        (notice,) = await scene.other.children(CHANGES)
+        data, _ = await scene.other.get(f"{CHANGES}/{notice}")
+        assert json.loads(data) == {"version": 2, "entity_path": "topics/t"}
+
+        await scene.changes.change(
+            BROKER_RESOURCE, "1", lambda *_: {"log.retention.ms": "9"}, False
+        )
+        await scene.changes.change(
+            BROKER_RESOURCE, "", lambda *_: {"log.segment.bytes": "99"}, False
+        )
+        for path, want in (
+            ("brokers/1", {"log.retention.ms": "9"}),
+            ("brokers/<default>", {"log.segment.bytes": "99"}),
+        ):
+            data, _ = await scene.other.get(f"/config/{path}")
+            assert configs.decode_config("", data) == want
+        assert scene.config["log.retention.ms"] == 9
+        assert scene.config["log.segment.bytes"] == 99
+
+    played(conduct)
+
+
+def test_a_change_begins_with_what_others_have_written(played: Played) -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.learn("t")
+        await scene.write("topics/t", {RETENTION: "5"})  # and nobody follows notices here
+        await scene.changes.change(
+            TOPIC_RESOURCE, "t", lambda own, *_: {**own, "segment.ms": "7"}, False
+        )
+        assert scene.own() == {RETENTION: "5", "segment.ms": "7"}
+
+    played(conduct)
+
+
+def test_a_change_that_is_only_looked_at_or_refused_writes_nothing(played: Played) -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.learn("t")
+        await scene.changes.change(TOPIC_RESOURCE, "t", lambda *_: {RETENTION: "5"}, True)
+        for kind, name, settings, error_code in (
+            (TOPIC_RESOURCE, "t", {RETENTION: "long"}, INVALID_CONFIG),
+            (TOPIC_RESOURCE, "never", {}, UNKNOWN_TOPIC_OR_PARTITION),
+            (BROKER_RESOURCE, "2", {}, INVALID_REQUEST),
+        ):
+            with pytest.raises(ConfigRefused) as refused:
+                await scene.changes.change(kind, name, lambda *_, s=settings: s, False)  # type: ignore[misc]
+            assert refused.value.error_code == error_code
+        assert await scene.other.children(CHANGES) == []
+        await scene.zookeeper.close()
+        with pytest.raises(ConfigRefused) as refused:
+            await scene.changes.change(TOPIC_RESOURCE, "t", lambda *_: {RETENTION: "5"}, False)
+        assert refused.value.error_code == REQUEST_TIMED_OUT
+
+    played(conduct)

@@ -1,0 +1,383 @@
+"""Topics of a cluster are changed by writes of nodes, and are there when the controller tells."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+
+from broker.cluster.controller.controller_host import ControllerHost
+from broker.cluster.membership.registration import prepare
+from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.topics.cluster_registry import ClusterRegistry
+from broker.cluster.topics.cluster_topics import ClusterTopics
+from broker.config.config import Config
+from broker.time import Time
+from broker.topics.owned_topics import OWNED
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BadTopicName, uuid_text
+from broker.topics.topic_changes import (
+    LEFT_TO_BROKER,
+    BadAssignment,
+    BadFactor,
+    BeingReassigned,
+    CannotChange,
+    NoSuchTopic,
+    TopicExists,
+)
+from controller.requests import ShownTopic
+from protocol.schema import ZERO_UUID
+from protocol.znodes.topics import VERSION, VERSION_BEFORE_IDS
+from tests.broker.cluster.told import brokers, deleted, tell, topic
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+ID = bytes(range(16))
+
+
+@dataclass
+class Host:
+    """Whether this broker is the controller."""
+
+    is_active: bool = True
+
+
+class Scene:
+    """One broker's view of a cluster of three."""
+
+    def __init__(self, alive: int = 3, version: int = VERSION, **settings: str) -> None:
+        given = {name.replace("_", "."): text for name, text in settings.items()}
+        self.zookeeper = SimulatedZooKeeper(Ensemble())
+        self.cache = MetadataCache(1)
+        self.registry = ClusterRegistry(1, "cluster", self.cache)
+        self.host = Host()
+        self.topics = ClusterTopics(
+            Config(given),
+            self.registry,
+            self.cache,
+            self.zookeeper,
+            cast(ControllerHost, self.host),
+            Time(),
+            version,
+        )
+        self.alive = brokers(range(1, alive + 1))
+
+    def tell(self, *told: ShownTopic) -> None:
+        """What the controller says."""
+        self.registry.learnt(tell(self.cache, *told, alive=self.alive))
+
+    async def node(self, path: str) -> Any:
+        """What a node has."""
+        data, _ = await self.zookeeper.get(path)
+        return json.loads(data) if data else None
+
+
+def played(conduct: Callable[[Scene], Coroutine[Any, Any, None]], **scene: Any) -> None:
+    async def play() -> None:
+        async with asyncio.timeout(30):
+            there = Scene(**scene)
+            await prepare(there.zookeeper)
+            there.tell()
+            await conduct(there)
+
+    asyncio.run(play())
+
+
+def test_a_topic_is_created_with_its_settings_in_one_write() -> None:
+    async def conduct(scene: Scene) -> None:
+        made = await scene.topics.create("t", 2, {"retention.ms": "1"}, [[1, 2], [2, 3]])
+
+        assert await scene.node("/config/topics/t") == {
+            "version": 1,
+            "config": {"retention.ms": "1"},
+        }
+        assert await scene.node("/brokers/topics/t") == {
+            "version": 3,
+            "topic_id": uuid_text(made.topic_id),
+            "partitions": {"0": [1, 2], "1": [2, 3]},
+            "adding_replicas": {},
+            "removing_replicas": {},
+        }
+        assert scene.zookeeper.ensemble.nodes["/config/topics/t"].czxid == (
+            scene.zookeeper.ensemble.nodes["/brokers/topics/t"].czxid
+        )
+        assert scene.registry.topic("t") is None  # nobody has told of it
+
+    played(conduct)
+
+
+def test_replicas_are_placed_by_the_defaults() -> None:
+    async def conduct(scene: Scene) -> None:
+        await scene.topics.create("t", 6, {})
+
+        partitions = (await scene.node("/brokers/topics/t"))["partitions"]
+        assert all(len(set(replicas)) == 2 for replicas in partitions.values())
+        assert {replicas[0] for replicas in partitions.values()} == {1, 2, 3}
+
+    played(conduct, default_replication_factor="2")
+
+
+def test_a_cluster_before_ids_has_topics_without() -> None:
+    async def conduct(scene: Scene) -> None:
+        made = await scene.topics.create("t", 1, {}, [[1]])
+
+        assert made.topic_id == ZERO_UUID
+        node = await scene.node("/brokers/topics/t")
+        assert node["version"] == 2
+        assert "topic_id" not in node
+
+    played(conduct, version=VERSION_BEFORE_IDS)
+
+
+def test_a_topic_that_is_there_is_not_made_again() -> None:
+    async def conduct(scene: Scene) -> None:
+        await scene.topics.create("t", 1, {"retention.ms": "1"}, [[1]])
+        with pytest.raises(TopicExists):  # in ZooKeeper, though nobody has told of it
+            await scene.topics.create("t", 2, {}, [[2], [2]])
+        assert (await scene.node("/brokers/topics/t"))["partitions"] == {"0": [1]}
+        assert (await scene.node("/config/topics/t"))["config"] == {"retention.ms": "1"}
+        scene.tell(topic("t", [1], ID))
+        with pytest.raises(TopicExists):
+            scene.topics.check_new("t")
+        with pytest.raises(BadTopicName):
+            scene.topics.check_new("a/b")
+        assert scene.topics.collisions("t") == []
+
+    played(conduct)
+
+
+def test_what_an_unfinished_creation_has_left_is_written_over() -> None:
+    async def conduct(scene: Scene) -> None:
+        await scene.zookeeper.create("/config/topics/t", b"")
+
+        await scene.topics.create("t", 1, {"retention.ms": "1"}, [[1]])
+
+        assert (await scene.node("/config/topics/t"))["config"] == {"retention.ms": "1"}
+
+    played(conduct)
+
+
+def test_a_topic_is_not_made_while_the_old_one_is_being_deleted() -> None:
+    """The controller removes the settings between the topic and the mark."""
+
+    async def conduct(scene: Scene) -> None:
+        await scene.zookeeper.create("/admin/delete_topics/t", None)
+        with pytest.raises(TopicExists):
+            await scene.topics.create("t", 1, {}, [[1]])
+        assert await scene.zookeeper.exists("/config/topics/t") is None
+
+    played(conduct)
+
+
+@pytest.mark.parametrize("lost", [1, 3])
+def test_a_creation_whose_answer_is_lost_is_done_once(lost: int) -> None:
+    """Trap 3, of a creation: NODEEXISTS may be one's own success."""
+
+    async def conduct(scene: Scene) -> None:
+        scene.zookeeper.lose_answers(lost)
+        made = await scene.topics.create("t", 1, {}, [[1]])
+        node = await scene.node("/brokers/topics/t")
+        assert node["topic_id"] == uuid_text(made.topic_id)
+
+    played(conduct)
+
+
+def test_with_the_session_nothing_can_be_changed() -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.tell(topic("t", [1], ID))
+        scene.zookeeper.suspend()
+        works = [
+            asyncio.ensure_future(each)
+            for each in (
+                scene.topics.create("new", 1, {}, [[1]]),
+                scene.topics.add_partitions("t", 2),
+                scene.topics.delete("t"),
+            )
+        ]
+        await asyncio.sleep(0)
+        scene.zookeeper.ensemble.end_session(scene.zookeeper.session)
+        scene.zookeeper.resume()
+        for each in works:
+            with pytest.raises(CannotChange):
+                await each
+
+    played(conduct)
+
+
+def test_factors_and_replicas_are_checked() -> None:
+    async def conduct(scene: Scene) -> None:
+        topics = scene.topics
+        with pytest.raises(BadFactor, match="only 3 broker"):
+            topics.placed(1, 4)
+        with pytest.raises(BadFactor, match="larger than 0"):
+            topics.placed(1, 0)
+        assert len(topics.placed(4, 3)) == 4
+        assert [len(each) for each in topics.placed(2, LEFT_TO_BROKER)] == [1, 1]
+        for bad in ([[]], [[1, 1]], [[-1]], [[1, 2], [1]]):
+            with pytest.raises(BadAssignment):
+                topics.check_assignment(bad)
+        topics.check_assignment([[1, 9]])  # as in Kafka it may name one that is to come
+        scene.tell(topic("t", [1], ID, replicas=[1, 2]))
+        for bad in ([[1]], [[1, 9]], [[2, 3, 1]]):
+            with pytest.raises(BadAssignment):
+                topics.check_more("t", 1, bad)
+        topics.check_more("t", 1, [[2, 3]])
+
+    played(conduct)
+
+
+def test_before_the_controller_tells_of_brokers_nothing_is_placed() -> None:
+    async def play() -> None:
+        scene = Scene()
+        with pytest.raises(CannotChange):
+            scene.topics.placed(1, 1)
+        with pytest.raises(CannotChange):
+            await scene.topics.ensure("t")
+
+    asyncio.run(play())
+
+
+def test_a_topic_is_made_at_its_first_use_by_whoever_is_asked() -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.host.is_active = False
+        found = await asyncio.gather(*[scene.topics.ensure("t") for _ in range(5)])
+        assert found == [None] * 5
+        assert len((await scene.node("/brokers/topics/t"))["partitions"]) == 4
+        assert await scene.topics.ensure("t") is None  # it is there, and was not told of
+        scene.tell(topic("t", [1, 2, 3, 1], ID))
+        assert await scene.topics.ensure("t") == scene.registry.topics["t"]
+        assert not scene.topics.is_controller
+
+    played(conduct, num_partitions="4")
+
+
+def test_coordinators_topics_have_the_replicas_that_are_set() -> None:
+    async def conduct(scene: Scene) -> None:
+        assert await scene.topics.ensure(OFFSETS_TOPIC) is None
+        assert await scene.topics.ensure_owned(OWNED[TRANSACTION_TOPIC]) is None
+
+        offsets = (await scene.node(f"/brokers/topics/{OFFSETS_TOPIC}"))["partitions"]
+        transactions = (await scene.node(f"/brokers/topics/{TRANSACTION_TOPIC}"))["partitions"]
+        assert len(offsets) == 50
+        assert {len(replicas) for replicas in offsets.values()} == {3}
+        assert {len(replicas) for replicas in transactions.values()} == {2}
+        settings = (await scene.node(f"/config/topics/{OFFSETS_TOPIC}"))["config"]
+        assert settings["cleanup.policy"] == "compact"
+        settings = (await scene.node(f"/config/topics/{TRANSACTION_TOPIC}"))["config"]
+        assert settings["min.insync.replicas"] == "2"
+
+    played(conduct, transaction_state_log_replication_factor="2")
+
+
+def test_a_coordinators_topic_is_not_made_with_fewer_replicas() -> None:
+    async def conduct(scene: Scene) -> None:
+        with pytest.raises(BadFactor):
+            await scene.topics.ensure(OFFSETS_TOPIC)
+        assert await scene.zookeeper.children("/brokers/topics") == []
+
+    played(conduct, alive=2)
+
+
+def test_more_partitions_keep_what_the_node_says() -> None:
+    """Trap 17: the id, what is unknown, and the partitions that are there."""
+
+    async def conduct(scene: Scene) -> None:
+        node = {
+            "version": 3,
+            "topic_id": uuid_text(ID),
+            "partitions": {"0": [2, 3], "1": [3, 1]},
+            "adding_replicas": {},
+            "removing_replicas": {},
+            "later": 7,
+        }
+        await scene.zookeeper.create("/brokers/topics/t", json.dumps(node).encode())
+        scene.tell(topic("t", [2, 3], ID))
+
+        grown = await scene.topics.add_partitions("t", 4)
+
+        assert grown.partitions == 4
+        after = await scene.node("/brokers/topics/t")
+        assert after == node | {"partitions": after["partitions"]}
+        assert {key: after["partitions"][key] for key in "01"} == node["partitions"]
+        assert [len(set(after["partitions"][key])) for key in "23"] == [2, 2]
+        assert [after["partitions"][key][0] for key in "23"] == [1, 2]
+
+        await scene.topics.add_partitions("t", 5, [[1, 3]])
+        assert (await scene.node("/brokers/topics/t"))["partitions"]["4"] == [1, 3]
+
+    played(conduct)
+
+
+def test_a_topic_that_is_being_reassigned_or_deleted_does_not_grow() -> None:
+    async def conduct(scene: Scene) -> None:
+        node = {"version": 3, "partitions": {"0": [1, 2]}, "adding_replicas": {"0": [2]}}
+        await scene.zookeeper.create("/brokers/topics/t", json.dumps(node).encode())
+        scene.tell(topic("t", [1], ID))
+        with pytest.raises(BeingReassigned):
+            await scene.topics.add_partitions("t", 2)
+        await scene.topics.delete("t")
+        with pytest.raises(NoSuchTopic):
+            await scene.topics.add_partitions("t", 2)
+        with pytest.raises(NoSuchTopic):
+            await scene.topics.add_partitions("never", 2)
+
+    played(conduct)
+
+
+def test_a_node_that_says_nothing_or_nonsense_harms_nobody() -> None:
+    """Trap 22."""
+
+    async def conduct(scene: Scene) -> None:
+        scene.tell(topic("t", [1], ID), topic("u", [1], bytes(16)))
+        await scene.zookeeper.create("/brokers/topics/t", b'{"partitions":{}}')
+        await scene.zookeeper.create("/brokers/topics/u", b"?")
+        with pytest.raises(BadFactor):
+            await scene.topics.add_partitions("t", 2)
+        with pytest.raises(CannotChange):
+            await scene.topics.add_partitions("u", 2)
+
+    played(conduct)
+
+
+def test_a_deletion_is_asked_for_once() -> None:
+    async def conduct(scene: Scene) -> None:
+        await scene.topics.create("t", 1, {}, [[1]])
+        with pytest.raises(NoSuchTopic):
+            await scene.topics.delete("t")
+        scene.tell(topic("t", [1], ID))
+        assert (await scene.topics.delete("t")).name == "t"
+        assert (await scene.topics.delete("t")).name == "t"
+        assert await scene.zookeeper.children("/admin/delete_topics") == ["t"]
+
+    played(conduct)
+
+
+def test_who_waits_is_told_when_all_partitions_are_led_or_the_topic_is_gone() -> None:
+    async def conduct(scene: Scene) -> None:
+        wait = asyncio.ensure_future(scene.topics.led({"t": 2, "u": 1}, 20_000))
+        scene.tell(topic("t", [1, -1], ID))
+        scene.tell(topic("u", [9], bytes(range(1, 17))))  # broker 9 is not alive
+        await asyncio.sleep(0)
+        assert not wait.done()
+        scene.tell(topic("t", [1, 2], ID))
+        scene.tell(topic("u", [3], bytes(range(1, 17))))
+        assert await wait == []
+
+        gone = asyncio.ensure_future(scene.topics.gone(["t"], 20_000))
+        await asyncio.sleep(0)
+        scene.tell(deleted("t", 2, ID))
+        assert await gone == []
+
+    played(conduct)
+
+
+def test_who_waits_too_short_learns_of_which_topics() -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.tell(topic("t", [1], ID))
+        assert await scene.topics.led({"t": 1, "u": 1}, 1) == ["u"]
+        assert await scene.topics.led({"t": 1}, 0) == ["t"]
+        assert await scene.topics.gone(["t", "u"], 1) == ["t"]
+
+    played(conduct)

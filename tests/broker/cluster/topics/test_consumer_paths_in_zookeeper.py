@@ -1,0 +1,83 @@
+"""Offsets of version 0 are in ZooKeeper's consumer paths, as old consumers have them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from broker.cluster.topics.consumer_paths import BadGroup, ZooKeeperOffsets
+from broker.cluster.zookeeper.zookeeper import Closed, ensure_path
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+Conduct = Callable[[SimulatedZooKeeper, ZooKeeperOffsets], Coroutine[Any, Any, None]]
+
+
+def played(conduct: Conduct) -> None:
+    async def play() -> None:
+        zookeeper = SimulatedZooKeeper(Ensemble())
+        loop = asyncio.get_running_loop()
+        offsets = ZooKeeperOffsets(zookeeper, lambda work, name: loop.create_task(work, name=name))
+        async with asyncio.timeout(30):
+            await conduct(zookeeper, offsets)
+
+    asyncio.run(play())
+
+
+def test_offsets_are_nodes_of_plain_text() -> None:
+    """Trap 28: the next offset, without JSON."""
+
+    async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
+        assert await offsets.keep([("g", "t", 0, 7), ("g", "t", 10, 2**40)]) is None
+        assert await zookeeper.get("/consumers/g/offsets/t/0") == (
+            b"7",
+            await zookeeper.exists("/consumers/g/offsets/t/0"),
+        )
+        await zookeeper.set("/consumers/g/offsets/t/0", b"8")  # an old consumer
+        assert await offsets.fetch("g", [("t", 0), ("t", 10), ("t", 1)]) == {
+            ("t", 0): 8,
+            ("t", 10): 2**40,
+        }
+        assert await offsets.keep([("g", "t", 0, 9)]) is None
+        assert await offsets.fetch("g", [("t", 0)]) == {("t", 0): 9}
+
+    played(conduct)
+
+
+def test_the_last_commit_of_a_partition_counts() -> None:
+    async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
+        commits = [offsets.keep([("g", "t", 0, offset)]) for offset in range(50)]
+        assert await asyncio.gather(*commits) == [None] * 50
+        assert await offsets.fetch("g", [("t", 0)]) == {("t", 0): 49}
+
+    played(conduct)
+
+
+@pytest.mark.parametrize("group", ["", ".", "..", "a/b", "a\x00b", "\ufff0"])
+def test_a_group_that_no_node_can_have_is_refused(group: str) -> None:
+    async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
+        assert isinstance(await offsets.keep([(group, "t", 0, 7)]), BadGroup)
+        assert await offsets.fetch(group, [("t", 0)]) == {}
+        assert list(zookeeper.ensemble.nodes) == ["/"]
+
+    played(conduct)
+
+
+def test_a_node_that_says_nothing_has_no_offset() -> None:
+    async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
+        await ensure_path(zookeeper, "/consumers/g/offsets/t/0")
+        assert await offsets.fetch("g", [("t", 0)]) == {}
+
+    played(conduct)
+
+
+def test_who_waits_learns_that_zookeeper_is_gone() -> None:
+    async def conduct(zookeeper: SimulatedZooKeeper, offsets: ZooKeeperOffsets) -> None:
+        await zookeeper.close()
+        assert isinstance(await offsets.keep([("g", "t", 0, 7)]), Closed)
+        with pytest.raises(Closed):
+            await offsets.fetch("g", [("t", 0)])
+
+    played(conduct)

@@ -1,0 +1,105 @@
+"""Replicas of new partitions are spread over brokers and racks as Kafka spreads them."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from broker.cluster.topics.replica_assignment import Replicas, alternating, assign, start_of
+
+FIVE = dict.fromkeys(range(5))
+SIX = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
+
+
+def test_five_brokers_as_in_the_documents_of_kafka() -> None:
+    """The example in the comment of AdminUtils, which begins at broker 0 with distance 0."""
+    assert assign(FIVE, 10, 3, start=0, shift=0) == [
+        (0, 1, 2),
+        (1, 2, 3),
+        (2, 3, 4),
+        (3, 4, 0),
+        (4, 0, 1),
+        (0, 2, 3),
+        (1, 3, 4),
+        (2, 4, 0),
+        (3, 0, 1),
+        (4, 1, 2),
+    ]
+
+
+def test_ids_need_not_be_consecutive() -> None:
+    assert assign({7: None, 3: None}, 3, 2, start=1, shift=0) == [(7, 3), (3, 7), (7, 3)]
+
+
+def test_one_broker_has_all() -> None:
+    assert assign({9: None}, 2, 1, start=0, shift=0) == [(9,), (9,)]
+
+
+def test_more_partitions_go_on_where_the_others_end() -> None:
+    """The distance is that of the start; it has not grown with the partitions that are there."""
+    whole = assign(FIVE, 12, 3, start=2, shift=2)
+
+    assert start_of(FIVE, whole[0][0]) == 2
+    assert assign(FIVE, 5, 3, start=2, shift=2, first=0) == whole[:5]
+    assert [each[0] for each in assign(FIVE, 7, 3, start=2, shift=2, first=5)] == [
+        each[0] for each in whole[5:]
+    ]
+
+
+def test_a_broker_that_is_gone_is_replaced_by_the_next_of_the_row() -> None:
+    assert start_of({1: None, 2: None, 5: None}, 3) == 2
+    assert start_of({1: None, 2: None, 5: None}, 6) == 0
+
+
+def test_the_row_alternates_between_racks() -> None:
+    """Kafka's own: AdminRackAwareTest testGetRackAlternatedBrokerListAndAssignReplicas."""
+    assert alternating(SIX) == [0, 3, 1, 5, 4, 2]
+    assert alternating({each: SIX[each] for each in SIX if each != 5}) == [0, 3, 1, 4, 2]
+
+
+def test_racks_as_in_kafkas_own_example() -> None:
+    """AdminRackAwareTest: six brokers in three racks, seven partitions, begins at 0."""
+    assert assign(SIX, 7, 3, start=0, shift=0) == [
+        (0, 3, 1),
+        (3, 1, 5),
+        (1, 5, 4),
+        (5, 4, 2),
+        (4, 2, 0),
+        (2, 0, 3),
+        (0, 4, 2),
+    ]
+
+
+@pytest.mark.parametrize("start", range(6))
+def test_each_rack_has_a_replica_and_each_broker_its_share(start: int) -> None:
+    found = assign(SIX, 12, 3, start=start, shift=start)
+
+    assert all({SIX[broker] for broker in each} == set(SIX.values()) for each in found)
+    assert Counter(each[0] for each in found) == dict.fromkeys(SIX, 2)
+    assert Counter(broker for each in found for broker in each) == dict.fromkeys(SIX, 6)
+
+
+def test_more_replicas_than_racks() -> None:
+    found = assign(SIX, 6, 5, start=0, shift=0)
+
+    assert all(len(set(each)) == 5 for each in found)
+    assert all({SIX[broker] for broker in each[:3]} == set(SIX.values()) for each in found)
+
+
+def test_racks_of_which_some_are_unknown_do_not_count() -> None:
+    some: dict[int, str | None] = {**SIX, 5: None}
+
+    assert assign(some, 6, 3, start=0, shift=0) == assign(
+        dict.fromkeys(SIX), 6, 3, start=0, shift=0
+    )
+
+
+def _shape(found: list[Replicas]) -> Counter[int]:
+    return Counter(broker for each in found for broker in each)
+
+
+def test_replicas_are_spread_evenly_without_racks() -> None:
+    found = assign(dict.fromkeys(range(6)), 12, 3, start=4, shift=1)
+
+    assert _shape(found) == dict.fromkeys(range(6), 6)

@@ -1,0 +1,445 @@
+"""What the cluster's parts rely on of ZooKeeper: the simulated one and a real one do the same."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from kazoo.client import KazooClient
+
+from broker.cluster.zookeeper.kazoo_zookeeper import KazooZooKeeper
+from broker.cluster.zookeeper.zookeeper import (
+    BadVersion,
+    Check,
+    Closed,
+    Connection,
+    Create,
+    Delete,
+    MultiFailed,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    SessionExpired,
+    Set,
+    Stat,
+    ZooKeeper,
+    ensure_path,
+)
+from broker.time import Time
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+from tests.zookeeper import zookeeper
+
+PATIENCE_S = 30
+SESSION_MS = 6000
+
+
+class World(Protocol):
+    """Some ZooKeeper, and what can befall its clients."""
+
+    async def connect(self) -> ZooKeeper:
+        """Another client."""
+
+    async def lose_connection(self, client: Any) -> None:
+        """Its connection is lost, its session not."""
+
+    async def expire(self, client: Any) -> None:
+        """Its session is over."""
+
+    async def suspend(self, client: Any) -> None:
+        """Nothing is answered until its session is over."""
+
+    async def close(self) -> None:
+        """Ends all clients."""
+
+
+class Simulated:
+    """See `World`."""
+
+    def __init__(self) -> None:
+        self._ensemble = Ensemble()
+
+    async def connect(self) -> SimulatedZooKeeper:
+        """See `World`."""
+        return SimulatedZooKeeper(self._ensemble)
+
+    async def lose_connection(self, client: SimulatedZooKeeper) -> None:
+        """See `World`."""
+        client.lose_connection()
+
+    async def expire(self, client: SimulatedZooKeeper) -> None:
+        """See `World`."""
+        client.expire()
+
+    async def suspend(self, client: SimulatedZooKeeper) -> None:
+        """See `World`."""
+        client.suspend()
+
+    async def close(self) -> None:
+        """See `World`."""
+
+
+class Real:
+    """See `World`; each below a chroot of its own."""
+
+    def __init__(self, address: str, chroot: str) -> None:
+        self._hosts = f"{address}/{chroot}"
+        self._address = address
+        self._clients: list[KazooZooKeeper] = []
+
+    async def connect(self) -> KazooZooKeeper:
+        """See `World`."""
+        client = KazooZooKeeper(self._hosts, SESSION_MS, 10, Time())
+        self._clients.append(client)
+        await client.start(PATIENCE_S * 1000)
+        return client
+
+    async def lose_connection(self, client: KazooZooKeeper) -> None:
+        """See `World`."""
+        kazoo = client._client
+        kazoo._connection._socket.shutdown(2)
+
+    async def expire(self, client: KazooZooKeeper) -> None:
+        """See `World`: another connection takes the session over and closes it."""
+
+        def taken_over() -> None:
+            other = KazooClient(self._address, client_id=client._client.client_id)
+            other.start(PATIENCE_S)
+            other.stop()
+            other.close()
+
+        await asyncio.to_thread(taken_over)
+
+    async def suspend(self, client: KazooZooKeeper) -> None:
+        """See `World`: it is told so, which kazoo alone would not last."""
+        client._told(Connection.SUSPENDED)
+
+    async def close(self) -> None:
+        """See `World`."""
+        for each in self._clients:
+            await each.close()
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with zookeeper(tmp_path_factory.mktemp("zookeeper")) as hosts:
+        yield hosts
+
+
+Conduct = Callable[[World], Coroutine[Any, Any, None]]
+
+
+@pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.interop)])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[Conduct], None]:
+    """Runs a conversation with the one or the other."""
+    hosts = request.getfixturevalue("address") if request.param == "real" else ""
+
+    async def conversation(conduct: Conduct) -> None:
+        world: World = Real(hosts, tmp_path.name) if hosts else Simulated()
+        try:
+            async with asyncio.timeout(2 * PATIENCE_S):
+                await conduct(world)
+        finally:
+            await world.close()
+
+    return lambda conduct: asyncio.run(conversation(conduct))
+
+
+class Bell:
+    """A watch that counts."""
+
+    def __init__(self) -> None:
+        self.rung = 0
+        self._event = asyncio.Event()
+
+    def __call__(self) -> None:
+        self.rung += 1
+        self._event.set()
+
+    async def wait(self) -> None:
+        """Until it rings."""
+        await self._event.wait()
+        self._event.clear()
+
+
+class States:
+    """What `on_session` told."""
+
+    def __init__(self, client: ZooKeeper) -> None:
+        self.told: list[Connection] = []
+        self._event = asyncio.Event()
+        client.on_session(self._take)
+
+    def _take(self, connection: Connection) -> None:
+        self.told.append(connection)
+        self._event.set()
+
+    async def until(self, connection: Connection) -> None:
+        """Until it is told next."""
+        while connection not in self.told:
+            self._event.clear()
+            await self._event.wait()
+
+
+async def settled(client: ZooKeeper) -> None:
+    """Whatever was under way for a client has come: its session answers in order."""
+    await client.exists("/")
+    await asyncio.sleep(0)
+
+
+async def refused(kind: type[Exception], work: Awaitable[object]) -> None:
+    with pytest.raises(kind):
+        await work
+
+
+def test_nodes_are_read_and_written_by_versions(run: Callable[[Conduct], None]) -> None:
+    async def conduct(world: World) -> None:
+        zk = await world.connect()
+        path, stat = await zk.create("/a", b"one")
+        assert path == "/a"
+        assert stat.version == 0
+        assert stat.czxid == stat.mzxid
+        assert await zk.get("/a") == (b"one", stat)
+        await refused(NodeExists, zk.create("/a", b""))
+        await refused(NoNode, zk.create("/b/c", b""))
+        await refused(NoNode, zk.get("/b"))
+        await refused(NoNode, zk.set("/b", b""))
+        await refused(NoNode, zk.delete("/b"))
+        await refused(NoNode, zk.children("/b"))
+        assert await zk.exists("/b") is None
+
+        after = await zk.set("/a", b"two", 0)
+        assert after.version == 1
+        assert after.czxid == stat.czxid < after.mzxid
+        assert await zk.exists("/a") == after
+        await refused(BadVersion, zk.set("/a", b"three", 0))
+        await zk.set("/a", b"three")
+
+        await zk.create("/a/b", None)
+        assert await zk.get("/a/b") == (b"", await zk.exists("/a/b"))
+        assert await zk.children("/a") == ["b"]
+        await refused(NotEmpty, zk.delete("/a"))
+        await refused(BadVersion, zk.delete("/a/b", 5))
+        await zk.delete("/a/b", 0)
+        await zk.delete("/a")
+        assert await zk.exists("/a") is None
+
+    run(conduct)
+
+
+def test_sequential_nodes_have_rising_numbers(run: Callable[[Conduct], None]) -> None:
+    async def conduct(world: World) -> None:
+        zk = await world.connect()
+        await ensure_path(zk, "/changes/of")
+        made = [(await zk.create("/changes/of/c_", b"", sequence=True))[0] for _ in range(3)]
+        await zk.delete(made[2])
+        made.append((await zk.create("/changes/of/c_", b"", sequence=True))[0])
+
+        assert all(len(each) == len("/changes/of/c_") + 10 for each in made)
+        assert made == sorted(set(made))
+        assert sorted(await zk.children("/changes/of")) == [
+            each.rpartition("/")[2] for each in (made[0], made[1], made[3])
+        ]
+
+    run(conduct)
+
+
+def test_a_multi_is_done_whole_or_not_at_all(run: Callable[[Conduct], None]) -> None:
+    async def conduct(world: World) -> None:
+        zk = await world.connect()
+        _, epoch = await zk.create("/epoch", b"1")
+        done = await zk.multi(
+            [
+                Check("/epoch", 0),
+                Create("/e", None, ephemeral=True),
+                Set("/e", b"data", 0),
+                Create("/s", b""),
+                Delete("/s"),
+            ]
+        )
+        assert done[0] is None
+        assert done[1] == "/e"
+        stat = done[2]
+        assert isinstance(stat, Stat)
+        assert stat.version == 1
+        assert stat.czxid == stat.mzxid > epoch.czxid
+        assert stat.ephemeral_owner == zk.session
+        assert done[3:] == ["/s", None]
+
+        for number, failing, error in (
+            (0, [Check("/epoch", 1), Set("/epoch", b"x")], BadVersion),
+            (1, [Set("/epoch", b"x"), Create("/e", b"")], NodeExists),
+            (1, [Create("/new", b""), Set("/none", b"")], NoNode),
+            (2, [Create("/new", b""), Create("/new/er", b""), Delete("/new")], NotEmpty),
+            (1, [Delete("/e"), Delete("/epoch", 7)], BadVersion),
+        ):
+            with pytest.raises(MultiFailed) as failed:
+                await zk.multi(failing)
+            assert failed.value.index == number
+            assert type(failed.value.error) is error
+            assert not failed.value.error.unsure
+        assert (await zk.get("/epoch"))[0] == b"1"
+        assert await zk.exists("/e") == stat
+        assert await zk.exists("/new") is None
+
+    run(conduct)
+
+
+def test_many_requests_are_answered_in_their_order(run: Callable[[Conduct], None]) -> None:
+    async def conduct(world: World) -> None:
+        zk = await world.connect()
+        await zk.create("/n", b"")
+        stats = await asyncio.gather(*[zk.set("/n", b"%d" % each) for each in range(50)])
+        assert [each.version for each in stats] == list(range(1, 51))
+        assert (await zk.get("/n"))[0] == b"49"
+
+    run(conduct)
+
+
+def test_a_watch_rings_once_for_what_it_watches(run: Callable[[Conduct], None]) -> None:
+    async def conduct(world: World) -> None:
+        zk, other = await world.connect(), await world.connect()
+        await zk.create("/n", b"")
+        data, there, below, coming = Bell(), Bell(), Bell(), Bell()
+        await zk.get("/n", data)
+        await zk.exists("/n", there)
+        await zk.children("/n", below)
+        await zk.exists("/later", coming)
+        nothing = Bell()
+        await refused(NoNode, zk.get("/later", nothing))
+        await refused(NoNode, zk.children("/later", nothing))
+
+        await other.create("/n/child", b"")
+        await below.wait()
+        assert (data.rung, there.rung) == (0, 0)
+        await other.set("/n", b"new")
+        await data.wait()
+        await there.wait()
+        await other.create("/later", b"")
+        await coming.wait()
+        await other.set("/n", b"newer")
+        await other.create("/n/sister", b"")
+        await other.delete("/later")
+        await settled(zk)
+        assert [each.rung for each in (data, there, below, coming, nothing)] == [1, 1, 1, 1, 0]
+
+        await zk.create("/x", b"")
+        gone, childless = Bell(), Bell()
+        await zk.exists("/x", gone)
+        await zk.children("/x", childless)
+        await other.delete("/x")
+        await gone.wait()
+        await childless.wait()
+
+    run(conduct)
+
+
+def test_a_lost_connection_rings_every_watch_and_keeps_the_session(
+    run: Callable[[Conduct], None],
+) -> None:
+    """Trap 20: kazoo forgets watches; whoever has one must read again."""
+
+    async def conduct(world: World) -> None:
+        zk, other = await world.connect(), await world.connect()
+        states, session = States(zk), zk.session
+        await zk.create("/e", b"", ephemeral=True)
+        data, coming = Bell(), Bell()
+        await zk.get("/e", data)
+        await zk.exists("/later", coming)
+
+        await world.lose_connection(zk)
+        await data.wait()
+        await coming.wait()
+        await states.until(Connection.CONNECTED)
+
+        assert states.told == [Connection.SUSPENDED, Connection.CONNECTED]
+        assert zk.connection is Connection.CONNECTED
+        assert zk.session == session
+        assert await other.exists("/e") is not None
+        await other.set("/e", b"changed")
+        assert (await zk.get("/e"))[0] == b"changed"
+        await settled(zk)
+        assert (data.rung, coming.rung) == (1, 1)
+
+    run(conduct)
+
+
+def test_requests_outlive_a_lost_connection(run: Callable[[Conduct], None]) -> None:
+    async def conduct(world: World) -> None:
+        zk = await world.connect()
+        await zk.create("/n", b"")
+        await world.lose_connection(zk)
+        await asyncio.gather(*[zk.set("/n", b"%d" % each) for each in range(20)])
+        assert (await zk.exists("/n")) is not None
+        # What was sent again may have been done twice, and nothing was done too late.
+        assert (await zk.get("/n"))[0] == b"19"
+
+    run(conduct)
+
+
+def test_with_the_session_its_ephemeral_nodes_go_and_another_follows(
+    run: Callable[[Conduct], None],
+) -> None:
+    async def conduct(world: World) -> None:
+        zk, other = await world.connect(), await world.connect()
+        states, session = States(zk), zk.session
+        await zk.create("/e", b"", ephemeral=True)
+        await zk.create("/p", b"")
+        gone = Bell()
+        await other.exists("/e", gone)
+
+        await world.expire(zk)
+        await gone.wait()
+        await states.until(Connection.EXPIRED)
+        await states.until(Connection.CONNECTED)
+
+        assert states.told[-2:] == [Connection.EXPIRED, Connection.CONNECTED]
+        assert zk.session != session
+        assert await other.exists("/e") is None
+        assert await zk.exists("/p") is not None
+        _, stat = await zk.create("/e", b"", ephemeral=True)
+        assert stat.ephemeral_owner == zk.session
+
+    run(conduct)
+
+
+def test_a_request_does_not_outlive_its_session(run: Callable[[Conduct], None]) -> None:
+    async def conduct(world: World) -> None:
+        zk, other = await world.connect(), await world.connect()
+        states = States(zk)
+        await world.suspend(zk)
+        works = [
+            asyncio.ensure_future(work)
+            for work in (
+                zk.create("/e", b"", ephemeral=True),
+                zk.exists("/"),
+                zk.multi([Create("/m", b"")]),
+            )
+        ]
+        await asyncio.sleep(0)
+        await world.expire(zk)
+        for work in works:
+            await refused(SessionExpired, work)
+        await states.until(Connection.CONNECTED)
+        assert await zk.exists("/e") is None
+        assert await other.exists("/m") is None
+
+    run(conduct)
+
+
+def test_who_closes_gives_its_nodes_up_at_once(run: Callable[[Conduct], None]) -> None:
+    async def conduct(world: World) -> None:
+        zk, other = await world.connect(), await world.connect()
+        await zk.create("/e", b"", ephemeral=True)
+        gone = Bell()
+        await other.exists("/e", gone)
+
+        await zk.close()
+        await gone.wait()
+
+        assert await other.exists("/e") is None
+        await refused(Closed, zk.get("/e"))
+
+    run(conduct)
