@@ -327,18 +327,25 @@ class Client:
         offset: int = reply["topics"][0]["partitions"][0]["committed_offset"]
         return offset
 
-    async def join_alone(self, group_id: str, **more: Any) -> tuple[str, int]:
-        """Make a group of one member that is STABLE; returns member id and generation."""
-        joined = await self.call(
+    def send_join(
+        self, group_id: str, *, member_id: str = "", session_timeout_ms: int = 30_000
+    ) -> tuple[int, int, int]:
+        """Join a group of consumers; without a member id, as a new member."""
+        return self.send(
             JOIN_GROUP.key,
             3,
             group_id=group_id,
-            session_timeout_ms=more.get("session_timeout_ms", 30_000),
+            session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=30_000,
-            member_id="",
+            member_id=member_id,
             protocol_type="consumer",
             protocols=[{"name": "range", "metadata": b""}],
         )
+
+    async def join_alone(self, group_id: str, **more: Any) -> tuple[str, int]:
+        """Make a group of one member that is STABLE; returns member id and generation."""
+        session_timeout_ms = more.get("session_timeout_ms", 30_000)
+        joined = await self.receive(self.send_join(group_id, session_timeout_ms=session_timeout_ms))
         assert joined["error_code"] == 0, joined
         member_id, generation_id = joined["member_id"], joined["generation_id"]
         synced = await self.call(

@@ -28,7 +28,6 @@ from protocol.errors import (
     UNKNOWN_SERVER_ERROR,
 )
 from protocol.messages.describe_groups import API as DESCRIBE_GROUPS
-from protocol.messages.join_group import API as JOIN_GROUP
 from tests.broker.cores.test_runtime import HERE, THERE, FullDisk, hosted_of
 from tests.broker.edge import Client, EdgeBroker, Taker, eventually
 from tests.broker.hand_time import HandTime
@@ -53,18 +52,6 @@ def fails(*_: object, **__: object) -> Any:
 def told(lines: list[Any]) -> list[str]:
     """The places of the caught errors that have a line."""
     return [line["place"] for line in lines if line["event"].startswith("an internal error")]
-
-
-def joining(group: str, **more: Any) -> dict[str, Any]:
-    return {
-        "group_id": group,
-        "session_timeout_ms": 30_000,
-        "rebalance_timeout_ms": 30_000,
-        "member_id": "",
-        "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": b""}],
-        **more,
-    }
 
 
 async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_observer(
@@ -132,11 +119,11 @@ async def test_a_bug_in_the_middle_of_a_step_answers_all_and_the_shard_is_loaded
         one, other = await broker.client(), await broker.client()
         assert await one.commit("plain", 5) == await one.commit(HERE, 6) == NONE
         member_id, _ = await one.join_alone(HERE)
-        again = other.send(JOIN_GROUP.key, 3, **joining(HERE))
+        again = other.send_join(HERE)
         await eventually(hosted_of(broker, HERE).core.view.parked)
         monkeypatch.setattr(where, bug, fails)
 
-        last = one.send(JOIN_GROUP.key, 3, **joining(HERE, member_id=member_id))
+        last = one.send_join(HERE, member_id=member_id)
         codes = [
             (await each.receive(to))["error_code"] for each, to in ((one, last), (other, again))
         ]
@@ -146,7 +133,7 @@ async def test_a_bug_in_the_middle_of_a_step_answers_all_and_the_shard_is_loaded
         await eventually(lambda: hosted_of(broker, HERE).phase is Phase.ACTIVE)
         assert await one.fetch(HERE) == 6
         assert await one.fetch("plain") == 5
-        joined = await other.call(JOIN_GROUP.key, 3, **joining("another"))
+        joined = await other.receive(other.send_join("another"))
         assert joined["error_code"] == NONE
         assert told(lines) == ["shard"]
 

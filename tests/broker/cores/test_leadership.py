@@ -7,25 +7,11 @@ from pathlib import Path
 from broker.cores.hosted_shard import Phase
 from offsets.partitioner import partition_for
 from protocol.errors import NONE, NOT_COORDINATOR
-from protocol.messages.join_group import API as JOIN_GROUP
-from tests.broker.edge import Client, EdgeBroker, eventually
+from tests.broker.edge import EdgeBroker, eventually
 
 GROUP = "g"
 HERE = partition_for(GROUP, 2)
 OTHER = next(name for name in ("a", "b", "c", "d") if partition_for(name, 2) != HERE)
-
-
-def _join(client: Client) -> tuple[int, int, int]:
-    return client.send(
-        JOIN_GROUP.key,
-        3,
-        group_id=GROUP,
-        session_timeout_ms=30_000,
-        rebalance_timeout_ms=30_000,
-        member_id="",
-        protocol_type="consumer",
-        protocols=[{"name": "range", "metadata": b""}],
-    )
 
 
 async def test_who_leads_no_longer_answers_not_coordinator_and_the_others_go_on(
@@ -64,7 +50,7 @@ async def test_a_parked_join_is_told_when_the_partition_is_given_up(tmp_path: Pa
         await broker.ensure_offsets_topic()
         await client.join_alone(GROUP)
         second = await broker.client()
-        handle = _join(second)
+        handle = second.send_join(GROUP)
         view = broker.groups.view_of(GROUP)
         await eventually(lambda: len(view.groups[GROUP].members) == 2)
         broker.groups.resign(HERE)

@@ -255,16 +255,7 @@ async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path
         gate.set()
         await eventually(lambda: hosted.partition.high_watermark == hosted.appended)
         gate.clear()
-        joined = await member.call(
-            JOIN_GROUP.key,
-            3,
-            group_id=HERE,
-            session_timeout_ms=30_000,
-            rebalance_timeout_ms=30_000,
-            member_id="",
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b""}],
-        )
+        joined = await member.receive(member.send_join(HERE))
         sync = member.send(
             SYNC_GROUP.key,
             3,
@@ -317,16 +308,7 @@ async def test_a_failed_append_unloads_once_then_reads_go_on_and_commits_when_it
         client, member, joiner = [await broker.client() for _ in range(3)]
         assert await client.commit(HERE, 5) == NONE
         member_id, generation_id = await member.join_alone(HERE)
-        parked = joiner.send(
-            JOIN_GROUP.key,
-            3,
-            group_id=HERE,
-            session_timeout_ms=30_000,
-            rebalance_timeout_ms=30_000,
-            member_id="",
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b""}],
-        )
+        parked = joiner.send_join(HERE)
         hosted = hosted_of(broker, HERE)
         await eventually(lambda: len(hosted.core.view.parked()) == 1)
         disk.full = True
@@ -497,16 +479,7 @@ async def test_a_new_member_that_goes_before_its_answer_is_removed_at_once(
     async with EdgeBroker(tmp_path, settings=settings) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
-        client.send(
-            JOIN_GROUP.key,
-            3,
-            group_id=HERE,
-            session_timeout_ms=30_000,
-            rebalance_timeout_ms=30_000,
-            member_id="",
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b""}],
-        )
+        client.send_join(HERE)
         shard = broker.groups.hosted_for(HERE).core
         await eventually(lambda: len(shard.view.parked()) == 1)
 
@@ -523,16 +496,7 @@ async def test_stopping_answers_who_waits(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path, settings=settings) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
-        handle = client.send(
-            JOIN_GROUP.key,
-            3,
-            group_id=HERE,
-            session_timeout_ms=30_000,
-            rebalance_timeout_ms=30_000,
-            member_id="",
-            protocol_type="consumer",
-            protocols=[{"name": "range", "metadata": b""}],
-        )
+        handle = client.send_join(HERE)
         shard = broker.groups.hosted_for(HERE).core
         await eventually(lambda: len(shard.view.parked()) == 1)
 

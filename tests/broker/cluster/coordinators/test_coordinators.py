@@ -17,7 +17,6 @@ from protocol.errors import (
     NONE,
     NOT_COORDINATOR,
 )
-from protocol.messages.join_group import API as JOIN_GROUP
 from protocol.records.batch import read_header
 from replication.values import Rules
 from tests.broker.cluster.coordinating import CoordinatingBroker
@@ -44,19 +43,6 @@ async def _committed(broker: CoordinatingBroker, client: Client, offset: int) ->
     answer = await client.receive(handle)
     code: int = answer["topics"][0]["partitions"][0]["error_code"]
     return code
-
-
-def _join(client: Client) -> tuple[int, int, int]:
-    return client.send(
-        JOIN_GROUP.key,
-        3,
-        group_id=GROUP,
-        session_timeout_ms=30_000,
-        rebalance_timeout_ms=30_000,
-        member_id="",
-        protocol_type="consumer",
-        protocols=[{"name": "range", "metadata": b""}],
-    )
 
 
 async def test_until_it_is_known_how_many_partitions_there_are_nobody_is_served(
@@ -186,7 +172,7 @@ async def test_a_parked_join_is_told_at_once_that_another_coordinates(tmp_path: 
         await broker.serves()
         await client.join_alone(GROUP)
         second = await broker.client()
-        handle = _join(second)
+        handle = second.send_join(GROUP)
         view = broker.groups.view_of(GROUP)
         await eventually(lambda: len(view.groups[GROUP].members) == 2)
         broker.follow()
