@@ -39,12 +39,14 @@ func produced(d *dec) bool {
 	return d.i16() == 0
 }
 
-// produce has each connection write to a partition of its own.
+// produce has each connection write to a partition of its own, at its leader.
 func produce() {
 	ensureTopic()
+	leaders := leadersOf(*topic)
 	b := plainBatch(plainRecords, plainValue)
 	pump(func(i int) *plan {
-		return &plan{c: dial(*addr), frames: [][]byte{produceFrame(int32(i%*tparts), b)}, ok: produced}
+		p := int32(i % *tparts)
+		return &plan{c: dial(leaders[p]), frames: [][]byte{produceFrame(p, b)}, ok: produced}
 	})
 }
 

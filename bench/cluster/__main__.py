@@ -1,0 +1,97 @@
+"""A cluster of three Musters beside one of three Apache Kafkas 3.9.2 in ZooKeeper mode.
+
+    .venv/bin/python -m bench.cluster [--only produce,idle] [--rounds 3] [--secs 4]
+
+Each kind has three brokers and a ZooKeeper of its own, on this machine. Printed are medians of the
+rounds and, where both kinds were measured, Kafka's figure divided by Muster's. Needs Java, Go, and
+Kafka's jars, which Maven brings once as for the interop tests.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from bench.cluster import produce
+from bench.cluster.running import KINDS, MeasuredCluster, running
+
+Figures = dict[str, float]
+
+
+class Scenario(NamedTuple):
+    """What is measured."""
+
+    what: str
+    prepare: Callable[[MeasuredCluster, float], None]
+    """Once for each cluster; the number is for how many seconds a JVM is to be warmed up."""
+    measure: Callable[[MeasuredCluster, float], Figures]
+    """Once in each round, for about so many seconds."""
+    rounds: int | None = None
+    """How often at most."""
+    settings: Mapping[str, str] = {}
+    beside: bool = True
+    """Both clusters run at once, and are measured in turn; else one after the other."""
+
+
+SCENARIOS = {
+    "produce": Scenario("acks=all, 1 kB, three replicas", produce.prepare, produce.measure),
+}
+
+
+def main() -> None:
+    """Measures what is named, all by default."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--only", default="", help=f"of {','.join(SCENARIOS)}")
+    options.add_argument("--kinds", default=",".join(KINDS))
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--secs", type=float, default=4)
+    options.add_argument("--warm", type=float, default=10, help="seconds before the first round")
+    given = options.parse_args()
+    chosen = [name for name in given.only.split(",") if name] or list(SCENARIOS)
+    for name in chosen:
+        table(name, run(SCENARIOS[name], given))
+
+
+def run(scenario: Scenario, given: argparse.Namespace) -> dict[str, list[Figures]]:
+    """The figures of each round, by kind."""
+    rounds = min(given.rounds, scenario.rounds or given.rounds)
+    found: dict[str, list[Figures]] = {kind: [] for kind in given.kinds.split(",")}
+    turns = [list(found)] if scenario.beside else [[kind] for kind in found]
+    for kinds in turns:
+        with ExitStack() as stack:
+            folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cluster-")))
+            clusters = {
+                kind: stack.enter_context(running(folder / kind, kind, scenario.settings))
+                for kind in kinds
+            }
+            for cluster in clusters.values():
+                scenario.prepare(cluster, given.warm)
+            for _ in range(rounds):
+                for kind, cluster in clusters.items():
+                    found[kind].append(scenario.measure(cluster, given.secs))
+    return found
+
+
+def table(name: str, found: Mapping[str, list[Figures]]) -> None:
+    """One line for each figure: the medians side by side."""
+    scenario = SCENARIOS[name]
+    print(f"{name}: {scenario.what}")
+    print(f"    {'':32}{''.join(f'{kind:>10}' for kind in found)}{'kafka/muster':>14}")
+    for figure in next(iter(found.values()))[0]:
+        medians = [statistics.median(each[figure] for each in rounds) for rounds in found.values()]
+        line = f"    {figure:32}{''.join(f'{median:10.2f}' for median in medians)}"
+        if len(medians) == len(KINDS) and medians[0]:
+            line += f"{medians[1] / medians[0]:14.2f}"
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""The clusters that are measured: three brokers on a ZooKeeper of their own, and what they use."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests import java
+from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster
+from tests.zookeeper import start_zookeeper
+
+KINDS = (MUSTER, KAFKA)
+BROKERS = (1, 2, 3)
+MEGABYTE = 1 << 20
+_TICKS = os.sysconf("SC_CLK_TCK")
+# What kafka-server-start.sh gives a broker. The tests' JVMs are for short runs.
+_SERVER_FLAGS = ("-Xmx1g", "-Xms1g", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20")
+_GROUPLOAD = Path(__file__).parents[1] / "groupload"
+_LOAD_TIMEOUT_S = 240
+
+# Kafka's own defaults where nothing is said: what is measured is not made comfortable.
+_SETTINGS = {
+    "zookeeper.session.timeout.ms": "6000",
+    "offsets.topic.num.partitions": "4",
+    "replica.lag.time.max.ms": "30000",
+    "leader.imbalance.check.interval.seconds": "300",
+    "auto.leader.rebalance.enable": "false",
+}
+
+
+class MeasuredCluster(ZooKeeperCluster):
+    """Three brokers of one kind, with the JVM settings that Kafka's own script gives."""
+
+    def __init__(
+        self, folder: Path, zookeeper_at: str, kind: str, zookeeper_pid: int, **settings: str
+    ) -> None:
+        kinds = dict.fromkeys(BROKERS, kind)
+        super().__init__(folder, zookeeper_at, kinds, {**_SETTINGS, **settings})
+        self.kind = kind
+        self.zookeeper_pid = zookeeper_pid
+
+    def _kafka(self, broker: int) -> list[str]:
+        command = [part for part in super()._kafka(broker) if part not in java.FLAGS]
+        return [command[0], *_SERVER_FLAGS, *command[1:]]
+
+    def pids(self) -> list[int]:
+        """The processes of the brokers that run."""
+        return [process.pid for process in self.processes.values()]
+
+    def cpu_s(self) -> float:
+        """CPU seconds that the brokers which run have used."""
+        return sum(cpu_s(pid) for pid in self.pids())
+
+    def broker_cpu_s(self, broker: int) -> float:
+        """CPU seconds that one broker has used since it was started."""
+        return cpu_s(self.processes[broker].pid)
+
+    def zookeeper_cpu_s(self) -> float:
+        """CPU seconds that its ZooKeeper has used."""
+        return cpu_s(self.zookeeper_pid)
+
+    def load(self, flags: str, **options: object) -> dict[str, Any]:
+        """Runs groupload to its end; the line that it prints."""
+        command = self.load_command(flags, **options)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=_LOAD_TIMEOUT_S, check=False
+        )
+        if done.returncode or not done.stdout:
+            raise SystemExit(f"{shlex.join(command)} failed: {done.stderr[-2000:]}")
+        found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return found
+
+    def load_command(self, flags: str, **options: object) -> list[str]:
+        """The command line of groupload for this cluster."""
+        given = {
+            "addr": f"127.0.0.1:{next(iter(self.ports.values()))}",
+            "pid": ",".join(map(str, self.pids())),
+            "label": self.kind,
+            **options,
+        }
+        named = [part for name, value in given.items() for part in (f"-{name}", str(value))]
+        return [str(groupload()), *shlex.split(flags), *named]
+
+    def settle(self) -> None:
+        """Has all brokers of the cluster be there, the first as its controller."""
+        first, *others = BROKERS
+        self.start(first)
+        self.until_brokers({first})
+        for broker in others:
+            self.start(broker)
+        self.until_brokers(set(BROKERS))
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds that a process has used, its threads' together."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def groupload() -> Path:
+    """The load generator; Go builds it when it is not there."""
+    cache = os.environ.get("BROKER_BENCH_CACHE")
+    built = (Path(cache) if cache else Path.home() / ".cache" / "broker-bench") / "groupload"
+    sources = [*_GROUPLOAD.glob("*.go"), _GROUPLOAD / "go.mod"]
+    if not built.exists() or built.stat().st_mtime < max(f.stat().st_mtime for f in sources):
+        built.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["go", "build", "-o", str(built), "."], cwd=_GROUPLOAD, check=True)
+    return built
+
+
+@contextmanager
+def running(folder: Path, kind: str, settings: Mapping[str, str]) -> Iterator[MeasuredCluster]:
+    """Three brokers that have all come; killed at the end."""
+    process, port = start_zookeeper(folder / "zookeeper")
+    cluster = MeasuredCluster(folder, f"127.0.0.1:{port}", kind, process.pid, **settings)
+    try:
+        cluster.settle()
+        yield cluster
+    except BaseException:
+        print(cluster.told())
+        raise
+    finally:
+        for each in [*cluster.processes.values(), process]:
+            each.kill()
+        for each in [*cluster.processes.values(), process]:
+            each.wait()

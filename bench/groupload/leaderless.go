@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Who leads the partitions of a cluster, and how long nobody does while leadership moves.
+
+const acksOfLeader = 1
+
+// leadersOf is the address of each partition's leader; partitions without one are left out.
+func leadersOf(topic string) map[int32]string {
+	found, _ := metadata(dial(*addr), topic)
+	return found
+}
+
+// metadata asks one broker (Metadata v1): the leaders of a topic, and the addresses of all brokers.
+func metadata(c *conn, topic string) (map[int32]string, []string) {
+	defer c.c.Close()
+	d := c.call(req(apiMetadata, 1, func(e *enc) { e.i32(1); e.str(topic) }))
+	brokers, all := map[int32]string{}, []string{}
+	for n := d.i32(); n > 0; n-- {
+		id := d.i32()
+		host := d.str()
+		brokers[id] = fmt.Sprintf("%s:%d", host, d.i32())
+		d.str()
+		all = append(all, brokers[id])
+	}
+	d.i32()
+	leaders := map[int32]string{}
+	for n := d.i32(); n > 0; n-- {
+		d.i16()
+		d.str()
+		d.p++
+		for k := d.i32(); k > 0; k-- {
+			d.i16()
+			index := d.i32()
+			if a, ok := brokers[d.i32()]; ok {
+				leaders[index] = a
+			}
+			for lists := 0; lists < 2; lists++ {
+				d.p += 4 * int(d.i32())
+			}
+		}
+	}
+	return leaders, all
+}
+
+// probed is one partition: where it was last written, when, and the longest time it was not.
+type probed struct {
+	at         string
+	ok         int64 // when it was last written
+	from, till int64 // the longest pause between two writes of which the second was elsewhere
+	to         string
+}
+
+// prober writes to all partitions of a topic without end, each where its leader was last found,
+// and everywhere while it has none.
+type prober struct {
+	mu    sync.Mutex
+	parts []*probed
+	batch []byte
+}
+
+// wanted is what is to be tried at a broker now.
+func (p *prober) wanted(at string) []int32 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	var out []int32
+	for i, each := range p.parts {
+		if each.at == at || each.at == "" {
+			out = append(out, int32(i))
+		}
+	}
+	return out
+}
+
+func (p *prober) took(at string, i int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	each, now := p.parts[i], time.Now().UnixNano()
+	if each.to != at && each.ok != 0 && now-each.ok > each.till-each.from {
+		each.from, each.till = each.ok, now
+	}
+	each.at, each.to, each.ok = at, at, now
+}
+
+func (p *prober) refused(at string, i int32) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.parts[i].at == at {
+		p.parts[i].at = ""
+	}
+}
+
+// round writes once to what a broker may lead; false when the connection is lost.
+func (p *prober) round(at string, c *conn) bool {
+	wanted := p.wanted(at)
+	if len(wanted) == 0 {
+		return true
+	}
+	frame := req(apiProduce, 8, func(e *enc) {
+		e.null()
+		e.i16(acksOfLeader)
+		e.i32(30000)
+		e.i32(1)
+		e.str(*topic)
+		e.i32(int32(len(wanted)))
+		for _, i := range wanted {
+			e.i32(i)
+			e.byts(p.batch)
+		}
+	})
+	answer := exchange(c, frame)
+	if answer == nil {
+		for _, i := range wanted {
+			p.refused(at, i)
+		}
+		return false
+	}
+	d := &dec{answer, 4}
+	d.i32()
+	d.str()
+	for n := d.i32(); n > 0; n-- {
+		i := d.i32()
+		if d.i16() == 0 {
+			p.took(at, i)
+		} else {
+			p.refused(at, i)
+		}
+		d.p += 8 + 8 + 8
+		for k := d.i32(); k > 0; k-- {
+			d.i32()
+			d.str()
+		}
+		d.str()
+	}
+	return true
+}
+
+// exchange is call for a server that may die: nil then.
+func exchange(c *conn, frame []byte) []byte {
+	if _, err := c.c.Write(frame); err != nil {
+		return nil
+	}
+	var h [4]byte
+	if _, err := io.ReadFull(c.r, h[:]); err != nil {
+		return nil
+	}
+	b := make([]byte, int(h[0])<<24|int(h[1])<<16|int(h[2])<<8|int(h[3]))
+	if _, err := io.ReadFull(c.r, b); err != nil {
+		return nil
+	}
+	return b
+}
+
+// leaderless probes for -secs and tells, for each partition that moved, the two writes between
+// which nobody took one (nanoseconds since 1970). It says "ready" on a line when all are written.
+func leaderless() {
+	leaders, brokers := metadata(dial(strings.Split(*addr, ",")[0]), *topic)
+	p := &prober{batch: plainBatch(1, 10)}
+	for i := 0; i < *tparts; i++ {
+		p.parts = append(p.parts, &probed{at: leaders[int32(i)]})
+	}
+	stop := time.Now().Add(time.Duration(*secs * float64(time.Second)))
+	for _, a := range brokers {
+		go func(a string) {
+			var c *conn
+			for {
+				if c == nil {
+					if s, err := net.DialTimeout("tcp", a, 100*time.Millisecond); err == nil {
+						c = &conn{s, bufio.NewReaderSize(s, 1<<16)}
+					}
+				}
+				if c != nil && !p.round(a, c) {
+					c.c.Close()
+					c = nil
+				}
+				time.Sleep(4 * time.Millisecond)
+			}
+		}(a)
+	}
+	ready := false
+	for time.Now().Before(stop) {
+		time.Sleep(50 * time.Millisecond)
+		p.mu.Lock()
+		written := 0
+		for _, each := range p.parts {
+			if each.ok != 0 {
+				written++
+			}
+		}
+		p.mu.Unlock()
+		if !ready && written == len(p.parts) {
+			ready = true
+			fmt.Println("ready")
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	moved := [][2]int64{}
+	lost := 0
+	for _, each := range p.parts {
+		if each.till != 0 {
+			moved = append(moved, [2]int64{each.from, each.till})
+		}
+		if time.Now().UnixNano()-each.ok > int64(time.Second) {
+			lost++
+		}
+	}
+	report(map[string]any{"moved": moved, "without_leader": lost})
+}
