@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from tests.simulated_files import Inode
 from tests.simulation.whole.disk_log import batches, directory_of, segments_of
 
 if TYPE_CHECKING:
@@ -29,8 +30,10 @@ class Committed:
         self._seen: dict[tuple[int, int, int], int] = {}
         """The high watermark that was seen last of a leader: by broker, which of its lives, and
         leader epoch."""
-        self._at: dict[tuple[int, str], tuple[int, int]] = {}
-        """By broker and segment: an offset at which a batch begins, and its position."""
+        self._shown: dict[int, int] = {}
+        """The end that was shown last, by leader epoch."""
+        self._at: dict[tuple[int, str], tuple[Inode, int, int]] = {}
+        """By broker and segment: its file, an offset at which a batch begins, and its position."""
 
     def shown(self, leader: BrokerMachine, epoch: int, end: int, isr: Iterable[int]) -> None:
         """A leader's high watermark is ``end``; ``isr`` are the members while it is the last."""
@@ -41,7 +44,7 @@ class Committed:
         assert before is None or before < end, f"{self.name} at {key}: {before}, then {end}"
         self._seen[key] = end
         if before is None:
-            self._has_all(leader, f"leads in epoch {epoch}")
+            self._has_all(leader, epoch)
         if end <= self.end:
             return
         fresh = self._between(leader, self.end, end)
@@ -55,7 +58,7 @@ class Committed:
                     f" which is in sync, has {_told(found)} of {_told(fresh)}"
                 )
         self._batches += fresh
-        self.end = end
+        self.end = self._shown[epoch] = end
 
     def in_sync(self, isr: Iterable[int]) -> None:
         """These are in sync from now on, as ZooKeeper says."""
@@ -74,15 +77,15 @@ class Committed:
             f"{self.name}: {machine.node_id} cuts {_told(lost)}, and {self.end} is committed"
         )
 
-    def _has_all(self, machine: BrokerMachine, what: str) -> None:
-        found = self._between(machine, 0, self.end)
-        for one, other in zip(self._batches, found, strict=False):
-            assert one == other, (
-                f"{self.name}: {machine.node_id} {what}, and has other bytes at {one[0]}"
-            )
-        assert len(found) == len(self._batches), (
-            f"{self.name}: {machine.node_id} {what}, and has {_told(found)} of {self.end}"
-        )
+    def _has_all(self, leader: BrokerMachine, epoch: int) -> None:
+        """A leader has what was shown in its epoch, or before; of later ones it need not know."""
+        end = max((end for shown, end in self._shown.items() if shown <= epoch), default=0)
+        wanted = [batch for batch in self._batches if batch[0] < end]
+        found = self._between(leader, 0, end)
+        told = f"{self.name}: {leader.node_id} leads in epoch {epoch}, and has"
+        for one, other in zip(wanted, found, strict=False):
+            assert one == other, f"{told} other bytes at {one[0]}"
+        assert len(found) == len(wanted), f"{told} {_told(found)} of {end}"
 
     # -- what is on a disk
 
@@ -101,10 +104,11 @@ class Committed:
             if base >= end:
                 break
             key = (machine.node_id, path)
-            offset, position = self._at.get(key, (base, 0))
-            if offset > start:
+            inode = machine.files.names[path]
+            file, offset, position = self._at.get(key, (inode, base, 0))
+            if offset > start or file is not inode:
                 offset, position = base, 0
-            for batch in batches(bytes(machine.files.names[path].data[position:])):
+            for batch in batches(bytes(inode.data[position:])):
                 if batch[0] >= end:
                     break
                 if batch[1] <= self.end:
@@ -112,7 +116,7 @@ class Committed:
                     offset = batch[1]
                 if batch[0] >= start:
                     found.append(batch)
-            self._at[key] = (offset, position)
+            self._at[key] = (inode, offset, position)
         return found
 
     def _end_of(self, machine: BrokerMachine) -> int:
