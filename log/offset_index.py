@@ -7,7 +7,6 @@ that the batch at that position ends with that offset. Offsets ascend strictly.
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
 
 from log.index_file import IndexFile
 
@@ -48,14 +47,26 @@ class OffsetIndex(IndexFile):
                 high = middle
         return self.entry(low - 1, wait)[1] if low else 0
 
-    def position_before(self, position: int, wait: bool = True) -> int:
-        """The position of the last entry at or below ``position``, 0 when there is none.
+    def around(self, position: int, wait: bool = True) -> tuple[int, int | None]:
+        """The position of the last entry below ``position``, 0 when there is none, and the offset
+        of the first one at or above it, None when there is none.
 
         Raises NotInMemory, see `entry_at`.
         """
-        entries = range(self.count)
-        count = bisect_right(entries, position, key=lambda index: self.entry(index, wait)[1])
-        return self.entry(count - 1, wait)[1] if count else 0
+        low, high = 0, self.count
+        memory = self._memory
+        while low < high:
+            middle = (low + high) // 2
+            if memory is None:
+                known = _ENTRY.unpack(self.entry_at(middle, wait))[1]
+            else:
+                known = _ENTRY.unpack_from(memory, middle * 8)[1]
+            if known < position:
+                low = middle + 1
+            else:
+                high = middle
+        below = self.entry(low - 1, wait)[1] if low else 0
+        return below, self.entry(low, wait)[0] if low < self.count else None
 
     def truncate_to(self, offset: int) -> None:
         """Drop the entries at or above ``offset``."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import struct
 from array import array
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -21,7 +20,9 @@ from log.filesystem import File, FileSystem, read_whole, write_whole
 TXN_INDEX = ".txnindex"
 _VERSION = 0
 _ENTRY = struct.Struct(">hqqqq")
-_FAN_BITS = 6
+_UNVERSIONED = struct.Struct(">2xqqqq")
+_MARKER = struct.Struct(">18xq")
+_FAN_BITS = 3
 
 
 class Aborted(NamedTuple):
@@ -50,15 +51,14 @@ class TransactionIndex:
         self._data = bytearray()
         """What the file has, too."""
         self._least: list[array[int]] = []
-        """The least first offset of each 64 entries, of each 64 of those, and so on: what a search
+        """The least first offset of each 8 entries, of each 8 of those, and so on: what a search
         passes over."""
 
     def __len__(self) -> int:
         return len(self._data) // _ENTRY.size
 
     def __iter__(self) -> Iterator[Aborted]:
-        for fields in _ENTRY.iter_unpack(bytes(self._data)):
-            yield Aborted(*fields[1:])
+        return map(Aborted._make, _UNVERSIONED.iter_unpack(bytes(self._data)))
 
     def load(self) -> bool:
         """Take over the file, which must exist; False when it ends in something else than entries.
@@ -141,39 +141,40 @@ class TransactionIndex:
     def overlapping(self, offset: int, end: int) -> list[Aborted]:
         """Those that end at or above ``offset`` and begin below ``end``."""
         found: list[Aborted] = []
-        data, count = self._data, len(self)
+        data, count, unpack_from = self._data, len(self), _UNVERSIONED.unpack_from
         index = self._count_below(offset)
         while index < count:
-            passed = self._pass_over(index, end)
-            if passed:
-                index += passed
-                continue
-            entry = _ENTRY.unpack_from(data, index * _ENTRY.size)
-            if entry[2] < end:
-                found.append(Aborted(*entry[1:]))
-            index += 1
+            entry = unpack_from(data, index * _ENTRY.size)
+            if entry[1] < end:
+                found.append(Aborted._make(entry))
+                index += 1
+            else:
+                index += self._pass_over(index, end) or 1
         return found
 
     def _pass_over(self, index: int, end: int) -> int:
         """How many entries from ``index`` on begin at or above ``end``, as far as is known."""
-        passed = 0
+        passed_to = index
         bits = _FAN_BITS
         for least in self._least:
-            if index & ((1 << bits) - 1) or least[index >> bits] < end:
+            block = index >> bits
+            if least[block] < end:
                 break
-            passed = 1 << bits
+            passed_to = block + 1 << bits
             bits += _FAN_BITS
-        return passed
+        return passed_to - index
 
     def _count_below(self, offset: int) -> int:
         """How many markers are below ``offset``."""
-        data = self._data
-
-        def marker_of(index: int) -> int:
-            marker: int = _ENTRY.unpack_from(data, index * _ENTRY.size)[3]
-            return marker
-
-        return bisect_left(range(len(self)), offset, key=marker_of)
+        data, unpack_from, size = self._data, _MARKER.unpack_from, _ENTRY.size
+        low, high = 0, len(self)
+        while low < high:
+            middle = (low + high) // 2
+            if unpack_from(data, middle * size)[0] < offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def _take(self, data: bytearray) -> None:
         self._data = data

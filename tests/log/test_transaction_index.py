@@ -9,6 +9,7 @@ import pytest
 from log.partition_log import PartitionLog
 from log.transaction_index import Aborted, TransactionIndex
 from log.values import Marker
+from protocol.records.stored import iter_stored
 from tests.log.log_tools import DIRECTORY, NOW_MS, batch, open_log
 from tests.simulated_files import SimulatedFiles
 
@@ -140,3 +141,21 @@ def test_a_reader_of_a_segment_that_a_cleaner_replaced_knows_what_was_aborted_in
     log.segments.exchange(log.segments[:1], open_log(SimulatedFiles()).active)
     assert len(cleaned) == 1
     assert log.aborted_in(info, 0, log.log_end_offset) == [(1, 0)]
+
+
+@pytest.mark.parametrize("sealed", [False, True])
+def test_who_reads_a_part_is_told_of_what_begins_in_it_and_of_little_more(sealed: bool) -> None:
+    """The index of offsets says where the bytes end, in memory and in its file."""
+    log = open_log(SimulatedFiles(), index_interval_bytes=300)
+    for producer_id in range(1, 101):
+        ended(log, producer_id)
+    if sealed:
+        log.active.seal()
+    size = log.size_bytes
+    for most in range(1, size, size // 37):
+        info = log.read(40, most)
+        behind = max(header.last_offset for header, _ in iter_stored(info.data, partial=True)) + 1
+        told = log.aborted_in(info, 40, log.log_end_offset)
+        needed = log.aborted_between(40, behind)
+        assert told[: len(needed)] == needed
+        assert len(told) <= len(needed) + 3
