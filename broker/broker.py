@@ -276,7 +276,7 @@ class Broker:
         self.writes = TurnWrites(self.time, self.watchdog, self.internal_errors)
         cleaned = CleanerCheckpoint(self.logs)
         self.groups = group_runtime(
-            runtime_settings(config, self.logs.settings(OFFSETS_TOPIC)),
+            self._group_settings(),
             self.time,
             self.slicer,
             self.internal_errors,
@@ -683,6 +683,11 @@ class Broker:
             self.cleaning.topic_deleted(topic)
         self.coordinators.on_learnt(learnt)
 
+    def _group_settings(self) -> RuntimeSettings:
+        topic = self.logs.settings(OFFSETS_TOPIC)
+        settings = runtime_settings(self.config, topic)
+        return settings if self.member is None else self.member.group_settings(settings, topic)
+
     def _transaction_settings(self) -> RuntimeSettings:
         topic = self.logs.settings(TRANSACTION_TOPIC)
         return transaction_settings(self.config, self.markers, self.producer_ids.ids, topic)
@@ -695,8 +700,7 @@ class Broker:
     def _settings_changed(self) -> None:
         """Gives those who keep copies of settings the ones that hold now."""
         self.server.configure(limits_of(self.config))
-        offsets = self.logs.settings(OFFSETS_TOPIC)
-        self.groups.configure(runtime_settings(self.config, offsets))
+        self.groups.configure(self._group_settings())
         self.transactions.configure(self._transaction_settings())
 
     def _has_member(self, group_id: str, client_id: str, host: str) -> bool:

@@ -51,6 +51,8 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
         return rejected(group, call, error)
     wall_ms = now.wall_ms
     retention_ms = call.retention_time_ms
+    if retention_ms == -1:
+        retention_ms = state.config.commit_retention_ms
     expire_ms = -1 if retention_ms == -1 else min(wall_ms + retention_ms, _MAX_TIMESTAMP_MS)
     runs: list[Run] = []
     errors: list[int | Sequence[int]] | None = None

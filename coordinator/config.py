@@ -25,6 +25,11 @@ class GroupConfig:
     """offset.metadata.max.bytes; counted in characters, as Kafka does."""
     offsets_retention_ms: int = 7 * 24 * 3_600_000
     """offsets.retention.minutes"""
+    commit_retention_ms: int = -1
+    """What a commit that names no retention is given: beside brokers of before 2.1, that of
+    offsets.retention.minutes, since they take an offset without an expiry for expired; -1: none"""
+    static_members: bool = True
+    """Whether members may be static; not beside brokers of before 2.3, which know none."""
     offsets_retention_check_interval_ms: int = 600_000
     """offsets.retention.check.interval.ms"""
     fetch_counts_as_activity: bool = False

@@ -33,6 +33,7 @@ from protocol.errors import (
     INVALID_SESSION_TIMEOUT,
     MEMBER_ID_REQUIRED,
     UNKNOWN_MEMBER_ID,
+    UNSUPPORTED_VERSION,
 )
 
 PENDING_IDS_MAX = 10_000
@@ -45,6 +46,8 @@ _ID_PREFIX_CHARACTERS = 4000
 def join(step: Step, call: JoinGroup) -> None:
     """Answer or park a JoinGroup."""
     config = step.state.config
+    if call.group_instance_id is not None and not config.static_members:
+        return _refuse(step, call, UNSUPPORTED_VERSION)
     if not (
         config.min_session_timeout_ms <= call.session_timeout_ms <= config.max_session_timeout_ms
     ):

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 
 from offsets.plain_record import EPOCH_FROM_END, NO_METADATA, TAIL_BYTES, VALUE_HEAD
 from offsets.record_values import (
+    GROUP_VALUE_VERSION,
     MAX_STRING_BYTES,
     group_key,
     group_value,
@@ -63,18 +64,19 @@ _one_byte_deltas = range(0, 128, 2)
 _two_byte_deltas: list[int] = []
 
 
-def run_records(run: Run, first_delta: int) -> bytes:
+def run_records(run: Run, first_delta: int, group_version: int = GROUP_VALUE_VERSION) -> bytes:
     """The records of one run, their offset deltas counted from ``first_delta``.
 
-    Attributes and timestamp deltas are 0 and there are no headers. UnwritableRun when the formats
-    cannot hold a value; ``run_bytes_at_most`` raises it beforehand.
+    Attributes and timestamp deltas are 0 and there are no headers; values of groups are of
+    ``group_version``. UnwritableRun when the formats cannot hold a value; ``run_bytes_at_most``
+    raises it beforehand.
     """
     if isinstance(run, OffsetRun):
         if run.metadata is None and run.expire_timestamp_ms == -1:
             return _plain_offsets(run, first_delta)
         return _offsets_one_by_one(run, first_delta)
     if isinstance(run, GroupRun):
-        value = None if run.value is None else group_value(run.value)
+        value = None if run.value is None else group_value(run.value, group_version)
         return _record(first_delta, group_key(run.group_id), value)
     return b"".join(
         [

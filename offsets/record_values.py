@@ -2,7 +2,8 @@
 
 The formats are Kafka's; docs/consumer-offsets.md has them with a worked example. The broker writes
 key types 1 and 2, offset values of version 3 (version 1 with an explicit expiry) and group values
-of version 3, which every Kafka since 2.3 and every tool reads. It reads all versions from 0 to 4.
+of version 3, which every Kafka since 2.3 and every tool reads; beside older brokers group values
+of version 1 or 2. It reads all versions from 0 to 4.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ KEY_GROUP = 2
 OFFSET_VALUE_VERSION = 3
 OFFSET_VALUE_VERSION_EXPLICIT_EXPIRY = 1
 GROUP_VALUE_VERSION = 3
+GROUP_VALUE_VERSION_BEFORE_INSTANCES = 2
+"""Has no group.instance.id; what Kafka reads from 2.1 on."""
+GROUP_VALUE_VERSION_BEFORE_TIMESTAMPS = 1
+"""Nor when the state began; from 0.10.1 on."""
 NEWEST_VALUE_VERSION = 4
 """Of offsets and of groups alike; version 4 is flexible, written by Kafka 4.x."""
 
@@ -98,21 +103,23 @@ def offset_value(
     )
 
 
-def group_value(value: GroupValue) -> bytes:
-    """A GroupMetadataValue of version 3."""
+def group_value(value: GroupValue, version: int = GROUP_VALUE_VERSION) -> bytes:
+    """A GroupMetadataValue of version 1, 2 or 3."""
+    has_instances = version >= GROUP_VALUE_VERSION
+    has_timestamp = version > GROUP_VALUE_VERSION_BEFORE_TIMESTAMPS
     parts = [
-        _i16.pack(GROUP_VALUE_VERSION),
+        _i16.pack(version),
         string(value.protocol_type),
         _i32.pack(value.generation_id),
         _nullable_string(value.protocol_name),
         _nullable_string(value.leader),
-        _i64.pack(value.state_timestamp_ms),
+        _i64.pack(value.state_timestamp_ms) if has_timestamp else b"",
         _i32.pack(len(value.members)),
     ]
     for member in value.members:
         parts += (
             string(member.member_id),
-            _nullable_string(member.group_instance_id),
+            _nullable_string(member.group_instance_id) if has_instances else b"",
             string(member.client_id),
             string(member.client_host),
             _timeouts.pack(member.rebalance_timeout_ms, member.session_timeout_ms),

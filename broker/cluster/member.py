@@ -16,6 +16,7 @@ from broker.cluster.controller.controller_host import ControllerHost
 from broker.cluster.controller.controller_lines import ControllerLines
 from broker.cluster.controller.controller_term import HostServices
 from broker.cluster.controller.election import last_epoch
+from broker.cluster.coordinators.old_forms import for_fellows
 from broker.cluster.coordinators.producer_id_blocks import ProducerIdBlocks
 from broker.cluster.coordinators.remote_enlisting import RemoteEnlisting
 from broker.cluster.coordinators.remote_markers import Destinations, RemoteMarkers
@@ -42,6 +43,7 @@ from broker.cluster.topics.consumer_paths import ZooKeeperOffsets
 from broker.cluster.zookeeper.zookeeper import Connect, SessionExpired
 from broker.config.config import Config
 from broker.config.listeners import Endpoint
+from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.sending import Destination
 from broker.loop.background import Background
@@ -241,6 +243,13 @@ class Member:
             services.background,
         )
         return self.replicas
+
+    def group_settings(
+        self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
+    ) -> RuntimeSettings:
+        """Those of the coordinator of groups; ``topic`` are its topic's, once they are known."""
+        known = self._services.config.topic_defaults if topic is None else topic
+        return for_fellows(settings, self.settings.spoken, known["message.format.version"])
 
     def marker_destinations(
         self, logs: LogManager, local: LocalMarkers

@@ -23,11 +23,13 @@ from protocol.records.batch import (
     HEADER_BYTES,
     LOG_APPEND_BIT,
     LOG_APPEND_TIME,
+    MAGIC,
     PLAIN_FORM,
     BatchForm,
     BatchHeader,
     assemble_batch,
 )
+from protocol.records.convert import assemble_set
 
 if TYPE_CHECKING:
     from asyncio import Future
@@ -90,6 +92,7 @@ class HostedShard(Generic[CoreT]):
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
         """What makes a batch: its section, count, first offset, and its two times."""
         self._form = PLAIN_FORM
+        self._magic = MAGIC
         self.phase = Phase.LOADING
         self.leader_epoch = 0
         """That of its batches: begun, and on the disk where its kind asks for that."""
@@ -121,11 +124,21 @@ class HostedShard(Generic[CoreT]):
         """Whether any of them stands in a batch of its own; it is a unit of its own too."""
         self.reset(core)
 
-    def write_as(self, compression: int, level: int | None, timestamp_type: int) -> None:
+    def write_as(
+        self,
+        compression: int,
+        level: int | None,
+        timestamp_type: int,
+        magic: int = MAGIC,
+        encode: Callable[[Run, int], bytes] | None = None,
+    ) -> None:
         """In which form batches are written from now on. Each has the time of its append, whatever
-        type of timestamp it says; ``level`` is None for the codec's default."""
+        type of timestamp it says; ``level`` is None for the codec's default, ``encode`` for the
+        kind's."""
         attributes = LOG_APPEND_BIT if timestamp_type == LOG_APPEND_TIME else 0
         self._form = BatchForm(compression, level, attributes)
+        self._magic = magic
+        self._encode = self.kind.encode if encode is None else encode
         self._make_batches()
 
     def write_in_epoch(self) -> None:
@@ -136,7 +149,9 @@ class HostedShard(Generic[CoreT]):
     def _make_batches(self) -> None:
         form, leader_epoch = self._form, self.leader_epoch
         self._batch = assemble_batch
-        if leader_epoch or form != PLAIN_FORM:
+        if self._magic < MAGIC:
+            self._batch = partial(assemble_set, magic=self._magic, **form._asdict())
+        elif leader_epoch or form != PLAIN_FORM:
             self._batch = partial(assemble_batch, leader_epoch=leader_epoch, **form._asdict())
 
     def accept(self, records: Sequence[Run]) -> None:

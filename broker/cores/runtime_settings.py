@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,10 @@ class RuntimeSettings:
     """That of the topic's own compression.type; None for the codec's default"""
     timestamp_type: int = 0
     """The topic's message.timestamp.type, as the bit of a batch"""
+    magic: int = 2
+    """Of the batches; below 2 in a cluster whose brokers may know no other"""
+    encode: Callable[[Any, int], bytes] | None = None
+    """What encodes runs there; None: what the kind says"""
     append_linger_ms: int = 0
     """How long a turn waits for more records"""
     loads_at_once: int = 1
@@ -37,7 +41,13 @@ class RuntimeSettings:
 
     def write_as(self, hosted: HostedShard[Any]) -> None:
         """Has the shard write batches in the form that these settings say."""
-        hosted.write_as(self.compression, self.compression_level, self.timestamp_type)
+        hosted.write_as(
+            self.compression,
+            self.compression_level,
+            self.timestamp_type,
+            self.magic,
+            self.encode,
+        )
 
     def pass_over(self, topic: str, partition: int) -> PassOver | None:
         """What a load of this partition is to pass over."""

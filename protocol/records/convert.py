@@ -13,6 +13,7 @@ from protocol.records.batch import (
     CREATE_TIME,
     DECOMPRESSED_BYTES_MAX,
     LOG_APPEND_TIME,
+    assemble_batch,
     encode_batch,
 )
 from protocol.records.compression import ZSTD
@@ -62,6 +63,32 @@ def batch_of_set(
         timestamp_type=timestamp_type,
         max_timestamp=now_ms if timestamp_type == LOG_APPEND_TIME else None,
     )
+
+
+def assemble_set(
+    section: Buffer,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    max_timestamp: int,
+    *,
+    magic: int,
+    compression: int = 0,
+    compression_level: int | None = None,
+    attributes: int = 0,
+) -> bytes:
+    """What `assemble_batch` makes, as messages of ``magic`` 0 or 1. Raises NoOldForm for zstd."""
+    batch = assemble_batch(
+        section,
+        count,
+        base_offset,
+        base_timestamp,
+        max_timestamp,
+        compression=compression,
+        compression_level=compression_level,
+        attributes=attributes,
+    )
+    return down_convert(batch, magic).data
 
 
 class Converted(NamedTuple):

@@ -328,16 +328,22 @@ class Client:
         return offset
 
     def send_join(
-        self, group_id: str, *, member_id: str = "", session_timeout_ms: int = 30_000
+        self,
+        group_id: str,
+        *,
+        member_id: str = "",
+        instance_id: str | None = None,
+        session_timeout_ms: int = 30_000,
     ) -> tuple[int, int, int]:
         """Join a group of consumers; without a member id, as a new member."""
         return self.send(
             JOIN_GROUP.key,
-            3,
+            3 if instance_id is None else 5,
             group_id=group_id,
             session_timeout_ms=session_timeout_ms,
             rebalance_timeout_ms=30_000,
             member_id=member_id,
+            group_instance_id=instance_id,
             protocol_type="consumer",
             protocols=[{"name": "range", "metadata": b""}],
         )

@@ -1,4 +1,4 @@
-"""Real clusters on a real ZooKeeper: brokers of Muster and of Apache Kafka 3.9.2, side by side."""
+"""Real clusters on a real ZooKeeper: brokers of Muster and of Apache Kafka, side by side."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.brokers import free_port
 from tests.zookeeper import zookeeper
 
 ROOT = Path(__file__).resolve().parents[2]
-MUSTER, KAFKA = "muster", "kafka"
+MUSTER, KAFKA, OLD_KAFKA = "muster", "kafka", "kafka 0.10.2"
 
 SETTINGS = {
     "zookeeper.session.timeout.ms": "3000",
@@ -35,6 +35,14 @@ SETTINGS = {
 }
 """What all brokers of a cluster have; a Kafka reads the same names."""
 
+BESIDE_OLD_KAFKA = {
+    "inter.broker.protocol.version": "0.10.2",
+    "log.message.format.version": "0.10.2",
+}
+"""What the others need beside a Kafka 0.10.2.2, which has it by default."""
+
+_JARS = {KAFKA: java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, OLD_KAFKA: java.KAFKA_OLD}
+
 Partitions = dict[int, tuple[int, list[int]]]
 """By partition: its leader, and the in-sync replicas."""
 
@@ -52,7 +60,8 @@ class ZooKeeperCluster:
         self.folder = folder
         self.zookeeper = f"{zookeeper_at}/cluster"
         self.kinds = dict(kinds)
-        self.settings = {**SETTINGS, **(settings or {})}
+        beside = BESIDE_OLD_KAFKA if OLD_KAFKA in kinds.values() else {}
+        self.settings = {**SETTINGS, **beside, **(settings or {})}
         self.ports = {broker: free_port() for broker in kinds}
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
@@ -109,7 +118,8 @@ class ZooKeeperCluster:
         }
         file = self.folder / f"broker-{broker}.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
-        return java.command(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, "kafka.Kafka", str(file))
+        version = _JARS[self.kinds[broker]]
+        return java.command(version, "kafka.Kafka", str(file))
 
     def _properties(self, broker: int) -> dict[str, str]:
         return {

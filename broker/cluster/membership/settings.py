@@ -9,6 +9,8 @@ from broker.cluster.peers.inter_broker import BadVersionText, InterBroker, parse
 from broker.cluster.zookeeper.zookeeper import Where
 from broker.config.config import BadConfig, Config
 from controller.config import ControllerConfig
+from log.config import format_magic
+from protocol.records.batch import MAGIC
 
 _TOPIC_IDS = (2, 8, 0, 0)
 _RECOVERY_STATE = (3, 2, 0, 0)
@@ -38,6 +40,13 @@ def cluster_settings(config: Config) -> ClusterSettings:
         spoken = parse(config["inter.broker.protocol.version"])
     except BadVersionText as error:
         raise BadConfig(f"inter.broker.protocol.version: {error}") from None
+    stored = config["log.message.format.version"]
+    if not spoken.has_magic_2 and format_magic(stored) == MAGIC:
+        raise BadConfig(
+            f"log.message.format.version={stored} with inter.broker.protocol.version="
+            f"{config['inter.broker.protocol.version']}: its brokers can't read what would be"
+            " stored; set log.message.format.version to the same"
+        )
     session_ms = config["zookeeper.session.timeout.ms"]
     return ClusterSettings(
         Where(

@@ -89,6 +89,9 @@ _ALTER_PARTITION = (2, 7, 0, 2)
 _TOPIC_IDS = (2, 8, 0, 0)
 _FEATURES = (2, 7, 0, 0)
 _BLOCKS_BY_CONTROLLER = (3, 0, 0, 0)
+_STORES_MAGIC_2 = (3, 0, 0, 0)
+_STATIC_MEMBERS = (2, 3, 0, 0)
+_NO_EXPIRY = (2, 1, 0, 1)
 _EPOCHS = (0, 11, 0, 2)
 
 
@@ -144,6 +147,21 @@ class InterBroker(NamedTuple):
     def has_magic_2(self) -> bool:
         """Batches of magic 2 may be on the wire."""
         return self.release >= _MAGIC_2
+
+    @property
+    def stores_magic_2(self) -> bool:
+        """Nothing else is stored, whatever message.format.version says (KIP-724)."""
+        return self.release >= _STORES_MAGIC_2
+
+    @property
+    def has_static_members(self) -> bool:
+        """Records of groups have instance ids (KIP-345)."""
+        return self.release >= _STATIC_MEMBERS
+
+    @property
+    def keeps_offsets_without_expiry(self) -> bool:
+        """An offset without an expiry does not expire while its group lives (KIP-211)."""
+        return self.release >= _NO_EXPIRY
 
 
 def parse(text: str) -> InterBroker:

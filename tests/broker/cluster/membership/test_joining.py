@@ -143,6 +143,10 @@ async def test_topics_are_those_of_zookeeper_that_have_a_directory() -> None:
             r"protocol\.version: '0\.9' is not spoken",
         ),
         ({"inter_broker_protocol_version": "new"}, "is not a Kafka version such as 3.9"),
+        (
+            {"inter_broker_protocol_version": "0.10.2"},
+            r"log\.message\.format\.version=3\.0-IV1 with .*=0\.10\.2: its brokers can't read",
+        ),
         ({"inter_broker_listener_name": "INSIDE"}, "by the listener INSIDE, and listeners has"),
     ],
 )
