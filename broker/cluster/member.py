@@ -49,6 +49,7 @@ from broker.cores.transactions.sending import Destination
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
+from broker.quotas.replication_quota import replication_quotas
 from broker.time import Time
 from broker.topics.disk_changes import DiskChanges
 from broker.topics.logs import LogManager
@@ -201,13 +202,21 @@ class Member:
         """What each replica uses; ``settings_of`` gives those of a topic that is here."""
         known = {each.name: getattr(common, each.name) for each in fields(common)}
 
+        config, node_id = self._services.config, self.joined.node_id
+
+        def settings(topic: str) -> Mapping[str, Any]:
+            return settings_of(topic) or config.topic_defaults
+
         def rules(topic: str) -> Rules:
-            config = self._services.config
-            minimum = (settings_of(topic) or config.topic_defaults)["min.insync.replicas"]
+            minimum = settings(topic)["min.insync.replicas"]
             return Rules(self.replication.lag_time_max_ms, minimum, self.cache.is_alive)
 
         return ReplicaServices(
-            **known, node_id=self.joined.node_id, rules=rules, isr_writer=self.isr_writer
+            **known,
+            node_id=node_id,
+            rules=rules,
+            isr_writer=self.isr_writer,
+            quotas=replication_quotas(node_id, config, settings, self._services.time),
         )
 
     def make(

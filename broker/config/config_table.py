@@ -370,6 +370,14 @@ _KAFKA: Final = (
     ),
     S("fetch.purgatory.purge.interval.requests", INT, 1000, ""),
     S(
+        "follower.replication.throttled.rate",
+        LONG,
+        9223372036854775807,
+        "[0,...]",
+        "In a cluster: bytes per second that this broker fetches at most for throttled"
+        " replicas that are not in sync.",
+    ),
+    S(
         "group.consumer.assignors",
         LIST,
         "org.apache.kafka.coordinator.group.assignor.UniformAssignor,org.apache.kafka.coordinator.group.assignor.RangeAssignor",
@@ -464,6 +472,14 @@ _KAFKA: Final = (
         10,
         "",
         "In a cluster: how many of a broker's preferred partitions others may lead.",
+    ),
+    S(
+        "leader.replication.throttled.rate",
+        LONG,
+        9223372036854775807,
+        "[0,...]",
+        "In a cluster: bytes per second that this broker sends at most to throttled"
+        " replicas that are not in sync.",
     ),
     S(
         "listener.security.protocol.map",
@@ -1008,8 +1024,20 @@ _KAFKA: Final = (
         "",
         "In a cluster: how long a follower waits for a connection and for answers.",
     ),
-    S("replication.quota.window.num", INT, 11, "[1,...]"),
-    S("replication.quota.window.size.seconds", INT, 1, "[1,...]"),
+    S(
+        "replication.quota.window.num",
+        INT,
+        11,
+        "[1,...]",
+        "In a cluster: over how many windows the rate of throttled replication is measured.",
+    ),
+    S(
+        "replication.quota.window.size.seconds",
+        INT,
+        1,
+        "[1,...]",
+        "How long each of these windows is.",
+    ),
     S(
         "request.timeout.ms",
         INT,
@@ -1333,7 +1361,13 @@ _TOPIC: Final = (
         "[0,...]",
         "The longest that an appended record stays without fsync.",
     ),
-    S("follower.replication.throttled.replicas", LIST, "", THROTTLED),
+    S(
+        "follower.replication.throttled.replicas",
+        LIST,
+        "",
+        THROTTLED,
+        "In a cluster: the replicas that are throttled where they follow; * for all.",
+    ),
     S(
         "index.interval.bytes",
         INT,
@@ -1341,7 +1375,13 @@ _TOPIC: Final = (
         "[0,...]",
         "Bytes of a segment between two entries of its index.",
     ),
-    S("leader.replication.throttled.replicas", LIST, "", THROTTLED),
+    S(
+        "leader.replication.throttled.replicas",
+        LIST,
+        "",
+        THROTTLED,
+        "In a cluster: the replicas whose followers are throttled while they lead; * for all.",
+    ),
     S("local.retention.bytes", LONG, -2, "[-2,...]"),
     S("local.retention.ms", LONG, -2, "[-2,...]"),
     S(

@@ -18,7 +18,7 @@ from broker.config.config_table import (
     Setting,
 )
 from broker.config.config_value import WIRE_TYPES, parse_value, render
-from broker.config.dynamic_settings import DYNAMIC
+from broker.config.dynamic_settings import DYNAMIC, SHOWN_WHEN_SET
 
 TOPIC_SOURCE = 1
 DYNAMIC_BROKER_SOURCE = 2
@@ -50,6 +50,8 @@ def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:
         if name == "http.advertised.listener":
             value = http
         synonyms = list(_synonyms(config, _names(name)))
+        if name in SHOWN_WHEN_SET and synonyms[0]["source"] == DEFAULT_SOURCE:
+            continue
         yield _entry(setting, value, synonyms, read_only=name not in DYNAMIC)
 
 

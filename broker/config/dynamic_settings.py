@@ -23,6 +23,8 @@ DYNAMIC = frozenset(
     if topic not in _STATIC_DEFAULTS
 ) | {
     *SETTINGS,
+    "follower.replication.throttled.rate",
+    "leader.replication.throttled.rate",
     "log.cleaner.backoff.ms",
     "log.cleaner.dedupe.buffer.size",
     "log.cleaner.io.buffer.load.factor",
@@ -36,15 +38,14 @@ DYNAMIC = frozenset(
 }
 """Properties that AlterConfigs and IncrementalAlterConfigs change."""
 
-NEVER_SET = frozenset(
-    {
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-    }
+SHOWN_WHEN_SET = frozenset(
+    {"follower.replication.throttled.rate", "leader.replication.throttled.rate"}
 )
-"""What Kafka's tools delete behind a reassignment, whether it was set or not. Nothing is throttled
-here: setting them is refused, and there is nothing to delete."""
+"""Properties that Kafka knows at run time alone: DescribeConfigs names them once they are set."""
+
+NEVER_SET = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
+"""What Kafka's tools delete behind a reassignment, whether it was set or not. No replica moves
+between directories here: setting it is refused, and there is nothing to delete."""
 
 SET, DELETE, APPEND, SUBTRACT = range(4)
 """``config_operation`` of IncrementalAlterConfigs."""

@@ -65,6 +65,7 @@ class Replica(Partition):
         super().__init__(log, services, writes, is_served, stable)
         log.committed_offset = stable
         self._lower_recovery_point = lower_recovery_point
+        self.quotas = services.quotas
         self.role = Role.UNASSIGNED
         self.state: PartitionState | None = None
         """What the controller said last."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+from broker.quotas.replication_quota import ReplicationQuotas
 from broker.topics.partition_services import PartitionServices
 from replication.values import PartitionState, Rules
 
@@ -43,3 +44,4 @@ class ReplicaServices(PartitionServices):
     rules: Callable[[str], Rules]
     """Those of a topic as they are now."""
     isr_writer: IsrWriter
+    quotas: ReplicationQuotas

@@ -8,8 +8,10 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from broker.config.config import Config
 from broker.loop.histogram import Writes
 from broker.loop.internal_errors import InternalErrors
+from broker.quotas.replication_quota import ReplicationQuotas, replication_quotas
 from broker.time import Time
 from broker.topics.logs import LogManager
 from broker.topics.long_poll import LongPolls
@@ -91,8 +93,15 @@ def replica_for(
         node_id=1,
         rules=lambda _: rules or Rules(),
         isr_writer=isr or Isr(),
+        quotas=no_quotas(),
     )
     return Replica(log, services, Writes(), lambda _: True, high_watermark, lower or _ignore)
+
+
+def no_quotas() -> ReplicationQuotas:
+    """Replication may take what it wants."""
+    config = Config({})
+    return replication_quotas(1, config, lambda _: config.topic_defaults, Time())
 
 
 def _ignore(key: tuple[str, int], recovery_point: int) -> None:

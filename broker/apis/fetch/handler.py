@@ -29,6 +29,7 @@ from broker.apis.fetch.sessions import (
 from broker.loop.slices import Slices
 from broker.net.request import Chunk, Request, ServedApi
 from broker.topics.long_poll import Waiter
+from broker.topics.replica import Replica
 from protocol.errors import NONE
 from protocol.generated.fetch import DECODE_REQUEST, Forgotten, Topic
 from protocol.messages.fetch import API
@@ -324,7 +325,9 @@ class _Answer:
 
     def send(self, services: Services, frame: list[Chunk] | None = None) -> None:
         """Ends the request, with ``frame`` if that has been made."""
-        if not self.is_replica:
+        if self.is_replica:
+            self._count_replicated(services)
+        else:
             self._count(services)
         self._request.complete(self.frame() if frame is None else frame, self._worst)
 
@@ -336,6 +339,15 @@ class _Answer:
                 topic = None if name is None else services.logs.topics.get(name)
                 if topic is not None:
                     topic.bytes_out += size_bytes
+
+    def _count_replicated(self, services: Services) -> None:
+        for key, entries in self._topics.items():
+            name = services.registry.topic_name(key) if isinstance(key, bytes) else key
+            topic = None if name is None else services.logs.topics.get(name)
+            for entry in entries:
+                replica = None if topic is None else topic.partition(entry.partition)
+                if isinstance(replica, Replica):
+                    replica.quotas.leader.count(replica.topic, replica.index, entry.size_bytes)
 
 
 def _is_news(wanted: Wanted, entry: Fetched) -> bool:

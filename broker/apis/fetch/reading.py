@@ -200,6 +200,13 @@ class Reader:
             return NO_NEWS
         return None
 
+    def _holds_back(self, partition: Replica) -> bool:
+        """Whether the replica gets no records, as replication took more than it may."""
+        led = partition.led
+        if led is None or self.replica_id in led.state.isr:
+            return False
+        return partition.quotas.leader.holds_back(partition.topic, partition.index)
+
     def _read(
         self,
         topic: TopicLogs,
@@ -220,6 +227,8 @@ class Reader:
             assert isinstance(partition, Replica)
             if wanted.fetch_offset <= log.log_end_offset:
                 partition.follower_fetched(self.replica_id, wanted.fetch_offset)
+            if self._holds_back(partition):
+                return self._fetched(partition, 0)
         limit = max(0, min(room, wanted.max_bytes))
         if done is not None and wanted.fetch_offset < log.log_start_offset:
             done = None  # what was found has been deleted meanwhile

@@ -235,8 +235,11 @@ class Fetcher:
                 if self._is_followed(followed):
                     followed.reset(ends, self._again_ms())
         fetching = self._at(due, Next.FETCH)
-        if fetching:
-            await self._fetch(peer, fetching, slices)
+        allowed = [each for each in fetching if not each.is_held_back]
+        if allowed:
+            await self._fetch(peer, allowed, slices)
+        elif fetching:
+            await self._wait_until_due(now_ms, self._again_ms())
 
     def _again_ms(self) -> int:
         """When a partition that has met an error is due."""
@@ -249,10 +252,11 @@ class Fetcher:
     def _at(self, due: Iterable[Followed], step: Next) -> list[Followed]:
         return [each for each in due if each.step is step and self._is_followed(each)]
 
-    async def _wait_until_due(self, now_ms: int) -> None:
-        due_ms = min([each.due_ms for each in self.followed.values()], default=None)
+    async def _wait_until_due(self, now_ms: int, held_back_until_ms: int = NEVER) -> None:
+        later = [each.due_ms for each in self.followed.values() if not each.is_due(now_ms)]
+        due_ms = min([*later, held_back_until_ms])
         with suppress(TimeoutError):
-            if due_ms is None or due_ms == NEVER:
+            if due_ms == NEVER:
                 await self._news.wait()
             else:
                 async with self._time.within(max(0, due_ms - now_ms) / 1000):

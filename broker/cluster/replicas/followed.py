@@ -99,6 +99,13 @@ class Followed:
             max_bytes,
         )
 
+    @property
+    def is_held_back(self) -> bool:
+        """Whether nothing is asked for now: it is not in sync, and replication took too much."""
+        if 0 <= self.leader_high_watermark <= self.replica.log.log_end_offset:
+            return False
+        return self.replica.quotas.follower.holds_back(*self.place)
+
     # -- what is done
 
     def cut_to_high_watermark(self, again_ms: int) -> None:
@@ -160,6 +167,7 @@ class Followed:
             self._failed(error, again_ms)
             return None
         self.leader_high_watermark = found.high_watermark
+        self.replica.quotas.follower.count(*self.place, taken)
         left = found.records[taken:]
         return found._replace(records=left) if taken and left else None
 

@@ -38,6 +38,7 @@ from broker.net.server import Server
 from broker.net.sockets import bind
 from broker.net.turn_writes import TurnWrites
 from broker.net.unsupported import Unsupported
+from broker.quotas.replication_quota import replication_quotas
 from broker.time import Time
 from broker.topics.checkpoints import FILES
 from broker.topics.disk_changes import DiskChanges
@@ -123,6 +124,8 @@ class Fellow:
         self.cache = MetadataCache(node_id)
         self.registry = ClusterRegistry(node_id, "c" * 22, self.cache)
         self.isr = HeldIsr()
+        self.topic_configs: dict[str, str] = {}
+        """Settings of topics that are made here."""
         self.sessions = FetchSessions(1000, self.time.chance)
         self.fatal: list[str] = []
         self.said: list[tuple[Any, ...]] = []
@@ -172,10 +175,14 @@ class Fellow:
             node_id=self.node_id,
             rules=lambda _: Rules(self.settings.lag_time_max_ms, 1, self.cache.is_alive),
             isr_writer=self.isr,
+            quotas=replication_quotas(self.node_id, self.config, self._settings, self.time),
         )
 
     async def _configs(self, topic: str) -> Mapping[str, str]:
-        return {"segment.bytes": "1048576"}
+        return {"segment.bytes": "1048576", **self.topic_configs}
+
+    def _settings(self, topic: str) -> Mapping[str, Any]:
+        return self.logs.settings(topic) or self.config.topic_defaults
 
     def _hooks(self) -> ReplicaHooks:
         return ReplicaHooks(

@@ -386,7 +386,8 @@ def test_what_the_topic_table_says_has_an_effect_is_read_somewhere() -> None:
             "topics/produce_rules.py",
             "topics/topic_admin.py",
             "cluster/member.py",
-            "cluster/controller_reads.py",
+            "cluster/controller/controller_reads.py",
+            "quotas/replication_quota.py",
         )
     )
 

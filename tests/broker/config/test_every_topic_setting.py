@@ -86,7 +86,12 @@ def test_the_settings_of_kafka_1_0_are_all_there() -> None:
     assert set(KAFKA_1_0) <= set(TOPIC) == set(VALUES)
 
 
-IN_CLUSTER = {"min.insync.replicas", "unclean.leader.election.enable"}
+IN_CLUSTER = {
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
+    "min.insync.replicas",
+    "unclean.leader.election.enable",
+}
 """Those of no effect for a broker alone: test_topic_settings_of_clusters.py alters them."""
 
 
@@ -164,8 +169,12 @@ def test_milliseconds_are_stronger_than_minutes_and_these_than_hours(
     assert topic_settings(Config(given), {})[name] == value
 
 
+THROTTLES = {"follower.replication.throttled.rate", "leader.replication.throttled.rate"}
+"""The same of a broker's settings."""
+
+
 def test_every_setting_that_changes_at_run_time_has_a_test() -> None:
     defaults = {names[0] for names in BROKER_NAME_OF_TOPIC_SETTING.values()}
 
     assert set(BROKER) >= DYNAMIC
-    assert set(said("reconfigures")) == DYNAMIC - defaults
+    assert set(said("reconfigures")) | THROTTLES == DYNAMIC - defaults

@@ -15,7 +15,7 @@ from broker.topics.replica import Replica
 from broker.topics.replica_services import ReplicaServices
 from log.errors import CorruptLog
 from replication.values import Rules
-from tests.broker.partitions import Isr, services_with, state
+from tests.broker.partitions import Isr, no_quotas, services_with, state
 from tests.log.log_tools import batch
 from tests.simulated_files import SimulatedFiles
 
@@ -27,6 +27,7 @@ def manager(fs: SimulatedFiles) -> LogManager:
     alone = services_with()
     known: dict[str, Any] = {name: getattr(alone, name) for name in type(alone).__slots__}
     known |= {"writes": Writes(), "node_id": 1, "rules": lambda _: Rules(), "isr_writer": Isr()}
+    known["quotas"] = no_quotas()
     fs.make_directory(DATA)
     return LogManager(fs, DATA, Config({}), ReplicaServices(**known))
 

@@ -6,10 +6,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from broker.broker import Broker
+from broker.topics.replica import Replica
 from protocol.errors import NONE, NOT_ENOUGH_REPLICAS
 from tests.broker.cluster.members import Members, members
-from tests.broker.config_calls import DELETE, SET, alter
+from tests.broker.config_calls import BROKER, DELETE, SET, alter
 from tests.broker.serving import asked, eventually
 from tests.broker.topic_calls import produce
 
@@ -67,3 +70,30 @@ async def test_an_altered_unclean_leader_election_is_told_to_the_controller(
             return known.allows_unclean(known.topics[TOPIC])
 
         await eventually("the controller knows", allowed)
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+async def test_throttles_of_a_reassignment_hold_at_once_and_are_taken_back(
+    side: str, tmp_path: Path
+) -> None:
+    async with with_topic(tmp_path) as cluster:
+        leader = await cluster.leader(TOPIC, 0)
+        replica = leader.logs.get(TOPIC, 0)
+        assert isinstance(replica, Replica)
+        quota = getattr(replica.quotas, side)
+        node_id = str(leader.registry.node_id)
+        replicas, rate = [f"{side}.replication.throttled.{each}" for each in ("replicas", "rate")]
+        await asked(leader, lambda wire: alter(wire, TOPIC, (replicas, SET, f"0:{node_id}")))
+        await eventually("it is throttled", lambda: quota.is_throttled(TOPIC, 0))
+        quota.count(TOPIC, 0, 1000)
+        assert not quota.holds_back(TOPIC, 0)
+        set_to = (rate, SET, "1")
+        assert await asked(leader, lambda wire: alter(wire, node_id, set_to, kind=BROKER)) == (
+            NONE,
+            None,
+        )
+        await eventually("it is held back", lambda: quota.holds_back(TOPIC, 0))
+        await asked(leader, lambda wire: alter(wire, node_id, (rate, DELETE, None), kind=BROKER))
+        await eventually("it is not held back", lambda: not quota.holds_back(TOPIC, 0))
+        await asked(leader, lambda wire: alter(wire, TOPIC, (replicas, DELETE, None)))
+        await eventually("it is not throttled", lambda: not quota.is_throttled(TOPIC, 0))

@@ -1,0 +1,1 @@
+"""Quotas: how much is counted, and when it is too much."""

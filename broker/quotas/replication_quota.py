@@ -1,0 +1,103 @@
+"""What replication may take of the network: a rate for what leads here, one for what follows.
+
+A replica is throttled where the topic's list names it, as ``PARTITION:BROKER``, or names all. What
+throttled replicas are sent and fetch is counted, whether they are in sync or not. While it is above
+the rate those that are *not* in sync get nothing: a leader leaves their records out of its answers,
+and a follower leaves them out of what it asks for. Replicas in sync are never held back, or a
+throttle would take them out of the in-sync replicas. Source: Kafka 3.9
+``ReplicationQuotaManager``, ``ReplicaManager.shouldLeaderThrottle``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from broker.config.config import Config
+from broker.quotas.sampled_rate import SampledRate
+from broker.time import Time
+
+ALL: Final = "*"
+
+
+class ReplicationQuota:
+    """The throttle of one side, with its rate; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        node_id: int,
+        replicas: Callable[[str], str],
+        bytes_per_second: Callable[[], int],
+        rate: SampledRate,
+        time: Time,
+    ) -> None:
+        """``replicas`` gives a topic's list, ``bytes_per_second`` what is allowed, as of now."""
+        self._node_id = node_id
+        self._replicas = replicas
+        self._allowed = bytes_per_second
+        self._rate = rate
+        self._time = time
+        self.throttled_bytes = 0
+        """What throttled replicas were sent, or have fetched, since the process began."""
+
+    def is_throttled(self, topic: str, index: int) -> bool:
+        """Whether the topic's list names this broker's replica of a partition."""
+        replicas = self._replicas(topic)
+        if not replicas:
+            return False
+        return replicas == ALL or index in _partitions(replicas, self._node_id)
+
+    def holds_back(self, topic: str, index: int) -> bool:
+        """Whether a replica that is not in sync gets nothing of a partition now."""
+        return self.is_throttled(topic, index) and self.bytes_per_second > self._allowed()
+
+    def count(self, topic: str, index: int, size_bytes: int) -> None:
+        """So much of a partition was sent, or was fetched."""
+        if size_bytes and self.is_throttled(topic, index):
+            self.throttled_bytes += size_bytes
+            self._rate.record(size_bytes, self._time.now().mono_ms)
+
+    @property
+    def bytes_per_second(self) -> float:
+        """What throttled replicas take, over the last windows."""
+        return self._rate.per_second(self._time.now().mono_ms)
+
+
+class ReplicationQuotas(NamedTuple):
+    """Both sides."""
+
+    leader: ReplicationQuota
+    follower: ReplicationQuota
+
+
+def replication_quotas(
+    node_id: int,
+    config: Config,
+    settings_of: Callable[[str], Mapping[str, Any]],
+    time: Time,
+) -> ReplicationQuotas:
+    """Those of a broker; ``config`` and a topic's settings are read anew each time."""
+    windows = config["replication.quota.window.num"]
+    window_ms = config["replication.quota.window.size.seconds"] * 1000
+
+    def quota(replicas: str, rate: str) -> ReplicationQuota:
+        return ReplicationQuota(
+            node_id,
+            lambda topic: settings_of(topic)[replicas],
+            lambda: config[rate],
+            SampledRate(windows, window_ms),
+            time,
+        )
+
+    return ReplicationQuotas(
+        quota("leader.replication.throttled.replicas", "leader.replication.throttled.rate"),
+        quota("follower.replication.throttled.replicas", "follower.replication.throttled.rate"),
+    )
+
+
+@lru_cache(maxsize=1024)
+def _partitions(replicas: str, node_id: int) -> frozenset[int]:
+    """The partitions whose replicas on a broker are in a list."""
+    pairs = (each.split(":") for each in replicas.split(","))
+    return frozenset(int(partition) for partition, broker in pairs if int(broker) == node_id)

@@ -1,0 +1,112 @@
+"""Which replicas are throttled, and when they are held back."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.config.config import Config
+from broker.quotas.replication_quota import ReplicationQuota, replication_quotas
+from broker.time import Time
+
+NODE = 2
+
+
+class Clock:
+    """The time, as the test says, and the topic's list of throttled replicas."""
+
+    def __init__(self, replicas: str, rate: int | None = 1000) -> None:
+        self.replicas = replicas
+        self.now_s = 1_000.0
+        rates = (
+            {}
+            if rate is None
+            else dict.fromkeys(
+                ("leader.replication.throttled.rate", "follower.replication.throttled.rate"),
+                str(rate),
+            )
+        )
+        self.config = Config(rates)
+        self.quotas = replication_quotas(
+            NODE,
+            self.config,
+            lambda topic: {
+                f"{side}.replication.throttled.replicas": self.replicas if topic == "t" else ""
+                for side in ("leader", "follower")
+            },
+            Time(monotonic_s=lambda: self.now_s),
+        )
+
+    @property
+    def leader(self) -> ReplicationQuota:
+        return self.quotas.leader
+
+
+@pytest.mark.parametrize(
+    ("replicas", "throttled"),
+    [
+        ("", []),
+        ("*", [0, 1, 12]),
+        ("0:2,12:2", [0, 12]),
+        ("0:1,1:2,12:3", [1]),
+        ("0:1,1:1", []),
+        ("00:02", [0]),
+    ],
+)
+def test_the_list_of_a_topic_names_partitions_by_broker(
+    replicas: str, throttled: list[int]
+) -> None:
+    quota = Clock(replicas).leader
+    assert [index for index in (0, 1, 12) if quota.is_throttled("t", index)] == throttled
+    assert not quota.is_throttled("other", 0)
+
+
+def test_a_throttled_replica_is_held_back_while_there_was_too_much() -> None:
+    clock = Clock("0:2")
+    quota = clock.leader
+    quota.count("t", 0, 1000)
+    assert not quota.holds_back("t", 0)
+    quota.count("t", 0, 1)
+    assert quota.holds_back("t", 0)
+    assert not quota.holds_back("t", 1)
+    assert not clock.quotas.follower.holds_back("t", 0), "each side has its own"
+    clock.now_s += 2
+    assert not quota.holds_back("t", 0)
+    assert quota.bytes_per_second == pytest.approx(500.5)
+    assert quota.throttled_bytes == 1001
+
+
+def test_what_is_not_throttled_is_not_counted() -> None:
+    quota = Clock("0:2").leader
+    quota.count("t", 1, 10_000)
+    quota.count("other", 0, 10_000)
+    assert quota.throttled_bytes == 0
+    assert not quota.holds_back("t", 0)
+
+
+def test_without_a_rate_nothing_is_held_back() -> None:
+    quota = Clock("*", rate=None).leader
+    quota.count("t", 0, 1 << 60)
+    assert not quota.holds_back("t", 0)
+
+
+def test_a_rate_of_nothing_lets_one_answer_through() -> None:
+    """As in Kafka: what is above the rate is seen when it has been sent."""
+    quota = Clock("*", rate=0).leader
+    assert not quota.holds_back("t", 0)
+    quota.count("t", 0, 1)
+    assert quota.holds_back("t", 0)
+
+
+def test_the_rate_and_the_list_may_change_at_any_time() -> None:
+    clock = Clock("*")
+    quota = clock.leader
+    quota.count("t", 0, 5000)
+    assert quota.holds_back("t", 0)
+    clock.config.adopt(
+        clock.config.with_dynamic({}, {"leader.replication.throttled.rate": "10000"})
+    )
+    assert not quota.holds_back("t", 0)
+    clock.config.adopt(clock.config.with_dynamic({}, {}))
+    assert quota.holds_back("t", 0)
+    clock.replicas = ""
+    assert not quota.holds_back("t", 0)

@@ -1,0 +1,56 @@
+"""The rate is Kafka's, to the last figure."""
+
+from __future__ import annotations
+
+import csv
+from itertools import groupby
+from pathlib import Path
+
+import pytest
+
+from broker.quotas.sampled_rate import SampledRate
+
+WRITTEN = Path(__file__).parents[2] / "data" / "quotas" / "simple_rate.csv"
+"""What a ``SimpleRate`` of kafka-clients 3.9.2 measured, in a history that chance made."""
+FIRST_MS = 1_000_000
+
+
+def test_it_measures_what_kafka_measures() -> None:
+    rows = csv.DictReader(WRITTEN.open())
+    compared = 0
+    for shape, history in groupby(rows, lambda row: (int(row["windows"]), int(row["window_ms"]))):
+        rate = SampledRate(*shape)
+        for row in history:
+            now_ms = int(row["now_ms"])
+            if row["recorded"] != "0":
+                rate.record(int(row["recorded"]), now_ms)
+            if row["per_second"]:
+                assert rate.per_second(now_ms) == pytest.approx(float(row["per_second"])), row
+                compared += 1
+    assert compared > 80
+
+
+def test_nothing_is_a_rate_of_nothing() -> None:
+    assert SampledRate(11, 1000).per_second(FIRST_MS) == 0
+
+
+def test_less_than_a_window_counts_as_a_whole_one() -> None:
+    rate = SampledRate(11, 1000)
+    rate.record(500, FIRST_MS)
+    assert rate.per_second(FIRST_MS + 1) == 500
+    assert rate.per_second(FIRST_MS + 2_000) == 250
+
+
+def test_what_is_older_than_all_windows_is_forgotten() -> None:
+    rate = SampledRate(2, 1000)
+    rate.record(500, FIRST_MS)
+    assert rate.per_second(FIRST_MS + 1_999) > 0
+    assert rate.per_second(FIRST_MS + 2_000) == 0
+
+
+def test_its_windows_are_bounded() -> None:
+    rate = SampledRate(2, 1000)
+    for second in range(100):
+        rate.record(10, FIRST_MS + second * 1000)
+    assert len(rate._windows) == 3
+    assert rate.per_second(FIRST_MS + 99_000) == 20
