@@ -304,7 +304,8 @@ class Broker:
             self.background,
         )
         self.maintenance = Maintenance(config, self.logs, self.time, self.slicer, self.background)
-        self.lags = Lags(self.groups, self.logs, self.time)
+        elsewhere = None if self.member is None else self.member.ends_elsewhere(self.logs)
+        self.lags = Lags(self.groups, self.logs, self.time, elsewhere)
         self._make_topics()
         self._make_server()
         self._make_sources()
@@ -519,6 +520,8 @@ class Broker:
             time=self.time,
             registry=self.registry,
             advertised=self.advertised,
+            cluster=self.cluster,
+            member=self.member,
             groups=self.groups,
             transactions=self.transactions,
             markers=self.markers,

@@ -40,6 +40,7 @@ from broker.cluster.topics.cluster_configs import ClusterConfigs
 from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.cluster.topics.cluster_topics import ClusterTopics
 from broker.cluster.topics.consumer_paths import ZooKeeperOffsets
+from broker.cluster.topics.ends_elsewhere import EndsElsewhere
 from broker.cluster.zookeeper.zookeeper import Connect, SessionExpired
 from broker.config.config import Config
 from broker.config.listeners import Endpoint
@@ -275,6 +276,14 @@ class Member:
         )
         return Destinations(logs, local, self.remote_markers).of
 
+    def ends_elsewhere(self, logs: LogManager) -> EndsElsewhere:
+        """Where the logs end that others lead, for the lag of groups."""
+        services = self._services
+        self.elsewhere = EndsElsewhere(
+            self.cache, logs, self._peers, services.time, services.background
+        )
+        return self.elsewhere
+
     async def _topic_settings(self, name: str) -> Mapping[str, str]:
         """A topic's own settings, as ZooKeeper has them."""
         while True:
@@ -291,6 +300,7 @@ class Member:
         self.replicas.start()
         self.isr_writer.start()
         self.configs.start()
+        self.elsewhere.start()
         await self.registration.start()
         with suppress(SessionExpired, BadNode):
             self.replicas.know_controller(await last_epoch(self.joined.zookeeper))
@@ -310,6 +320,7 @@ class Member:
         """Takes part no more; the session ends last."""
         self.host.stop()
         self.configs.stop()
+        self.elsewhere.stop()
         self.isr_writer.stop()
         self.remote_markers.stop()
         self.enlisting.stop()

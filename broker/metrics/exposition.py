@@ -294,12 +294,14 @@ class BrokerCollector(Collector):
         )
 
     def _brokers(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("kafka_brokers", "Brokers in the cluster.", value=1)
         info = GaugeMetricFamily(
             "kafka_broker_info", "1 for each broker.", labels=["id", "address"]
         )
-        host, port = self.sources.advertised.first
-        info.add_metric([str(self.sources.registry.node_id), f"{host}:{port}"], 1)
+        listener = self.sources.advertised.endpoints[0].name
+        brokers = self.sources.cluster.brokers(listener)
+        for each in brokers:
+            info.add_metric([str(each.node_id), f"{each.host}:{each.port}"], 1)
+        yield GaugeMetricFamily("kafka_brokers", "Brokers in the cluster.", value=len(brokers))
         yield info
 
     def _metrics(self) -> Iterator[Metric]:

@@ -6,7 +6,8 @@ that its caller can give others their turn between two of them.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from functools import partial
 
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.holders import Holders
@@ -76,13 +77,12 @@ class GroupLooks:
         group_id = group.group_id
         committed = list(hosted.core.view.offsets.topics(group_id))
         for topic in dict.fromkeys([*committed, *owners]):
-            entry = self._lags.logs.topics.get(topic)
-            there: Sequence[Partition] = () if entry is None else entry.partitions
             look = looks[topic] = self.progress.look(group_id, topic, now.wall_ms)
-            found = _Topic(topic, there, owners.get(topic, {}), look)
-            if entry is not None:
-                found.topic_id = entry.topic.topic_id
-                found.marks = self.arrivals.mark(found.topic_id, there, now.wall_ms, lagging_ms)
+            found = _Topic(topic, self._lags.here(topic), owners.get(topic, {}), look)
+            found.topic_id = self._lags.topic_id(topic)
+            if found.topic_id:
+                ends = partial(self._lags.high_watermarks, topic)
+                found.marks = self.arrivals.mark(found.topic_id, ends, now.wall_ms, lagging_ms)
             for commits in hosted.core.view.offsets.commits(group_id, topic, BLOCK):
                 rows = list(commits)
                 partitions += self._committed(group_id, found, rows, now.wall_ms)
@@ -90,7 +90,10 @@ class GroupLooks:
             left = _owned_alone(found)
             for first in range(0, len(left), BLOCK):
                 block = left[first : first + BLOCK]
-                partitions += [_without_commit(found, partition) for partition in block]
+                for partition in block:
+                    at = self._lags.ends(topic, partition, found.here.get(partition), 0, 0)
+                    if at is not None:
+                        partitions.append(_without_commit(found, partition, *at))
                 yield len(block)
         self.progress.keep(group_id, looks, group.generation_id)
         return (yield from self._group(group, partitions, now))
@@ -121,13 +124,14 @@ class GroupLooks:
         found: dict[str, Columns] = {}
         for topic in offsets.topics(group.group_id):
             partitions = offsets.partitions(group.group_id, topic)
-            entry = self._lags.logs.topics.get(topic)
-            if entry is None or len(partitions) > BLOCK or partitions[-1] >= len(entry.partitions):
+            here = self._lags.here(topic)
+            if len(partitions) > BLOCK or not here:
                 return None
             committed = list(offsets.fetch(group.group_id, topic, partitions).offsets)
-            there = entry.partitions
-            self.arrivals.mark(entry.topic.topic_id, there, now.wall_ms, lagging_ms)
-            if committed != [there[partition].high_watermark for partition in partitions]:
+            ends = partial(self._lags.high_watermarks, topic)
+            self.arrivals.mark(self._lags.topic_id(topic), ends, now.wall_ms, lagging_ms)
+            there = [each for each in map(here.get, partitions) if each is not None]
+            if committed != [each.high_watermark for each in there]:
                 return None
             found[topic] = (partitions, committed)
         known = self.progress.unchanged(group.group_id, group.generation_id, found)
@@ -159,11 +163,15 @@ class GroupLooks:
         late: list[Key] = []
         facts = []
         for partition, offset, committed_ms, _ in rows:
-            if not 0 <= partition < len(found.there):
-                facts.append(PartitionFacts(found.topic, partition, offset))
-                continue
-            at = found.there[partition]
-            start, end = at.log.log_start_offset, at.high_watermark
+            at = found.here.get(partition)
+            if at is not None and offset <= at.high_watermark:
+                start, end = at.log.log_start_offset, at.high_watermark
+            else:
+                ends = self._lags.ends(found.topic, partition, at, offset, committed_ms)
+                if ends is None:
+                    facts.append(PartitionFacts(found.topic, partition, offset))
+                    continue
+                start, end = ends
             place = found.look.at(partition, offset, committed_ms, start, end)
             since_ms = timestamp_ms = None
             stands_ms = None if place.stands_ms < 0 else place.stands_ms
@@ -175,8 +183,9 @@ class GroupLooks:
                 timestamp_ms = self._timestamp(group_id, key, now_ms)
                 since_ms = unread_since(found.marks, place, timestamp_ms, now_ms)
                 is_late = since_ms <= found.marks[0].at_ms
-                has_markers = len(at.log.producers) > 0  # at most: nothing else may be unread
-                if (is_late or has_markers) and (place.is_still or found.is_due):
+                is_here = at is not None and place.first_unread < at.high_watermark
+                has_markers = at is not None and len(at.log.producers) > 0  # maybe nothing else
+                if is_here and (is_late or has_markers) and (place.is_still or found.is_due):
                     late.append(key)
             if stands_ms is not None and timestamp_ms is not None:
                 stands_ms = max(stands_ms, min(timestamp_ms, now_ms))
@@ -192,16 +201,16 @@ class GroupLooks:
                     stands_ms,
                     since_ms,
                     found.owners.get(partition),
-                    hold=self._hold(at, offset) if at.log.producers.open_transactions else None,
+                    hold=None if at is None else self._hold(at, offset),
                 )
             )
         if late:
-            self._lags.times.ask(group_id, late, found.there, now_ms)
+            self._lags.times.ask(group_id, late, found.here, now_ms)
         return facts
 
     def _hold(self, at: Partition, offset: int) -> HoldFacts | None:
         """The transaction that a group waits for which has read all below it."""
-        if offset != at.last_stable_offset:
+        if not at.log.producers.open_transactions or offset != at.last_stable_offset:
             return None
         holder = self._holders.of(at)
         if holder is None or (holder.transactional_id is None and not holder.hangs):
@@ -284,13 +293,13 @@ def _member(group: GroupView, member: MemberView, now: Now) -> MemberFacts:
 class _Topic:
     """A topic at a look at a group."""
 
-    __slots__ = ("is_due", "look", "marks", "owners", "there", "topic", "topic_id")
+    __slots__ = ("here", "is_due", "look", "marks", "owners", "topic", "topic_id")
 
     def __init__(
-        self, topic: str, there: Sequence[Partition], owners: dict[int, str], look: Look
+        self, topic: str, here: Mapping[int, Partition], owners: dict[int, str], look: Look
     ) -> None:
         self.topic = topic
-        self.there = there
+        self.here = here
         self.owners = owners
         self.look = look
         self.topic_id = b""
@@ -303,14 +312,11 @@ class _Topic:
 def _owned_alone(found: _Topic) -> list[int]:
     """Partitions that a member owns and that have no commit."""
     committed = set(found.look.after.partitions)
-    here = range(len(found.there))
-    return [each for each in sorted(found.owners) if each not in committed and each in here]
+    return [each for each in sorted(found.owners) if each not in committed]
 
 
-def _without_commit(found: _Topic, partition: int) -> PartitionFacts:
-    at = found.there[partition]
+def _without_commit(found: _Topic, partition: int, start: int, end: int) -> PartitionFacts:
     owner = found.owners[partition]
-    start, end = at.log.log_start_offset, at.high_watermark
     kept = found.look.without_commit(partition, owner, end)
     has_grown = kept.grown_ms >= 0
     stands_ms = kept.grown_ms if has_grown else kept.seen_ms

@@ -10,7 +10,7 @@ from operator import gt, lt
 from typing import cast
 
 from broker.metrics.lag import MemberLag, PartitionLag, TopicPartition
-from broker.metrics.scan import Seen, View
+from broker.metrics.scan import Seen, View, is_led
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
 from broker.topics.partition import Partition
@@ -229,6 +229,7 @@ class NativeView(View):
         cleaned = self.sources.cleaning.checkpoint
         topic = label("topic", entry.topic.name)
         node_id, holders = self.sources.registry.node_id, self.sources.holders
+        cluster, in_cluster = self.sources.cluster, self.sources.member is not None
         has_room = self.families.has_room(7 * len(partitions))
         for partition in partitions:
             log = partition.log
@@ -236,16 +237,18 @@ class NativeView(View):
             self._topic_segments += len(log.segments)
             if log.config.compacts:
                 self._topic_dirty += cleaned.dirty_bytes(log)
-            if not has_room:
-                continue
+            if not has_room or (in_cluster and not is_led(partition)):
+                continue  # its leader shows it
             labels = f'partition="{partition.index}",{topic}'
             self._end.add(labels, partition.high_watermark)
             self._start.add(labels, log.log_start_offset)
+            view = cluster.partition(partition.topic, partition.index) if in_cluster else None
+            replicas, isr = ((node_id,), (node_id,)) if view is None else (view.replicas, view.isr)
             self._leader.add(labels, node_id)
-            self._preferred.add(labels, 1)
-            self._replicas.add(labels, 1)
-            self._in_sync.add(labels, 1)
-            self._behind.add(labels, 0)
+            self._preferred.add(labels, int(replicas[0] == node_id))
+            self._replicas.add(labels, len(replicas))
+            self._in_sync.add(labels, len(isr))
+            self._behind.add(labels, int(len(isr) < len(replicas)))
             holder = holders.of(partition)
             if holder is not None and self.families.has_room(2):
                 stable = partition.last_stable_offset
@@ -256,7 +259,9 @@ class NativeView(View):
         """What is one a topic."""
         if self.families.has_room(6):
             topic = label("topic", entry.topic.name)
-            self._partitions.add(topic, len(entry.partitions))
+            first = entry.partition(0)
+            if first is not None and is_led(first):
+                self._partitions.add(topic, entry.topic.partitions)
             self._size.add(topic, self._topic_size)
             self._segments.add(topic, self._topic_segments)
             self._bytes_in.add(topic, entry.bytes_in)

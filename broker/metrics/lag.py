@@ -9,14 +9,19 @@ unread record, which only the log knows: broker/metrics/record_times.py looks it
 until the commit moves (or the log's start passes it). Until then it is unknown, never 0; a group
 that commits faster than records are looked up keeps the age that was found last.
 
+In a cluster the log may be another broker's. Where this one has a replica in sync, that tells; else
+the leader is asked, which says where its log begins and ends and not how old its records are. What
+either knows may be older than a commit: an offset above it is believed until newer ends are known.
+
 `/metrics`, `/api` and the page use this. Everything here is called in the loop's thread, and long
 work is an iterator, so that its caller can stop between two blocks of partitions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.cores.groups.runtime import GroupRuntime, HostedGroups
 from broker.cores.hosted_shard import LOADED
@@ -29,13 +34,18 @@ from coordinator.read_only import GroupView, MemberView
 from offsets.cache import FetchedColumns
 from offsets.expiry import ExpiryRule, GroupCondition, expires_at, rule_for
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
-from protocol.errors import ProtocolError
+from protocol.errors import NONE, ProtocolError
+
+if TYPE_CHECKING:
+    from broker.cluster.topics.ends_elsewhere import EndsElsewhere
 
 BLOCK = 128
 """Partitions of which the lag is worked out at once."""
 
 _made: Callable[..., PartitionLag] = tuple.__new__
 """A named tuple in half the time that its own constructor takes."""
+
+_NOWHERE: Mapping[int, Partition] = {}
 
 TopicPartition = tuple[str, int]
 Commits = Iterable[tuple[int, int, int, int]]
@@ -52,7 +62,7 @@ class PartitionLag(NamedTuple):
     offset: int
     """Committed."""
     log_start_offset: int | None
-    """None, as the end: this broker has no such partition."""
+    """None, as the end: there is no such partition, or its leader has not said it yet."""
     log_end_offset: int | None
     records: int | None
     """From the committed offset, or the log's start if that is later, to the end; at least 0."""
@@ -102,14 +112,71 @@ class MemberLag(NamedTuple):
 class Lags:
     """What this broker knows of its groups' lag; made once, used from the loop's thread."""
 
-    def __init__(self, groups: GroupRuntime, logs: LogManager, time: Time) -> None:
+    def __init__(
+        self,
+        groups: GroupRuntime,
+        logs: LogManager,
+        time: Time,
+        elsewhere: EndsElsewhere | None = None,
+    ) -> None:
+        """``elsewhere``: what other brokers lead, in a cluster."""
         self.groups = groups
         self.logs = logs
         self.time = time
+        self._elsewhere = elsewhere
         self.times = RecordTimes(time, self._live)
 
     def _live(self) -> int:
         return sum(hosted.core.view.offsets.count() for hosted in self.groups.hosted_shards)
+
+    # -- the logs
+
+    def here(self, topic: str) -> Mapping[int, Partition]:
+        """The partitions of a topic whose replica here tells where they end."""
+        if self._elsewhere is not None:
+            return self._elsewhere.trusted(topic)
+        entry = self.logs.topics.get(topic)
+        return _NOWHERE if entry is None else entry.by_index
+
+    def topic_id(self, topic: str) -> bytes:
+        """That of a topic, or its name where it has none; b"" where there is no topic."""
+        if self._elsewhere is not None:
+            return self._elsewhere.topic_id(topic)
+        entry = self.logs.topics.get(topic)
+        return b"" if entry is None else entry.topic.topic_id
+
+    def high_watermarks(self, topic: str) -> array[int]:
+        """Those of all its partitions, by index; 0 where one is not known."""
+        if self._elsewhere is not None:
+            return self._elsewhere.high_watermarks(topic)
+        entry = self.logs.topics.get(topic)
+        return array(
+            "q", [] if entry is None else [each.high_watermark for each in entry.partitions]
+        )
+
+    def ends(
+        self, topic: str, partition: int, at: Partition | None, offset: int, committed_ms: int
+    ) -> tuple[int, int] | None:
+        """Where a log begins and ends, at a commit; None where that is not known.
+
+        ``at`` is the replica here, as `here` has it. It may be asked for any commit; who knows one
+        here that ends at or above the offset need not ask.
+        """
+        if at is not None and (self._elsewhere is None or offset <= at.high_watermark):
+            return at.log.log_start_offset, at.high_watermark
+        if self._elsewhere is None:
+            return None
+        if at is not None and at.serving_error(-1) == NONE:
+            return at.log.log_start_offset, at.high_watermark
+        said = self._elsewhere.ends(topic, partition)
+        if said is None:
+            return None if at is None else (at.log.log_start_offset, offset)
+        start, end = said.start, said.end
+        if at is not None:
+            start, end = max(start, at.log.log_start_offset), max(end, at.high_watermark)
+        if offset > end and said.asked_ms <= committed_ms:
+            end = offset  # the commit is newer
+        return start, end
 
     # -- what is asked
 
@@ -133,15 +200,16 @@ class Lags:
         return None
 
     def _records(self, fetched: FetchedColumns) -> int:
-        entry = self.logs.topics.get(fetched.topic)
-        if entry is None:
-            return 0
+        here = self.here(fetched.topic)
         behind = 0
         for index, offset in zip(fetched.partitions, fetched.offsets, strict=True):
-            partition = entry.partition(index)
+            partition = here.get(index)
             if partition is not None:
                 first = max(offset, partition.log.log_start_offset)
                 behind += max(0, partition.high_watermark - first)
+            elif self._elsewhere is not None:
+                ends = self._elsewhere.ends(fetched.topic, index)
+                behind += 0 if ends is None else max(0, ends.end - max(offset, ends.start))
         return behind
 
     def of_group(self, hosted: HostedGroups, group_id: str) -> Iterator[PartitionLag]:
@@ -196,18 +264,16 @@ class Lags:
                 yield self._ask(group_id, topic, commits)
 
     def _ask(self, group_id: str, topic: str, commits: Commits) -> int:
-        entry = self.logs.topics.get(topic)
-        there: Sequence[Partition] = () if entry is None else entry.partitions
-        topic_id = b"" if entry is None else entry.topic.topic_id
+        here = self.here(topic)
+        topic_id = self.topic_id(topic)
         now_ms = self.time.now().wall_ms
-        known = len(there)
         recent = self.times.recent
         count = 0
         unknown: list[Key] = []
         for partition, offset, _, _ in commits:
             count += 1
-            if 0 <= partition < known:
-                at = there[partition]
+            at = here.get(partition)
+            if at is not None:
                 start = at.log.log_start_offset
                 first = offset if offset > start else start
                 if first < at.high_watermark:
@@ -216,16 +282,11 @@ class Lags:
                     if time is None or 0 < time.none_below < at.high_watermark:
                         unknown.append(key)
         if unknown:
-            self.times.ask(group_id, unknown, there, now_ms)
+            self.times.ask(group_id, unknown, here, now_ms)
         return count
 
     def _block(
-        self,
-        group_id: str,
-        topic: str,
-        commits: Commits,
-        rule: ExpiryRule | None,
-        whole: bool,
+        self, group_id: str, topic: str, commits: Commits, rule: ExpiryRule | None, whole: bool
     ) -> list[PartitionLag] | None:
         """The lag of some commits in one topic: of all here, what a scrape does most often.
 
@@ -233,10 +294,8 @@ class Lags:
         """
         now_ms = self.time.now().wall_ms
         retention_ms = self.groups.settings.core.offsets_retention_ms
-        entry = self.logs.topics.get(topic)
-        there: Sequence[Partition] = () if entry is None else entry.partitions
-        topic_id = b"" if entry is None else entry.topic.topic_id
-        known = len(there)
+        here = self.here(topic)
+        topic_id = self.topic_id(topic)
         times = self.times
         recent = times.recent
         expires_ms: int | None = None
@@ -247,12 +306,16 @@ class Lags:
                 stamped_ms, stamped_asked_ms = committed_ms, asked_ms
                 if rule is not None:
                     expires_ms = expires_at(rule, committed_ms, asked_ms, retention_ms=retention_ms)
-            if not 0 <= partition < known:
-                unknown = None, None, None, None, False, committed_ms, expires_ms
-                lags.append(PartitionLag(topic, partition, offset, *unknown))
-                continue
-            at = there[partition]
-            start, end = at.log.log_start_offset, at.high_watermark
+            at = here.get(partition)
+            if at is not None and offset <= at.high_watermark:
+                start, end = at.log.log_start_offset, at.high_watermark
+            else:
+                ends = self.ends(topic, partition, at, offset, committed_ms)
+                if ends is None:
+                    unknown = None, None, None, None, False, committed_ms, expires_ms
+                    lags.append(PartitionLag(topic, partition, offset, *unknown))
+                    continue
+                start, end = ends
             first = offset if offset > start else start
             age_ms: int | None = 0
             approximate = False
@@ -262,7 +325,7 @@ class Lags:
                 time = recent.get(key) or times.known(key)
                 at_ms = now_ms
                 if time is None:
-                    if not whole:
+                    if not whole and at is not None:
                         return None
                     time, at_ms = times.before(group_id, key, now_ms)
                 timestamp_ms, approximate = time.timestamp_ms, time.approximate

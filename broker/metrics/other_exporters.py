@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from broker.metrics.lag import MemberLag, PartitionLag, TopicPartition
-from broker.metrics.scan import Scan, Seen, View
+from broker.metrics.scan import Scan, Seen, View, is_led
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label, labels
 from broker.topics.partition import Partition
@@ -136,10 +136,12 @@ class KMinion(_View):
         has_room = self.families.has_room(2 * len(partitions))
         topic = label("topic_name", entry.topic.name)
         for partition in partitions:
+            self._size += partition.log.size_bytes
+            if not is_led(partition):
+                continue
             low, high = partition.log.log_start_offset, partition.high_watermark
             self._low += low
             self._high += high
-            self._size += partition.log.size_bytes
             if has_room:
                 at = f'{topic},partition_id="{partition.index}"'
                 self._add("topic_partition_low_water_mark", at, low)
@@ -159,14 +161,17 @@ class KMinion(_View):
         """The broker."""
         node_id = str(self.sources.registry.node_id)
         host, port = self.sources.advertised.first
+        listener = self.sources.advertised.endpoints[0].name
         rack = self.sources.config["broker.rack"] or ""
         place = {"broker_id": node_id, "address": host, "port": str(port), "rack_id": rack}
-        self._add("broker_info", labels({**place, "is_controller": "true"}), 1)
+        controller_id = self.sources.cluster.controller_id
+        is_controller = str(controller_id == self.sources.registry.node_id).lower()
+        self._add("broker_info", labels({**place, "is_controller": is_controller}), 1)
         self._add("broker_log_dir_size_total_bytes", labels(place), self._total)
         cluster = {
             "cluster_version": "v3.9",
-            "broker_count": "1",
-            "controller_id": node_id,
+            "broker_count": str(len(self.sources.cluster.brokers(listener))),
+            "controller_id": str(controller_id),
             "cluster_id": self.sources.registry.cluster_id,
         }
         self._add("cluster_info", labels(cluster), 1)
@@ -250,7 +255,7 @@ class LagExporter(_View):
         """Both ends of each."""
         if self.families.has_room(2 * len(partitions)):
             topic = label("topic", entry.topic.name)
-            for partition in partitions:
+            for partition in filter(is_led, partitions):
                 at = f'{self._cluster},{topic},partition="{partition.index}"'
                 self._latest.add(at, partition.high_watermark)
                 self._earliest.add(at, partition.log.log_start_offset)
@@ -273,7 +278,8 @@ class Jmx(_View):
         """What came and went."""
         if self.families.has_room(3):
             topic = label("topic", entry.topic.name)
-            self._records.add(topic, sum([each.high_watermark for each in entry.partitions]))
+            led = filter(is_led, entry.partitions)
+            self._records.add(topic, sum([each.high_watermark for each in led]))
             self._in.add(topic, entry.bytes_in)
             self._out.add(topic, entry.bytes_out)
 

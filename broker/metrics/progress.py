@@ -12,10 +12,8 @@ from __future__ import annotations
 
 from array import array
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
-
-from broker.topics.partition import Partition
 
 PARTITIONS_MAX = 1_000_000
 """Places (group, topic, partition) that are remembered; those beyond have no history."""
@@ -190,7 +188,7 @@ class Progress:
 
 
 class Mark(NamedTuple):
-    """The ends of a topic's partitions at a time."""
+    """The ends of a topic's partitions at a time; 0 where one was not known."""
 
     at_ms: int
     ends: array[int]
@@ -204,7 +202,7 @@ class Arrivals:
         self._used: set[bytes] = set()
 
     def mark(
-        self, topic_id: bytes, partitions: Sequence[Partition], now_ms: int, old_ms: int
+        self, topic_id: bytes, ends: Callable[[], array[int]], now_ms: int, old_ms: int
     ) -> Sequence[Mark]:
         """The marks of a topic, the oldest first; one of now is added when it is time for it."""
         self._used.add(topic_id)
@@ -214,7 +212,7 @@ class Arrivals:
         elif marks[-1].at_ms > now_ms:
             marks.clear()  # the wall clock went back
         if not marks or now_ms - marks[-1].at_ms >= old_ms // MARKS_EVERY:
-            marks.append(Mark(now_ms, array("q", [each.high_watermark for each in partitions])))
+            marks.append(Mark(now_ms, ends()))
         return marks
 
     def forget_unused(self) -> None:

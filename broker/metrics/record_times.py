@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import NamedTuple
 
@@ -86,11 +86,11 @@ class RecordTimes:
         self._stopped = False
 
     def ask(
-        self, group_id: str, keys: list[Key], partitions: Sequence[Partition], now_ms: int
+        self, group_id: str, keys: list[Key], partitions: Mapping[int, Partition], now_ms: int
     ) -> None:
         """Have those of one group in one topic looked up, as far as they are not known.
 
-        ``partitions`` are all of the topic. What is asked for is remembered for `before`.
+        ``partitions`` has theirs. What is asked for is remembered for `before`.
         """
         topic_id = keys[0][0]
         asked = self._asked.get((group_id, topic_id))

@@ -20,6 +20,7 @@ from broker.topics.topic_logs import TopicLogs
 from coordinator.read_only import GroupView, MemberView
 from coordinator.states import State
 from protocol.consumer_protocol import CONSUMER
+from protocol.errors import NONE
 from transactions.states import State as TransactionState
 
 STEP = BLOCK
@@ -36,6 +37,11 @@ class Seen(NamedTuple):
     hosted: HostedGroups
     group_id: str
     group: GroupView | None
+
+
+def is_led(partition: Partition) -> bool:
+    """Whether it is led here: of the brokers that have a replica one shows where its log ends."""
+    return partition.serving_error(-1) == NONE
 
 
 class View:

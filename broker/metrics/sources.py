@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
@@ -27,10 +28,14 @@ from broker.net.advertised import Advertised
 from broker.net.server import Server
 from broker.time import Time
 from broker.topics.cleaning import Cleaning
+from broker.topics.cluster_view import ClusterView
 from broker.topics.logs import LogManager
 from broker.topics.registry import Registry
 from coordinator.journal import Journal
 from transactions.journal import Journal as TransactionJournal
+
+if TYPE_CHECKING:
+    from broker.cluster.member import Member
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +47,10 @@ class Sources:
     registry: Registry
     advertised: Advertised
     """Where clients reach this broker."""
+    cluster: ClusterView
+    """Who is in the cluster and who leads what; see ``member``."""
+    member: Member | None
+    """This broker as a member of its cluster; None: it is the whole cluster."""
     groups: GroupRuntime
     """The coordinator of groups."""
     transactions: TransactionRuntime

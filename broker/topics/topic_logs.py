@@ -25,19 +25,20 @@ class TopicLogs:
     """Bytes of batches that producers appended since the process began."""
     bytes_out: int = 0
     """Bytes of batches that consumers were given."""
-    _by_index: dict[int, Partition] = field(default_factory=dict)
+    by_index: dict[int, Partition] = field(default_factory=dict)
+    """The same by their indexes: who has the index of a partition looks here."""
 
     def partition(self, index: int) -> Partition | None:
         """One of its partitions, None where it has no replica here."""
-        return self._by_index.get(index)
+        return self.by_index.get(index)
 
     def add(self, partitions: Iterable[Partition]) -> None:
         """Partitions that have a replica here from now on."""
         for each in partitions:
-            self._by_index[each.index] = each
-        self.partitions[:] = [self._by_index[index] for index in sorted(self._by_index)]
+            self.by_index[each.index] = each
+        self.partitions[:] = [self.by_index[index] for index in sorted(self.by_index)]
 
     def remove(self, index: int) -> None:
         """A partition that has no replica here any more."""
-        del self._by_index[index]
+        del self.by_index[index]
         self.partitions[:] = [each for each in self.partitions if each.index != index]

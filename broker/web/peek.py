@@ -21,6 +21,7 @@ from broker.metrics.sources import Sources
 from broker.topics.partition import Partition
 from broker.topics.registry import INTERNAL_TOPICS
 from broker.web.answers import refused, whole_number
+from broker.web.topic_views import not_here
 from log.errors import CorruptLog, OffsetOutOfRange
 from protocol.buffer import Buffer
 from protocol.records.batch import BatchHeader
@@ -62,8 +63,7 @@ class Peek:
         number = whole_number(partition)
         found = None if number is None else entry.partition(number)
         if found is None:
-            last = len(entry.partitions) - 1
-            return refused(404, f"{topic} has no partition {partition}; it has 0 to {last}")
+            return refused(404, not_here(self._sources, entry, partition, number))
         wanted = None if offset is None else whole_number(offset)
         if wanted is None:
             return refused(400, "offset: write a number from 0, as in ?offset=42")

@@ -29,7 +29,7 @@ def topic_summary(entry: TopicLogs) -> View:
     high_watermarks = sum(partition.high_watermark for partition in partitions)
     return {
         "topic": entry.topic.name,
-        "partitions": len(partitions),
+        "partitions": entry.topic.partitions,
         "internal": entry.topic.name == OFFSETS_TOPIC,
         "cleanup_policy": str(entry.settings["cleanup.policy"]),
         "records": high_watermarks - sum(log.log_start_offset for log in logs),
@@ -53,6 +53,16 @@ def partition_view(partition: Partition) -> View:
         "poisoned": log.poisoned,
         "unreadable": log.unreadable,
     }
+
+
+def not_here(sources: Sources, entry: TopicLogs, asked: str, number: int | None) -> str:
+    """Why there is no such partition of a topic to be shown; ``asked`` is what was asked for."""
+    name, count = entry.topic.name, entry.topic.partitions
+    if number is None or number >= count:
+        return f"{name} has no partition {asked[:32]}; it has 0 to {count - 1}"
+    view = sources.cluster.partition(name, number)
+    replicas = [] if view is None else list(view.replicas)
+    return f"{name}-{number} has no replica at this broker; ask one of the brokers {replicas}"
 
 
 def readers(sources: Sources, topic: str) -> Iterator[View | None]:

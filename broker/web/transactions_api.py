@@ -8,6 +8,7 @@ from starlette.routing import Route
 
 from broker.metrics.sources import Sources
 from broker.web.answers import listing, path_parts, refused, unreadable, whole_number
+from broker.web.topic_views import not_here
 from broker.web.transaction_views import (
     held_rows,
     listing_head,
@@ -72,8 +73,7 @@ class TransactionsApi:
         number = whole_number(index)
         partition = None if number is None else entry.partition(number)
         if partition is None:
-            last = len(entry.partitions) - 1
-            return refused(404, f"{topic} has no partition {index[:32]}; it has 0 to {last}")
+            return refused(404, not_here(sources, entry, index, number))
         slices = sources.slicer.work("/api")
         for _ in sources.holders.refresh():
             if slices.over:
