@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from time import monotonic
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import ConfigResource
 
 from tests import java, waiting
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster, running
 
 pytestmark = pytest.mark.interop
 TOOLS = "org.apache.kafka.tools"
+MOVING = f"{TOOLS}.reassign.ReassignPartitionsCommand"
 KINDS: Mapping[str, Mapping[int, str]] = {
     "musters": {1: MUSTER, 2: MUSTER, 3: MUSTER},
     "with kafka": {1: MUSTER, 2: MUSTER, 3: KAFKA},
@@ -110,11 +115,10 @@ def test_partitions_move_and_their_preferred_replicas_lead(
         {"topic": name, "partition": 1, "replicas": [1, 2]},
     ]
     plan.write_text(json.dumps({"version": 1, "partitions": wanted}))
-    moving = f"{TOOLS}.reassign.ReassignPartitionsCommand"
-    tool(cluster, moving, f"--reassignment-json-file {plan} --execute")
+    tool(cluster, MOVING, f"--reassignment-json-file {plan} --execute")
 
     def done() -> bool:
-        said = tool(cluster, moving, f"--reassignment-json-file {plan} --verify")
+        said = tool(cluster, MOVING, f"--reassignment-json-file {plan} --verify")
         return said.count("is completed") == 2
 
     waiting.until("the reassignment is completed", done, 60)
@@ -122,6 +126,53 @@ def test_partitions_move_and_their_preferred_replicas_lead(
     election = f"--election-type preferred --topic {name} --partition 1"
     tool(cluster, f"{TOOLS}.LeaderElectionCommand", election)
     assert cluster.partitions(name)[1][0] == 1
+
+
+RATE = 500_000
+"""Bytes per second that a reassignment may take."""
+MOVED = 4_000_000
+
+
+def test_a_reassignment_takes_what_its_throttle_says(
+    cluster: ZooKeeperCluster, name: str, tmp_path: Path
+) -> None:
+    """Both ways: the third broker follows first, then it leads."""
+    topics(cluster, f"--create --topic {name} --replica-assignment 1")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "acks": "1"})
+    for number in range(MOVED // 10_000):
+        producer.produce(name, os.urandom(10_000), str(number), partition=0)
+    assert producer.flush(60) == 0
+    for broker in (3, 2):
+        plan = tmp_path / f"to-{broker}.json"
+        wanted = {"topic": name, "partition": 0, "replicas": [broker]}
+        plan.write_text(json.dumps({"version": 1, "partitions": [wanted]}))
+        move = f"--reassignment-json-file {plan}"
+        began = monotonic()
+        tool(cluster, MOVING, f"{move} --execute --throttle {RATE}")
+        assert throttles(cluster, name), "nothing is throttled"
+        waiting.until(
+            f"broker {broker} has it", lambda to=broker: cluster.partitions(name)[0] == (to, [to])
+        )
+        took = monotonic() - began
+        # Kafka sees that it is too much when it has been sent: the first answer comes at once.
+        assert (MOVED - (1 << 20)) / RATE * 0.9 < took < MOVED / RATE + 15
+        said = tool(cluster, MOVING, f"{move} --verify")
+        assert "is completed" in said
+        waiting.until("nothing is throttled", lambda: throttles(cluster, name) == [])
+
+
+def throttles(cluster: ZooKeeperCluster, topic: str) -> list[str]:
+    """The settings of a throttle that hold, of a topic and of all brokers."""
+    admin = cluster.admin()
+    wanted = [ConfigResource(ConfigResource.Type.TOPIC, topic)]
+    wanted += [ConfigResource(ConfigResource.Type.BROKER, str(broker)) for broker in cluster.kinds]
+    found = [admin.describe_configs([each])[each].result(30) for each in wanted]
+    return sorted(
+        f"{setting}={entry.value}"
+        for entries in found
+        for setting, entry in entries.items()
+        if "replication.throttled" in setting and entry.value
+    )
 
 
 def old(cluster: ZooKeeperCluster, main_class: str, words: str) -> str:
