@@ -178,6 +178,9 @@ class Transaction:
         enlisted, answered = self._enlisted, self._answered
         if enlisted.is_open(partition) or not enlisted.error(self._services, partition, answered):
             return
+        not_led = partition.serving_error(-1)
+        if not_led:
+            raise Refused(not_led)  # nobody was asked, and the producer is to ask another broker
         producers = partition.log.producers
         for batch in produced.batches:
             if not batch.is_transactional or batch.producer_id < 0:

@@ -28,6 +28,7 @@ from protocol.errors import (
     NONE,
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
+    NOT_LEADER_OR_FOLLOWER,
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
 )
@@ -348,6 +349,18 @@ async def test_a_producer_is_to_send_again_while_nobody_coordinates(tmp_path: Pa
         there.cluster.leaders[TRANSACTION_TOPIC, 0] = 9
         codes = await there.told(lambda each: each.commit_offsets("g", {(TOPIC, 0): 5}), who)
         assert codes == [COORDINATOR_LOAD_IN_PROGRESS], "a lost connection"
+
+
+async def test_a_producer_is_sent_to_the_leader_of_the_partition(tmp_path: Path) -> None:
+    """After NOT_ENOUGH_REPLICAS it would send to this broker for ever, and never ask who leads."""
+    async with pair(tmp_path) as there:
+        who = await _producer(there, 1)
+        assert await _at_coordinator(there, who, lambda each: each.add({TOPIC: [0]})) == NONE
+        partition: Any = partition_of(there.leader, TOPIC)
+        with pytest.MonkeyPatch.context() as moved:
+            moved.setattr(type(partition), "serving_error", lambda *_: NOT_LEADER_OR_FOLLOWER)
+            answer = await there.told(lambda each: each.produce(TOPIC), who)
+        assert answer["error_code"] == NOT_LEADER_OR_FOLLOWER
 
 
 async def test_who_need_not_be_verified_is_not(tmp_path: Path) -> None:
