@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bench.cluster import produce
+from bench.cluster import leadership, produce
 from bench.cluster.running import KINDS, MeasuredCluster, running
 
 Figures = dict[str, float]
@@ -43,6 +43,14 @@ class Scenario(NamedTuple):
 
 SCENARIOS = {
     "produce": Scenario("acks=all, 1 kB, three replicas", produce.prepare, produce.measure),
+    "leadership": Scenario(
+        "200 partitions without a leader",
+        leadership.prepare,
+        leadership.measure,
+        rounds=3,
+        settings=leadership.SETTINGS,
+        beside=False,
+    ),
 }
 
 

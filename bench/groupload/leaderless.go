@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -58,14 +60,27 @@ type probed struct {
 	ok         int64 // when it was last written
 	from, till int64 // the longest pause between two writes of which the second was elsewhere
 	to         string
+	code       int16 // why it was last refused; -1 with the connection
 }
 
-// prober writes to all partitions of a topic without end, each where its leader was last found,
-// and everywhere while it has none.
+// prober writes without end to all partitions that one broker led at first, each where its leader
+// was last found, and everywhere while it has none.
 type prober struct {
 	mu    sync.Mutex
-	parts []*probed
+	parts []*probed // nil for what others led
 	batch []byte
+}
+
+// pause is how long a broker is left alone: not long while somebody has no leader.
+func (p *prober) pause() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, each := range p.parts {
+		if each != nil && each.at == "" {
+			return 5 * time.Millisecond
+		}
+	}
+	return 20 * time.Millisecond
 }
 
 // wanted is what is to be tried at a broker now.
@@ -74,7 +89,7 @@ func (p *prober) wanted(at string) []int32 {
 	defer p.mu.Unlock()
 	var out []int32
 	for i, each := range p.parts {
-		if each.at == at || each.at == "" {
+		if each != nil && (each.at == at || each.at == "") {
 			out = append(out, int32(i))
 		}
 	}
@@ -91,9 +106,10 @@ func (p *prober) took(at string, i int32) {
 	each.at, each.to, each.ok = at, at, now
 }
 
-func (p *prober) refused(at string, i int32) {
+func (p *prober) refused(at string, i int32, code int16) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.parts[i].code = code
 	if p.parts[i].at == at {
 		p.parts[i].at = ""
 	}
@@ -120,7 +136,7 @@ func (p *prober) round(at string, c *conn) bool {
 	answer := exchange(c, frame)
 	if answer == nil {
 		for _, i := range wanted {
-			p.refused(at, i)
+			p.refused(at, i, -1)
 		}
 		return false
 	}
@@ -129,10 +145,10 @@ func (p *prober) round(at string, c *conn) bool {
 	d.str()
 	for n := d.i32(); n > 0; n-- {
 		i := d.i32()
-		if d.i16() == 0 {
+		if code := d.i16(); code == 0 {
 			p.took(at, i)
 		} else {
-			p.refused(at, i)
+			p.refused(at, i, code)
 		}
 		d.p += 8 + 8 + 8
 		for k := d.i32(); k > 0; k-- {
@@ -160,13 +176,18 @@ func exchange(c *conn, frame []byte) []byte {
 	return b
 }
 
-// leaderless probes for -secs and tells, for each partition that moved, the two writes between
+// leaderless probes until its standard input ends, for -secs at most, and tells, for each partition that moved, the two writes between
 // which nobody took one (nanoseconds since 1970). It says "ready" on a line when all are written.
 func leaderless() {
 	leaders, brokers := metadata(dial(strings.Split(*addr, ",")[0]), *topic)
 	p := &prober{batch: plainBatch(1, 10)}
-	for i := 0; i < *tparts; i++ {
-		p.parts = append(p.parts, &probed{at: leaders[int32(i)]})
+	p.parts = make([]*probed, *tparts)
+	probing := 0
+	for i := range p.parts {
+		if at := leaders[int32(i)]; at == *leader {
+			p.parts[i] = &probed{at: at}
+			probing++
+		}
 	}
 	stop := time.Now().Add(time.Duration(*secs * float64(time.Second)))
 	for _, a := range brokers {
@@ -182,22 +203,27 @@ func leaderless() {
 					c.c.Close()
 					c = nil
 				}
-				time.Sleep(4 * time.Millisecond)
+				time.Sleep(p.pause())
 			}
 		}(a)
 	}
+	var told atomic.Bool
+	go func() {
+		io.Copy(io.Discard, os.Stdin)
+		told.Store(true)
+	}()
 	ready := false
-	for time.Now().Before(stop) {
+	for time.Now().Before(stop) && !told.Load() {
 		time.Sleep(50 * time.Millisecond)
 		p.mu.Lock()
 		written := 0
 		for _, each := range p.parts {
-			if each.ok != 0 {
+			if each != nil && each.ok != 0 {
 				written++
 			}
 		}
 		p.mu.Unlock()
-		if !ready && written == len(p.parts) {
+		if !ready && written == probing {
 			ready = true
 			fmt.Println("ready")
 		}
@@ -205,13 +231,16 @@ func leaderless() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	moved := [][2]int64{}
-	lost := 0
-	for _, each := range p.parts {
+	lost := map[int]int16{}
+	for i, each := range p.parts {
+		if each == nil {
+			continue
+		}
 		if each.till != 0 {
 			moved = append(moved, [2]int64{each.from, each.till})
 		}
-		if time.Now().UnixNano()-each.ok > int64(time.Second) {
-			lost++
+		if each.at == "" {
+			lost[i] = each.code
 		}
 	}
 	report(map[string]any{"moved": moved, "without_leader": lost})

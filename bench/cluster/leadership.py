@@ -1,0 +1,129 @@
+"""For how long 200 partitions have no leader when their broker dies, and when it is stopped.
+
+A prober writes to all partitions of that broker, each where its leader was last found and
+everywhere while it has none. A dead broker is missed with the end of its session, which is not
+counted: time begins when ZooKeeper tells that its node is gone. Of a broker that stops it is the
+time between the last write that it took and the first one of the next leader. The prober asks every
+5 to 20 ms.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from confluent_kafka import ElectionType, KafkaException
+from kazoo.client import KazooClient
+
+from bench.cluster.running import BROKERS, MeasuredCluster
+from tests import waiting
+
+PARTITIONS = 200
+TOPIC = "moving"
+SESSION_S = 3
+SETTINGS = {"zookeeper.session.timeout.ms": str(SESSION_S * 1000)}
+_FLAGS = f"-scenario leaderless -topic {TOPIC} -topicparts {PARTITIONS}"
+_KILLED, _STOPPED = 3, 2
+"""Neither is the controller, which is the first."""
+_MS = 1e6
+_PROBER_S_MAX = 90
+
+
+def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
+    """Makes the topic, and has leadership move once: what a JVM does first takes long."""
+    cluster.create(TOPIC, PARTITIONS, 3)
+    with _prober(cluster, _STOPPED) as prober:
+        time.sleep(warm_s / 2)
+        cluster.stop(_STOPPED)
+        _gaps(prober, cluster, _STOPPED)
+    _come_back(cluster, _STOPPED)
+
+
+def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
+    """A death, and a stop."""
+    killed_ns: list[int] = []
+    with _prober(cluster, _KILLED) as prober, _expiry(cluster, _KILLED, killed_ns):
+        cluster.kill(_KILLED)
+        gaps = _gaps(prober, cluster, _KILLED)
+    [gone_ns] = killed_ns
+    killed = [(till - max(gone_ns, begun)) / _MS for begun, till in gaps if till > gone_ns]
+    _come_back(cluster, _KILLED)
+    with _prober(cluster, _STOPPED) as prober:
+        cluster.stop(_STOPPED)
+        gaps = _gaps(prober, cluster, _STOPPED)
+    stopped = [(till - begun) / _MS for begun, till in gaps]
+    _come_back(cluster, _STOPPED)
+    return {
+        "killed: partitions": len(killed),
+        "killed: median ms": statistics.median(killed),
+        "killed: longest ms": max(killed),
+        "stopped: partitions": len(stopped),
+        "stopped: median ms": statistics.median(stopped),
+        "stopped: longest ms": max(stopped),
+    }
+
+
+@contextmanager
+def _prober(cluster: MeasuredCluster, leader: int) -> Iterator[subprocess.Popen[str]]:
+    """A prober that has written to all partitions of a broker, and goes on."""
+    at = f"127.0.0.1:{cluster.ports[leader]}"
+    command = cluster.load_command(_FLAGS, leader=at, secs=_PROBER_S_MAX)
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as prober:
+        assert prober.stdout is not None
+        if prober.stdout.readline() != "ready\n":
+            raise SystemExit(f"not all partitions of {TOPIC} took a write")
+        yield prober
+
+
+@contextmanager
+def _expiry(cluster: MeasuredCluster, broker: int, gone_ns: list[int]) -> Iterator[None]:
+    """Notes when the node of a broker goes."""
+    zookeeper = KazooClient(cluster.zookeeper)
+    zookeeper.start()
+    try:
+        path = f"/brokers/ids/{broker}"
+        assert zookeeper.exists(path, watch=lambda _: gone_ns.append(time.time_ns()))
+        yield
+    finally:
+        zookeeper.stop()
+        zookeeper.close()
+
+
+def _gaps(
+    prober: subprocess.Popen[str], cluster: MeasuredCluster, without: int
+) -> list[tuple[int, int]]:
+    """From the last write to the first elsewhere, of each partition that moved."""
+    cluster.until_led(TOPIC, without)
+    time.sleep(1)  # until the prober has seen it too
+    out, _ = prober.communicate(timeout=_PROBER_S_MAX)
+    found: dict[str, Any] = json.loads(out.splitlines()[-1])
+    if found["without_leader"]:
+        raise SystemExit(
+            f"partitions are not led again, by their errors: {found['without_leader']}"
+        )
+    return [(begun, till) for begun, till in found["moved"]]
+
+
+def _come_back(cluster: MeasuredCluster, broker: int) -> None:
+    """The broker is in sync again, and leads what it led."""
+    cluster.start(broker)
+    cluster.until_brokers(set(BROKERS))
+    cluster.until_whole(TOPIC, 3)
+
+    admin = cluster.admin()
+
+    def led() -> bool:
+        try:
+            admin.elect_leaders(ElectionType.PREFERRED, None).result(30)
+        except KafkaException:
+            return False
+        leaders = [leader for leader, _ in cluster.partitions(TOPIC).values()]
+        return min(leaders.count(each) for each in BROKERS) >= PARTITIONS // len(BROKERS)
+
+    waiting.until("each broker leads its share", led, 60)
