@@ -214,6 +214,7 @@ class Broker:
             await member.leave()
             raise
         self._make_parts()
+        member.keeper.read()
         self.keeper.read()
         self.transaction_keeper.read()
 

@@ -56,6 +56,7 @@ from controller.outcome import (
 )
 from controller.producer_ids import ProducerIds
 from controller.settling import settle
+from controller.view import Doing, doing
 from controller.work import Work
 from protocol import errors
 from protocol.now import Now
@@ -111,6 +112,10 @@ class Controller:
             if next(work.sweeps[0], work) is work:
                 work.sweeps.popleft()
         return work.take()
+
+    def doing(self) -> Doing:
+        """What it is at, for those who ask."""
+        return doing(self._work)
 
     def next_deadline(self) -> int | None:
         """When a `Tick` is due, in monotonic milliseconds."""

@@ -5,7 +5,7 @@ Both go over all partitions, a topic at a time, so that their reader can go in s
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ from controller.cluster import Cluster
 from controller.partition import Deletion, Moving, Topic
 from controller.states import ReplicaState
 from controller.values import NO_LEADER, Replicas
+from controller.work import Work
 
 
 @dataclass(slots=True)
@@ -33,6 +34,32 @@ class Counts:
     reassigning: int = 0
 
 
+class Doing(NamedTuple):
+    """What the controller is at."""
+
+    partitions: int
+    """Partitions that are still to be looked at."""
+    writes: int
+    """Writes that ZooKeeper has not answered."""
+    retries: int
+    """What failed, and is tried again in a moment."""
+    calls: int
+    """Requests of brokers and clients that wait for their answer."""
+    shutdowns: Mapping[int, int]
+    """Brokers that are about to stop, each with the partitions that are not settled yet."""
+
+
+def doing(work: Work) -> Doing:
+    """What it is at now."""
+    return Doing(
+        len(work.backlog),
+        work.writing,
+        len(work.retries),
+        work.waiting,
+        {broker: len(each.waits_for) for broker, each in work.shutdowns.items()},
+    )
+
+
 class Waits(NamedTuple):
     """Something that can't go on by itself."""
 
@@ -42,7 +69,7 @@ class Waits(NamedTuple):
     partition: int
     """-1: the whole topic."""
     brokers: Replicas
-    """Those that must return or catch up."""
+    """Those that must return, catch up or answer."""
 
 
 def counts(cluster: Cluster) -> Iterator[Counts]:
@@ -83,9 +110,19 @@ def waits(cluster: Cluster) -> Iterator[list[Waits]]:
             yield found
 
 
+def _unanswered(topic: Topic) -> set[int]:
+    """The brokers that have not said yet that they deleted their replicas of a topic."""
+    return {
+        broker_id
+        for partition in topic.partitions.values()
+        for broker_id, state in partition.replica_states.items()
+        if state in (ReplicaState.DELETION_STARTED, ReplicaState.DELETION_INELIGIBLE)
+    }
+
+
 def _waits_of(cluster: Cluster, topic: Topic) -> Iterator[Waits]:
     if topic.deletion is not Deletion.NO:
-        missing = cluster.missing(topic)
+        missing = cluster.missing(topic) or _unanswered(topic)
         if missing:
             yield Waits("deletion", topic.name, -1, tuple(sorted(missing)))
         return

@@ -146,6 +146,16 @@ class Work:
         if self.retry_due_ms is None:
             self.retry_due_ms = self.now_ms + RETRY_MS
 
+    @property
+    def writing(self) -> int:
+        """How many writes have no result yet."""
+        return len(self._landed)
+
+    @property
+    def waiting(self) -> int:
+        """How many tickets wait."""
+        return len(self._parked)
+
     # -------------------------------------------------------------------------- the backlog
 
     def mark(self, partition: Partition) -> None:

@@ -20,6 +20,7 @@ from broker.cluster.coordinators.old_forms import for_fellows
 from broker.cluster.coordinators.producer_id_blocks import ProducerIdBlocks
 from broker.cluster.coordinators.remote_enlisting import RemoteEnlisting
 from broker.cluster.coordinators.remote_markers import Destinations, RemoteMarkers
+from broker.cluster.journal import cluster_journal_keeper
 from broker.cluster.membership.controlled_shutdown import hand_over, shutdown_settings
 from broker.cluster.membership.joining import Joined, join
 from broker.cluster.membership.registration import BrokerRegistration
@@ -41,6 +42,7 @@ from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.cluster.topics.cluster_topics import ClusterTopics
 from broker.cluster.topics.consumer_paths import ZooKeeperOffsets
 from broker.cluster.topics.ends_elsewhere import EndsElsewhere
+from broker.cluster.witness import Witness
 from broker.cluster.zookeeper.zookeeper import Connect, SessionExpired
 from broker.config.config import Config
 from broker.config.listeners import Endpoint
@@ -99,6 +101,15 @@ class Member:
         self.old_offsets = ZooKeeperOffsets(joined.zookeeper, background.spawn)
         self._services = services
         self._endpoints: Sequence[Endpoint] = ()
+        self.keeper = cluster_journal_keeper(
+            time,
+            background.spawn,
+            services.fs,
+            services.directory,
+            config["cluster.journal.file.max.bytes"],
+        )
+        """What happened in the cluster, as this broker saw it, and the file that says so."""
+        self._witness = Witness(joined.node_id, self.keeper, self.cache)
         self.replication = replication_settings(
             config, joined.node_id, settings.spoken, settings.listener
         )
@@ -169,7 +180,7 @@ class Member:
                 services.background.spawn,
                 services.errors,
             ),
-            [ControllerLines(services.time).observe],
+            [ControllerLines(services.time).observe, self.keeper.observe],
         )
 
     def learnt(self, learnt: Learnt) -> Sequence[Topic]:
@@ -218,6 +229,7 @@ class Member:
             rules=rules,
             isr_writer=self.isr_writer,
             quotas=replication_quotas(node_id, config, settings, self._services.time),
+            observe=self.keeper.observe,
         )
 
     def make(
@@ -228,7 +240,7 @@ class Member:
         settings_changed: Callable[[], None],
     ) -> ReplicaManager:
         """What does as the controller says; ``settings_changed`` gives others those that hold."""
-        services = self._services
+        services, witness = self._services, self._witness
         self.configs = ClusterConfigs(
             services.config,
             self.registry,
@@ -247,7 +259,7 @@ class Member:
             self.fetchers,
             self._topic_settings,
             lambda: self.registration.last_epoch,
-            hooks,
+            witness.beside(hooks),
             services.errors,
             services.slicer,
             services.background,
@@ -297,6 +309,7 @@ class Member:
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
         """Takes part: clients and brokers reach this one at ``endpoints``. AlreadyRegistered."""
         self._endpoints = endpoints
+        self._witness.start(self.joined.zookeeper, self.registration)
         self.replicas.start()
         self.isr_writer.start()
         self.configs.start()
@@ -326,6 +339,7 @@ class Member:
         self.enlisting.stop()
         await self.replicas.stop()
         self.controller.close()
+        await self.keeper.stop()
 
     async def leave(self) -> None:
         """Ends the session, so that the registration goes at once."""

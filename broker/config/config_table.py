@@ -61,6 +61,15 @@ _MUSTER: Final = (
         " 0: not at all. Muster's own.",
     ),
     S(
+        "cluster.journal.file.max.bytes",
+        INT,
+        8 * 1024 * 1024,
+        "[0,...]",
+        "How much of the journal of the cluster is kept on disk, in cluster.journal and"
+        " cluster.journal.old, so that cluster why tells of what was before a restart; at least"
+        " 64 KiB, or 0: nothing. Muster's own.",
+    ),
+    S(
         "group.journal.file.max.bytes",
         INT,
         8 * 1024 * 1024,

@@ -93,6 +93,7 @@ class Replica(Partition):
         led = self.led
         if led is not None:
             led.rules = self._services.rules(self.topic)
+            self._services.tell_in_sync(self, led, now_ms, state)
             self._take(led.new_state(state, end_offset, now_ms))
             self._in_sync_changed()
             return False
@@ -291,6 +292,7 @@ class Replica(Partition):
         """The wanted in-sync replicas are in ZooKeeper, as version ``partition_epoch``."""
         if self.led is not None:
             now_ms = self._services.time.now().mono_ms
+            self._services.tell_in_sync(self, self.led, now_ms)
             self._take(self.led.isr_written(partition_epoch, now_ms))
             self.state = self.led.state
             self._in_sync_changed()

@@ -8,6 +8,9 @@ from typing import Protocol
 
 from broker.quotas.replication_quota import ReplicationQuotas
 from broker.topics.partition_services import PartitionServices
+from replication.events import Event
+from replication.in_sync import isr_events
+from replication.leader import LedReplicas
 from replication.values import PartitionState, Rules
 
 
@@ -45,3 +48,25 @@ class ReplicaServices(PartitionServices):
     """Those of a topic as they are now."""
     isr_writer: IsrWriter
     quotas: ReplicationQuotas
+    observe: Callable[[Event], None] = lambda _: None
+    """Takes what is to be told of in-sync replicas."""
+
+    def tell_in_sync(
+        self,
+        partition: LedPartition,
+        led: LedReplicas,
+        now_ms: int,
+        told: PartitionState | None = None,
+    ) -> None:
+        """Reports who is about to be out of sync, or in; how far behind is known now alone.
+
+        ``told`` is what the controller says; None: what the leader wanted is written.
+        """
+        after = told
+        if after is None and led.pending is not None:
+            after = led.state._replace(isr=led.pending.isr)
+        if after is not None:
+            place = partition.topic, partition.index
+            by_controller = told is not None
+            for event in isr_events(led, *place, after, now_ms, by_controller=by_controller):
+                self.observe(event)

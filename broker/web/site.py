@@ -12,6 +12,7 @@ from starlette.routing import Route
 
 from broker.metrics.exposition import render
 from broker.metrics.sources import Sources
+from broker.web.cluster_api import routes as cluster_routes
 from broker.web.compression import Compressed
 from broker.web.http import HttpServer, scrapes, timed
 from broker.web.http_api import routes
@@ -42,6 +43,7 @@ class Site:
                 *Runbooks(sources).routes(),
                 *routes(sources),
                 *transaction_routes(sources),
+                *cluster_routes(sources),
                 Route("/api/live", self.live),
             ]
         )

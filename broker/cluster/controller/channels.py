@@ -11,7 +11,7 @@ from asyncio import CancelledError, Event, Task
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import structlog
 
@@ -42,6 +42,22 @@ class ChannelSettings:
     connect_timeout_ms: int
     """``controller.socket.timeout.ms``"""
     request_timeout_ms: int
+
+
+class Unanswered(NamedTuple):
+    """What a broker has not answered yet."""
+
+    broker_id: int
+    requests: int
+    """With those that wait behind the first."""
+    request: str
+    """The first."""
+    since_ms: int
+    """When the first was sent, for the first time (wall)."""
+    attempts: int
+    """How often that failed."""
+    reason: str
+    """Why, the last time."""
 
 
 class Channels:
@@ -88,6 +104,21 @@ class Channels:
         """How many requests wait for each broker."""
         return {key[0]: len(each.queue) for key, each in self._channels.items()}
 
+    def unanswered(self) -> list[Unanswered]:
+        """Who is waited for."""
+        return [
+            Unanswered(
+                broker_id,
+                len(each.queue),
+                type(each.queue[0]).__name__.removesuffix("Request"),
+                each.asked_ms,
+                each.failures,
+                each.reason,
+            )
+            for (broker_id, _), each in self._channels.items()
+            if each.queue
+        ]
+
     def close(self) -> None:
         """Closes all; nothing more is answered."""
         for each in self._channels.values():
@@ -126,7 +157,11 @@ class _Channel:
         self._answered = answered
         self._news = Event()
         self._peer: Peer | None = None
-        self._failures = 0
+        self.asked_ms = 0
+        """When the first of the queue was sent, for the first time (wall)."""
+        self.failures = 0
+        self.reason = ""
+        """Of the last failure."""
         self._worker = spawn(self._work(), "controller channel")
 
     def put(self, request: Send) -> None:
@@ -142,6 +177,8 @@ class _Channel:
         try:
             while True:
                 while self.queue:
+                    if not self.failures:
+                        self.asked_ms = self._time.now().wall_ms
                     answer = await self._ask(self.queue[0])
                     if answer is not None:
                         self.queue.popleft()
@@ -168,23 +205,23 @@ class _Channel:
                 error = error or answer["error_code"]
                 partitions.update(_partition_errors(request, answer))
         except PeerLost as lost:
-            self._failures += 1
-            if self._failures in (1, 10) or self._failures % 100 == 0:
+            self.failures, self.reason = self.failures + 1, str(lost)
+            if self.failures in (1, 10) or self.failures % 100 == 0:
                 logger.warning(
                     "a broker does not answer the controller; it is asked until it does or is gone",
                     broker=request.broker_id,
-                    attempts=self._failures,
+                    attempts=self.failures,
                     reason=str(lost),
                 )
             await self._time.sleep(AGAIN_S)
             return None
-        except Exception:  # a bug of ours: no later request is sent before this one
-            self._failures += 1
-            if self._failures & (self._failures - 1) == 0:
+        except Exception as bug:  # ours: no later request is sent before this one
+            self.failures, self.reason = self.failures + 1, repr(bug)
+            if self.failures & (self.failures - 1) == 0:
                 logger.exception("a request to a broker failed", broker=request.broker_id)
             await self._time.sleep(AGAIN_S)
             return None
-        self._failures = 0
+        self.failures, self.reason = 0, ""
         return Answered(request, error, partitions)
 
     async def _call(self, peer: Peer, message: Message) -> Value:

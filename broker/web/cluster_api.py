@@ -1,0 +1,135 @@
+"""`/api/cluster...`: what this broker knows of its cluster, and why it is so.
+
+Each broker tells what it saw: the controller why leaders moved, a leader why a replica is out of
+sync. All answers are bounded. A broker that is alone answers 404.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from broker.metrics.sources import Sources
+from broker.web.answers import path_parts, refused, whole_number
+from broker.web.cluster_views import (
+    WAITS_MAX,
+    View,
+    cluster_view,
+    doing_view,
+    entry_view,
+    partition_view,
+    troubled_rows,
+    waits_rows,
+)
+from protocol.happened import SESSION, of_broker, of_partition, of_topic
+
+if TYPE_CHECKING:
+    from broker.cluster.member import Member
+
+_PREFIX = b"/api/cluster/"
+PARTITIONS_MAX = 1000
+"""So many partitions with trouble are shown; the others are counted."""
+
+
+def routes(sources: Sources) -> list[Route]:
+    """The routes of the API."""
+    api = ClusterApi(sources)
+    return [
+        Route("/api/cluster", api.cluster),
+        Route("/api/cluster/{rest:whole}", api.one),
+    ]
+
+
+class ClusterApi:
+    """The handlers; each reads in the loop's own thread, in slices."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.sources = sources
+
+    async def cluster(self, _request: Request) -> Response:
+        """The cluster: brokers, the controller, what it is at and waits for, what is wrong."""
+        member = self.sources.member
+        if member is None:
+            return _alone()
+        view = cluster_view(self.sources, member)
+        view["doing"] = doing_view(member)
+        waits, more = await self._first(waits_rows(member), WAITS_MAX)
+        view["waits"], view["more_waits"] = waits, more
+        rows, more = await self._first(troubled_rows(self.sources, member), PARTITIONS_MAX)
+        view["partitions"], view["more_partitions"] = rows, more
+        return JSONResponse(view)
+
+    async def _first(self, rows: Iterator[View | None], at_most: int) -> tuple[list[View], int]:
+        """The first rows, and how many more there are; None among them is no row."""
+        found, more = list[View](), 0
+        slices = self.sources.slicer.work("/api")
+        for row in rows:
+            if row is not None and len(found) < at_most:
+                found.append(row)
+            elif row is not None:
+                more += 1
+            if slices.over:
+                await slices.pause()
+        slices.end()
+        return found, more
+
+    async def one(self, request: Request) -> Response:
+        """One partition, or one broker, with its story."""
+        member = self.sources.member
+        if member is None:
+            return _alone()
+        raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
+        match path_parts(raw, _PREFIX):
+            case ["partitions", topic, index]:
+                return self._partition(member, topic, index)
+            case ["brokers", broker]:
+                return self._broker(member, broker)
+        sentence = "there are /api/cluster/partitions/TOPIC/PARTITION and /api/cluster/brokers/ID"
+        return refused(404, f"{request.url.path}: {sentence}")
+
+    def _partition(self, member: Member, topic: str, text: str) -> Response:
+        known = member.cache.topics.get(topic)
+        if known is None:
+            return refused(404, f"topic {topic}: there is none; /api/topics lists them")
+        index = whole_number(text)
+        shown = None if index is None else member.cache.partition(topic, index)
+        if index is None or shown is None:
+            last = max(known.partitions, default=-1)
+            return refused(404, f"{topic} has no partition {text[:32]}; it has 0 to {last}")
+        view = partition_view(self.sources, member, topic, index, shown)
+        return JSONResponse(
+            {
+                **view,
+                "broker": member.joined.node_id,
+                "controller": member.cache.controller_id,
+                "journal": _story(member, of_partition(topic, index)),
+                "topic_journal": _story(member, of_topic(topic)),
+            }
+        )
+
+    def _broker(self, member: Member, text: str) -> Response:
+        broker = whole_number(text)
+        if broker is None:
+            return refused(400, f"{text[:32]}: write a broker's id, a number from 0")
+        here = broker == member.joined.node_id
+        return JSONResponse(
+            {
+                "broker": broker,
+                "alive": member.cache.is_alive(broker),
+                "told_by": member.joined.node_id,
+                "journal": _story(member, of_broker(broker)),
+                "session_journal": _story(member, SESSION) if here else [],
+            }
+        )
+
+
+def _story(member: Member, name: str) -> list[dict[str, Any]]:
+    return [entry_view(each) for each in member.keeper.journal.of(name)]
+
+
+def _alone() -> Response:
+    return refused(404, "this broker is alone, and in no cluster: zookeeper.connect is not set")

@@ -1,0 +1,204 @@
+"""What `/api/cluster` shows: who leads what and why, who is out of sync, what is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from broker.topics.cluster_view import PartitionView
+from broker.topics.replica import Replica
+from controller.view import waits
+from protocol.happened import (
+    CONTROLLER,
+    NOBODY,
+    SESSION,
+    Happened,
+    Kind,
+    of_broker,
+    of_partition,
+    of_topic,
+)
+from replication.in_sync import behind
+
+if TYPE_CHECKING:
+    from broker.cluster.member import Member
+    from broker.metrics.sources import Sources
+
+View = dict[str, Any]
+
+WAITS_MAX = 100
+"""So many things that the controller waits for are shown; the others are counted."""
+
+
+def cluster_view(sources: Sources, member: Member) -> View:
+    """The cluster as this broker knows it, without its partitions."""
+    journal, cache = member.keeper.journal, member.cache
+    told = journal.last(CONTROLLER, Kind.CONTROLLER)
+    return {
+        "cluster": member.joined.cluster_id,
+        "broker": member.joined.node_id,
+        "now_ms": sources.time.now().wall_ms,
+        "zookeeper": {
+            "connect": member.settings.zookeeper.hosts,
+            "state": member.joined.zookeeper.connection.value,
+            "journal": [entry_view(each) for each in journal.of(SESSION)],
+        },
+        "epoch": _known(member.broker_epoch()),
+        "controller": _known(cache.controller_id),
+        "controller_epoch": _known(cache.controller_epoch),
+        "controller_since_ms": None if told is None else told.at_ms,
+        "brokers": list(_brokers(member)),
+        "journal": [entry_view(each) for each in journal.of(CONTROLLER)],
+    }
+
+
+def _brokers(member: Member) -> Iterator[View]:
+    """The live brokers, as the controller told them."""
+    cache, racks = member.cache, member.cache.racks()
+    for node in cache.brokers(member.settings.listener):
+        last = member.keeper.journal.last(of_broker(node.node_id), Kind.BROKER)
+        yield {
+            "broker": node.node_id,
+            "address": f"{node.host}:{node.port}",
+            "rack": racks.get(node.node_id),
+            "last": None if last is None else entry_view(last),
+        }
+
+
+def doing_view(member: Member) -> View | None:
+    """What the controller is at; None where this broker is not the controller."""
+    term = member.host.term
+    if term is None:
+        return None
+    doing = term.core.doing()
+    return {
+        "epoch": term.core.epoch,
+        "partitions_left": doing.partitions,
+        "writes": doing.writes,
+        "retries": doing.retries,
+        "calls": doing.calls,
+        "shutdowns": [
+            {"broker": broker, "partitions": left} for broker, left in doing.shutdowns.items()
+        ],
+        "unanswered": [
+            {
+                "broker": each.broker_id,
+                "requests": each.requests,
+                "request": each.request,
+                "since_ms": each.since_ms,
+                "attempts": each.attempts,
+                "reason": each.reason,
+            }
+            for each in term.channels.unanswered()
+        ],
+    }
+
+
+def waits_rows(member: Member) -> Iterator[View | None]:
+    """What the controller waits for; None where a topic waits for nothing."""
+    term = member.host.term
+    if term is None:
+        return
+    journal = member.keeper.journal
+    for found in waits(term.core.cluster):
+        for each in found:
+            if each.partition == NOBODY:
+                since = journal.last(of_topic(each.topic), Kind.TOPIC)
+            else:
+                kind = Kind.MOVE if each.what == "reassignment" else Kind.LEADER
+                since = journal.last(of_partition(each.topic, each.partition), kind)
+            yield {
+                "what": each.what,
+                "topic": each.topic,
+                "partition": None if each.partition == NOBODY else each.partition,
+                "brokers": list(each.brokers),
+                "since_ms": None if since is None else since.at_ms,
+            }
+        yield None
+
+
+def troubled_rows(sources: Sources, member: Member) -> Iterator[View | None]:
+    """The partitions without a leader or with replicas out of sync; None for each of the others."""
+    for name, topic in list(member.cache.topics.items()):
+        for index in sorted(topic.partitions):
+            shown = member.cache.partition(name, index)
+            if shown is None or (shown.leader >= 0 and not _out(shown)):
+                yield None
+            else:
+                yield partition_view(sources, member, name, index, shown)
+
+
+def partition_view(
+    sources: Sources, member: Member, topic: str, index: int, shown: PartitionView
+) -> View:
+    """A partition: who leads it since when and why, and who is out of sync."""
+    moved = member.keeper.journal.last(of_partition(topic, index), Kind.LEADER)
+    if moved is not None and moved.leader_epoch != shown.leader_epoch:
+        moved = None  # of an earlier epoch: nobody told this broker of the later one
+    return {
+        "topic": topic,
+        "partition": index,
+        "leader": _known(shown.leader),
+        "leader_epoch": shown.leader_epoch,
+        "replicas": list(shown.replicas),
+        "isr": list(shown.isr),
+        "since_ms": None if moved is None else moved.at_ms,
+        "why": None if moved is None else moved.why,
+        "out": [_out_view(sources, member, topic, index, each) for each in _out(shown)],
+    }
+
+
+def _out(shown: PartitionView) -> list[int]:
+    return [each for each in shown.replicas if each not in shown.isr]
+
+
+def _out_view(sources: Sources, member: Member, topic: str, index: int, replica: int) -> View:
+    """A replica that is out of sync: since when, why, and how far behind it is now."""
+    name = of_partition(topic, index)
+    last = member.keeper.journal.last(name, Kind.ISR, replica)
+    known = None if last is None or last.cause == "in" else last
+    view: View = {
+        "broker": replica,
+        "alive": member.cache.is_alive(replica),
+        "since_ms": None if known is None else known.at_ms,
+        "cause": None if known is None else known.cause,
+        "why": None if known is None else known.why,
+        "records": None,
+        "fetched_ms": None,
+        "caught_up_ms": None,
+    }
+    entry = sources.logs.topics.get(topic)
+    partition = None if entry is None else entry.partition(index)
+    if isinstance(partition, Replica) and partition.led is not None:
+        now = sources.time.now()
+        how = behind(partition.led, replica, now.mono_ms)
+        view["records"] = _known(how.records)
+        for field, ago_ms in (
+            ("fetched_ms", how.fetched_ago_ms),
+            ("caught_up_ms", how.caught_up_ago_ms),
+        ):
+            view[field] = None if ago_ms < 0 else now.wall_ms - ago_ms
+    return view
+
+
+def entry_view(entry: Happened) -> View:
+    """An entry of the journal."""
+    return {
+        "at_ms": entry.at_ms,
+        "kind": entry.kind.value,
+        "cause": entry.cause,
+        "why": entry.why,
+        "broker": _known(entry.broker),
+        "controller_epoch": _known(entry.controller_epoch),
+        "leader": _known(entry.leader),
+        "leader_before": _known(entry.leader_before),
+        "leader_epoch": _known(entry.leader_epoch),
+        "isr": list(entry.isr),
+        "isr_before": list(entry.isr_before),
+        "records": _known(entry.records),
+        "source": entry.source.value,
+    }
+
+
+def _known(number: int) -> int | None:
+    return None if number < 0 else number

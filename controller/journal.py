@@ -1,0 +1,226 @@
+"""Why leaders moved, and what became of brokers: the controller's events, told for its journal.
+
+`Story.fold` takes the events in order, each with the time at which it was emitted, and gives
+entries with the names that they are about. What it remembers in between is who lives, who left and
+how: the event of a partition has a cause, and these make a sentence of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from controller.events import (
+    BrokerJoined,
+    BrokerLeft,
+    Cause,
+    ControllerReady,
+    ControllerResigned,
+    DeletionQueued,
+    DeletionStarted,
+    Event,
+    LogDirsFailed,
+    OtherController,
+    ReassignmentDone,
+    ReassignmentStarted,
+    RequestRefused,
+    ShutdownAsked,
+    StateWritten,
+    TopicRemoved,
+)
+from controller.values import NO_LEADER, Replicas, TopicPartition
+from protocol.errors import NAMES
+from protocol.happened import CONTROLLER, Happened, Kind, of_broker, of_partition, of_topic
+from protocol.now import Now
+
+Named = tuple[str, Happened]
+
+_GONE = "is gone from ZooKeeper"
+_NOT_THERE = "was not there when this controller began"
+_STOPS = "is about to stop"
+_STOPPED = "has stopped in order"
+_RESTARTED = "has restarted"
+_NO_DIRECTORY = "can't reach the directory of this replica"
+_CAUSES = {
+    Cause.CREATED: "the partition is new",
+    Cause.REASSIGNED: "its replicas change",
+}
+
+
+class Story:
+    """The fold of one broker's terms as controller."""
+
+    def __init__(self) -> None:
+        self._epoch = -1
+        self._live: set[int] = set()
+        self._how: dict[int, str] = {}
+        """What became of brokers that may have to be named, as the end of a sentence."""
+        self._failed: dict[int, frozenset[TopicPartition]] = {}
+        """The partitions whose directory each broker can't reach."""
+
+    def fold(self, event: Event, now: Now) -> Iterator[Named]:
+        """What an event has to tell."""
+        match event:
+            case StateWritten():
+                yield from self._written(event, now)
+            case ReassignmentStarted() | ReassignmentDone():
+                yield self._moving(event, now)
+            case DeletionQueued() | DeletionStarted() | TopicRemoved():
+                yield from self._deleting(event, now)
+            case ControllerReady() | ControllerResigned() | OtherController():
+                yield self._of_controller(event, now)
+            case BrokerJoined() | BrokerLeft() | ShutdownAsked() | LogDirsFailed():
+                yield self._of_broker(event, now)
+            case RequestRefused(broker, request, error):
+                why = f"broker {broker} refused {request}: {NAMES.get(error, error)}"
+                yield of_broker(broker), self._entry(now, Kind.BROKER, "refused", why, broker)
+
+    def _entry(self, now: Now, kind: Kind, cause: str, why: str, broker: int = -1) -> Happened:
+        return Happened(now.wall_ms, kind, cause, why, broker, self._epoch)
+
+    # -- brokers and the controller
+
+    def _of_controller(
+        self, event: ControllerReady | ControllerResigned | OtherController, now: Now
+    ) -> Named:
+        match event:
+            case ControllerReady(epoch, brokers, topics, partitions):
+                self._epoch = epoch
+                self._live, self._how, self._failed = {*brokers}, {}, {}
+                why = f"this broker is the controller of {_brokers(brokers)}, {topics} topics and"
+                why += f" {partitions} partitions"
+                cause = "elected"
+            case ControllerResigned(reason):
+                cause, why = "resigned", f"this broker is the controller no longer: {reason}"
+            case OtherController(topic, partition, epoch):
+                cause = "other"
+                why = f"a later controller, of epoch {epoch}, has written {topic}-{partition}"
+        return CONTROLLER, self._entry(now, Kind.CONTROLLER, cause, why)
+
+    def _of_broker(
+        self, event: BrokerJoined | BrokerLeft | ShutdownAsked | LogDirsFailed, now: Now
+    ) -> Named:
+        broker = event.broker_id
+        match event:
+            case BrokerJoined(_, _, bounced):
+                self._live.add(broker)
+                self._how.pop(broker, None)
+                if bounced:
+                    self._how[broker] = _RESTARTED
+                cause, why = ("restarted", _RESTARTED) if bounced else ("came", "is registered")
+            case BrokerLeft():
+                stopped = self._how.get(broker) in (_STOPS, _STOPPED)
+                self._live.discard(broker)
+                self._failed.pop(broker, None)
+                self._how[broker] = why = _STOPPED if stopped else _GONE
+                cause = "stopped" if stopped else "gone"
+            case ShutdownAsked():
+                self._how[broker] = why = _STOPS
+                cause = "stops"
+            case LogDirsFailed(_, partitions):
+                self._failed[broker] = self._failed.get(broker, frozenset()) | {*partitions}
+                cause = "directory"
+                why = f"can't reach the directories of {len(partitions)} replicas"
+        return of_broker(broker), self._entry(
+            now, Kind.BROKER, cause, f"broker {broker} {why}", broker
+        )
+
+    # -- topics and replicas
+
+    def _moving(self, event: ReassignmentStarted | ReassignmentDone, now: Now) -> Named:
+        if isinstance(event, ReassignmentStarted):
+            way = event.assignment
+            cause = "started"
+            why = f"it is on its way from the replicas {_ids(way.origin)} to {_ids(way.target)}"
+        else:
+            cause, why = "done", f"its replicas are {_ids(event.replicas)}"
+        name = of_partition(event.topic, event.partition)
+        return name, self._entry(now, Kind.MOVE, cause, why)
+
+    def _deleting(
+        self, event: DeletionQueued | DeletionStarted | TopicRemoved, now: Now
+    ) -> Iterator[Named]:
+        match event:
+            case DeletionQueued(_, waits_for):
+                cause, why = "queued", "its deletion was asked for"
+                if waits_for:
+                    why += f"; it waits for {_brokers(waits_for)}, which must return"
+            case DeletionStarted():
+                cause, why = "started", "its replicas are being deleted"
+            case TopicRemoved():
+                cause, why = "deleted", "it is deleted"
+        yield of_topic(event.name), self._entry(now, Kind.TOPIC, cause, why)
+
+    def _written(self, event: StateWritten, now: Now) -> Iterator[Named]:
+        moved = event.leader != event.leader_before
+        if not moved and event.isr == event.isr_before:
+            return
+        name = of_partition(event.topic, event.partition)
+        entry = Happened(
+            now.wall_ms,
+            Kind.LEADER if moved else Kind.ISR,
+            event.cause.name.lower(),
+            self._why_moved(event) if moved else self._why_isr(event),
+            controller_epoch=self._epoch,
+            leader=event.leader,
+            leader_before=event.leader_before,
+            leader_epoch=event.leader_epoch,
+            isr=event.isr,
+            isr_before=event.isr_before,
+        )
+        yield name, entry
+
+    def _why_moved(self, event: StateWritten) -> str:
+        before, leader = event.leader_before, event.leader
+        match event.cause:
+            case Cause.OFFLINE if leader == NO_LEADER:
+                none = f"no member of the ISR ({_ids(event.isr)}) lives"
+                return f"{self._led(event)}, and {none}"
+            case Cause.OFFLINE if before == NO_LEADER:
+                return f"broker {leader}, a member of the ISR, is back"
+            case Cause.OFFLINE | Cause.SHUTDOWN:
+                return f"{self._led(event)}; broker {leader} is the first live member of the ISR"
+            case Cause.UNCLEAN:
+                return (
+                    f"no member of the ISR ({_ids(event.isr_before)}) lives, and an unclean"
+                    " election is allowed or was asked for: what only they had is lost"
+                )
+            case Cause.PREFERRED:
+                return f"broker {leader}, its preferred leader, was asked for"
+            case Cause.BALANCE:
+                return (
+                    f"broker {leader}, its preferred leader, is in the ISR again, and the"
+                    " controller balances leaders"
+                )
+            case _:
+                return _CAUSES.get(event.cause, str(event.cause.value))
+
+    def _led(self, event: StateWritten) -> str:
+        before = event.leader_before
+        return f"broker {before}, which led, {self._what_of(before, event)}"
+
+    def _why_isr(self, event: StateWritten) -> str:
+        out = [each for each in event.isr_before if each not in event.isr]
+        if event.cause is Cause.ISR:
+            into = [each for each in event.isr if each not in event.isr_before]
+            did = [f"took out {_brokers(out)}"] * bool(out)
+            did += [f"took in {_brokers(into)}"] * bool(into)
+            return f"broker {event.leader}, its leader, {' and '.join(did)}"
+        if event.cause is Cause.OFFLINE and out:
+            return ", ".join(f"broker {each} {self._what_of(each, event)}" for each in out)
+        return _CAUSES.get(event.cause, str(event.cause.value))
+
+    def _what_of(self, broker: int, event: StateWritten) -> str:
+        if (event.topic, event.partition) in self._failed.get(broker, ()):
+            return _NO_DIRECTORY
+        told = self._how.get(broker)
+        if told is None:
+            return "was gone for a moment" if broker in self._live else _NOT_THERE
+        return told
+
+
+def _ids(brokers: Replicas) -> str:
+    return ", ".join(map(str, brokers)) or "none"
+
+
+def _brokers(brokers: Replicas | list[int]) -> str:
+    return f"broker{'s' * (len(brokers) != 1)} {_ids(tuple(brokers))}"
