@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from controller import (
     brokers,
     deletions,
@@ -56,7 +58,7 @@ from controller.outcome import (
 )
 from controller.producer_ids import ProducerIds
 from controller.settling import settle
-from controller.view import Doing, doing
+from controller.view import Doing, Waits, doing, waits
 from controller.work import Work
 from protocol import errors
 from protocol.now import Now
@@ -116,6 +118,10 @@ class Controller:
     def doing(self) -> Doing:
         """What it is at, for those who ask."""
         return doing(self._work)
+
+    def waits(self) -> Iterator[list[Waits]]:
+        """For each topic what it waits for, if anything; the reader may go in slices."""
+        return waits(self.cluster)
 
     def next_deadline(self) -> int | None:
         """When a `Tick` is due, in monotonic milliseconds."""

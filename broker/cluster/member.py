@@ -20,7 +20,7 @@ from broker.cluster.coordinators.old_forms import for_fellows
 from broker.cluster.coordinators.producer_id_blocks import ProducerIdBlocks
 from broker.cluster.coordinators.remote_enlisting import RemoteEnlisting
 from broker.cluster.coordinators.remote_markers import Destinations, RemoteMarkers
-from broker.cluster.journal import cluster_journal_keeper
+from broker.cluster.journal import ClusterJournalKeeper, cluster_journal_keeper
 from broker.cluster.membership.controlled_shutdown import hand_over, shutdown_settings
 from broker.cluster.membership.joining import Joined, join
 from broker.cluster.membership.registration import BrokerRegistration
@@ -101,27 +101,13 @@ class Member:
         self.old_offsets = ZooKeeperOffsets(joined.zookeeper, background.spawn)
         self._services = services
         self._endpoints: Sequence[Endpoint] = ()
-        self.keeper = cluster_journal_keeper(
-            time,
-            background.spawn,
-            services.fs,
-            services.directory,
-            config["cluster.journal.file.max.bytes"],
-        )
+        self.keeper = _journal_keeper(services)
         """What happened in the cluster, as this broker saw it, and the file that says so."""
         self._witness = Witness(joined.node_id, self.keeper, self.cache)
         self.replication = replication_settings(
             config, joined.node_id, settings.spoken, settings.listener
         )
-        self.registration = BrokerRegistration(
-            joined.zookeeper,
-            self._registered,
-            brokers.VERSION if settings.spoken.has_features else brokers.VERSION_BEFORE_FEATURES,
-            settings.zookeeper.session_timeout_ms,
-            time,
-            background.spawn,
-            services.fail,
-        )
+        self.registration = self._registration()
         self.host = self._host()
         self.controller = ControllerPeer(
             joined.node_id,
@@ -165,6 +151,19 @@ class Member:
         """In which version topics' nodes are written."""
         has_ids = self.settings.spoken.has_topic_ids
         return topics.VERSION if has_ids else topics.VERSION_BEFORE_IDS
+
+    def _registration(self) -> BrokerRegistration:
+        services, settings = self._services, self.settings
+        has_features = settings.spoken.has_features
+        return BrokerRegistration(
+            self.joined.zookeeper,
+            self._registered,
+            brokers.VERSION if has_features else brokers.VERSION_BEFORE_FEATURES,
+            settings.zookeeper.session_timeout_ms,
+            services.time,
+            services.background.spawn,
+            services.fail,
+        )
 
     def _host(self) -> ControllerHost:
         services, settings, joined = self._services, self.settings, self.joined
@@ -352,6 +351,16 @@ class Member:
             self._services.config["broker.rack"],
             self._services.time.now().wall_ms,
         )
+
+
+def _journal_keeper(services: MemberServices) -> ClusterJournalKeeper:
+    return cluster_journal_keeper(
+        services.time,
+        services.background.spawn,
+        services.fs,
+        services.directory,
+        services.config["cluster.journal.file.max.bytes"],
+    )
 
 
 async def join_cluster(services: MemberServices) -> Member:

@@ -98,14 +98,9 @@ class Replica(Partition):
             self._in_sync_changed()
             return False
         self.led = led = LedReplicas(
-            self._services.node_id,
-            state,
-            end_offset,
-            self.high_watermark,
-            end_offset,
-            now_ms,
+            self._services.node_id, state, end_offset, self.high_watermark, end_offset, now_ms,
             self._services.rules(self.topic),
-        )
+        )  # fmt: skip
         self._take(led.begun(now_ms))
         return True
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from broker.topics.cluster_view import PartitionView
 from broker.topics.replica import Replica
-from controller.view import waits
 from protocol.happened import (
     CONTROLLER,
     NOBODY,
@@ -70,9 +69,9 @@ def doing_view(member: Member) -> View | None:
     term = member.host.term
     if term is None:
         return None
-    doing = term.core.doing()
+    doing = term.doing()
     return {
-        "epoch": term.core.epoch,
+        "epoch": term.epoch,
         "partitions_left": doing.partitions,
         "writes": doing.writes,
         "retries": doing.retries,
@@ -100,7 +99,7 @@ def waits_rows(member: Member) -> Iterator[View | None]:
     if term is None:
         return
     journal = member.keeper.journal
-    for found in waits(term.core.cluster):
+    for found in term.waits():
         for each in found:
             if each.partition == NOBODY:
                 since = journal.last(of_topic(each.topic), Kind.TOPIC)

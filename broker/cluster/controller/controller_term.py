@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from asyncio import CancelledError, Task
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -54,6 +54,7 @@ from controller.outcome import (
     Write,
 )
 from controller.values import TopicPartition
+from controller.view import Doing, Waits
 from protocol.znodes import admin, topics
 from protocol.znodes.fields import BadNode
 
@@ -148,6 +149,19 @@ class Term:
             if own.allowed is not None:
                 self.handle(own)
         return places
+
+    @property
+    def epoch(self) -> int:
+        """That of the election."""
+        return self.core.epoch
+
+    def doing(self) -> Doing:
+        """What the controller is at."""
+        return self.core.doing()
+
+    def waits(self) -> Iterator[list[Waits]]:
+        """What it waits for, topic by topic."""
+        return self.core.waits()
 
     def end(self) -> None:
         """Answers who waits, and drops all."""

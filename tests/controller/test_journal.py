@@ -1,0 +1,139 @@
+"""What the journal of a cluster tells of the controller's events: who leads and why."""
+
+from __future__ import annotations
+
+from controller.events import (
+    BrokerJoined,
+    BrokerLeft,
+    Cause,
+    ControllerReady,
+    DeletionQueued,
+    Event,
+    LogDirsFailed,
+    ReassignmentDone,
+    ReassignmentStarted,
+    RequestRefused,
+    ShutdownAsked,
+    StateWritten,
+    TopicRemoved,
+)
+from controller.journal import Story
+from controller.states import PartitionState
+from controller.values import NO_LEADER, Assignment, Replicas
+from protocol.happened import Happened
+from protocol.now import Now
+
+READY = ControllerReady(4, (1, 2, 3), 1, 1)
+
+
+def told(*events: Event) -> list[tuple[str, Happened]]:
+    """What events tell, in the epoch of `READY`."""
+    story = Story()
+    return [each for event in (READY, *events) for each in story.fold(event, Now(0, 77))][1:]
+
+
+def written(
+    cause: Cause, before: int, leader: int, isr: Replicas, isr_before: Replicas = (1, 2, 3)
+) -> StateWritten:
+    """A state of t-0."""
+    state = PartitionState.OFFLINE if leader == NO_LEADER else PartitionState.ONLINE
+    return StateWritten("t", 0, state, cause, leader, before, 7, isr, isr_before)
+
+
+def why(*events: Event) -> str:
+    """The last sentence."""
+    name, entry = told(*events)[-1]
+    assert name == "t-0"
+    assert (entry.at_ms, entry.controller_epoch, entry.leader_epoch) == (77, 4, 7)
+    return entry.why
+
+
+def test_a_leader_that_is_lost_is_named_with_what_became_of_it() -> None:
+    moved = written(Cause.OFFLINE, 3, 1, (1, 2))
+    first = "; broker 1 is the first live member of the ISR"
+
+    assert why(BrokerLeft(3, 9), moved) == f"broker 3, which led, is gone from ZooKeeper{first}"
+    assert why(ShutdownAsked(3), written(Cause.SHUTDOWN, 3, 1, (1, 2))) == (
+        f"broker 3, which led, is about to stop{first}"
+    )
+    assert why(ShutdownAsked(3), BrokerLeft(3, 9), moved) == (
+        f"broker 3, which led, has stopped in order{first}"
+    )
+    assert why(BrokerLeft(3, 9), BrokerJoined(3, 10, bounced=True), moved) == (
+        f"broker 3, which led, has restarted{first}"
+    )
+    assert why(BrokerLeft(3, 9), BrokerJoined(3, 10, bounced=False), moved) == (
+        f"broker 3, which led, was gone for a moment{first}"
+    )
+    assert why(LogDirsFailed(3, (("t", 0),)), moved) == (
+        f"broker 3, which led, can't reach the directory of this replica{first}"
+    )
+    assert why(written(Cause.OFFLINE, 4, 1, (1, 2))) == (
+        f"broker 4, which led, was not there when this controller began{first}"
+    )
+
+
+def test_who_may_lead_and_does_not_live_is_named() -> None:
+    assert why(BrokerLeft(3, 9), written(Cause.OFFLINE, 3, NO_LEADER, (3,), (3,))) == (
+        "broker 3, which led, is gone from ZooKeeper, and no member of the ISR (3) lives"
+    )
+    assert why(written(Cause.OFFLINE, NO_LEADER, 3, (3,), (3,))) == (
+        "broker 3, a member of the ISR, is back"
+    )
+    assert why(written(Cause.UNCLEAN, NO_LEADER, 1, (1,), (3,))) == (
+        "no member of the ISR (3) lives, and an unclean election is allowed or was asked for: what"
+        " only they had is lost"
+    )
+
+
+def test_a_leader_that_was_asked_for_is_named() -> None:
+    assert why(written(Cause.PREFERRED, 2, 1, (1, 2, 3))) == (
+        "broker 1, its preferred leader, was asked for"
+    )
+    assert why(written(Cause.BALANCE, 2, 1, (1, 2, 3))) == (
+        "broker 1, its preferred leader, is in the ISR again, and the controller balances leaders"
+    )
+    assert why(written(Cause.CREATED, NO_LEADER, 1, (1, 2, 3), ())) == "the partition is new"
+    assert why(written(Cause.REASSIGNED, 2, 1, (1, 3))) == "its replicas change"
+
+
+def test_who_left_the_isr_is_told_with_whose_doing_it_was() -> None:
+    assert why(BrokerLeft(3, 9), written(Cause.OFFLINE, 1, 1, (1, 2))) == (
+        "broker 3 is gone from ZooKeeper"
+    )
+    assert why(written(Cause.ISR, 1, 1, (1, 2))) == "broker 1, its leader, took out broker 3"
+    assert why(written(Cause.ISR, 1, 1, (1, 3), (1, 2))) == (
+        "broker 1, its leader, took out broker 2 and took in broker 3"
+    )
+
+
+def test_a_state_that_says_the_same_in_another_epoch_is_not_told() -> None:
+    assert told(written(Cause.REASSIGNED, 1, 1, (1, 2, 3))) == []
+
+
+def test_what_is_about_brokers_and_topics_has_their_names() -> None:
+    way = Assignment((2, 3, 1), (3,), (1,))
+    found = [
+        (name, entry.cause, entry.why)
+        for name, entry in told(
+            BrokerLeft(3, 9),
+            DeletionQueued("t", (3,)),
+            TopicRemoved("t"),
+            ReassignmentStarted("u", 1, way),
+            ReassignmentDone("u", 1, (2, 3)),
+            RequestRefused(2, "LeaderAndIsr", 11),
+        )
+    ]
+
+    assert found == [
+        ("broker 3", "gone", "broker 3 is gone from ZooKeeper"),
+        (
+            "topic t",
+            "queued",
+            "its deletion was asked for; it waits for broker 3, which must return",
+        ),
+        ("topic t", "deleted", "it is deleted"),
+        ("u-1", "started", "it is on its way from the replicas 2, 1 to 2, 3"),
+        ("u-1", "done", "its replicas are 2, 3"),
+        ("broker 2", "refused", "broker 2 refused LeaderAndIsr: STALE_CONTROLLER_EPOCH"),
+    ]

@@ -1,0 +1,107 @@
+"""What the journal of a cluster tells of replicas: who fell out of sync, when and for what."""
+
+from __future__ import annotations
+
+from protocol.happened import SESSION, Happened
+from protocol.now import Now
+from replication.events import (
+    Behind,
+    ControllerTold,
+    Event,
+    LeaderTold,
+    Registered,
+    Session,
+    SessionChanged,
+)
+from replication.in_sync import behind, isr_events
+from replication.journal import fold
+from replication.leader import LedReplicas
+from replication.values import PartitionState, Rules
+
+STATE = PartitionState(1, 1, 5, (1, 2, 3), 0, (1, 2, 3))
+
+
+def led(alive: tuple[int, ...] = (1, 2, 3)) -> LedReplicas:
+    """Broker 1 leads from 1000 on, with 100 records; 2 has all, 3 has 40."""
+    rules = Rules(3_000, 1, lambda broker: broker in alive)
+    found = LedReplicas(1, STATE, 100, 0, 100, 1_000, rules)
+    found.follower_fetched(2, 100, 100, 2_000)
+    found.follower_fetched(3, 40, 100, 2_000)
+    return found
+
+
+def told(event: Event) -> tuple[str, Happened]:
+    """What an event tells."""
+    [found] = fold(event, Now(0, 77))
+    return found
+
+
+def changed(
+    found: LedReplicas, isr: tuple[int, ...], now_ms: int, by_controller: bool
+) -> list[str]:
+    """What a change of the ISR tells of t-0."""
+    after = found.state._replace(isr=isr)
+    events = isr_events(found, "t", 0, after, now_ms, by_controller=by_controller)
+    stories = [told(event) for event in events]
+    assert all(name == "t-0" for name, _ in stories)
+    return [f"{entry.cause}: {entry.why}" for _, entry in stories]
+
+
+def test_how_far_a_replica_is_behind() -> None:
+    found = led()
+
+    assert behind(found, 2, 2_500) == Behind(0, 500, 500)
+    assert behind(found, 3, 2_500) == Behind(60, 500, 1_500)
+    assert behind(LedReplicas(1, STATE, 1, 0, 0, 0, Rules()), 2, 9) == Behind(-1, -1, -1)
+
+
+def test_a_replica_that_fetches_and_does_not_keep_up_is_told_from_one_that_is_silent() -> None:
+    limit = "(replica.lag.time.max.ms is 3.0 s)"
+
+    assert changed(led(), (1, 2), 4_500, by_controller=False) == [
+        f"slow: broker 3 fetched 2.5 s ago, is 60 records behind and had all 3.5 s ago {limit}:"
+        " it fetches, and does not keep up"
+    ]
+    assert changed(led(), (1, 2), 9_000, by_controller=False) == [
+        f"silent: broker 3 fetched 7.0 s ago, is 60 records behind and had all 8.0 s ago {limit}:"
+        " it is down, cut off or stands still"
+    ]
+    never = LedReplicas(1, STATE, 1, 0, 0, 0, Rules(3_000))
+    assert changed(never, (1, 2), 4_500, by_controller=False) == [
+        f"silent: broker 3 has not fetched since this broker leads {limit}: it is down, cut off or"
+        " stands still"
+    ]
+
+
+def test_what_the_controller_takes_out_and_in() -> None:
+    assert changed(led(alive=(1, 2)), (1, 2), 2_500, by_controller=True) == [
+        "gone: broker 3 is not there; it fetched 0.5 s ago, is 60 records behind and had all 1.5 s"
+        " ago"
+    ]
+    assert changed(led(), (1, 2), 2_500, by_controller=True) == [
+        "controller: broker 3 was taken out by the controller, though its broker lives"
+    ]
+    out = led()
+    out.state = STATE._replace(isr=(1, 2))
+    assert changed(out, (1, 2, 3), 2_500, by_controller=False) == ["in: broker 3 has caught up"]
+    assert changed(out, (1, 2), 2_500, by_controller=True) == []
+    assert changed(led(), STATE.isr, 2_500, by_controller=True) == []
+
+
+def test_who_is_said_to_lead() -> None:
+    lost = LeaderTold("t", 0, 1, 3, 6, (1, 2), 4, before_lives=False)
+
+    name, entry = told(lost)
+    assert (name, entry.leader, entry.leader_before, entry.leader_epoch) == ("t-0", 1, 3, 6)
+    assert entry.why == (
+        "the controller says that broker 1 leads; broker 3, which led, is not there"
+    )
+    assert told(lost._replace(leader=-1))[1].why == "the controller says that nobody leads"
+    assert told(lost._replace(leader_before=-1))[1].why == "the controller says that broker 1 leads"
+
+
+def test_who_tells_this_broker_and_its_session() -> None:
+    assert told(ControllerTold(2, 8))[1].why == "broker 2 is the controller, of epoch 8"
+    name, entry = told(SessionChanged(Session.EXPIRED))
+    assert (name, entry.cause) == (SESSION, "expired")
+    assert told(Registered(1, 33))[1].why == "broker 1 is registered, with epoch 33"
