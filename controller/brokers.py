@@ -1,7 +1,9 @@
 """Brokers come, go, restart and change; their disks fail.
 
 A broker is told apart by its id and the czxid of its node. The same id with a larger one is a
-restart that nobody saw: it counts as gone and then as new, in that order.
+restart that nobody saw: it counts as gone and then as new, in that order. A restart that even the
+controller before this one did not see shows in the states that it read
+(`Cluster.lost_since`).
 """
 
 from __future__ import annotations
@@ -93,6 +95,8 @@ def begin(work: Work) -> None:
     work.batch.greet()
     work.flush()
     for partition in work.cluster.partitions():
+        if partition.known is not None:
+            partition.lost = work.cluster.lost_since(partition.known)
         partition.owed = partition.replicas
         partition.show = True
         work.mark(partition)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from controller.config import ControllerConfig
 from controller.partition import Partition, Topic
-from controller.values import BrokerFact, TopicPartition
+from controller.values import NO_LEADER, BrokerFact, LeaderAndIsr, Replicas, TopicPartition
 
 
 class Cluster:
@@ -45,6 +45,20 @@ class Cluster:
             broker_id in self.brokers
             and broker_id not in partition.failed_on
             and broker_id not in partition.lost
+        )
+
+    def lost_since(self, known: LeaderAndIsr) -> Replicas:
+        """The members of a state that was read that are gone, or registered after it was written.
+
+        It speaks of an earlier life of these, and so does its leader epoch: a broker that came
+        back in a moment, unseen since the controller failed too, may have lost the end of its log
+        with the power. This holds whoever wrote the state, a leader or a controller.
+        """
+        members = dict.fromkeys((known.leader, *known.isr))
+        members.pop(NO_LEADER, None)
+        brokers = self.brokers
+        return tuple(
+            each for each in members if each not in brokers or brokers[each].epoch > known.written
         )
 
     def partition(self, key: TopicPartition) -> Partition | None:

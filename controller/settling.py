@@ -111,7 +111,7 @@ def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> 
         _written(work, partition, change, found.partition_epoch)
         return
     if found is not None:
-        _learn(partition, found)
+        _learn(work, partition, found)
     _drop_flight(partition)
     if found is None and known is None:
         # There was a node, and there is none: not to be tried as fast as ZooKeeper answers.
@@ -131,8 +131,9 @@ def _forget_state(partition: Partition, known: LeaderAndIsr) -> None:
         partition.transition_to(PartitionState.NEW)
 
 
-def _learn(partition: Partition, found: LeaderAndIsr) -> None:
+def _learn(work: Work, partition: Partition, found: LeaderAndIsr) -> None:
     partition.known = found
+    partition.lost = tuple({*partition.lost, *work.cluster.lost_since(found)})
     partition.show = True
     led = found.leader != NO_LEADER
     partition.transition_to(PartitionState.ONLINE if led else PartitionState.OFFLINE)

@@ -84,6 +84,8 @@ class LeaderAndIsr(NamedTuple):
     recovering: bool = False
     partition_epoch: int = 0
     """The version of the znode. Of a state that is to be written: the one it has now."""
+    written: int = 0
+    """The transaction that wrote it (mzxid), of a state that was read."""
 
     def says_as(self, other: LeaderAndIsr) -> bool:
         """Whether the node's data would be the same, whatever its version."""

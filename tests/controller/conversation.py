@@ -3,7 +3,8 @@
 Nodes and brokers change by ``up 1 2``, ``down 1``, ``bounce 1``, ``topic t 1,2 2,1`` (the replicas
 of each partition), ``grow t 1,2``, ``delete t``, ``erase t``, ``move t/0=3,4`` and ``preferred
 t/0`` (nodes of /admin), ``isr-by-leader t/0 1,2``, ``disk 2 t/0`` and ``unclean t``; ``elect 1``
-makes a controller, ``as 1`` speaks to the one of that epoch. The fact follows at once. Calls are
+makes a controller, ``as 1`` speaks to the one of that epoch. The fact follows at once, but for
+``unseen 1``, a bounce of which nobody hears. Calls are
 ``isr t/0 1,2`` (by its leader; ``epoch=`` and ``version=`` say others), ``shutdown 1``,
 ``elect-leaders t/0 unclean=1``, ``reassign t/0 3,4``, ``cancel t/0``, ``list`` and ``ids 2``.
 
@@ -98,6 +99,12 @@ class Conversation:
         return self._give(self.world.see_brokers())
 
     _bounce = _up
+
+    def _unseen(self, words: Words) -> Iterable[Outcome]:
+        """These restart, and no controller hears of it."""
+        for each in words.plain:
+            self.world.register(int(each))
+        return ()
 
     def _down(self, words: Words) -> Iterable[Outcome]:
         for each in words.plain:

@@ -60,6 +60,10 @@ def a_dead_leader_is_kept(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Cluster, "is_there", lambda *_: True)
 
 
+def who_came_back_unseen_is_kept(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Cluster, "lost_since", lambda *_: ())
+
+
 def followers_hear_of_a_leader_before_they_know_its_broker(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Batch, "greet", nothing)
 
@@ -181,6 +185,7 @@ PLANTS = [
     the_leader_epoch_is_not_raised,
     who_lives_may_lead,
     a_dead_leader_is_kept,
+    who_came_back_unseen_is_kept,
     followers_hear_of_a_leader_before_they_know_its_broker,
     a_fenced_controller_goes_on,
     a_lost_write_is_taken_for_done,

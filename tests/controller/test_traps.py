@@ -54,7 +54,11 @@ def begun(states: dict[int, LeaderAndIsr | None], partitions: dict[int, Assignme
     for broker_id in (1, 2, 3):
         world.register(broker_id)
     world.nodes.create_topic("t", partitions, world.spare_id())
-    world.nodes.states = {("t", i): state for i, state in states.items() if state is not None}
+    world.nodes.states = {
+        ("t", i): state._replace(written=world.nodes.zxid)
+        for i, state in states.items()
+        if state is not None
+    }
     return world.elect()
 
 

@@ -107,6 +107,9 @@ class Nodes:
     """The ids that topics have had, by name and creation."""
     strays: set[tuple[int, TopicPartition]] = field(default_factory=set)
     """Replicas that a reassignment dropped, perhaps while their broker was down."""
+    led: dict[tuple[TopicPartition, int, int], tuple[int, int]] = field(default_factory=dict)
+    """Which broker has led in each leader epoch of each partition, by its topic's creation, and by
+    which registration."""
     on_state: Callable[[TopicPartition, LeaderAndIsr | None, LeaderAndIsr], None] | None = None
 
     def next_zxid(self) -> int:
@@ -184,7 +187,7 @@ class Nodes:
             return Result.BAD_VERSION, -1
         else:
             version = before.partition_epoch + 1
-        state = write.state._replace(partition_epoch=version)
+        state = write.state._replace(partition_epoch=version, written=self.zxid)
         self._check(key, before, state, topic.partitions[write.partition], epoch)
         self.states[key] = state
         if self.on_state is not None:
@@ -251,7 +254,8 @@ class Nodes:
         before = self.states.get(key)
         if before is None or before.partition_epoch != state.partition_epoch:
             return False
-        self.states[key] = state._replace(partition_epoch=before.partition_epoch + 1)
+        version = before.partition_epoch + 1
+        self.states[key] = state._replace(partition_epoch=version, written=self.zxid)
         self.notices[f"/isr_change_notification/isr_change_{self.next_zxid():010}"] = [key]
         return True
 
@@ -336,7 +340,23 @@ class SimulatedBroker:
         )
         self.directories[key] = topic_id
         self.replicas[key] = told
+        if told.leader == self.broker_id:
+            self._leads(key, told)
         return errors.NONE
+
+    def _leads(self, key: TopicPartition, told: ToldPartition) -> None:
+        """A leader epoch is of one life of one broker: the next may have a shorter log.
+
+        Where the state was written after the restart the controller can't know: the one before had
+        decided it when it had not seen the restart.
+        """
+        topic, state = self.nodes.topics.get(key[0]), self.nodes.states.get(key)
+        if topic is None or state is None:
+            return
+        who = self.broker_id, self.epoch
+        led = self.nodes.led.setdefault((key, topic.created, told.leader_epoch), who)
+        text = f"{led}, then {who} lead {key} in one leader epoch: {told}"
+        require(led == who or state.written >= self.epoch, text)
 
     def _show(self, request: UpdateMetadataRequest) -> None:
         self.knows = {each.broker_id for each in request.brokers}

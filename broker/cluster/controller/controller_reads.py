@@ -127,6 +127,7 @@ class ControllerReads:
             node.controller_epoch,
             node.recovering,
             stat.version,
+            stat.mzxid,
         )
         return place, state
 

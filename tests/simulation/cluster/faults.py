@@ -87,13 +87,16 @@ class ClusterFaults:
         assert machine.process is not None
         machine.process.ask_to_stop()
 
-    def _controller(self) -> int:
+    def controller(self) -> BrokerMachine | None:
+        """The machine whose broker is the controller, while its process lives."""
         node = self.world.zookeeper.ensemble.nodes.get(cluster.CONTROLLER)
-        return -1 if node is None else cluster.decode_controller(node.data or b"")
+        node_id = -1 if node is None else cluster.decode_controller(node.data or b"")
+        machine = self.world.by_id.get(node_id)
+        return None if machine is None or machine.process is None else machine
 
     def _kill_controller(self) -> None:
-        machine = self.world.by_id.get(self._controller())
-        if machine is not None and machine.process is not None:
+        machine = self.controller()
+        if machine is not None:
             machine.kill()
 
     def _pause(self, machine: BrokerMachine, lengths_ms: tuple[int, ...]) -> None:
@@ -138,9 +141,9 @@ class ClusterFaults:
 
         By then the controller has lost its session, and there is another.
         """
-        old = self.world.by_id.get(self._controller())
+        old = self.controller()
         others = [each for each in self.world.machines if each not in (machine, old)]
-        if old in (None, machine) or old.process is None:
+        if old is None or old is machine or old.process is None:
             return
         self.world.internet.cut(old.host, others[0].host)
         self.world.agenda.after(11 * S, self.world.internet.mend, old.host, others[0].host)

@@ -31,11 +31,11 @@ def run_cluster(world: BusyCluster, seconds: int, record_property: Record) -> Bu
     return world
 
 
-def find_fault(seeds: int, seconds: int) -> None:
+def find_fault(seeds: int, seconds: int, make: Callable[[int], BusyCluster] = BusyCluster) -> None:
     """Runs worlds until one breaks a law; fails where none does."""
     for seed in range(seeds):
         try:
-            with closing(BusyCluster(seed)) as world:
+            with closing(make(seed)) as world:
                 world.run(seconds)
                 world.rest()
         except (AssertionError, CorruptRecords) as found:

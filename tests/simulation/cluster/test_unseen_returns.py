@@ -1,0 +1,29 @@
+"""A leader that loses power and is back before a controller saw it gone: it leads no more in that
+leader epoch, whoever writes in-sync replicas."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller.cluster import Cluster
+from tests.simulation.cluster.runs import Record, find_fault, run_cluster
+from tests.simulation.cluster.unseen import UnseenReturns
+
+SECONDS = 20
+SEEDS = (1, 3)
+
+
+@pytest.mark.parametrize("version", ["2.6-IV0", "3.9-IV0"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_leader_that_came_back_unseen_is_taken_for_lost(
+    seed: int, version: str, record_property: Record
+) -> None:
+    world = run_cluster(UnseenReturns(seed, version), SECONDS, record_property)
+
+    assert world.happened["struck"] > 0
+
+
+def test_a_controller_that_does_not_look_for_them_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Cluster, "lost_since", lambda self, known: ())
+
+    find_fault(12, SECONDS, UnseenReturns)
