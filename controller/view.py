@@ -26,7 +26,7 @@ class Counts:
     offline_partitions: int = 0
     """Without a leader that lives; those that are being deleted are not counted."""
     preferred_replica_imbalance: int = 0
-    """Partitions that another than the preferred replica leads."""
+    """Partitions that another than the preferred replica leads, unless that is being added."""
     topics_to_delete: int = 0
     topics_ineligible_to_delete: int = 0
     replicas_to_delete: int = 0
@@ -98,7 +98,9 @@ def _count_topic(cluster: Cluster, topic: Topic, found: Counts) -> None:
             continue
         leader = NO_LEADER if partition.known is None else partition.known.leader
         found.offline_partitions += leader not in cluster.brokers
-        found.preferred_replica_imbalance += partition.replicas[:1] != (leader,)
+        preferred = partition.replicas[:1]
+        if preferred != (leader,) and not set(preferred) & set(partition.adding):
+            found.preferred_replica_imbalance += 1
         found.reassigning += partition.moving is not Moving.NO
 
 

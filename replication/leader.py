@@ -108,6 +108,11 @@ class LedReplicas:
             for replica in state.replicas
             if replica != node_id
         }
+        self.out_since_ms: dict[int, int] = {}
+        """Since when a replica has not been in sync (monotonic), as far as this leader has seen."""
+        self._note_out(now_ms)
+        self.waits_since_ms = NEVER
+        """Since when records wait and the high watermark stands (monotonic); NEVER: none do."""
 
     # -- what is learnt
 
@@ -163,6 +168,7 @@ class LedReplicas:
             return Step(self.high_watermark)
         self.state = self.state._replace(isr=pending.isr, partition_epoch=partition_epoch)
         self._settled()
+        self._note_out(now_ms)
         return self._step(now_ms)
 
     def isr_refused(self, error_code: int) -> Step:
@@ -200,6 +206,7 @@ class LedReplicas:
             if replica != self.node_id
         }
         self._settled()
+        self._note_out(now_ms)
         return self._step(now_ms)
 
     # -- what a producer is told
@@ -228,7 +235,13 @@ class LedReplicas:
                     )
                 ):
                     reached = follower.end_offset
-            self.high_watermark = max(self.high_watermark, reached)
+            if reached > self.high_watermark:
+                self.high_watermark = reached
+                self.waits_since_ms = NEVER
+        if self.high_watermark >= self.end_offset:
+            self.waits_since_ms = NEVER
+        elif self.waits_since_ms == NEVER:
+            self.waits_since_ms = now_ms
         return Step(self.high_watermark, wanted)
 
     def _expanded(self, replica_id: int, offset: int) -> WantedIsr | None:
@@ -242,6 +255,13 @@ class LedReplicas:
         self.pending = WantedIsr(isr, self.state.partition_epoch)
         self.maximal_isr = frozenset(self.state.isr) | frozenset(isr)
         return self.pending
+
+    def _note_out(self, now_ms: int) -> None:
+        self.out_since_ms = {
+            replica: self.out_since_ms.get(replica, now_ms)
+            for replica in self.state.replicas
+            if replica not in self.state.isr
+        }
 
     def _settled(self) -> None:
         self.pending = None

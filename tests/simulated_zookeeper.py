@@ -32,6 +32,7 @@ from broker.cluster.zookeeper.zookeeper import (
     Watch,
     ZooKeeperError,
 )
+from broker.loop.histogram import Histogram
 
 Result = TypeVar("Result")
 
@@ -181,6 +182,7 @@ class SimulatedZooKeeper:
         self.ensemble = ensemble
         self.session = ensemble.begin_session(self)
         self.connection = Connection.CONNECTED
+        self.request_times = Histogram()
         self._listeners: list[Callable[[Connection], None]] = []
         self._watches: dict[tuple[str, str], list[Watch]] = {}
         self._connected = asyncio.Event()

@@ -12,9 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Any
 
+from broker.cluster.controller.controller_figures import ControllerFigures
 from broker.cluster.controller.controller_host import ControllerHost
 from broker.cluster.controller.controller_lines import ControllerLines
 from broker.cluster.controller.controller_term import HostServices
+from broker.cluster.controller.controller_totals import ControllerTotals
 from broker.cluster.controller.election import last_epoch
 from broker.cluster.coordinators.old_forms import for_fellows
 from broker.cluster.coordinators.producer_id_blocks import ProducerIdBlocks
@@ -43,6 +45,7 @@ from broker.cluster.topics.cluster_topics import ClusterTopics
 from broker.cluster.topics.consumer_paths import ZooKeeperOffsets
 from broker.cluster.topics.ends_elsewhere import EndsElsewhere
 from broker.cluster.witness import Witness
+from broker.cluster.zookeeper.session_totals import SessionTotals
 from broker.cluster.zookeeper.zookeeper import Connect, SessionExpired
 from broker.config.config import Config
 from broker.config.listeners import Endpoint
@@ -61,6 +64,7 @@ from broker.topics.partition_services import PartitionServices
 from broker.topics.registry import TRANSACTION_TOPIC, Topic
 from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import ReplicaServices
+from broker.topics.replication_totals import ReplicationTotals
 from log.filesystem import FileSystem
 from protocol.znodes import brokers, topics
 from protocol.znodes.fields import BadNode
@@ -108,7 +112,11 @@ class Member:
             config, joined.node_id, settings.spoken, settings.listener
         )
         self.registration = self._registration()
+        self.replication_totals = ReplicationTotals()
+        self.sessions = SessionTotals(joined.zookeeper, time)
+        self.controller_totals = ControllerTotals(time)
         self.host = self._host()
+        self.controller_figures = ControllerFigures(self.host, time)
         self.controller = ControllerPeer(
             joined.node_id,
             settings.listener,
@@ -179,7 +187,11 @@ class Member:
                 services.background.spawn,
                 services.errors,
             ),
-            [ControllerLines(services.time).observe, self.keeper.observe],
+            [
+                ControllerLines(services.time).observe,
+                self.keeper.observe,
+                self.controller_totals.observe,
+            ],
         )
 
     def learnt(self, learnt: Learnt) -> Sequence[Topic]:
@@ -229,6 +241,7 @@ class Member:
             isr_writer=self.isr_writer,
             quotas=replication_quotas(node_id, config, settings, self._services.time),
             observe=self.keeper.observe,
+            totals=self.replication_totals,
         )
 
     def make(

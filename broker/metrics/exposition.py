@@ -23,6 +23,8 @@ from prometheus_client.registry import Collector
 
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.log_writer import lost_lines
+from broker.metrics.cluster_look import ClusterLook
+from broker.metrics.cluster_series import ClusterSeries
 from broker.metrics.labelled_series import NativeView
 from broker.metrics.other_exporters import compat_views, wants_owners
 from broker.metrics.scan import Scan
@@ -370,10 +372,15 @@ async def render(sources: Sources) -> AsyncIterator[bytes]:
     families = Families(sources.config["metrics.series.max"])
     native = NativeView(sources, families)
     others = compat_views(sources, families)
-    scan = Scan(sources, [native, *others], wants_owners(others))
+    look = ClusterLook(sources)
+    looked = [look] if sources.member is not None else []
+    scan = Scan(sources, [native, *others, *looked], wants_owners(others))
     await scan.run()
+    await scan.in_slices(look.fetchers())
     for each in others:
         each.end(scan)
+    if sources.member is not None:
+        ClusterSeries(sources.member, look, families).write()
     add_histograms(sources, families)
     add_completion(sources, families)
     registry = CollectorRegistry(auto_describe=False)

@@ -108,14 +108,15 @@ class Scan:
         What changes meanwhile is seen as it was or as it is. A group that has committed since the
         last look needs records looked up: these are asked for, and it comes last.
         """
-        await self._in_slices(self.steps())
+        await self.in_slices(self.steps())
         if self._late:
             with suppress(TimeoutError):
                 async with self.sources.time.within(LOOKUP_S_MAX):
                     await self.sources.lags.times.settled()
-            await self._in_slices(self.late_steps())
+            await self.in_slices(self.late_steps())
 
-    async def _in_slices(self, steps: Iterator[int]) -> None:
+    async def in_slices(self, steps: Iterator[int]) -> None:
+        """Does steps of such work; others get their turn between two slices."""
         slices = self.sources.slicer.work("/metrics")
         for _ in steps:
             if slices.over:

@@ -66,6 +66,7 @@ class Replica(Partition):
         log.committed_offset = stable
         self._lower_recovery_point = lower_recovery_point
         self.quotas = services.quotas
+        self.totals = services.totals
         self.role = Role.UNASSIGNED
         self.state: PartitionState | None = None
         """What the controller said last."""
@@ -288,13 +289,16 @@ class Replica(Partition):
         if self.led is not None:
             now_ms = self._services.time.now().mono_ms
             self._services.tell_in_sync(self, self.led, now_ms)
+            before = self.led.state.isr
             self._take(self.led.isr_written(partition_epoch, now_ms))
             self.state = self.led.state
+            self.totals.isr_changed(before, self.state.isr)
             self._in_sync_changed()
 
     def isr_refused(self, error_code: int) -> None:
         """They are not, and why."""
         if self.led is not None:
+            self.totals.failed_changes += 1
             self._take(self.led.isr_refused(error_code))
 
     def _take(self, step: Step) -> None:
@@ -346,6 +350,7 @@ class Replica(Partition):
         if log.flush_due:
             self._promise_flush()
         self._follow_to(leader_high_watermark)
+        self.totals.taken(self.state, self._services.node_id, size_bytes)
         return size_bytes
 
     def _follow_to(self, leader_high_watermark: int) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from broker.quotas.replication_quota import ReplicationQuotas
 from broker.topics.partition_services import PartitionServices
+from broker.topics.replication_totals import ReplicationTotals
 from replication.events import Event
 from replication.in_sync import isr_events
 from replication.leader import LedReplicas
@@ -48,6 +49,7 @@ class ReplicaServices(PartitionServices):
     """Those of a topic as they are now."""
     isr_writer: IsrWriter
     quotas: ReplicationQuotas
+    totals: ReplicationTotals = field(default_factory=ReplicationTotals)
     observe: Callable[[Event], None] = lambda _: None
     """Takes what is to be told of in-sync replicas."""
 

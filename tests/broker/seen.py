@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.broker.config.served import Served, serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+ONLY_IN_A_CLUSTER = "## In a cluster"
 
 
 class Scrape:
@@ -82,10 +83,17 @@ async def seeing(
         yield seen
 
 
-def documented() -> dict[str, tuple[str, frozenset[str], str]]:
-    """docs/metrics.md's tables: type, labels and meaning by name."""
+def documented(in_cluster: bool = False) -> dict[str, tuple[str, frozenset[str], str]]:
+    """docs/metrics.md's tables: type, labels and meaning by name.
+
+    Without the section of what is told in a cluster alone, unless ``in_cluster``.
+    """
     rows = {}
+    section = ""
     for line in PAGE.read_text().splitlines():
+        section = line if line.startswith("## ") else section
+        if section == ONLY_IN_A_CLUSTER and not in_cluster:
+            continue
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         found = re.fullmatch(r"`((?:muster|kafka|process)_\w+)`", cells[0])
         if found is None or not line.startswith("|"):

@@ -148,7 +148,7 @@ def test_every_file_of_the_page_is_installed() -> None:
 def test_every_metric_name_has_its_line_in_the_docs() -> None:
     written = set(re.findall(r"\"((?:muster|kafka)_[a-z0-9_]+)\"", "".join(
         (ROOT / "broker/metrics" / name).read_text()
-        for name in ("exposition.py", "labelled_series.py")
+        for name in ("cluster_series.py", "exposition.py", "labelled_series.py")
     )))  # fmt: skip
     documented = set(
         re.findall(r"`((?:muster|kafka)_[a-z0-9_]+)", (ROOT / "docs/metrics.md").read_text())

@@ -271,9 +271,9 @@ class _Fetch:
             self.services.long_polls.forget(self.waiter)
 
     def _answer(self, found: list[Fetched]) -> _Answer:
-        is_replica = self.reader.replica_id >= 0
+        replica_id = self.reader.replica_id
         return _Answer(
-            self.request, self.session, self.is_incremental, self.wanted, found, is_replica
+            self.request, self.session, self.is_incremental, self.wanted, found, replica_id
         )
 
 
@@ -287,12 +287,12 @@ class _Answer:
         is_incremental: bool,
         wanted: Sequence[Wanted],
         found: Sequence[Fetched],
-        is_replica: bool,
+        replica_id: int,
     ) -> None:
-        self.is_replica = is_replica
-        """It goes to another broker: no consumer is given its records."""
+        """``replica_id`` is the broker to which it goes, which is no consumer; else -1."""
         self.partitions = 0
         """How many partitions are in the answer."""
+        self._replica_id = replica_id
         self._request = request
         self._session = session
         self._is_incremental = is_incremental
@@ -325,7 +325,7 @@ class _Answer:
 
     def send(self, services: Services, frame: list[Chunk] | None = None) -> None:
         """Ends the request, with ``frame`` if that has been made."""
-        if self.is_replica:
+        if self._replica_id >= 0:
             self._count_replicated(services)
         else:
             self._count(services)
@@ -348,6 +348,7 @@ class _Answer:
                 replica = None if topic is None else topic.partition(entry.partition)
                 if isinstance(replica, Replica):
                     replica.quotas.leader.count(replica.topic, replica.index, entry.size_bytes)
+                    replica.totals.given(replica.state, self._replica_id, entry.size_bytes)
 
 
 def _is_news(wanted: Wanted, entry: Fetched) -> bool:

@@ -19,7 +19,7 @@ says. An answer is used only for a partition that is followed as it was when it 
 from __future__ import annotations
 
 from asyncio import CancelledError, Event, Task, wait
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -116,6 +116,11 @@ class Fetchers:
         return None if fetcher is None else fetcher.followed[topic, index]
 
     @property
+    def all(self) -> Sequence[Fetcher]:
+        """Every fetcher, as it is now."""
+        return list(self._fetchers.values())
+
+    @property
     def count(self) -> int:
         """How many connections there are, or would be."""
         return len(self._fetchers)
@@ -151,13 +156,14 @@ class Fetcher:
         self._fetchers = fetchers
         self._settings = fetchers.settings
         self._time = fetchers.time
-        self._leader = leader
+        self.leader = leader
         self._peer: Peer | None = None
         self._session = FetchSession()
-        self._failures = 0
+        self.failures = 0
+        """How often in a row nothing was to be had from the leader."""
         self._news = Event()
         self._task = fetchers.spawn(self._work(), "replica fetcher")
-        self._client_id = f"broker-{self._settings.node_id}-fetcher-{number}"
+        self.client_id = f"broker-{self._settings.node_id}-fetcher-{number}"
 
     def add(self, place: Place, followed: Followed) -> None:
         """Fetches a partition, in place of what was known of it."""
@@ -180,7 +186,7 @@ class Fetcher:
                 lost: PeerLost | None = None
                 try:
                     await slices.beside(self._round(slices))
-                    self._failures = 0
+                    self.failures = 0
                 except PeerLost as error:
                     lost = error
                 except Exception as error:
@@ -198,12 +204,12 @@ class Fetcher:
 
     async def _lost(self, lost: PeerLost) -> None:
         """Rests: nothing is to be had from the leader."""
-        self._failures += 1
-        if self._failures in (1, 10) or self._failures % 100 == 0:
+        self.failures += 1
+        if self.failures in (1, 10) or self.failures % 100 == 0:
             logger.warning(
                 "a leader can't be fetched from; it is asked again",
-                leader=self._leader,
-                attempts=self._failures,
+                leader=self.leader,
+                attempts=self.failures,
                 partitions=len(self.followed),
                 reason=str(lost),
             )
@@ -263,15 +269,15 @@ class Fetcher:
                     await self._news.wait()
 
     async def _connected(self) -> Peer:
-        node = self._fetchers.cache.node(self._leader, self._settings.listener)
+        node = self._fetchers.cache.node(self.leader, self._settings.listener)
         if node is None:
-            raise PeerLost(f"broker {self._leader} is not known to live")
+            raise PeerLost(f"broker {self.leader} is not known to live")
         address = Address(node.host, node.port)
         if self._peer is None or self._peer.lost is not None or self._peer.address != address:
             if self._peer is not None:
                 self._peer.close()
             timeout_ms = self._settings.socket_timeout_ms
-            self._peer = await connect(address, self._client_id, self._time, timeout_ms)
+            self._peer = await connect(address, self.client_id, self._time, timeout_ms)
         return self._peer
 
     # -- fetching
@@ -311,7 +317,7 @@ class Fetcher:
             return
         if answer.error_code != NONE:
             self._session.broken()
-            raise PeerLost(f"broker {self._leader} refuses to be fetched: {answer.error_code}")
+            raise PeerLost(f"broker {self.leader} refuses to be fetched: {answer.error_code}")
         self._session.answered(answer.session_id)
         await self._take_all(answer, places, slices)
 
@@ -358,7 +364,9 @@ class Fetcher:
     def _take(self, followed: Followed, found: Answered) -> Answered | None:
         if self._is_followed(followed):
             try:
-                return followed.answered(found, self._again_ms())
+                left = followed.answered(found, self._again_ms())
+                followed.note_lag(self._time.now().mono_ms)
+                return left
             except Exception:  # a bug of ours harms this partition alone (law 10)
                 logger.exception("a replica can't go on", partition=followed.replica.name)
                 followed.wait()

@@ -79,6 +79,22 @@ class Followed:
         """When it is (monotonic); it rests after an error."""
         self.leader_high_watermark = -1
         """That of the last answer."""
+        self.behind_since_ms = NEVER
+        """Since when it lacks records that its leader has committed (monotonic)."""
+
+    @property
+    def lag(self) -> int:
+        """How many records it lacks of those that its leader had committed at its last answer."""
+        return max(0, self.leader_high_watermark - self.replica.log.log_end_offset)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it is not fetched any more, in this leader epoch."""
+        return self.step is Next.WAIT
+
+    def note_lag(self, now_ms: int) -> None:
+        """Its leader has answered."""
+        self.behind_since_ms = min(self.behind_since_ms, now_ms) if self.lag else NEVER
 
     def is_due(self, now_ms: int) -> bool:
         """Whether something is to be done now."""

@@ -55,6 +55,7 @@ from broker.cluster.zookeeper.zookeeper import (
     Where,
     ZooKeeperError,
 )
+from broker.loop.histogram import Histogram
 from broker.time import Time
 
 logger = structlog.get_logger(__name__)
@@ -97,6 +98,8 @@ class KazooZooKeeper:
         """How many have expired: a request belongs to the session in which it was made."""
         self._listeners: list[Callable[[Connection], None]] = []
         self.connection = Connection.SUSPENDED
+        """See `ZooKeeper`."""
+        self.request_times = Histogram()
         """See `ZooKeeper`."""
 
     async def start(self, timeout_ms: int) -> None:
@@ -217,8 +220,11 @@ class KazooZooKeeper:
                     raise SessionExpired(
                         f"the session with ZooKeeper at {self._hosts} has expired", unsure=unsure
                     )
+                began_ns = self._time.ticks_ns()
                 try:
-                    return await self._answer(send()), unsure
+                    answer = await self._answer(send())
+                    self.request_times.add(self._time.ticks_ns() - began_ns)
+                    return answer, unsure
                 except _LOST:
                     unsure = True  # and kazoo keeps what is sent now until it is connected
                     await self._time.sleep(_AGAIN_S)

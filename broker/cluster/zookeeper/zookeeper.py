@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
 
+from broker.loop.histogram import Histogram
 from broker.time import Time
 
 Watch = Callable[[], None]
@@ -141,6 +142,10 @@ class ZooKeeper(Protocol):
     @property
     def connection(self) -> Connection:
         """What was told last."""
+
+    @property
+    def request_times(self) -> Histogram:
+        """Nanoseconds from a request to its answer."""
 
     def on_session(self, call: Callable[[Connection], None]) -> None:
         """Has ``call`` called with each change, in the order in which they happened."""

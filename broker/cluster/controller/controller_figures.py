@@ -1,0 +1,74 @@
+"""What the controller shows of itself, as of the last look: nothing where another broker is it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from broker.cluster.controller.controller_host import ControllerHost
+from broker.time import Time
+from controller.cluster import Cluster
+from controller.view import Counts, counts, waits
+
+WAITING = ("deletion", "reassignment", "leader")
+"""What may wait for a broker."""
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Topics or partitions that wait for the same kind of thing."""
+
+    count: int = 0
+    oldest_ms: int = 0
+    """For how long the first of them has been seen to wait."""
+
+
+class ControllerFigures:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(self, host: ControllerHost, time: Time) -> None:
+        self.counts = Counts()
+        self.waiting = {each: Waiting() for each in WAITING}
+        self.backlog = 0
+        """How much the core has still to work on."""
+        self.requests: Mapping[int, int] = {}
+        """How many requests wait for each broker."""
+        self._host = host
+        self._time = time
+        self._since: dict[tuple[str, str, int], int] = {}
+        """When each thing that waits was first seen to (monotonic)."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether this broker is the controller."""
+        return self._host.is_active
+
+    def look(self) -> Iterator[int]:
+        """Looks anew, a topic at a time."""
+        term = self._host.term
+        if term is None:
+            self.counts, self.backlog, self.requests = Counts(), 0, {}
+            self.waiting = {each: Waiting() for each in WAITING}
+            self._since.clear()
+            return
+        cluster = term.core.cluster
+        for found in counts(cluster):
+            self.counts = found
+            yield 1
+        self.backlog = term.core.backlog
+        self.requests = term.channels.waiting()
+        yield from self._look_who_waits(cluster)
+
+    def _look_who_waits(self, cluster: Cluster) -> Iterator[int]:
+        now_ms = self._time.now().mono_ms
+        since: dict[tuple[str, str, int], int] = {}
+        waiting = {each: Waiting() for each in WAITING}
+        for several in waits(cluster):
+            for each in several:
+                key = (each.what, each.topic, each.partition)
+                since[key] = self._since.get(key, now_ms)
+                seen = waiting[each.what]
+                seen.count += 1
+                seen.oldest_ms = max(seen.oldest_ms, now_ms - since[key])
+            yield len(several)
+        self._since, self.waiting = since, waiting

@@ -1,0 +1,51 @@
+"""What this broker did as the controller, counted since the process began."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker.time import Time
+from controller.events import Cause, ControllerReady, Event, NoLeader, StateWritten
+from controller.values import NO_LEADER
+
+LED = {
+    Cause.OFFLINE: "lost",
+    Cause.UNCLEAN: "unclean",
+    Cause.SHUTDOWN: "shutdown",
+    Cause.PREFERRED: "preferred",
+    Cause.BALANCE: "balance",
+    Cause.REASSIGNED: "reassigned",
+}
+"""Why partitions get another leader, and what a label says of it."""
+
+
+class ControllerTotals:
+    """An observer of the controller; use from the event loop's thread alone."""
+
+    def __init__(self, time: Time) -> None:
+        self.leader_changes: Counter[str] = Counter(dict.fromkeys(LED.values(), 0))
+        """By cause: partitions that got another leader."""
+        self.terms = 0
+        """How often this broker has begun to act as the controller."""
+        self.leaderless_ms = 0
+        """For how long partitions had no leader that have one again, added up."""
+        self._time = time
+        self._leaderless: dict[tuple[str, int], int] = {}
+        """Since when (monotonic), of the partitions that have none."""
+
+    def observe(self, event: Event) -> None:
+        """Takes note of an event."""
+        match event:
+            case ControllerReady():
+                self.terms += 1
+                self._leaderless.clear()
+            case NoLeader(topic, partition):
+                self._leaderless.setdefault((topic, partition), self._time.now().mono_ms)
+            case StateWritten() if event.leader != NO_LEADER:
+                since_ms = self._leaderless.pop((event.topic, event.partition), None)
+                if since_ms is not None:
+                    self.leaderless_ms += self._time.now().mono_ms - since_ms
+                if event.leader != event.leader_before and event.cause in LED:
+                    self.leader_changes[LED[event.cause]] += 1
+            case _:
+                pass

@@ -1,0 +1,38 @@
+"""How the session with ZooKeeper has fared, counted since this broker joined."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from broker.cluster.zookeeper.zookeeper import Connection, ZooKeeper
+from broker.time import Time
+
+
+class SessionTotals:
+    """A listener of the session; use from the event loop's thread alone."""
+
+    def __init__(self, zookeeper: ZooKeeper, time: Time) -> None:
+        self.changes: Counter[Connection] = Counter(dict.fromkeys(Connection, 0))
+        """How often the connection got into each state; the first one counts."""
+        self.changes[Connection.CONNECTED] = 1
+        self._time = time
+        self._zookeeper = zookeeper
+        self._lost_ms: int | None = None
+        zookeeper.on_session(self._changed)
+
+    @property
+    def connection(self) -> Connection:
+        """As it is now."""
+        return self._zookeeper.connection
+
+    @property
+    def lost_for_ms(self) -> int:
+        """For how long there has been no connection; 0 while there is one."""
+        return 0 if self._lost_ms is None else self._time.now().mono_ms - self._lost_ms
+
+    def _changed(self, connection: Connection) -> None:
+        self.changes[connection] += 1
+        if connection is Connection.CONNECTED:
+            self._lost_ms = None
+        elif self._lost_ms is None:
+            self._lost_ms = self._time.now().mono_ms

@@ -1,0 +1,129 @@
+"""One look at the replicas of this broker and at what it follows, for a scrape.
+
+A broker by itself leads all that it has, and nothing can be out of sync there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from broker.metrics.scan import STEP, View
+from broker.metrics.sources import Sources
+from broker.topics.partition import Partition
+from broker.topics.replica import Replica
+from broker.topics.roles import Role
+from broker.topics.topic_logs import TopicLogs
+from replication.leader import NEVER, LedReplicas
+
+REASONS = ("dead", "silent", "behind", "added")
+"""Why a replica is not in sync: its broker is gone; it does not fetch; it fetches and is behind; a
+reassignment adds it."""
+
+
+@dataclass(slots=True)
+class OutOfSync:
+    """The replicas that are not in sync for one reason."""
+
+    count: int = 0
+    oldest_ms: int = 0
+
+
+@dataclass(slots=True)
+class LeaderLag:
+    """How far this broker is behind one leader."""
+
+    records: int = 0
+    """The most of one partition."""
+    oldest_ms: int = 0
+    """For how long a partition has lacked records; the longest of them."""
+
+
+class ClusterLook(View):
+    """See the module; made anew for each scrape."""
+
+    def __init__(self, sources: Sources) -> None:
+        self.roles: Counter[str] = Counter(dict.fromkeys([each.value for each in Role], 0))
+        """Partitions here by this broker's role."""
+        self.under_replicated = self.under_min_isr = self.at_min_isr = self.reassigning = 0
+        """Of the partitions that are led here."""
+        self.out_of_sync = {reason: OutOfSync() for reason in REASONS}
+        self.waiting_records = 0
+        """Records above the high watermark, of the partitions that are led here."""
+        self.stands_ms = 0
+        """For how long a high watermark has stood below its log's end, at most."""
+        self.behind: dict[int, LeaderLag] = {}
+        """By leader."""
+        self.fetching = self.failing = 0
+        """Fetchers that get answers, and those that do not."""
+        self.stopped = 0
+        """Partitions that are not fetched until the controller names another leader epoch."""
+        self._sources = sources
+        self._now_ms = sources.time.now().mono_ms
+
+    # -- the partitions here
+
+    def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:  # noqa: ARG002
+        """Some of them."""
+        for each in partitions:
+            if not isinstance(each, Replica):
+                self.roles[Role.LEADER.value] += 1
+                self.at_min_isr += 1
+                continue
+            self.roles[each.role.value] += 1
+            if each.led is not None:
+                self._look_at_led(each, each.led)
+
+    def _look_at_led(self, replica: Replica, led: LedReplicas) -> None:
+        state = led.state
+        in_sync = len(state.isr)
+        self.under_replicated += is_under_replicated(led)
+        self.under_min_isr += in_sync < led.min_isr
+        self.at_min_isr += in_sync == led.min_isr
+        self.reassigning += bool(state.adding or state.removing)
+        self.waiting_records += max(0, replica.log.log_end_offset - replica.high_watermark)
+        if led.waits_since_ms != NEVER:
+            self.stands_ms = max(self.stands_ms, self._now_ms - led.waits_since_ms)
+        for replica_id, since_ms in led.out_since_ms.items():
+            found = self.out_of_sync[self._reason(led, replica_id)]
+            found.count += 1
+            found.oldest_ms = max(found.oldest_ms, self._now_ms - since_ms)
+
+    def _reason(self, led: LedReplicas, replica_id: int) -> str:
+        if not led.rules.is_alive(replica_id):
+            return "dead"
+        if replica_id in led.state.adding:
+            return "added"
+        fetched_ms = led.followers[replica_id].fetched_ms
+        return "silent" if self._now_ms - fetched_ms > led.rules.lag_time_max_ms else "behind"
+
+    # -- what is followed
+
+    def fetchers(self) -> Iterator[int]:
+        """Looks at the fetchers, and then at the controller; yields how much each step did."""
+        member = self._sources.member
+        if member is None:
+            return
+        for fetcher in member.fetchers.all:
+            followed = list(fetcher.followed.values())
+            if followed:
+                self.failing += fetcher.failures > 0
+                self.fetching += not fetcher.failures
+            found = self.behind.setdefault(fetcher.leader, LeaderLag())
+            for first in range(0, len(followed), STEP):
+                for each in followed[first : first + STEP]:
+                    lag = each.lag
+                    self.stopped += each.is_stopped
+                    if lag:
+                        found.records = max(found.records, lag)
+                        behind_ms = self._now_ms - each.behind_since_ms
+                        found.oldest_ms = max(found.oldest_ms, behind_ms)
+                yield STEP
+        yield from member.controller_figures.look()
+
+
+def is_under_replicated(led: LedReplicas) -> bool:
+    """Whether replicas are missing that no reassignment is about to add."""
+    state = led.state
+    return len(state.replicas) - len(state.adding) > len(state.isr)
