@@ -123,12 +123,6 @@ class Controller:
         """For each topic what it waits for, if anything; the reader may go in slices."""
         return waits(self.cluster)
 
-    @property
-    def backlog(self) -> int:
-        """How many partitions, results and sweeps wait to be worked on."""
-        work = self._work
-        return len(work.results) + len(work.backlog) + len(work.sweeps)
-
     def next_deadline(self) -> int | None:
         """When a `Tick` is due, in monotonic milliseconds."""
         due = (self._work.retry_due_ms, self._work.balance_due_ms)

@@ -133,9 +133,11 @@ class ClusterSeries:
                 "Partitions that another than the preferred replica leads.",
                 counts.preferred_replica_imbalance,
             ),
-            ("backlog", "Pieces of work that the controller has to do.", figures.backlog),
         ):
             self._gauge(f"muster_controller_{name}", meaning, value)
+        doing = self._families.family("muster_controller_doing", "What the controller is at.")
+        for kind in ("partitions", "writes", "retries", "calls"):
+            doing.add(label("kind", kind), getattr(figures.doing, kind))
         waits = self._families.family("muster_controller_waits", "What waits for brokers.")
         oldest = self._families.family(
             "muster_controller_waits_seconds", "For how long the first of them has waited."

@@ -289,10 +289,8 @@ class Replica(Partition):
         if self.led is not None:
             now_ms = self._services.time.now().mono_ms
             self._services.tell_in_sync(self, self.led, now_ms)
-            before = self.led.state.isr
             self._take(self.led.isr_written(partition_epoch, now_ms))
             self.state = self.led.state
-            self.totals.isr_changed(before, self.state.isr)
             self._in_sync_changed()
 
     def isr_refused(self, error_code: int) -> None:

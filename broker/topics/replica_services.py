@@ -60,13 +60,14 @@ class ReplicaServices(PartitionServices):
         now_ms: int,
         told: PartitionState | None = None,
     ) -> None:
-        """Reports who is about to be out of sync, or in; how far behind is known now alone.
+        """Reports and counts who is about to be out of sync, or in: now it is known how far behind.
 
         ``told`` is what the controller says; None: what the leader wanted is written.
         """
         after = told
         if after is None and led.pending is not None:
             after = led.state._replace(isr=led.pending.isr)
+            self.totals.isr_changed(led.state.isr, after.isr)
         if after is not None:
             place = partition.topic, partition.index
             by_controller = told is not None

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from broker.cluster.controller.controller_host import ControllerHost
 from broker.time import Time
-from controller.cluster import Cluster
-from controller.view import Counts, counts, waits
+from controller.view import Counts, Doing, Waits, counts
 
 WAITING = ("deletion", "reassignment", "leader")
 """What may wait for a broker."""
+NOTHING = Doing(0, 0, 0, 0, {})
 
 
 @dataclass(slots=True)
@@ -29,8 +29,8 @@ class ControllerFigures:
     def __init__(self, host: ControllerHost, time: Time) -> None:
         self.counts = Counts()
         self.waiting = {each: Waiting() for each in WAITING}
-        self.backlog = 0
-        """How much the core has still to work on."""
+        self.doing = NOTHING
+        """What the core is at."""
         self.requests: Mapping[int, int] = {}
         """How many requests wait for each broker."""
         self._host = host
@@ -47,23 +47,22 @@ class ControllerFigures:
         """Looks anew, a topic at a time."""
         term = self._host.term
         if term is None:
-            self.counts, self.backlog, self.requests = Counts(), 0, {}
+            self.counts, self.doing, self.requests = Counts(), NOTHING, {}
             self.waiting = {each: Waiting() for each in WAITING}
             self._since.clear()
             return
-        cluster = term.core.cluster
-        for found in counts(cluster):
+        for found in counts(term.core.cluster):
             self.counts = found
             yield 1
-        self.backlog = term.core.backlog
+        self.doing = term.core.doing()
         self.requests = term.channels.waiting()
-        yield from self._look_who_waits(cluster)
+        yield from self._look_who_waits(term.core.waits())
 
-    def _look_who_waits(self, cluster: Cluster) -> Iterator[int]:
+    def _look_who_waits(self, found: Iterator[list[Waits]]) -> Iterator[int]:
         now_ms = self._time.now().mono_ms
         since: dict[tuple[str, str, int], int] = {}
         waiting = {each: Waiting() for each in WAITING}
-        for several in waits(cluster):
+        for several in found:
             for each in several:
                 key = (each.what, each.topic, each.partition)
                 since[key] = self._since.get(key, now_ms)
