@@ -28,12 +28,10 @@ def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = Tr
     values: list[str] = []
 
     def at_end() -> bool:
-        message = consumer.poll(0.2)
-        if message is None:
-            return False
-        if message.error() is not None:
-            return bool(message.error().code() == _END_OF_PARTITION)
-        values.append((message.value() or b"").decode())
+        for message in consumer.consume(500, 0.2):
+            if message.error() is not None:
+                return bool(message.error().code() == _END_OF_PARTITION)
+            values.append((message.value() or b"").decode())
         return False
 
     try:

@@ -1,0 +1,317 @@
+"""Clients that work on while brokers come and go, each in a thread, and what they must find.
+
+An idempotent producer with acks=all, a member of a group that commits what it has read, an observer
+of what that group has committed, and a transactional producer that commits offsets of another group
+with its records.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from confluent_kafka import (
+    Consumer,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
+
+from tests import java, waiting
+from tests.interop.committed_readers import seen
+from tests.interop.transactional_producers import ClientError, Transactional, producers
+
+ORDERS, PAYMENTS = "orders", "payments"
+GROUP, BILLING = "readers", "billing"
+PARTITIONS = 3
+IN_A_TRANSACTION = 6
+PAUSE_S = 0.02
+"""Between two records: the clients are there to be disturbed, not to fill disks."""
+WITHIN_S = 60.0
+NOTHING = -1001
+"""What librdkafka says for no committed offset."""
+
+
+class Steady:
+    """One client: `step` again and again in a thread, until `stop`. What it raises, `stop` does."""
+
+    def __init__(self) -> None:
+        self._ended = threading.Event()
+        self._failed: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
+
+    def start(self) -> None:
+        """Begins to work."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the work after a whole step."""
+        self._ended.set()
+        self._thread.join(WITHIN_S)
+        assert not self._thread.is_alive(), f"{self._thread.name} is stuck"
+        if self._failed is not None:
+            raise self._failed
+
+    def _run(self) -> None:
+        try:
+            while not self._ended.wait(PAUSE_S):
+                self.step()
+        except BaseException as error:  # noqa: BLE001 - stop raises it
+            self._failed = error
+        finally:
+            self.close()
+
+    def step(self) -> None:
+        """One piece of work."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Says goodbye."""
+
+
+class Writer(Steady):
+    """Distinct values, numbered within each partition; all must be acknowledged."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__()
+        self.acknowledged: dict[int, list[str]] = defaultdict(list)
+        self.sent = 0
+        self.refused: list[str] = []
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap,
+                "log_level": 0,
+                "acks": "all",
+                "enable.idempotence": True,
+            }
+        )
+
+    def step(self) -> None:
+        self._producer.produce(
+            ORDERS,
+            b"order-%d" % self.sent,
+            partition=self.sent % PARTITIONS,
+            on_delivery=self._delivered,
+        )
+        self.sent += 1
+        self._producer.poll(0)
+
+    def close(self) -> None:
+        assert self._producer.flush(WITHIN_S) == 0, "records wait for their acknowledgement"
+        assert self.refused == []
+
+    def _delivered(self, error: object, message: Message) -> None:
+        if error is None:
+            partition, value = message.partition(), message.value()
+            assert partition is not None
+            assert isinstance(value, bytes)
+            self.acknowledged[partition].append(value.decode())
+        else:
+            self.refused.append(str(error))
+
+
+class Reader(Steady):
+    """The only member of a group: it reads what `Writer` writes and commits it."""
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__()
+        self.read: dict[int, list[tuple[int, str]]] = defaultdict(list)
+        """By partition: offsets and values in the order in which they came."""
+        self.commits = 0
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "log_level": 0,
+                "group.id": GROUP,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+            }
+        )
+        self._consumer.subscribe([ORDERS])
+
+    def step(self) -> None:
+        messages = self._consumer.consume(200, 0.2)
+        for message in messages:
+            partition, offset, value = message.partition(), message.offset(), message.value()
+            if message.error() is None:
+                assert partition is not None
+                assert offset is not None
+                assert isinstance(value, bytes)
+                self.read[partition].append((offset, value.decode()))
+        if messages:
+            try:
+                self._consumer.commit(asynchronous=False)
+                self.commits += 1
+            except KafkaException:
+                pass  # the coordinator moves: the next commit covers this one
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Observer(Steady):
+    """Asks what a group has committed: it never goes back."""
+
+    def __init__(self, bootstrap: str, group: str) -> None:
+        super().__init__()
+        self.committed: dict[int, int] = {}
+        self.asked = 0
+        self.group = group
+        self._places = [TopicPartition(ORDERS, partition) for partition in range(PARTITIONS)]
+        self._consumer = Consumer(
+            {"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0}
+        )
+
+    def step(self) -> None:
+        try:
+            found = self._consumer.committed(self._places, 5)
+        except KafkaException:
+            return  # the coordinator moves
+        self.asked += 1
+        for each in found:
+            before = self.committed.get(each.partition, NOTHING)
+            assert each.offset >= before, f"{each} was at {before}"
+            self.committed[each.partition] = each.offset
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class Payer(Steady):
+    """Transactions over all partitions with an offset of a group; each fourth is aborted.
+
+    Java's producer: librdkafka's waits for ever for a group's coordinator that had left the
+    metadata for a moment, beside Kafka too.
+    """
+
+    def __init__(self, producer: Transactional) -> None:
+        super().__init__()
+        self.committed: list[int] = []
+        self.aborted: list[int] = []
+        self.offset = 0
+        self._producer = producer
+        self._number = 0
+        producer.init()
+
+    def step(self) -> None:
+        number, self._number = self._number, self._number + 1
+        if self._done(number) and number % 4:
+            self._until_told(self._producer.commit)
+            self.committed.append(number)
+            self.offset = number + 1
+        else:
+            self._until_told(self._producer.abort)
+            self.aborted.append(number)
+
+    def _done(self, number: int) -> bool:
+        producer = self._producer
+        producer.begin()
+        try:
+            for index in range(IN_A_TRANSACTION):
+                producer.send(PAYMENTS, index % PARTITIONS, f"payment-{number}-{index}")
+            producer.offset(BILLING, ORDERS, 0, number + 1)
+        except ClientError:
+            return False
+        return True
+
+    def _until_told(self, end: Callable[[], None]) -> None:
+        """What is not answered in time is asked for again, as Kafka's documentation has it."""
+        for _ in range(5):
+            try:
+                end()
+            except ClientError as error:
+                if not str(error).startswith("TimeoutException"):
+                    raise
+            else:
+                return
+        raise AssertionError("the end of a transaction is not answered")
+
+
+class SteadyClients:
+    """All of them together; `stop` checks what they have found against the cluster."""
+
+    def __init__(self, bootstrap: str, producer: Transactional) -> None:
+        self.bootstrap = bootstrap
+        self.writer, self.reader, self.payer = Writer(bootstrap), Reader(bootstrap), Payer(producer)
+        self.observers = [Observer(bootstrap, GROUP), Observer(bootstrap, BILLING)]
+        self._all: list[Steady] = [self.writer, self.payer, self.reader, *self.observers]
+
+    def start(self) -> None:
+        """All begin."""
+        for each in self._all:
+            each.start()
+
+    def until_served(self) -> None:
+        """Waits until each of them got on by some steps from now."""
+        before = self._steps()
+
+        def all_go_on() -> bool:
+            now = self._steps()
+            stuck = {name: mark for name, mark in now.items() if mark <= before[name] + 3}
+            assert not stuck, f"{stuck}, which were {before}"
+            return True
+
+        waiting.until("all clients go on", all_go_on, WITHIN_S)
+
+    def _steps(self) -> dict[str, int]:
+        assert self.writer.refused == []
+        return {
+            "records acknowledged": sum(map(len, self.writer.acknowledged.values())),
+            "commits": self.reader.commits,
+            "transactions": len(self.payer.committed),
+            **{f"answers about {each.group}": each.asked for each in self.observers},
+        }
+
+    def stop(self) -> None:
+        """All end; nothing was lost or doubled, and each saw what was there."""
+        self.writer.stop()
+        self.payer.stop()
+        waiting.until("the group has read all", self._all_read, WITHIN_S)
+        self.reader.stop()
+        for observer in self.observers:
+            observer.stop()
+        self._check_orders()
+        self._check_payments()
+
+    def _all_read(self) -> bool:
+        read = sum(len({offset for offset, _ in each}) for each in self.reader.read.values())
+        return read == sum(map(len, self.writer.acknowledged.values()))
+
+    def _check_orders(self) -> None:
+        acknowledged = self.writer.acknowledged
+        assert sum(map(len, acknowledged.values())) == self.writer.sent
+        for partition in range(PARTITIONS):
+            there = seen(self.bootstrap, ORDERS, partition)
+            assert there == acknowledged[partition], f"{ORDERS}-{partition}"
+            read = dict(self.reader.read[partition])
+            assert [read[offset] for offset in sorted(read)] == there
+            for (before, _), (after, _) in zip(
+                self.reader.read[partition], self.reader.read[partition][1:], strict=False
+            ):
+                assert after <= before + 1, f"{ORDERS}-{partition}: {after} follows {before}"
+
+    def _check_payments(self) -> None:
+        assert self.payer.aborted
+        for partition in range(PARTITIONS):
+            expected = [
+                f"payment-{number}-{index}"
+                for number in self.payer.committed
+                for index in range(IN_A_TRANSACTION)
+                if index % PARTITIONS == partition
+            ]
+            there = seen(self.bootstrap, PAYMENTS, partition)
+            assert there == expected, sorted(set(there) ^ set(expected)) or (there, expected)
+        assert self.observers[1].committed[0] <= self.payer.offset
+
+
+@contextmanager
+def steady_clients(bootstrap: str) -> Iterator[SteadyClients]:
+    """All of them at work, once each of them is served."""
+    with producers(java.KAFKA_NEW, bootstrap) as make:
+        clients = SteadyClients(bootstrap, make("payer"))
+        clients.start()
+        clients.until_served()
+        yield clients
