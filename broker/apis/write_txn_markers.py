@@ -9,6 +9,7 @@ What an operator has ended past the coordinator is told; what a broker of the cl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from broker.apis.services import Services
     from broker.topics.partition import Partition
 
+_BROKER = re.compile(r"(?P<muster>\d{1,10})|broker-(?P<kafka>\d{1,10})-txn-marker-sender")
+"""How brokers name themselves."""
 _STEP = 500
 """Transactional ids of one step."""
 
@@ -68,11 +71,12 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _is_broker(services: Services, request: Request) -> bool:
-    """Whether another broker of the cluster asks: brokers name themselves by their ids."""
-    name = request.client_id or ""
-    if services.enlisting is None or not name.isdecimal():
+    """Whether another broker of the cluster asks: its client id has its own id."""
+    named = _BROKER.fullmatch(request.client_id or "")
+    if services.enlisting is None or named is None:
         return False
-    return services.cluster.node(int(name), services.advertised.listener(request)) is not None
+    node_id = int(named["muster"] or named["kafka"])
+    return services.cluster.node(node_id, services.advertised.listener(request)) is not None
 
 
 def _open_since(place: Partition, marker: Marker) -> int | None:

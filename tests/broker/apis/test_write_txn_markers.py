@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -62,6 +63,7 @@ async def write(
     coordinator_epoch: int = 0,
     committed: bool = False,
     transaction_version: int = 0,
+    client_id: str = "operator",
 ) -> list[int]:
     """The error codes of the partitions."""
     marker = {
@@ -75,7 +77,7 @@ async def write(
     answer = await asked(
         broker,
         lambda wire: wire.call("WriteTxnMarkers", version, {"markers": [marker]}),
-        "operator",
+        client_id,
     )
     (of_marker,) = answer["markers"]
     assert of_marker["producer_id"] == PID
@@ -104,6 +106,22 @@ async def test_an_operator_ends_what_hangs(tmp_path: Path, version: int, committ
         again = await write(broker, (TOPIC, [0]), version=version, committed=committed)
         assert again == [0], "repeats are harmless"
         assert broker.metrics.transactions.aborted[Cause.ADMIN] == (not committed)
+
+
+@pytest.mark.parametrize("name", ["%d", "broker-%d-txn-marker-sender"])
+@pytest.mark.parametrize("is_fellow", [True, False])
+async def test_what_a_broker_of_the_cluster_ends_is_no_news(
+    tmp_path: Path, name: str, is_fellow: bool
+) -> None:
+    """Musters and Kafkas name themselves differently."""
+    async with broker_with_a_hanging_transaction(tmp_path) as broker:
+        services: Any = broker.server.services
+        broker.server.services = dataclasses.replace(services, enlisting=object())
+        named = name % (services.cluster.controller_id + (not is_fellow))
+        with capture_logs() as lines:
+            assert await write(broker, (TOPIC, [0]), client_id=named) == [0]
+        told = [line["client"] for line in lines if "past its coordinator" in line["event"]]
+        assert told == ([] if is_fellow else [named])
 
 
 @pytest.mark.parametrize(
