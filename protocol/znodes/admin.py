@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from protocol.znodes.fields import Fields, encode, partition_list
+from protocol.znodes.fields import Fields, encode, is_int32, partition_list
 
 DELETE_TOPICS = "/admin/delete_topics"
 REASSIGN = "/admin/reassign_partitions"
@@ -37,7 +37,7 @@ def decode_reassignments(data: bytes) -> dict[Place, tuple[int, ...]]:
     targets: dict[Place, tuple[int, ...]] = {}
     for each in fields.partitions("partitions"):
         replicas = each.get("replicas")
-        if not isinstance(replicas, list) or not all(type(one) is int for one in replicas):
+        if not isinstance(replicas, list) or not all(map(is_int32, replicas)):
             raise fields.bad("partitions", "partitions with their replicas")
         targets[each["topic"], each["partition"]] = tuple(replicas)
     return targets

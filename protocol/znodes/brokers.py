@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from protocol.znodes.fields import BadNode, Fields, encode
+from protocol.znodes.fields import INT64_MAX, BadNode, Fields, encode
 
 IDS = "/brokers/ids"
 SEQUENCE_IDS = "/brokers/seqid"
@@ -102,7 +102,7 @@ def decode_registration(broker_id: int, data: bytes) -> Registration:
         broker_id,
         tuple(endpoints),
         fields.text_or_none("rack"),
-        fields.number("timestamp", 0),
+        fields.number("timestamp", 0, INT64_MAX),
         fields.number("jmx_port", -1),
         _features(fields),
     )

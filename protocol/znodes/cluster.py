@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from protocol.znodes.fields import BadNode, Fields, encode
+from protocol.znodes.fields import INT32_MAX, INT64_MAX, BadNode, Fields, encode
 
 CONTROLLER = "/controller"
 CONTROLLER_EPOCH = "/controller_epoch"
@@ -66,9 +66,12 @@ def encode_epoch(epoch: int) -> bytes:
 def decode_epoch(data: bytes) -> int:
     """The controller's epoch. Raises BadNode."""
     try:
-        return int(data)
+        epoch = int(data)
     except ValueError:
-        raise BadNode(CONTROLLER_EPOCH, f"has {data[:40]!r}, which is not a number") from None
+        epoch = -1
+    if not 0 <= epoch < INT32_MAX:
+        raise BadNode(CONTROLLER_EPOCH, f"has {data[:40]!r}, which is not a number")
+    return epoch
 
 
 def encode_cluster_id(cluster_id: str) -> bytes:
@@ -99,7 +102,9 @@ def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
         return None
     fields = Fields(PRODUCER_IDS, data)
     return ProducerIdBlock(
-        fields.number("broker"), fields.number("block_start"), fields.number("block_end")
+        fields.number("broker"),
+        fields.number("block_start", most=INT64_MAX),
+        fields.number("block_end", most=INT64_MAX),
     )
 
 

@@ -6,6 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+INT32_MAX = (1 << 31) - 1
+INT64_MAX = (1 << 63) - 1
+_PARTITION_DIGITS_MAX = 6
+"""Of a partition's number: brokers count partitions up to the largest one."""
+
 
 class BadNode(ValueError):
     """A node that does not parse. The text names it and says what is wrong."""
@@ -32,15 +37,15 @@ class Fields:
         """The error of a field that has something else."""
         return BadNode(self._path, f"has {name}={str(self.all.get(name))[:100]!r}, not {wanted}")
 
-    def number(self, name: str, default: int | None = None) -> int:
-        """A whole number; older writers have some as texts."""
+    def number(self, name: str, default: int | None = None, most: int = INT32_MAX) -> int:
+        """A whole number that requests have room for; older writers have some as texts."""
         value = self.all.get(name, default)
         if isinstance(value, str):
             try:
                 value = int(value)
             except ValueError:
                 raise self.bad(name, "a number") from None
-        if not isinstance(value, int) or isinstance(value, bool):
+        if not isinstance(value, int) or isinstance(value, bool) or not -most - 1 <= value <= most:
             raise self.bad(name, "a number")
         return value
 
@@ -86,19 +91,24 @@ class Fields:
 
 
 def _is_number(text: str) -> bool:
-    return text.isascii() and text.isdigit() and len(text) <= 10
+    return text.isascii() and text.isdigit() and len(text) <= _PARTITION_DIGITS_MAX
 
 
 def _is_partition(value: Any) -> bool:
     return (
         isinstance(value, dict)
         and isinstance(value.get("topic"), str)
-        and isinstance(value.get("partition"), int)
+        and is_int32(value.get("partition"))
     )
 
 
+def is_int32(value: Any) -> bool:
+    """Whether it is a whole number that requests have room for."""
+    return type(value) is int and -INT32_MAX - 1 <= value <= INT32_MAX
+
+
 def _numbers(fields: Fields, name: str, value: Any) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(type(each) is int for each in value):
+    if not isinstance(value, list) or not all(map(is_int32, value)):
         raise fields.bad(name, "a list of numbers")
     return tuple(value)
 

@@ -197,6 +197,12 @@ def test_the_old_consumers_nodes() -> None:
         (lambda: decode_topic("t", b"[]"), "/brokers/topics/t has JSON that is not an object"),
         (lambda: decode_topic("t", b'{"partitions":{"x":[1]}}'), "not partitions with"),
         (lambda: decode_topic("t", b'{"partitions":{"0":[1.5]}}'), "not a list of numbers"),
+        (lambda: decode_topic("t", b'{"partitions":{"2000000000":[1]}}'), "not partitions with"),
+        (lambda: decode_topic("t", b'{"partitions":{"0":[2147483648]}}'), "not a list of numbers"),
+        (
+            lambda: decode_state("t", 0, b'{"leader":2147483648}'),
+            "has leader='2147483648', not a number",
+        ),
         (lambda: decode_state("t", 0, b"{}"), "/brokers/topics/t/partitions/0/state has leader"),
         (lambda: decode_epoch(b"x"), "/controller_epoch has b'x', which is not a number"),
         (lambda: decode_config_change("/c", b'{"version":3}'), "version='3', not 1 or 2"),

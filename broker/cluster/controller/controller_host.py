@@ -20,6 +20,7 @@ from controller.calls import Call
 from controller.controller import refusal
 from controller.events import Event
 from protocol.znodes import cluster
+from protocol.znodes.fields import BadNode
 
 logger = structlog.get_logger(__name__)
 
@@ -38,6 +39,8 @@ class ControllerHost:
         self._again = False
         """Something has changed while an election was under way."""
         self._stopped = False
+        self._told = ""
+        """Which node did not parse, the last time."""
 
     @property
     def is_active(self) -> bool:
@@ -107,6 +110,15 @@ class ControllerHost:
                     elected = await elect(zookeeper, broker_id, time.now().wall_ms)
                     if elected is not None and not self._stopped:
                         await self._begin(elected)
+        except BadNode as error:
+            if str(error) != self._told:
+                self._told = str(error)
+                logger.error(
+                    "who is the controller can't be read; nobody is elected until the node is put"
+                    " right",
+                    reason=str(error),
+                )
+            time.call_later(AGAIN_S, self._look)
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
             self._services.errors.caught("election", error)
             time.call_later(AGAIN_S, self._look)

@@ -7,7 +7,7 @@ of topics that ZooKeeper has no more; they stay where they are (`strays`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -22,7 +22,8 @@ from broker.config.config import Config
 from broker.time import Time
 from broker.topics.identity import Identity, keep_identity, read_identity
 from broker.topics.missing import KnownMissing
-from broker.topics.registry import BadDirectory, Topic, partition_of, uuid_bytes, uuid_text
+from broker.topics.partition_mark import mark_of
+from broker.topics.registry import Topic, partition_name, partition_of, uuid_bytes, uuid_text
 from log.filesystem import FileSystem
 from protocol.schema import ZERO_UUID
 from protocol.znodes import topics
@@ -68,6 +69,9 @@ async def join(
         while True:
             with suppress(SessionExpired):  # it took too long, and there is another session
                 return await _joined(zookeeper, settings, config, fs, directory, identity, time)
+    except BadNode as error:
+        await zookeeper.close()
+        raise CannotJoin(f"{error}; put it right, and start this broker again") from None
     except BaseException:
         await zookeeper.close()
         raise
@@ -93,8 +97,14 @@ async def _joined(
     keep_identity(fs, directory, identity, node_id, cluster_id)
     nodes = ConfigNodes(zookeeper, config)
     config.adopt(await nodes.broker(node_id))
-    here = sorted(_here(fs.list(directory)))
-    found = await asyncio.gather(*[_topic(zookeeper, nodes, name) for name in here])
+    here = _here(fs.list(directory))
+
+    def of_disk(name: str) -> Topic:
+        count = max(here[name]) + 1
+        marks = [mark_of(fs, f"{directory}/{partition_name(name, each)}") for each in here[name]]
+        return Topic(name, next(filter(None, marks), ZERO_UUID), count)
+
+    found = await asyncio.gather(*[_topic(zookeeper, nodes, name, of_disk) for name in here])
     known = [each for each in found if each is not None]
     strays = [name for name, topic in zip(here, found, strict=True) if topic is None]
     if strays:
@@ -104,21 +114,35 @@ async def _joined(
     return Joined(zookeeper, node_id, cluster_id, known)
 
 
-def _here(names: Iterable[str]) -> set[str]:
-    """The topics that have a directory here."""
-    places = [partition_of(name) for name in names]
-    return {place[0] for place in places if place is not None}
+def _here(names: Iterable[str]) -> dict[str, list[int]]:
+    """The topics that have a directory here, in their order, and which partitions."""
+    here: dict[str, list[int]] = {}
+    for place in sorted(filter(None, map(partition_of, names))):
+        here.setdefault(place[0], []).append(place[1])
+    return here
 
 
-async def _topic(zookeeper: ZooKeeper, nodes: ConfigNodes, name: str) -> Topic | None:
-    """A topic as ZooKeeper has it, None where it has none."""
+async def _topic(
+    zookeeper: ZooKeeper, nodes: ConfigNodes, name: str, of_disk: Callable[[str], Topic]
+) -> Topic | None:
+    """A topic as ZooKeeper has it, None where it has none.
+
+    A node that does not parse says nothing of the topic: then it is as its directories are, and
+    the controller tells more once the node is put right.
+    """
     try:
         data, _ = await zookeeper.get(topics.topic_path(name))
         node = topics.decode_topic(name, data)
+        topic_id = ZERO_UUID if node.topic_id is None else uuid_bytes(node.topic_id)
+        topic = Topic(name, topic_id, max(node.partitions, default=-1) + 1)
     except NoNode:
         return None
-    except BadNode as error:
-        raise BadDirectory(str(error)) from None
-    topic_id = ZERO_UUID if node.topic_id is None else uuid_bytes(node.topic_id)
-    count = max(node.partitions, default=-1) + 1
-    return Topic(name, topic_id, count, await nodes.topic(name))
+    except ValueError as error:
+        logger.error(
+            "a node of ZooKeeper does not parse; its topic is taken as the data directory has it,"
+            " and is served when the controller tells of it: put the node right",
+            topic=name,
+            reason=str(error),
+        )
+        topic = of_disk(name)
+    return topic.with_configs(await nodes.topic(name))

@@ -14,6 +14,7 @@ from broker.cluster.zookeeper.zookeeper import Where, ZooKeeper
 from broker.config.config import BadConfig, Config
 from broker.time import Time
 from broker.topics.missing import KnownMissing
+from broker.topics.partition_mark import mark
 from broker.topics.registry import BadDirectory
 from protocol.znodes import cluster, configs, topics
 from tests.simulated_files import SimulatedFiles
@@ -130,6 +131,27 @@ async def test_topics_are_those_of_zookeeper_that_have_a_directory() -> None:
     assert (topic.name, topic.topic_id, topic.partitions) == ("here", bytes(range(16)), 5)
     assert topic.configs == {"retention.ms": "1000"}
     assert [each["topics"] for each in lines if "topics" in each] == [["stray"]]
+
+
+@pytest.mark.parametrize(
+    "data", [b"{", b'{"partitions":{"0":[1]},"topic_id":"short"}', b'{"partitions":[1]}']
+)
+async def test_a_topic_whose_node_does_not_parse_is_as_its_directories_are(data: bytes) -> None:
+    there = Scene()
+    await there.join(broker_id="1")
+    zookeeper = SimulatedZooKeeper(there.ensemble)
+    await zookeeper.create(topics.topic_path("bad"), data)
+    stored = configs.encode_config({"retention.ms": "1000"})
+    await zookeeper.create(configs.path(configs.TOPICS, "bad"), stored)
+    topic_id = bytes(range(16))
+    for index in (1, 4):
+        there.directory(f"bad-{index}")
+        mark(there.fs, f"{DIRECTORY}/bad-{index}", topic_id)
+    with capture_logs() as lines:
+        (topic,) = (await there.join(broker_id="1")).topics
+    assert (topic.name, topic.topic_id, topic.partitions) == ("bad", topic_id, 5)
+    assert topic.configs == {"retention.ms": "1000"}
+    assert [each["topic"] for each in lines if "does not parse" in each["event"]] == ["bad"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,146 @@
+"""Nodes of ZooKeeper that do not parse: whole brokers name them and serve what does not depend on
+them; all is well again when they are put right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from broker.cluster.membership.cannot_join import CannotJoin
+from protocol.znodes import brokers, cluster, configs, topics
+from tests.broker.cluster.members import Members, members
+from tests.broker.serving import asked, eventually
+from tests.broker.topic_calls import produce
+from tests.simulated_zookeeper import SimulatedZooKeeper
+
+BAD = b'{"no": JSON'
+
+
+class Spoiled:
+    """Nodes with other data for a while."""
+
+    def __init__(self, there: Members) -> None:
+        self.zookeeper = SimulatedZooKeeper(there.ensemble)
+        self._data: dict[str, bytes] = {}
+
+    async def spoil(self, *paths: str) -> None:
+        for path in paths:
+            self._data[path], _ = await self.zookeeper.get(path)
+            await self.zookeeper.set(path, BAD)
+
+    async def put_right(self) -> None:
+        for path, data in self._data.items():
+            await self.zookeeper.set(path, data)
+
+
+def named(lines: Iterable[EventDict], path: str) -> list[str]:
+    """The lines that say what is wrong with a node."""
+    return [each["event"] for each in lines if path in str(each.get("reason"))]
+
+
+def in_sync(there: Members, topic: str) -> int:
+    node = there.ensemble.nodes[topics.state_path(topic, 0)]
+    return len(topics.decode_state(topic, 0, node.data or b"").isr)
+
+
+async def write(there: Members, topic: str) -> int:
+    """Produces one record, as all replicas have it; the error."""
+    leader = await there.leader(topic, 0)
+    answer = await asked(leader, lambda wire: produce(wire, topic))
+    error_code: int = answer["error_code"]
+    return error_code
+
+
+async def test_a_cluster_starts_though_the_node_of_a_topic_does_not_parse(tmp_path: Path) -> None:
+    async with members(tmp_path) as there:
+        for topic in ("good", "bad"):
+            await there.create(topic, 1)
+            assert await write(there, topic) == 0
+        for node_id in (1, 2, 3):
+            await there.stop(node_id)
+        spoiled = Spoiled(there)
+        await spoiled.spoil(topics.topic_path("bad"))
+        with capture_logs() as lines:
+            for node_id in (1, 2, 3):
+                await there.start(node_id)
+            await there.settled()
+            assert await write(there, "good") == 0
+        assert len(named(lines, "/brokers/topics/bad")) == 3 + 1, "each broker, and the controller"
+
+        await spoiled.put_right()
+        assert await write(there, "bad") == 0
+        leader = await there.leader("bad", 0)
+        assert leader.logs.topics["bad"].partitions[0].log.log_end_offset == 2
+        await eventually("all are in sync", lambda: in_sync(there, "bad") == 3)
+
+
+async def test_a_running_cluster_goes_on_though_nodes_do_not_parse(tmp_path: Path) -> None:
+    async with members(tmp_path) as there:
+        for topic in ("good", "bad"):
+            await there.create(topic, 1)
+        spoiled = Spoiled(there)
+        paths = [
+            topics.topic_path("bad"),
+            topics.state_path("bad", 0),
+            configs.path("topics", "bad"),
+        ]
+        with capture_logs() as lines:
+            await spoiled.spoil(*paths)
+            await there.stop(there.brokers[1].cluster.controller_id)
+            await there.settled()
+            assert await write(there, "good") == 0
+        assert named(lines, "/brokers/topics/bad")
+        await spoiled.put_right()
+        assert await write(there, "bad") == 0
+
+
+async def test_nobody_is_elected_while_the_epoch_of_controllers_does_not_parse(
+    tmp_path: Path,
+) -> None:
+    async with members(tmp_path) as there:
+        await there.create("good", 1)
+        spoiled = Spoiled(there)
+        await spoiled.spoil(cluster.CONTROLLER_EPOCH)
+        with capture_logs() as lines:
+            await spoiled.zookeeper.delete(cluster.CONTROLLER)
+            await eventually(
+                "it is named", lambda: len(named(lines, cluster.CONTROLLER_EPOCH)) == 3
+            )
+            assert await write(there, "good") == 0
+        await spoiled.put_right()
+        await eventually("one is elected", lambda: cluster.CONTROLLER in there.ensemble.nodes)
+        assert not any(each.internal_errors.counts.total() for each in there.brokers.values())
+
+
+async def test_a_registration_that_does_not_parse_is_no_broker_to_the_others(
+    tmp_path: Path,
+) -> None:
+    async with members(tmp_path) as there:
+        await there.create("good", 1)
+        controller = there.brokers[1].cluster.controller_id
+        other = next(each for each in there.brokers if each != controller)
+        spoiled = Spoiled(there)
+        with capture_logs() as lines:
+            await spoiled.spoil(brokers.path(other))
+            await eventually("it is named", lambda: bool(named(lines, brokers.path(other))))
+            await eventually("it is out", lambda: in_sync(there, "good") == 2)
+            aside = there.brokers.pop(other)
+            assert await write(there, "good") == 0
+            there.brokers[other] = aside
+        await spoiled.put_right()
+        await eventually("it is back", lambda: in_sync(there, "good") == 3)
+
+
+@pytest.mark.parametrize("path", [cluster.CLUSTER_ID])
+async def test_a_start_ends_with_a_sentence_where_the_clusters_id_does_not_parse(
+    path: str, tmp_path: Path
+) -> None:
+    async with members(tmp_path) as there:
+        await there.stop(3)
+        await Spoiled(there).spoil(path)
+        with pytest.raises(CannotJoin, match=rf"{path} has no JSON: .*; put it right"):
+            await there.start(3)
