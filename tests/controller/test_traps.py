@@ -432,3 +432,23 @@ def test_a_partition_that_nobody_ever_had_moves_at_once() -> None:
     assert host.replies["move"].partitions == {T0: (0, "")}  # type: ignore[union-attr]
     assert world.nodes.topics["t"].partitions[0] == ((2, 1), (), ())
     assert world.nodes.states[T0][:3] == (2, 0, (2, 1))
+
+
+def test_the_first_of_the_target_is_preferred_before_a_move_is_done_and_after() -> None:
+    """Trap 24."""
+    host = cluster(1, 2, 3, topics={"t": {0: (1, 2)}})
+    world = host.world
+    host.give(AlterReassignments("move", {T0: (3, 1)}))
+    host.settle()
+    host.give(ElectLeaders("too early", False, [T0]))
+    host.settle()
+    assert host.replies["too early"].partitions[T0][0] == 80  # type: ignore[union-attr]
+
+    host.give(world.isr_asked("all", 1, {T0: (1, 2, 3)}))
+    host.settle()
+    assert world.nodes.topics["t"].partitions[0] == ((3, 1), (), ())
+    assert world.nodes.states[T0].leader == 1, "it may go on"
+    host.give(ElectLeaders("now", False, [T0]))
+    host.settle()
+
+    assert world.nodes.states[T0].leader == 3

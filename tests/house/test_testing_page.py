@@ -1,20 +1,30 @@
-"""The tests that docs/testing.md names for the sentences of transactions are there, for each."""
+"""The tests that docs/testing.md names in its tables are there: one at least for each row."""
 
 from __future__ import annotations
 
 import re
 
+import pytest
+
 from tests.brokers import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "testing.md").read_text()
-SECTION = PAGE.split("## The sentences of transactions\n")[1].split("\n## ")[0]
 NAMED = re.compile(r"`([a-z0-9_/]+\.(?:py|txt))(?:::(test_\w+))?`")
-SENTENCES = 32
+TABLES = [
+    pytest.param("The sentences of transactions", r"\bSentence (\d+)", 32, id="sentences"),
+    pytest.param("The traps of clusters", r"\b[Tt]rap (\d+)", 28, id="traps"),
+]
+"""A table's section, how tests mean a row of it, and how many there are."""
 
 
-def test_what_the_table_names_is_there() -> None:
-    named = NAMED.findall(SECTION)
-    assert len(named) > SENTENCES
+def section(title: str) -> str:
+    return PAGE.split(f"## {title}\n")[1].split("\n## ")[0]
+
+
+@pytest.mark.parametrize(("title", "meant", "count"), TABLES)
+def test_what_the_table_names_is_there(title: str, meant: str, count: int) -> None:
+    named = NAMED.findall(section(title))
+    assert len(named) > count
     gone = []
     for path, test in named:
         file = CHECKOUT / "tests" / path
@@ -23,15 +33,17 @@ def test_what_the_table_names_is_there() -> None:
     assert gone == []
 
 
-def test_each_sentence_has_a_test() -> None:
-    rows = re.findall(r"^\| (\d+) \| .+ \| (.+) \|$", SECTION, re.MULTILINE)
-    assert [int(number) for number, _ in rows] == list(range(1, SENTENCES + 1))
+@pytest.mark.parametrize(("title", "meant", "count"), TABLES)
+def test_each_row_has_a_test(title: str, meant: str, count: int) -> None:
+    rows = re.findall(r"^\| (\d+) \| .+ \| (.+) \|$", section(title), re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(1, count + 1))
     assert all(NAMED.search(tests) for _, tests in rows)
 
 
-def test_the_sentences_that_tests_name_are_in_the_table() -> None:
+@pytest.mark.parametrize(("title", "meant", "count"), TABLES)
+def test_the_rows_that_tests_mean_are_in_the_table(title: str, meant: str, count: int) -> None:
     used = set()
     for file in (CHECKOUT / "tests").rglob("*.py"):
-        used |= {int(number) for number in re.findall(r"Sentence (\d+)", file.read_text())}
+        used |= {int(number) for number in re.findall(meant, file.read_text())}
     assert used
-    assert used <= set(range(1, SENTENCES + 1))
+    assert used <= set(range(1, count + 1))
