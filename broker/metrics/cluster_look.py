@@ -6,8 +6,9 @@ A broker by itself leads all that it has, and nothing can be out of sync there.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from broker.metrics.scan import STEP, View
 from broker.metrics.sources import Sources
@@ -16,6 +17,10 @@ from broker.topics.replica import Replica
 from broker.topics.roles import Role
 from broker.topics.topic_logs import TopicLogs
 from replication.leader import NEVER, LedReplicas
+
+if TYPE_CHECKING:
+    from broker.cluster.replicas.fetchers import Fetcher
+    from broker.cluster.replicas.followed import Followed
 
 REASONS = ("dead", "silent", "behind", "added")
 """Why a replica is not in sync: its broker is gone; it does not fetch; it fetches and is behind; a
@@ -59,6 +64,8 @@ class ClusterLook(View):
         """Fetchers that get answers, and those that do not."""
         self.stopped = 0
         """Partitions that are not fetched until the controller names another leader epoch."""
+        self.followed_by: Callable[[Fetcher, Followed], None] = lambda *_: None
+        """Is told of each partition that is followed."""
         self._sources = sources
         self._now_ms = sources.time.now().mono_ms
 
@@ -115,6 +122,7 @@ class ClusterLook(View):
                 for each in followed[first : first + STEP]:
                     lag = each.lag
                     self.stopped += each.is_stopped
+                    self.followed_by(fetcher, each)
                     if lag:
                         found.records = max(found.records, lag)
                         behind_ms = self._now_ms - each.behind_since_ms

@@ -26,7 +26,7 @@ from broker.loop.log_writer import lost_lines
 from broker.metrics.cluster_look import ClusterLook
 from broker.metrics.cluster_series import ClusterSeries
 from broker.metrics.labelled_series import NativeView
-from broker.metrics.other_exporters import compat_views, wants_owners
+from broker.metrics.other_exporters import compat_views, wants_look, wants_owners
 from broker.metrics.scan import Scan
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
@@ -371,9 +371,9 @@ async def render(sources: Sources) -> AsyncIterator[bytes]:
     """A scrape in Prometheus' text format, version 0.0.4, piece by piece."""
     families = Families(sources.config["metrics.series.max"])
     native = NativeView(sources, families)
-    others = compat_views(sources, families)
     look = ClusterLook(sources)
-    looked = [look] if sources.member is not None else []
+    others = compat_views(sources, families, look)
+    looked = [look] if sources.member is not None or wants_look(others) else []
     scan = Scan(sources, [native, *others, *looked], wants_owners(others))
     await scan.run()
     await scan.in_slices(look.fetchers())

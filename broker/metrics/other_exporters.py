@@ -8,8 +8,10 @@ docs/metrics.md lists them, and what is left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from broker.metrics.cluster_look import ClusterLook
+from broker.metrics.kafka_cluster_names import KafkaClusterNames
 from broker.metrics.lag import MemberLag, PartitionLag, TopicPartition
 from broker.metrics.scan import Scan, Seen, View, is_led
 from broker.metrics.sources import Sources
@@ -267,12 +269,17 @@ class LagExporter(_View):
 class Jmx(_View):
     """Those of jmx_exporter's kafka-2_0_0.yml that this broker has numbers for."""
 
-    def __init__(self, sources: Sources, families: Families) -> None:
+    def __init__(self, sources: Sources, families: Families, look: ClusterLook) -> None:
         super().__init__(sources, families)
+        self._cluster = KafkaClusterNames(sources, look, families, QUANTILES)
         topics = "kafka_server_brokertopicmetrics_"
         self._records = families.family(f"{topics}messagesin_total", "Records.", "counter")
         self._in = families.family(f"{topics}bytesin_total", "Bytes produced.", "counter")
         self._out = families.family(f"{topics}bytesout_total", "Bytes fetched.", "counter")
+
+    def partitions(self, entry: TopicLogs, partitions: Sequence[Partition]) -> None:
+        """The replicas of each."""
+        self._cluster.partitions(label("topic", entry.topic.name), partitions)
 
     def topic(self, entry: TopicLogs) -> None:
         """What came and went."""
@@ -294,6 +301,7 @@ class Jmx(_View):
         for name, count in counts.items():
             self.families.family(f"{manager}{name}", f"Number of {name}.").add_plain(count)
         self._transactions(scan)
+        self._cluster.write()
         network = "kafka_network_requestmetrics_"
         family = self.families.family
         times = family(f"{network}totaltimems", "Milliseconds of a request.")
@@ -334,13 +342,22 @@ class Jmx(_View):
 
 
 Compat = KMinion | LagExporter | Jmx
-_VIEWS: dict[str, type[Compat]] = {"jmx": Jmx, "kminion": KMinion, "lag_exporter": LagExporter}
 
 
-def compat_views(sources: Sources, families: Families) -> list[Compat]:
+def compat_views(sources: Sources, families: Families, look: ClusterLook) -> list[Compat]:
     """The views that ``metrics.compat`` asks for."""
     wanted = [each for each in str(sources.config["metrics.compat"] or "").split(",") if each]
-    return [_VIEWS[each](sources, families) for each in dict.fromkeys(wanted)]
+    made: dict[str, Callable[[], Compat]] = {
+        "jmx": lambda: Jmx(sources, families, look),
+        "kminion": lambda: KMinion(sources, families),
+        "lag_exporter": lambda: LagExporter(sources, families),
+    }
+    return [made[each]() for each in dict.fromkeys(wanted)]
+
+
+def wants_look(views: Sequence[View]) -> bool:
+    """Whether any of them shows what is looked at in a cluster."""
+    return any(isinstance(view, Jmx) for view in views)
 
 
 def wants_owners(views: Sequence[View]) -> bool:

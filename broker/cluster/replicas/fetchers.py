@@ -156,7 +156,7 @@ class Fetcher:
         self._fetchers = fetchers
         self._settings = fetchers.settings
         self._time = fetchers.time
-        self.leader = leader
+        self.leader, self.number = leader, number
         self._peer: Peer | None = None
         self._session = FetchSession()
         self.failures = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.broker.seen import Scrape, documented
 from tests.broker.serving import asked
 from tests.wire import batch
 
+NAMES = json.loads((Path(__file__).parents[2] / "data" / "metrics" / "names.json").read_text())
 TOPIC = "orders"
 PARTITIONS = 6
 
@@ -110,3 +112,34 @@ async def test_every_series_is_documented_with_its_labels(tmp_path: Path) -> Non
                 assert meaning, name
     shown = set().union(*[scrape.labels for scrape in scrapes])
     assert pages.keys() - documented().keys() <= shown, "each has a series"
+
+
+async def test_kafkas_own_names(tmp_path: Path) -> None:
+    settings = {"metrics.compat": "jmx", "min.insync.replicas": "2"}
+    async with members(tmp_path, settings) as cluster:
+        await cluster.create(TOPIC, 3)
+        await produce(cluster, 0)
+
+        def is_replicated(scrapes: list[Scrape]) -> bool:
+            return total(scrapes, "kafka_server_replicamanager_partitioncount") == 9
+
+        scrapes = await until(cluster, "each has a replica of each", is_replicated)
+        one = next(iter(cluster.brokers.values()))
+        assert len((await scraped(one)).of("kafka_server_fetcherlagmetrics_consumerlag")) == 2
+
+    recorded = {**NAMES["jmx"], **NAMES["jmx_in_a_cluster"]}
+    there = {name: labels for scrape in scrapes for name, labels in scrape.labels.items()}
+    new = {name for name in recorded if not name.startswith("kafka_coordinator_group_")}
+    assert {name: {frozenset(recorded[name])} for name in new} == {
+        name: there[name] for name in new
+    }
+    manager, controller = "kafka_server_replicamanager_", "kafka_controller_kafkacontroller_"
+    assert total(scrapes, f"{manager}leadercount") == 3
+    assert total(scrapes, f"{manager}atminisrpartitioncount") == 0
+    assert total(scrapes, f"{controller}activecontrollercount") == 1
+    assert total(scrapes, f"{controller}globalpartitioncount") == 3
+    assert total(scrapes, f"{controller}activebrokercount") == 3
+    in_sync: dict[frozenset[str], float] = {}
+    for scrape in scrapes:
+        in_sync |= scrape.of("kafka_cluster_partition_insyncreplicascount")
+    assert sorted(in_sync.values()) == [3, 3, 3]
