@@ -20,8 +20,9 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from bench.cluster import leadership, produce
+from bench.cluster import controller, coordinator, idle, leadership, produce, rejoin
 from bench.cluster.running import KINDS, MeasuredCluster, running
+from tests.interop.zookeeper_cluster import KAFKA, MUSTER
 
 Figures = dict[str, float]
 
@@ -43,13 +44,31 @@ class Scenario(NamedTuple):
 
 SCENARIOS = {
     "produce": Scenario("acks=all, 1 kB, three replicas", produce.prepare, produce.measure),
+    "idle": Scenario(
+        "3,000 partitions, three replicas, idle", idle.prepare, idle.measure, rounds=1
+    ),
     "leadership": Scenario(
         "200 partitions without a leader",
         leadership.prepare,
         leadership.measure,
-        rounds=3,
         settings=leadership.SETTINGS,
         beside=False,
+    ),
+    "controller": Scenario(
+        "fail-over of the controller, 5,000 partitions",
+        controller.prepare,
+        controller.measure,
+        beside=False,
+    ),
+    "coordinator": Scenario(
+        "fail-over of a coordinator with 1,000,000 offsets",
+        coordinator.prepare,
+        coordinator.measure,
+        settings=coordinator.SETTINGS,
+        beside=False,
+    ),
+    "rejoin": Scenario(
+        "a follower that missed 1 GiB", rejoin.prepare, rejoin.measure, rounds=1, beside=False
     ),
 }
 
@@ -93,11 +112,16 @@ def table(name: str, found: Mapping[str, list[Figures]]) -> None:
     scenario = SCENARIOS[name]
     print(f"{name}: {scenario.what}")
     print(f"    {'':32}{''.join(f'{kind:>10}' for kind in found)}{'kafka/muster':>14}")
-    for figure in next(iter(found.values()))[0]:
-        medians = [statistics.median(each[figure] for each in rounds) for rounds in found.values()]
-        line = f"    {figure:32}{''.join(f'{median:10.2f}' for median in medians)}"
-        if len(medians) == len(KINDS) and medians[0]:
-            line += f"{medians[1] / medians[0]:14.2f}"
+    for figure in dict.fromkeys(name for rounds in found.values() for name in rounds[0]):
+        medians = {
+            kind: statistics.median(each[figure] for each in rounds)
+            for kind, rounds in found.items()
+            if figure in rounds[0]
+        }
+        shown = [f"{medians[kind]:10.2f}" if kind in medians else " " * 10 for kind in found]
+        line = f"    {figure:32}{''.join(shown)}"
+        if len(medians) == len(KINDS) and medians[MUSTER]:
+            line += f"{medians[KAFKA] / medians[MUSTER]:14.2f}"
         print(line, flush=True)
 
 

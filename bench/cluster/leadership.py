@@ -18,9 +18,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from confluent_kafka import ElectionType, KafkaException
-from kazoo.client import KazooClient
 
 from bench.cluster.running import BROKERS, MeasuredCluster
+from bench.cluster.watching import expiry
 from tests import waiting
 
 PARTITIONS = 200
@@ -47,7 +47,7 @@ def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
 def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
     """A death, and a stop."""
     killed_ns: list[int] = []
-    with _prober(cluster, _KILLED) as prober, _expiry(cluster, _KILLED, killed_ns):
+    with _prober(cluster, _KILLED) as prober, expiry(cluster, _KILLED, killed_ns):
         cluster.kill(_KILLED)
         gaps = _gaps(prober, cluster, _KILLED)
     [gone_ns] = killed_ns
@@ -79,20 +79,6 @@ def _prober(cluster: MeasuredCluster, leader: int) -> Iterator[subprocess.Popen[
         if prober.stdout.readline() != "ready\n":
             raise SystemExit(f"not all partitions of {TOPIC} took a write")
         yield prober
-
-
-@contextmanager
-def _expiry(cluster: MeasuredCluster, broker: int, gone_ns: list[int]) -> Iterator[None]:
-    """Notes when the node of a broker goes."""
-    zookeeper = KazooClient(cluster.zookeeper)
-    zookeeper.start()
-    try:
-        path = f"/brokers/ids/{broker}"
-        assert zookeeper.exists(path, watch=lambda _: gone_ns.append(time.time_ns()))
-        yield
-    finally:
-        zookeeper.stop()
-        zookeeper.close()
 
 
 def _gaps(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests import java
+from tests.brokers import free_port
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster
 from tests.zookeeper import start_zookeeper
 
@@ -43,7 +44,14 @@ class MeasuredCluster(ZooKeeperCluster):
         kinds = dict.fromkeys(BROKERS, kind)
         super().__init__(folder, zookeeper_at, kinds, {**_SETTINGS, **settings})
         self.kind = kind
+        self.http = (
+            {broker: f"127.0.0.1:{free_port()}" for broker in kinds} if kind == MUSTER else {}
+        )
+        """Where Musters serve HTTP."""
         self.zookeeper_pid = zookeeper_pid
+
+    def _muster(self, broker: int) -> list[str]:
+        return [self.http[broker] if part == "off" else part for part in super()._muster(broker)]
 
     def _kafka(self, broker: int) -> list[str]:
         command = [part for part in super()._kafka(broker) if part not in java.FLAGS]
@@ -64,6 +72,11 @@ class MeasuredCluster(ZooKeeperCluster):
     def zookeeper_cpu_s(self) -> float:
         """CPU seconds that its ZooKeeper has used."""
         return cpu_s(self.zookeeper_pid)
+
+    def resident_mb(self) -> float:
+        """Resident memory of the brokers that run."""
+        pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in self.pids())
+        return pages * os.sysconf("SC_PAGE_SIZE") / MEGABYTE
 
     def load(self, flags: str, **options: object) -> dict[str, Any]:
         """Runs groupload to its end; the line that it prints."""

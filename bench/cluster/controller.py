@@ -1,0 +1,88 @@
+"""How long a cluster of 5,000 partitions is without a controller that has said everything.
+
+`/controller` is deleted, as an operator does it. Time begins there, and ends when each broker names
+the new controller, then when each knows a topic that was created with it: what a controller tells
+a broker comes in order, so all that it tells at its beginning has been answered by then.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+
+from bench.cluster.running import BROKERS, MeasuredCluster
+from bench.cluster.watching import Bystander, controller_of, long_pieces, until, zookeeper
+from tests.raw_connection import RawConnection
+
+PARTITIONS, TOPICS, REPLICAS = 5000, 10, 2
+_TIME_LIMIT_S = 120
+
+
+def prepare(cluster: MeasuredCluster, _: float) -> None:
+    """Makes the topics, and moves the controller once."""
+    for number in range(TOPICS):
+        cluster.create(f"many-{number}", PARTITIONS // TOPICS, REPLICAS)
+    measure(cluster, 0)
+
+
+def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
+    """One fail-over."""
+    held = sum(long_pieces(cluster).values())
+    cpu = cluster.cpu_s()
+    with zookeeper(cluster) as client, Bystander(cluster) as bystander:
+        old = controller_of(client)
+        began = time.perf_counter()
+        client.delete("/controller")
+        connections = [RawConnection(cluster.ports[broker]) for broker in BROKERS]
+        until(lambda: controller_of(client) not in (-1, old) or None)
+        elected = time.perf_counter()
+        new = controller_of(client)
+        until(lambda: all(_controller_id(each) == new for each in connections) or None)
+        named = time.perf_counter()
+        topic = f"after-{uuid.uuid4()}"
+        until(lambda: _created(cluster.ports[new], topic) or None)
+        until(lambda: all(_is_led(each, topic) for each in connections) or None)
+        done = time.perf_counter()
+    for each in connections:
+        each.close()
+    figures = {
+        "elected ms": (elected - began) * 1000,
+        "all name it ms": (named - began) * 1000,
+        "all is told ms": (done - began) * 1000,
+        "CPU ms": (cluster.cpu_s() - cpu) * 1000,
+        "a bystander's longest wait ms": bystander.longest_s * 1000,
+    }
+    if cluster.http:
+        figures["pieces above 20 ms"] = sum(long_pieces(cluster).values()) - held
+    return figures
+
+
+def _controller_id(connection: RawConnection) -> int:
+    return int(connection.call("Metadata", 4, topics=[])["controller_id"])
+
+
+def _created(port: int, topic: str) -> bool:
+    with RawConnection(port) as connection:
+        answer = connection.call(
+            "CreateTopics",
+            2,
+            topics=[
+                {
+                    "name": topic,
+                    "num_partitions": 1,
+                    "replication_factor": 3,
+                    "assignments": [],
+                    "configs": [],
+                }
+            ],
+            timeout_ms=_TIME_LIMIT_S * 1000,
+            validate_only=False,
+        )
+    return [each["error_code"] for each in answer["topics"]] in ([0], [36])
+
+
+def _is_led(connection: RawConnection, topic: str) -> bool:
+    [found] = connection.call(
+        "Metadata", 4, topics=[{"name": topic}], allow_auto_topic_creation=False
+    )["topics"]
+    return not found["error_code"] and all(p["leader_id"] >= 0 for p in found["partitions"])

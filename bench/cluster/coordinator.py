@@ -1,0 +1,85 @@
+"""How long groups have no coordinator when that with 1,000,000 of their offsets dies.
+
+All are in one partition of `__consumer_offsets`. Time begins when ZooKeeper tells that the broker's
+node is gone, and ends with the first right answer to OffsetFetch, and with that of the last group.
+"""
+
+from __future__ import annotations
+
+import time
+
+from bench.cluster.running import BROKERS, MeasuredCluster
+from bench.cluster.watching import Bystander, controller_of, expiry, until, zookeeper
+from tests.raw_connection import RawConnection
+
+GROUPS, PARTITIONS = 10_000, 100
+SETTINGS = {"offsets.topic.num.partitions": "1", "zookeeper.session.timeout.ms": "3000"}
+OFFSETS = "__consumer_offsets"
+_FILL = f"-scenario fill -groups {GROUPS} -parts {PARTITIONS} -topicparts {PARTITIONS} -conns 32"
+_TOPIC = "bench"
+"""That of groupload."""
+
+
+def prepare(cluster: MeasuredCluster, _: float) -> None:
+    """Commits the offsets: group n has n in each partition."""
+    cluster.create(_TOPIC, PARTITIONS, 1)
+    filled = cluster.load(_FILL)
+    if filled["bad"]:
+        raise SystemExit(f"{filled['bad']} commits were refused by {cluster.kind}")
+    cluster.until_whole(OFFSETS, 3)
+
+
+def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
+    """The coordinator is killed. It is not the controller, whose fail-over is measured apart."""
+    killed = _coordinator_that_is_not_the_controller(cluster)
+    gone_ns: list[int] = []
+    left = [broker for broker in BROKERS if broker != killed]
+    with expiry(cluster, killed, gone_ns):
+        cluster.kill(killed)
+        cpu = cluster.cpu_s()
+        with Bystander(cluster) as bystander:
+            until(lambda: gone_ns or None)
+            until(lambda: any(_has(cluster.ports[each], 0) for each in left) or None)
+            first = time.time_ns()
+            until(lambda: any(_has(cluster.ports[each], GROUPS - 1) for each in left) or None)
+            last = time.time_ns()
+    figures = {
+        "first answer ms": (first - gone_ns[0]) / 1e6,
+        "last group ms": (last - gone_ns[0]) / 1e6,
+        "CPU ms": (cluster.cpu_s() - cpu) * 1000,
+        "a bystander's longest wait ms": bystander.longest_s * 1000,
+    }
+    cluster.start(killed)
+    cluster.until_brokers(set(BROKERS))
+    cluster.until_whole(OFFSETS, 3)
+    return figures
+
+
+def _coordinator_that_is_not_the_controller(cluster: MeasuredCluster) -> int:
+    [(leader, _)] = cluster.partitions(OFFSETS).values()
+    with zookeeper(cluster) as client:
+        while controller_of(client) == leader:
+            client.delete("/controller")
+            until(lambda: controller_of(client) >= 0 or None)
+    cluster.until_brokers(set(BROKERS))
+    return leader
+
+
+def _has(port: int, group: int) -> bool:
+    """Whether a broker answers with what a group committed."""
+    with RawConnection(port) as connection:
+        answer = connection.call(
+            "OffsetFetch",
+            3,
+            group_id=f"fill-{group}",
+            topics=[{"name": _TOPIC, "partition_indexes": [PARTITIONS - 1]}],
+        )
+    if answer["error_code"]:
+        return False
+    [topic] = answer["topics"]
+    [found] = topic["partitions"]
+    if found["error_code"]:
+        return False
+    if found["committed_offset"] != group:
+        raise SystemExit(f"fill-{group} has {found['committed_offset']} after the fail-over")
+    return True

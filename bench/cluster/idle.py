@@ -1,0 +1,30 @@
+"""What 3,000 partitions cost that nobody uses."""
+
+from __future__ import annotations
+
+import time
+
+from bench.cluster.running import BROKERS, MeasuredCluster
+
+PARTITIONS, TOPICS = 3000, 6
+_LEAST_S = 20
+
+
+def prepare(cluster: MeasuredCluster, warm_s: float) -> None:
+    """Makes the topics, and waits: making them is not idling."""
+    for number in range(TOPICS):
+        cluster.create(f"idle-{number}", PARTITIONS // TOPICS, 3)
+    time.sleep(warm_s)
+
+
+def measure(cluster: MeasuredCluster, secs: float) -> dict[str, float]:
+    """CPU of all brokers, and of their ZooKeeper, for a minute."""
+    secs = max(secs, _LEAST_S)
+    brokers, zookeeper = cluster.cpu_s(), cluster.zookeeper_cpu_s()
+    time.sleep(secs)
+    minutes = secs / 60
+    return {
+        "CPU s a minute": (cluster.cpu_s() - brokers) / minutes,
+        "ZooKeeper's CPU s a minute": (cluster.zookeeper_cpu_s() - zookeeper) / minutes,
+        "resident MB a broker": cluster.resident_mb() / len(BROKERS),
+    }

@@ -1,0 +1,51 @@
+"""How fast a follower is back that missed 1 GiB: MB/s, until all replicas are in sync, and CPU."""
+
+from __future__ import annotations
+
+import time
+
+from bench.cluster.running import BROKERS, MEGABYTE, MeasuredCluster
+
+PARTITIONS = 8
+MISSED_BYTES = 1 << 30
+TOPIC = "missed"
+_AWAY = 3
+_PRODUCE = f"-scenario produce -conns {PARTITIONS} -depth 5 -topic {TOPIC}"
+_PIECE_S = 2
+
+
+def prepare(cluster: MeasuredCluster, _: float) -> None:
+    """Makes the topic."""
+    cluster.create(TOPIC, PARTITIONS, 3, **{"min.insync.replicas": "2"})
+
+
+def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
+    """One broker is killed, 1 GiB is written, and it is started again."""
+    cluster.kill(_AWAY)
+    cluster.until_led(TOPIC, without=_AWAY)
+    before = _size(cluster, _AWAY)
+    while _size(cluster, BROKERS[0]) - before < MISSED_BYTES:
+        cluster.load(_PRODUCE, topicparts=PARTITIONS, secs=_PIECE_S, warm=0)
+    missed_mb = (_size(cluster, BROKERS[0]) - before) / MEGABYTE
+    leaders_cpu = cluster.cpu_s()
+    cluster.start(_AWAY)
+    began = time.perf_counter()
+    cluster.until_brokers(set(BROKERS))
+    registered = time.perf_counter()
+    cluster.until_whole(TOPIC, 3)
+    done = time.perf_counter()
+    own_cpu = cluster.broker_cpu_s(_AWAY)
+    return {
+        "missed MB": missed_mb,
+        "registered s": registered - began,
+        "all in sync s": done - began,
+        "MB/s from registration on": missed_mb / (done - registered),
+        "its CPU ms/MB": own_cpu * 1000 / missed_mb,
+        "leaders' CPU ms/MB": (cluster.cpu_s() - own_cpu - leaders_cpu) * 1000 / missed_mb,
+    }
+
+
+def _size(cluster: MeasuredCluster, broker: int) -> int:
+    """Bytes of the topic's records at a broker."""
+    logs = cluster.directory(broker).glob(f"{TOPIC}-*/*.log")
+    return sum(each.stat().st_size for each in logs)
