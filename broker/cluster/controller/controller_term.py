@@ -17,7 +17,11 @@ import structlog
 
 from broker.cluster.controller.channels import Channels, ChannelSettings
 from broker.cluster.controller.controller_reads import ControllerReads, Watched, slices
-from broker.cluster.controller.controller_writes import ControllerWrites
+from broker.cluster.controller.controller_writes import (
+    STATES_AT_ONCE,
+    ControllerWrites,
+    StateWrite,
+)
 from broker.cluster.controller.election import Elected
 from broker.cluster.zookeeper.zookeeper import Closed, SessionExpired, ZooKeeper
 from broker.loop.internal_errors import InternalErrors
@@ -215,8 +219,14 @@ class Term:
             self._ended(self, f"a bug: {error!r}")
 
     def _do(self, outcome: Outcome) -> None:
+        states: list[StateWrite] = []
         for write in outcome.writes:
-            self._spawn(self._write(write))
+            if isinstance(write, StateWrite):
+                states.append(write)
+            else:
+                self._spawn(self._write(write))
+        for at in range(0, len(states), STATES_AT_ONCE):
+            self._spawn(self._write_states(states[at : at + STATES_AT_ONCE]))
         for send in outcome.sends:
             self.channels.send(send)
         for read in outcome.reads:
@@ -261,10 +271,16 @@ class Term:
             self._failed(error)
 
     async def _write(self, write: Write) -> None:
-        result = await self._writes.do(write)
+        self._done([await self._writes.do(write)])
+
+    async def _write_states(self, writes: Sequence[StateWrite]) -> None:
+        self._done(await self._writes.do_states(writes))
+
+    def _done(self, results: Sequence[WriteResult]) -> None:
+        """Takes note of writes: what is known in one turn is one fact."""
         if not self._results:
             asyncio.get_running_loop().call_soon(self._written)
-        self._results.append(result)
+        self._results += results
 
     def _written(self) -> None:
         results, self._results = self._results, []

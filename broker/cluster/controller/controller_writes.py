@@ -3,12 +3,13 @@
 A write is a multi with a check of ``/controller_epoch`` at the version that this controller got at
 its election (KAFKA-6082): whoever lost it writes nothing more. After a lost connection a write may
 have been done although the answer is a refusal; then what is there is compared with what was
-wanted.
+wanted. States that are to be written at once share a multi, and stand alone where that is refused.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 
 from broker.cluster.zookeeper.zookeeper import (
@@ -50,6 +51,9 @@ _RESULTS: dict[type[ZooKeeperError], Result] = {
     NodeExists: Result.NODE_EXISTS,
     NoNode: Result.NO_NODE,
 }
+STATES_AT_ONCE = 64
+"""So many states share a multi: 20 kB."""
+StateWrite = CreateState | SetState
 _DELETIONS_MAX = 5
 """How often a tree is deleted in which others create nodes meanwhile."""
 
@@ -67,10 +71,10 @@ class ControllerWrites:
         self._fence = Check(cluster.CONTROLLER_EPOCH, epoch_version)
         self._topic_version = topic_version
 
-    async def do(self, write: Write) -> WriteResult:
-        """Does a write, and says what came of it."""
+    async def do(self, write: Write, *, unsure: bool = False) -> WriteResult:
+        """Does a write, and says what came of it; it may have been done already if ``unsure``."""
         try:
-            version = await self._do(write)
+            version = await self._do(write, unsure)
         except _Fenced:
             return WriteResult(write.ticket, Result.FENCED)
         except (SessionExpired, Closed):
@@ -79,12 +83,52 @@ class ControllerWrites:
             return WriteResult(write.ticket, _RESULTS.get(type(error), Result.FAILED))
         return WriteResult(write.ticket, Result.OK, version)
 
-    async def _do(self, write: Write) -> int:
+    async def do_states(self, writes: Sequence[StateWrite]) -> list[WriteResult]:
+        """Does writes of different states, `STATES_AT_ONCE` at most, and says what came of each."""
+        if len(writes) == 1:
+            return [await self.do(writes[0])]
+        try:
+            versions = await self._states(writes)
+        except _Fenced:
+            return [WriteResult(write.ticket, Result.FENCED) for write in writes]
+        except (SessionExpired, Closed):
+            return [WriteResult(write.ticket, Result.FAILED) for write in writes]
+        except ZooKeeperError as error:
+            return await asyncio.gather(*[self.do(write, unsure=error.unsure) for write in writes])
+        return [
+            WriteResult(write.ticket, Result.OK, version)
+            for write, version in zip(writes, versions, strict=True)
+        ]
+
+    async def _states(self, writes: Sequence[StateWrite]) -> list[int]:
+        """Writes all states or none; the versions that they have then."""
+        operations: list[Operation] = []
+        last: list[int] = []
+        for write in writes:
+            if isinstance(write, CreateState):
+                operations += _created(write)
+            else:
+                operations.append(_set(write))
+            last.append(len(operations) - 1)
+        try:
+            done = await self._fenced(*operations)
+        except NoNode as error:
+            if error.unsure:
+                raise
+            new = {write.topic for write in writes if isinstance(write, CreateState)}
+            for topic in new:
+                with suppress(NodeExists):
+                    await self._fenced(Create(topics.partitions_path(topic), None))
+            done = await self._fenced(*operations)
+        stats = [done[index] for index in last]
+        return [stat.version if isinstance(stat, Stat) else 0 for stat in stats]
+
+    async def _do(self, write: Write, unsure: bool) -> int:
         match write:
             case CreateState():
-                return await self._create_state(write)
+                return await self._create_state(write, unsure)
             case SetState():
-                return await self._set_state(write)
+                return await self._set_at(_set(write), unsure)
             case RewriteTopic():
                 return await self._rewrite(write)
             case DeleteTopic():
@@ -108,44 +152,36 @@ class ControllerWrites:
 
     # -- states
 
-    async def _create_state(self, write: CreateState) -> int:
-        topic, partition = write.topic, write.partition
-        parent = Create(topics.partition_path(topic, partition), None)
-        path = topics.state_path(topic, partition)
-        state = Create(path, _state(write.state))
+    async def _create_state(self, write: CreateState, unsure: bool) -> int:
+        parent, state = _created(write)
         try:
             await self._fenced(parent, state)
         except NoNode:
             with suppress(NodeExists):
-                await self._fenced(Create(topics.partitions_path(topic), None))
+                await self._fenced(Create(topics.partitions_path(write.topic), None))
             with suppress(NodeExists):
                 await self._fenced(parent)
-            await self._alone(state, path)
+            await self._alone(state, unsure)
         except NodeExists:
-            await self._alone(state, path)
+            await self._alone(state, unsure)
         return 0
 
-    async def _alone(self, state: Create, path: str) -> None:
+    async def _alone(self, state: Create, unsure: bool = False) -> None:
         """Creates a state whose parent is there."""
         try:
             await self._fenced(state)
         except NodeExists as error:
-            if not error.unsure or not await self._is(path, state.data):
+            if not (unsure or error.unsure) or not await self._is(state.path, state.data):
                 raise
 
-    async def _set_state(self, write: SetState) -> int:
-        path = topics.state_path(write.topic, write.partition)
-        data = _state(write.state)
-        return await self._set(Set(path, data, write.state.partition_epoch))
-
-    async def _set(self, wanted: Set) -> int:
+    async def _set_at(self, wanted: Set, unsure: bool = False) -> int:
         """Sets a node at its version; the version that it has then."""
         try:
             (stat,) = await self._fenced(wanted)
         except BadVersion as error:
             found, there = await self._zookeeper.get(wanted.path)
-            ours = error.unsure and found == wanted.data and there.version == wanted.version + 1
-            if not ours:
+            may_be_ours = (unsure or error.unsure) and there.version == wanted.version + 1
+            if not may_be_ours or found != wanted.data:
                 raise
             return there.version
         assert isinstance(stat, Stat)
@@ -168,7 +204,7 @@ class ControllerWrites:
             unknown if isinstance(unknown, dict) else {},
         )
         data = topics.encode_topic(node, self._topic_version)
-        return await self._set(Set(topics.topic_path(write.name), data, write.znode_version))
+        return await self._set_at(Set(topics.topic_path(write.name), data, write.znode_version))
 
     async def _delete_topic(self, name: str) -> None:
         await self._delete_tree(topics.topic_path(name))
@@ -205,10 +241,22 @@ class ControllerWrites:
         block = cluster.ProducerIdBlock(write.broker_id, write.block_start, write.block_end)
         data = cluster.encode_producer_ids(block)
         if write.znode_version >= 0:
-            return await self._set(Set(cluster.PRODUCER_IDS, data, write.znode_version))
+            return await self._set_at(Set(cluster.PRODUCER_IDS, data, write.znode_version))
         create = Create(cluster.PRODUCER_IDS, data)
-        await self._alone(create, create.path)
+        await self._alone(create)
         return 0
+
+
+def _created(write: CreateState) -> tuple[Create, Create]:
+    """The node of a partition, and that of its state."""
+    topic, partition = write.topic, write.partition
+    parent = Create(topics.partition_path(topic, partition), None)
+    return parent, Create(topics.state_path(topic, partition), _state(write.state))
+
+
+def _set(write: SetState) -> Set:
+    path = topics.state_path(write.topic, write.partition)
+    return Set(path, _state(write.state), write.state.partition_epoch)
 
 
 def _state(state: LeaderAndIsr) -> bytes:

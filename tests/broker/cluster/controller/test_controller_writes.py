@@ -10,7 +10,7 @@ from broker.cluster.controller.controller_writes import ControllerWrites
 from broker.cluster.controller.election import elect
 from broker.cluster.membership.registration import prepare
 from broker.cluster.zookeeper.zookeeper import Check, Delete
-from controller.facts import Result
+from controller.facts import Result, WriteResult
 from controller.outcome import (
     CreateState,
     DeleteNodes,
@@ -168,3 +168,54 @@ async def test_an_expired_session_says_nothing_of_a_write() -> None:
     await asyncio.sleep(0)
     there.zookeeper.resume()
     assert await doing == (Result.FAILED, -1)
+
+
+def _moved(ticket: int, index: int, epoch: int = 0) -> SetState:
+    return SetState(ticket, "t", index, STATE._replace(leader=2, partition_epoch=epoch))
+
+
+async def _three_states() -> Scene:
+    there = await scene()
+    done = await there.writes.do_states([CreateState(each, "t", each, STATE) for each in range(3)])
+    assert done == [WriteResult(each, Result.OK, 0) for each in range(3)]
+    return there
+
+
+async def test_states_that_are_written_at_once_share_a_multi() -> None:
+    there = await _three_states()
+    before = len(there.ensemble.writes)
+    done = await there.writes.do_states([_moved(each, each) for each in range(3)])
+    assert done == [WriteResult(each, Result.OK, 1) for each in range(3)]
+    fences = [each for each in there.ensemble.writes[before:] if isinstance(each, Check)]
+    assert len(fences) == 1
+
+
+async def test_one_state_that_can_not_be_written_keeps_no_other_back() -> None:
+    there = await _three_states()
+    writes = [_moved(1, 0), _moved(2, 1, epoch=7), _moved(3, 9), _moved(4, 2)]
+    done = await there.writes.do_states([*writes, CreateState(5, "gone", 0, STATE)])
+    assert [(each.ticket, each.result) for each in done] == [
+        (1, Result.OK),
+        (2, Result.BAD_VERSION),
+        (3, Result.NO_NODE),
+        (4, Result.OK),
+        (5, Result.NO_NODE),
+    ]
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+async def test_states_whose_answer_was_lost_are_known_by_what_is_there(lost: int) -> None:
+    there = await scene()
+    there.zookeeper.lose_answers(lost)
+    created = [CreateState(each, "t", each, STATE) for each in range(3)]
+    assert [each.result for each in await there.writes.do_states(created)] == [Result.OK] * 3
+    there.zookeeper.lose_answers(lost)
+    done = await there.writes.do_states([_moved(each, each) for each in range(3)])
+    assert done == [WriteResult(each, Result.OK, 1) for each in range(3)]
+
+
+async def test_whoever_lost_its_epoch_writes_none_of_many_states() -> None:
+    there = await _three_states()
+    await there.other.set(cluster.CONTROLLER_EPOCH, b"2")
+    done = await there.writes.do_states([_moved(1, 0), CreateState(2, "t", 8, STATE)])
+    assert [each.result for each in done] == [Result.FENCED] * 2
