@@ -1,9 +1,11 @@
-"""What `broker/broker.py` promises: each part gets all that it uses when it is made."""
+"""What the composition root promises: each part gets all that it uses when it is made."""
 
 from __future__ import annotations
 
 import ast
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,8 +25,9 @@ def assigned_to_parts(source: str) -> list[str]:
     return found
 
 
-def test_nothing_is_assigned_to_a_part_after_it_is_made() -> None:
-    assert assigned_to_parts((ROOT / "broker" / "broker.py").read_text()) == []
+@pytest.mark.parametrize("name", ["broker", "alone", "in_cluster"])
+def test_nothing_is_assigned_to_a_part_after_it_is_made(name: str) -> None:
+    assert assigned_to_parts((ROOT / "broker" / f"{name}.py").read_text()) == []
 
 
 def test_such_an_assignment_is_found() -> None:

@@ -64,9 +64,10 @@ class ClusterCheckers:
                 isr = state.isr if state is not None and is_last else ()
                 end = replica.high_watermark
                 self._of(place).shown(machine, replica.leader_epoch, end, isr)
-        member = None if machine.process is None else machine.process.broker.member
-        if member is not None and hasattr(member, "replicas"):
-            epoch = member.replicas._controller_epoch
+        broker = None if machine.process is None else machine.process.broker
+        manager = getattr(getattr(broker, "standing", None), "replicas", None)
+        if manager is not None:  # the broker has come into the cluster
+            epoch = manager._controller_epoch
             before = self._controller_epochs.get(life, -1)
             assert epoch >= before, f"{life}: controller epoch {before}, then {epoch}"
             self._controller_epochs[life] = epoch

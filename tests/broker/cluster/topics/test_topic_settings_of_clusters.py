@@ -63,8 +63,8 @@ async def test_an_altered_unclean_leader_election_is_told_to_the_controller(
         await asked(leader, lambda wire: alter(wire, TOPIC, (UNCLEAN, SET, "true")))
 
         def allowed() -> bool:
-            assert controller.member is not None
-            term = controller.member.host.term
+            assert controller.standing.member is not None
+            term = controller.standing.member.host.term
             assert term is not None
             known = term.core.cluster
             return known.allows_unclean(known.topics[TOPIC])

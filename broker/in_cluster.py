@@ -1,0 +1,142 @@
+"""A broker in a cluster: `Member`, the logs of its replicas, and coordinators that move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from broker.apis.cluster_table import SERVED_IN_CLUSTER
+from broker.cluster.coordinators.coordinators import Coordinators
+from broker.cluster.member import Member, MemberServices, join_cluster
+from broker.cluster.metadata_cache import Learnt, MetadataCache
+from broker.cluster.replicas.replicas import ReplicaHooks
+from broker.cluster.zookeeper.zookeeper import Connect
+from broker.config.listeners import Endpoint
+from broker.cores.runtime_settings import RuntimeSettings
+from broker.cores.transactions.cluster_duties import ClusterTransactionDuties
+from broker.cores.transactions.local_markers import LocalMarkers
+from broker.cores.transactions.sending import Destination
+from broker.net.advertised import Advertised
+from broker.standing import Basis, Coordination, Standing, Stop
+from broker.topics.logs import LogManager
+from broker.topics.producer_ids import BLOCK
+
+
+class InCluster(Standing):
+    """See `Standing`."""
+
+    duties = ClusterTransactionDuties
+    served = SERVED_IN_CLUSTER
+
+    def __init__(self, basis: Basis, member: Member) -> None:
+        """The logs are not open yet: see `join`."""
+        self._basis = basis
+        self.member = member
+        self.marker_wait_ms: int = basis.config["request.timeout.ms"]
+        self.registry = member.registry
+        self.controller = member.host
+        self.enlisting = member.enlisting
+        self.topics = member.topics
+        self.old_offsets = member.old_offsets
+        services = member.partition_services(
+            basis.partition_services(),
+            lambda name: self.logs.settings(name),  # noqa: PLW0108 - `logs` comes after it
+        )
+        self.logs = LogManager(basis.fs, basis.directory, basis.config, services)
+        self.ends_elsewhere = member.ends_elsewhere(self.logs)
+
+    def group_settings(
+        self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
+    ) -> RuntimeSettings:
+        """See `Standing`."""
+        return self.member.group_settings(settings, topic)
+
+    def marker_destinations(self, local: LocalMarkers) -> Callable[[str, int], Destination]:
+        """See `Standing`."""
+        return self.member.marker_destinations(self.logs, local)
+
+    def make(self, coordination: Coordination) -> None:
+        """See `Standing`."""
+        basis, member = self._basis, self.member
+        self._cleaning = coordination.cleaning
+        self.coordinators = Coordinators(
+            coordination.groups,
+            coordination.transactions,
+            member.joined.zookeeper,
+            basis.slicer,
+            basis.background.spawn,
+            coordination.settings_changed,
+        )
+        hooks = ReplicaHooks(
+            on_leader=self.coordinators.on_leader,
+            on_follower=self.coordinators.on_follower,
+            on_deleted=self.coordinators.on_deleted,
+            on_learnt=self._learnt,
+        )
+        settings_changed = coordination.settings_changed
+        self.replicas = member.make(self.logs, basis.disk_changes, hooks, settings_changed)
+        self.settings_store = member.configs
+        member.keeper.read()
+
+    def view(self, _: Advertised) -> MetadataCache:
+        """See `Standing`."""
+        return self.member.cache
+
+    async def reserve_producer_ids(self) -> range:
+        """See `Standing`."""
+        return await self.member.producer_ids.reserve(BLOCK)
+
+    def offsets_dropped(self, name: str) -> None:
+        """See `Standing`; the controller deletes topics, and waits for no group."""
+
+    async def start(self, endpoints: Sequence[Endpoint]) -> None:
+        """Takes part in the cluster: who asks here waits until the broker is registered."""
+        await self.member.start(endpoints)
+
+    def first_stops(self) -> Sequence[Stop]:
+        """See `Standing`: what is led here is given away while it is served."""
+        return (self.member.hand_over, self.member.stop)
+
+    def last_stops(self) -> Sequence[Stop]:
+        """See `Standing`."""
+        return ()
+
+    async def leave(self) -> None:
+        """See `Standing`."""
+        await self.member.leave()
+
+    def _learnt(self, learnt: Learnt) -> None:
+        """The controller has told of topics, partitions and brokers."""
+        for topic in self.member.learnt(learnt):
+            self._basis.long_polls.wake_topic(topic.name)
+            self._cleaning.topic_deleted(topic)
+        self.coordinators.on_learnt(learnt)
+
+
+async def join(basis: Basis, connect: Connect) -> InCluster:
+    """Comes into the cluster through ZooKeeper, and opens the logs of what is replicated here.
+
+    Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with its sentence.
+    """
+    member = await join_cluster(
+        MemberServices(
+            basis.config,
+            basis.fs,
+            basis.directory,
+            basis.time,
+            basis.background,
+            basis.slicer,
+            basis.errors,
+            basis.fail,
+            connect,
+        )
+    )
+    standing = InCluster(basis, member)
+    try:
+        open_logs = partial(standing.logs.open_all, member.joined.topics, in_cluster=True)
+        await basis.time.in_thread(open_logs)
+    except BaseException:
+        await member.leave()
+        raise
+    return standing
