@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import structlog
 
 from broker.cluster.controller.control_requests import Message, encode
+from broker.cluster.lines import Trouble
 from broker.cluster.peers.inter_broker import InterBroker
 from broker.cluster.peers.peer import Address, Peer, PeerLost, connect
 from broker.time import Time
@@ -159,10 +160,15 @@ class _Channel:
         self._peer: Peer | None = None
         self.asked_ms = 0
         """When the first of the queue was sent, for the first time (wall)."""
-        self.failures = 0
+        self._trouble = Trouble(time)
         self.reason = ""
         """Of the last failure."""
         self._worker = spawn(self._work(), "controller channel")
+
+    @property
+    def failures(self) -> int:
+        """How often in a row the first of the queue was not answered."""
+        return self._trouble.attempts
 
     def put(self, request: Send) -> None:
         """Queues a request."""
@@ -205,8 +211,8 @@ class _Channel:
                 error = error or answer["error_code"]
                 partitions.update(_partition_errors(request, answer))
         except PeerLost as lost:
-            self.failures, self.reason = self.failures + 1, str(lost)
-            if self.failures in (1, 10) or self.failures % 100 == 0:
+            self.reason = str(lost)
+            if self._trouble.is_news():
                 logger.warning(
                     "a broker does not answer the controller; it is asked until it does or is gone",
                     broker=request.broker_id,
@@ -216,12 +222,14 @@ class _Channel:
             await self._time.sleep(AGAIN_S)
             return None
         except Exception as bug:  # ours: no later request is sent before this one
-            self.failures, self.reason = self.failures + 1, repr(bug)
-            if self.failures & (self.failures - 1) == 0:
+            self.reason = repr(bug)
+            if self._trouble.is_news():
                 logger.exception("a request to a broker failed", broker=request.broker_id)
             await self._time.sleep(AGAIN_S)
             return None
-        self.failures, self.reason = 0, ""
+        if self._trouble.is_over():
+            self.reason = ""
+            logger.info("a broker answers the controller again", broker=request.broker_id)
         return Answered(request, error, partitions)
 
     async def _call(self, peer: Peer, message: Message) -> Value:

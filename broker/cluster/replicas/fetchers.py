@@ -25,6 +25,7 @@ from typing import Any
 
 import structlog
 
+from broker.cluster.lines import PartitionLines, Trouble
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.peers.peer import Address, Peer, PeerLost, connect
 from broker.cluster.replicas.fetch_messages import (
@@ -102,7 +103,8 @@ class Fetchers:
         if old is not None and old is not fetcher:
             old.remove(place)
         self._of[place] = fetcher
-        fetcher.add(place, Followed(replica, self.settings.spoken, fetcher.followed.get(place)))
+        before = fetcher.followed.get(place)
+        fetcher.add(place, Followed(replica, self.settings.spoken, fetcher.lines, before))
 
     def forget(self, topic: str, index: int) -> None:
         """Fetches a partition no more."""
@@ -159,11 +161,16 @@ class Fetcher:
         self.leader, self.number = leader, number
         self._peer: Peer | None = None
         self._session = FetchSession()
-        self.failures = 0
-        """How often in a row nothing was to be had from the leader."""
+        self.lines = PartitionLines()
+        self._trouble = Trouble(self._time)
         self._news = Event()
         self._task = fetchers.spawn(self._work(), "replica fetcher")
         self.client_id = f"broker-{self._settings.node_id}-fetcher-{number}"
+
+    @property
+    def failures(self) -> int:
+        """How often in a row nothing was to be had from the leader."""
+        return self._trouble.attempts
 
     def add(self, place: Place, followed: Followed) -> None:
         """Fetches a partition, in place of what was known of it."""
@@ -186,13 +193,14 @@ class Fetcher:
                 lost: PeerLost | None = None
                 try:
                     await slices.beside(self._round(slices))
-                    self.failures = 0
+                    self._trouble.is_over()
                 except PeerLost as error:
                     lost = error
                 except Exception as error:
                     logger.exception("a fetcher met an internal error")
                     lost = PeerLost(f"internal error: {error!r}")
                 finally:
+                    self.lines.write()
                     slices.end()
                 if lost is not None:
                     await self._lost(lost)
@@ -204,12 +212,11 @@ class Fetcher:
 
     async def _lost(self, lost: PeerLost) -> None:
         """Rests: nothing is to be had from the leader."""
-        self.failures += 1
-        if self.failures in (1, 10) or self.failures % 100 == 0:
+        if self._trouble.is_news():
             logger.warning(
                 "a leader can't be fetched from; it is asked again",
                 leader=self.leader,
-                attempts=self.failures,
+                attempts=self._trouble.attempts,
                 partitions=len(self.followed),
                 reason=str(lost),
             )

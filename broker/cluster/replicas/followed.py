@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import structlog
 
+from broker.cluster.lines import AGAIN_MS, PartitionLines
 from broker.cluster.peers.inter_broker import InterBroker
 from broker.cluster.replicas.fetch_messages import Answered, Asked
 from broker.topics.replica import Replica
@@ -61,9 +62,13 @@ class Followed:
     """One partition, followed in one leader epoch; another epoch has another one."""
 
     def __init__(
-        self, replica: Replica, spoken: InterBroker, before: Followed | None = None
+        self,
+        replica: Replica,
+        spoken: InterBroker,
+        lines: PartitionLines,
+        before: Followed | None = None,
     ) -> None:
-        """``before`` is of an earlier epoch of the same leader.
+        """``lines`` gets what may happen to many; ``before`` is of an earlier epoch of this leader.
 
         Where logs are cut to the high watermark such a leader is followed on without: it may have
         committed more since (KIP-101 has the story, Kafka 0.10.2 did so).
@@ -79,6 +84,9 @@ class Followed:
         """When it is (monotonic); it rests after an error."""
         self.leader_high_watermark = -1
         """That of the last answer."""
+        self._lines = lines
+        self._silent_until_ms = 0
+        """No error is told before (monotonic)."""
         self.behind_since_ms = NEVER
         """Since when it lacks records that its leader has committed (monotonic)."""
 
@@ -211,9 +219,9 @@ class Followed:
             self._failed(error, again_ms)
             return None
         if end < end_offset:
-            logger.info(
+            self._lines.add(
                 "a replica's log was cut where it parts from its leader's",
-                partition=replica.name,
+                replica.name,
                 from_offset=end_offset,
                 to_offset=end,
                 leader_epoch=self.leader_epoch,
@@ -230,9 +238,9 @@ class Followed:
         elif what is OnError.RETRY:
             self._rest(again_ms)
         elif what is not OnError.AGAIN:
-            logger.warning(
+            self._lines.add(
                 "a replica is not fetched until the controller names another leader epoch",
-                partition=self.replica.name,
+                self.replica.name,
                 leader_epoch=self.leader_epoch,
                 error_code=error_code,
             )
@@ -244,9 +252,11 @@ class Followed:
         if isinstance(error, NotFollower) or replica.log.failed_for_good:
             self.wait()
             return
-        logger.error(
-            "a replica can't go on; it tries again", partition=replica.name, why=str(error)
-        )
+        if again_ms >= self._silent_until_ms:
+            self._silent_until_ms = again_ms + AGAIN_MS
+            logger.error(
+                "a replica can't go on; it tries again", partition=replica.name, why=str(error)
+            )
         self._rest(again_ms)
 
     def _go_on(self, step: Next) -> None:

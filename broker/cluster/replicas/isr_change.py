@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import structlog
-
+from broker.cluster.lines import PartitionLines
 from broker.topics.replica_services import LedPartition
 from protocol.errors import NONE
-
-logger = structlog.get_logger(__name__)
 
 Place = tuple[str, int]
 AGAIN_S = 0.05
@@ -40,21 +37,16 @@ class IsrChange:
             and state.partition_epoch == self.expected_epoch
         )
 
-    def decided(self, error_code: int, partition_epoch: int = -1) -> None:
-        """Tells the leader what became of it, if that matters to it still."""
+    def decided(self, lines: PartitionLines, error_code: int, partition_epoch: int = -1) -> None:
+        """Tells the leader, and the log's lines, what became of it, if that matters still."""
         if not self.holds:
             return
-        name = f"{self.partition.topic}-{self.partition.index}"
+        name, isr = f"{self.partition.topic}-{self.partition.index}", list(self.isr)
         if error_code == NONE:
             self.partition.isr_written(partition_epoch)
-            logger.info("in-sync replicas have changed", partition=name, isr=list(self.isr))
+            lines.add("in-sync replicas have changed", name, isr=isr)
         else:
-            logger.info(
-                "in-sync replicas were not changed",
-                partition=name,
-                wanted=list(self.isr),
-                error_code=error_code,
-            )
+            lines.add("in-sync replicas were not changed", name, wanted=isr, error_code=error_code)
             self.partition.isr_refused(error_code)
 
 

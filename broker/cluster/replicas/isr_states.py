@@ -12,6 +12,7 @@ from typing import Any
 
 import structlog
 
+from broker.cluster.lines import PartitionLines
 from broker.cluster.replicas.isr_change import AGAIN_S, IsrChange, Place, wanted_change
 from broker.cluster.zookeeper.zookeeper import BadVersion, Closed, NoNode, SessionExpired, ZooKeeper
 from broker.time import Time
@@ -50,6 +51,7 @@ class IsrStates:
         self._changed: dict[Place, None] = {}
         """Partitions of which no notice speaks yet."""
         self._changed_ms = self._noticed_ms = 0
+        self._lines = PartitionLines()
 
     def start(self) -> None:
         """Writes from now on what is wanted."""
@@ -80,6 +82,7 @@ class IsrStates:
                     changes = [each for each in self._wanted.values() if each.holds]
                     self._wanted.clear()
                     written = await gather(*[self._write(each) for each in changes])
+                    self._lines.write()
                     for change, is_known in zip(changes, written, strict=True):
                         if not is_known:
                             self._wanted.setdefault(change.place, change)
@@ -102,14 +105,14 @@ class IsrStates:
                 # An earlier attempt, whose answer was lost, may have been this very write.
                 data, stat = await self._zookeeper.get(path)
                 if decode_state(*change.place, data) != node:
-                    change.decided(INVALID_UPDATE_VERSION)
+                    change.decided(self._lines, INVALID_UPDATE_VERSION)
                     return True
                 version = stat.version
         except NoNode:
-            change.decided(UNKNOWN_TOPIC_OR_PARTITION)
+            change.decided(self._lines, UNKNOWN_TOPIC_OR_PARTITION)
         except BadNode as error:
             logger.error("a partition's state can't be read", reason=str(error))
-            change.decided(INVALID_UPDATE_VERSION)
+            change.decided(self._lines, INVALID_UPDATE_VERSION)
         except SessionExpired:
             return False
         except Closed:
@@ -120,7 +123,7 @@ class IsrStates:
         else:
             self._changed[change.place] = None
             self._changed_ms = self._time.now().mono_ms
-            change.decided(NONE, version)
+            change.decided(self._lines, NONE, version)
         return True
 
     # -- notices

@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from broker.cluster.lines import PartitionLines, Trouble
 from broker.cluster.membership.registration import NO_EPOCH
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.peers.controller_peer import ControllerPeer
@@ -34,6 +35,8 @@ from protocol.schema import ZERO_UUID
 
 logger = structlog.get_logger(__name__)
 
+DOUBLED_MOST = 3
+"""A pause is doubled so often at most: 400 ms, which writers to the partition wait too."""
 _BY_NAME = 1
 """The last version of AlterPartition that has no topic ids."""
 
@@ -68,6 +71,8 @@ class AlterPartitionWriter:
         self._changes: dict[Place, IsrChange] = {}
         self._news = Event()
         self._worker: Task[None] | None = None
+        self._trouble = Trouble(time)
+        self._lines = PartitionLines()
 
     def start(self) -> None:
         """Asks from now on for what is wanted."""
@@ -90,8 +95,12 @@ class AlterPartitionWriter:
                 await self._news.wait()
                 self._news.clear()
                 while self._changes:
-                    if not await self._round_or_not():
-                        await self._time.sleep(AGAIN_S)
+                    if await self._round_or_not():
+                        self._recovered()
+                    else:
+                        times = max(0, self._trouble.attempts - 1)
+                        doubled = AGAIN_S * (1 << min(times, DOUBLED_MOST))
+                        await self._time.sleep(doubled)
         except CancelledError:
             pass
 
@@ -99,7 +108,8 @@ class AlterPartitionWriter:
         try:
             return await self._round()
         except Exception:  # a bug of ours: the others are asked for again (law 10)
-            logger.exception("in-sync replicas could not be asked for")
+            if self._trouble.is_news():
+                logger.exception("in-sync replicas could not be asked for")
             return False
 
     async def _round(self) -> bool:
@@ -109,7 +119,8 @@ class AlterPartitionWriter:
             return True
         epoch = self._broker_epoch()
         if epoch == NO_EPOCH:
-            return False  # the next session brings one; with the old one nothing may be asked
+            # The next session brings one; with the old one nothing may be asked.
+            return self._not_asked("this broker is not registered in ZooKeeper")
         asked = dict(self._changes)
         try:
             version = await self._controller.version_of(alter_partition.API)
@@ -123,9 +134,23 @@ class AlterPartitionWriter:
                 self._request_timeout_ms,
             )
         except PeerLost as lost:
-            logger.info("the controller could not be asked for in-sync replicas", reason=str(lost))
-            return False
+            return self._not_asked(str(lost))
         return self._take(asked, ids, answer)
+
+    def _not_asked(self, reason: str) -> bool:
+        """Nothing was changed; it is asked again, ever more seldom."""
+        if self._trouble.is_news():
+            logger.warning(
+                "the controller does not change in-sync replicas; it is asked until it does",
+                partitions=len(self._changes),
+                attempts=self._trouble.attempts,
+                reason=reason,
+            )
+        return False
+
+    def _recovered(self) -> None:
+        if self._trouble.is_over():
+            logger.info("the controller changes in-sync replicas again")
 
     def _topic_ids(self, asked: dict[Place, IsrChange]) -> dict[str, bytes]:
         if not self._has_topic_ids:
@@ -142,18 +167,16 @@ class AlterPartitionWriter:
         codes = {answer["error_code"], *[code for code, _ in found.values()]}
         if NOT_CONTROLLER in codes:
             self._controller.look_again()
-            return False
+            return self._not_asked("the broker that was asked is not the controller")
         if answer["error_code"] != NONE:
-            logger.warning(
-                "the controller refused to change in-sync replicas; it is asked again",
-                error_code=answer["error_code"],
-            )
-            return False
+            return self._not_asked(f"it answers with error {answer['error_code']}")
+        self._recovered()
         for place, change in asked.items():
             if self._changes.get(place) is not change or place not in found:
                 continue
             del self._changes[place]
-            change.decided(*found[place])
+            change.decided(self._lines, *found[place])
+        self._lines.write()
         return not self._changes
 
 

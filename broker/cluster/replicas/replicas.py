@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import structlog
 
+from broker.cluster.lines import PartitionLines
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.replicas.fetchers import Fetchers
 from broker.cluster.replicas.replication_settings import ReplicationSettings
@@ -118,6 +119,7 @@ class ReplicaManager:
         self._changing = Lock()
         self._tasks: list[Task[None]] = []
         self._checkpoints = False
+        self._lines = PartitionLines()
 
     @property
     def listener(self) -> str:
@@ -219,6 +221,7 @@ class ReplicaManager:
                         await slices.pause()
                 await slices.beside(self._identify(topic))
             self._fetchers.close_idle()
+            self._lines.write()
             slices.end()
             self._begin_checkpoints()
             return Told(NONE, errors)
@@ -310,9 +313,9 @@ class ReplicaManager:
             replica.lead(state)
         except LogPoisoned:
             return KAFKA_STORAGE_ERROR
-        logger.info(
+        self._lines.add(
             "leads a partition",
-            partition=replica.name,
+            replica.name,
             leader_epoch=state.leader_epoch,
             isr=list(state.isr),
             end_offset=replica.log.log_end_offset,
@@ -327,9 +330,9 @@ class ReplicaManager:
             self._fetchers.follow(replica)
         else:
             self._fetchers.forget(replica.topic, replica.index)
-        logger.info(
+        self._lines.add(
             "follows a leader",
-            partition=replica.name,
+            replica.name,
             leader=state.leader,
             leader_epoch=state.leader_epoch,
             end_offset=replica.log.log_end_offset,

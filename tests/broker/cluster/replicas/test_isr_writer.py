@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.peers.peer import PeerLost
@@ -114,14 +115,16 @@ class HandedController:
 class Asking:
     """A writer that asks the controller."""
 
-    def __init__(self, has_topic_ids: bool = True, topic_id: bytes | None = ID) -> None:
+    def __init__(
+        self, has_topic_ids: bool = True, topic_id: bytes | None = ID, time: Time | None = None
+    ) -> None:
         self.controller = HandedController()
         self.epoch = 99
         cache = MetadataCache(1)
         tell(cache, topic("t", [1, 1, 1], topic_id), topic("u", [1], topic_id and b"u" * 16))
         controller: Any = self.controller
         self.writer = AlterPartitionWriter(
-            1, lambda: self.epoch, cache, controller, has_topic_ids, 5000, Time(), _spawn
+            1, lambda: self.epoch, cache, controller, has_topic_ids, 5000, time or Time(), _spawn
         )
 
 
@@ -130,8 +133,10 @@ def _spawn(work: Any, name: str) -> asyncio.Task[None]:
 
 
 @asynccontextmanager
-async def asking(has_topic_ids: bool = True, topic_id: bytes | None = ID) -> AsyncIterator[Asking]:
-    found = Asking(has_topic_ids, topic_id)
+async def asking(
+    has_topic_ids: bool = True, topic_id: bytes | None = ID, time: Time | None = None
+) -> AsyncIterator[Asking]:
+    found = Asking(has_topic_ids, topic_id, time)
     found.writer.start()
     try:
         yield found
@@ -216,6 +221,29 @@ async def test_what_is_not_decided_is_asked_again(answer: Any) -> None:
     assert partition.told == [("written", 4)]
     assert len(house.controller.asked) == 2
     assert house.controller.looked_again == (NOT_CONTROLLER in getattr(answer, "values", list)())
+
+
+async def test_a_controller_that_is_away_is_asked_ever_more_seldom_and_told_of_once() -> None:
+    pauses = []
+
+    class NotedPauses(Time):
+        async def sleep(self, seconds: float) -> None:
+            pauses.append(seconds)
+            await super().sleep(0)
+
+    with capture_logs() as lines:
+        async with asking(time=NotedPauses()) as house:
+            house.controller.answers = [PeerLost("gone")] * 20
+            partition = Led()
+            house.writer.wanted(partition, (1, 2), 3)
+            await eventually(lambda: partition.told)
+    assert pauses == [0.05, 0.1, 0.2, *[0.4] * 17]
+    told = [each["event"] for each in lines]
+    assert (
+        told.count("the controller does not change in-sync replicas; it is asked until it does")
+        == 1
+    )
+    assert told.count("the controller changes in-sync replicas again") == 1
 
 
 async def test_a_refusal_is_told_and_what_is_wanted_then_is_asked() -> None:

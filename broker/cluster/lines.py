@@ -1,0 +1,65 @@
+"""Few lines in the log, whatever happens: of many partitions, and of what goes on for long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from broker.time import Time
+
+logger = structlog.get_logger(__name__)
+
+FEW = 20
+"""So many partitions have a line each; more have one together, which names the first of them."""
+AGAIN_MS = 60_000
+"""How often something is told that goes on."""
+
+
+class PartitionLines:
+    """What was done to partitions in one go: `write` writes it down."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[dict[str, Any]]] = {}
+
+    def add(self, event: str, partition: str, **about: Any) -> None:
+        """It happened to this partition too."""
+        self._found.setdefault(event, []).append({"partition": partition, **about})
+
+    def write(self) -> None:
+        """Writes what was added, and begins anew."""
+        found, self._found = self._found, {}
+        for event, each in found.items():
+            if len(each) <= FEW:
+                for about in each:
+                    logger.info(event, **about)
+            else:
+                first = [about["partition"] for about in each[:FEW]]
+                logger.info(event, count=len(each), partitions=[*first, "..."])
+
+
+class Trouble:
+    """Something that may fail again and again: told at once, once a minute, and when it is over."""
+
+    __slots__ = ("_now_ms", "_told_ms", "attempts")
+
+    def __init__(self, time: Time) -> None:
+        self._now_ms: Callable[[], int] = lambda: time.now().mono_ms
+        self._told_ms = 0
+        self.attempts = 0
+        """How often in a row it has failed."""
+
+    def is_news(self) -> bool:
+        """It has failed once more: whether that is to be told."""
+        now_ms = self._now_ms()
+        self.attempts += 1
+        if self.attempts > 1 and now_ms - self._told_ms < AGAIN_MS:
+            return False
+        self._told_ms = now_ms
+        return True
+
+    def is_over(self) -> bool:
+        """It has not failed: whether it had before."""
+        was, self.attempts = self.attempts > 0, 0
+        return was

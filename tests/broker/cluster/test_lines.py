@@ -1,0 +1,51 @@
+"""Few lines in the log, whatever happens."""
+
+from __future__ import annotations
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.cluster.lines import AGAIN_MS, FEW, PartitionLines, Trouble
+from tests.broker.hand_time import HandTime
+
+
+@pytest.mark.parametrize("count", [1, FEW])
+def test_a_few_partitions_have_a_line_each(count: int) -> None:
+    lines = PartitionLines()
+    with capture_logs() as written:
+        for index in range(count):
+            lines.add("leads a partition", f"t-{index}", leader_epoch=index)
+        lines.write()
+        lines.write()
+    assert [(each["partition"], each["leader_epoch"]) for each in written] == [
+        (f"t-{index}", index) for index in range(count)
+    ]
+
+
+def test_many_have_one_line_together() -> None:
+    lines = PartitionLines()
+    with capture_logs() as written:
+        for index in range(3000):
+            lines.add("leads a partition", f"t-{index}", leader_epoch=index)
+        lines.add("follows a leader", "t-3000")
+        lines.write()
+    assert [(each["event"], each.get("count")) for each in written] == [
+        ("leads a partition", 3000),
+        ("follows a leader", None),
+    ]
+    assert written[0]["partitions"] == [*[f"t-{index}" for index in range(FEW)], "..."]
+
+
+def test_what_goes_on_is_told_at_once_and_then_once_a_minute() -> None:
+    time = HandTime()
+    trouble = Trouble(time)
+    told = []
+    for _ in range(150):
+        told.append(trouble.is_news())
+        time.move(1000)
+    assert [at for at, is_told in enumerate(told) if is_told] == [0, 60, 120]
+    assert AGAIN_MS == 60_000
+    assert trouble.attempts == 150
+    assert trouble.is_over()
+    assert not trouble.is_over()
+    assert trouble.is_news()
