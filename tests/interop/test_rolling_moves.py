@@ -1,44 +1,111 @@
-"""A cluster of Apache Kafka becomes one of Musters broker by broker, under load, and goes back."""
+"""A cluster of Apache Kafka becomes one of Musters broker by broker, under load, and goes back.
+
+Either in place, each broker on the directory of the one before, or by brokers with new ids, to
+which partitions are reassigned. docs/moving.md has the same steps for operators.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests import java
 from tests.cli.running import run
 from tests.interop.steady_clients import ORDERS, PARTITIONS, PAYMENTS, steady_clients
+from tests.interop.test_dump_log_segments import dump
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster, running
 from tests.waiting import until
 
 pytestmark = pytest.mark.interop
 
 BROKERS = (1, 2, 3)
+TOPICS = (ORDERS, PAYMENTS, "__consumer_offsets", "__transaction_state")
+KAFKA_RELEASE = java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS
+MOVING = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+SETTINGS = {"controlled.shutdown.retry.backoff.ms": "500"}
+"""The last broker of a cluster asks in vain who may lead after it."""
+LOADING = ("[main]", "[log-recovery-")
+"""The threads of a Kafka that read logs when it starts."""
+FILES = ("*.log", "*.index", "*.timeindex", "*.snapshot", "*.txnindex")
 
 
 @pytest.mark.timeout(900)
 def test_the_same_directories_there_and_back(tmp_path: Path) -> None:
-    with running(tmp_path / "c", dict.fromkeys(BROKERS, KAFKA)) as cluster:
-        for topic in (ORDERS, PAYMENTS):
-            cluster.create(topic, PARTITIONS, 3)
+    moved_in_place(tmp_path, 1, ZooKeeperCluster.stop)
+
+
+@pytest.mark.soak
+def test_brokers_that_are_killed_leave_their_directories_to_the_other_kind(tmp_path: Path) -> None:
+    moved_in_place(tmp_path, 3, ZooKeeperCluster.kill)
+
+
+@pytest.mark.soak
+def test_brokers_with_new_ids_there_and_back(tmp_path: Path) -> None:
+    with running(tmp_path / "c", dict.fromkeys(BROKERS, KAFKA), SETTINGS) as cluster:
+        begin(cluster)
         with steady_clients(cluster.bootstrap) as clients:
-            for kind in (MUSTER, KAFKA):
-                for broker in BROKERS:
-                    move(cluster, broker, kind)
+            for kind, first in ((MUSTER, 4), (KAFKA, 7)):
+                for broker in range(first, first + 3):
+                    cluster.add(broker, kind)
+                    cluster.until_brokers(set(cluster.kinds))
+                    reassign(cluster, set(cluster.kinds) - {broker - 3}, tmp_path / "plan.json")
+                    cluster.remove(broker - 3)
+                    until("nothing is wrong", lambda: nothing_wrong(cluster), 90)
                     clients.until_served()
-            clients.stop()
-        for broker in BROKERS:
-            cluster.stop(broker)
-        same_replicas(cluster)
+            clients.stop(cluster.bootstrap)
+        end(cluster)
 
 
-def move(cluster: ZooKeeperCluster, broker: int, kind: str) -> None:
-    """Stops a broker and starts one of another kind on its directory; then nothing is wrong."""
-    cluster.stop(broker)
-    cluster.kinds[broker] = kind
-    cluster.start(broker)
-    cluster.until_brokers(set(BROKERS))
-    until("nothing is wrong", lambda: nothing_wrong(cluster), 90)
+def moved_in_place(
+    folder: Path, rounds: int, stop: Callable[[ZooKeeperCluster, int], None]
+) -> None:
+    """Each broker in turn becomes a Muster and then a Kafka again, so many times."""
+    with running(folder / "c", dict.fromkeys(BROKERS, KAFKA), SETTINGS) as cluster:
+        begin(cluster)
+        with steady_clients(cluster.bootstrap) as clients:
+            for kind in (MUSTER, KAFKA) * rounds:
+                for broker in BROKERS:
+                    stop(cluster, broker)
+                    if stop is ZooKeeperCluster.stop and kind == KAFKA and broker == BROKERS[0]:
+                        kafka_reads(cluster.directory(broker))
+                    printed = cluster.log(broker).stat().st_size
+                    cluster.kinds[broker] = kind
+                    cluster.start(broker)
+                    cluster.until_brokers(set(BROKERS))
+                    until("nothing is wrong", lambda: nothing_wrong(cluster), 90)
+                    clients.until_served()
+                    if stop is ZooKeeperCluster.stop:
+                        started_without_complaint(cluster, broker, printed)
+            clients.stop(cluster.bootstrap)
+        end(cluster)
+
+
+def begin(cluster: ZooKeeperCluster) -> None:
+    """The topics of the clients."""
+    for topic in (ORDERS, PAYMENTS):
+        cluster.create(topic, PARTITIONS, 3)
+
+
+def end(cluster: ZooKeeperCluster) -> None:
+    """All stop; all replicas of all partitions, Kafka's own topics too, are the same bytes."""
+    for broker in list(cluster.processes):
+        cluster.stop(broker)
+    names = {each.name for broker in cluster.kinds for each in partitions(cluster, broker)}
+    assert {name.rpartition("-")[0] for name in names} == set(TOPICS)
+    for name in names:
+        topic, _, partition = name.rpartition("-")
+        logs = cluster.logs(topic, int(partition))
+        assert len(logs) == 3, name
+        assert len(set(logs.values())) == 1, {each: len(log) for each, log in logs.items()}
+
+
+def partitions(cluster: ZooKeeperCluster, broker: int) -> list[Path]:
+    """The directories of a broker's partitions."""
+    return sorted(cluster.directory(broker).glob("*-[0-9]*"))
 
 
 def nothing_wrong(cluster: ZooKeeperCluster) -> bool:
@@ -48,10 +115,49 @@ def nothing_wrong(cluster: ZooKeeperCluster) -> bool:
     return True
 
 
-def same_replicas(cluster: ZooKeeperCluster) -> None:
-    """All replicas of all partitions, those of Kafka's own topics too, are the same bytes."""
-    for folder in sorted(cluster.directory(1).glob("*-[0-9]*")):
-        topic, _, partition = folder.name.rpartition("-")
-        logs = cluster.logs(topic, int(partition))
-        assert len(logs) == len(BROKERS), folder.name
-        assert len(set(logs.values())) == 1, {each: len(log) for each, log in logs.items()}
+def kafka_reads(directory: Path) -> None:
+    """Kafka's own tool reads each file of a directory that a Muster has left."""
+    files = [each for end in FILES for each in sorted(directory.glob(f"*-[0-9]*/{end}"))]
+    assert {each.suffix for each in files} == {end[1:] for end in FILES}
+    said = dump(KAFKA_RELEASE, files)
+    for complaint in ("mismatches", "Found", "errors", "Corrupt", "Exception"):
+        assert complaint not in said, said[-3000:]
+
+
+def started_without_complaint(cluster: ZooKeeperCluster, broker: int, printed: int) -> None:
+    """The directory was left in order for the other kind, which found nothing to mend."""
+    said = cluster.log(broker).read_bytes()[printed:].decode()
+    if cluster.kinds[broker] == KAFKA:
+        assert "since clean shutdown file was found" in said
+        loading = [line for line in said.splitlines() if line.startswith(LOADING)]
+        assert [line for line in loading if " INFO " not in line] == []
+    else:
+        loading = said.partition("accepts connections")[0].splitlines()
+        assert [line for line in loading if "[warning" in line or "[error" in line] == []
+
+
+def reassign(cluster: ZooKeeperCluster, brokers: set[int], plan: Path) -> None:
+    """All partitions go to these brokers, by Kafka's own tool."""
+    topics = plan.with_name("topics.json")
+    topics.write_text(json.dumps({"version": 1, "topics": [{"topic": each} for each in TOPICS]}))
+    to = ",".join(map(str, sorted(brokers)))
+    said = moving(cluster, f"--topics-to-move-json-file {topics} --broker-list {to} --generate")
+    proposed = re.findall(r"^\{.*\}$", said, re.MULTILINE)[-1]
+    plan.write_text(proposed)
+    moving(cluster, f"--reassignment-json-file {plan} --execute")
+    wanted = len(json.loads(proposed)["partitions"])
+    until(
+        "all partitions are moved",
+        lambda: (
+            moving(cluster, f"--reassignment-json-file {plan} --verify").count("is completed")
+            == wanted
+        ),
+        120,
+    )
+
+
+def moving(cluster: ZooKeeperCluster, words: str) -> str:
+    """What Kafka's tool for reassignments says."""
+    done = java.run(KAFKA_RELEASE, MOVING, "--bootstrap-server", cluster.bootstrap, *words.split())
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

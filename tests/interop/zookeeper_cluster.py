@@ -80,6 +80,16 @@ class ZooKeeperCluster:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=ROOT
             )
 
+    def add(self, broker: int, kind: str) -> None:
+        """Starts a broker that was not there before."""
+        self.kinds[broker], self.ports[broker] = kind, free_port()
+        self.start(broker)
+
+    def remove(self, broker: int) -> None:
+        """Stops a broker for good."""
+        self.stop(broker)
+        del self.kinds[broker], self.ports[broker]
+
     def kill(self, broker: int) -> None:
         """Ends a broker at once."""
         process = self.processes.pop(broker)
@@ -119,7 +129,8 @@ class ZooKeeperCluster:
         file = self.folder / f"broker-{broker}.properties"
         file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
         version = _JARS[self.kinds[broker]]
-        return java.command(version, "kafka.Kafka", str(file))
+        tells = {"org.slf4j.simpleLogger.log.kafka.log.LogManager": "info"}  # how logs were left
+        return java.command(version, "kafka.Kafka", str(file), properties=tells)
 
     def _properties(self, broker: int) -> dict[str, str]:
         return {
