@@ -479,7 +479,167 @@ TRANSACTIONS = Dashboard(
     ),
 )
 
-DASHBOARDS = (OVERVIEW, GROUPS, ONE_GROUP, TRANSACTIONS, LOG, REQUESTS)
+CLUSTER = Dashboard(
+    "cluster",
+    "Muster: cluster",
+    (
+        (
+            one("Controllers", "short", f"sum(muster_controller_active{{{ME}}})", kind="stat"),
+            one("Brokers", "short", f"max(kafka_brokers{{{ME}}})", kind="stat"),
+            one(
+                "Without a leader",
+                "short",
+                f"sum(muster_controller_partitions_offline{{{ME}}})",
+                kind="stat",
+            ),
+            one(
+                "Below min.insync.replicas",
+                "short",
+                f"sum(muster_partitions_under_min_isr{{{ME}}})",
+                kind="stat",
+            ),
+            one(
+                "Under-replicated",
+                "short",
+                f"sum(muster_partitions_under_replicated{{{ME}}})",
+                kind="stat",
+            ),
+            one(
+                "Unclean elections today",
+                "short",
+                "sum(increase(muster_controller_leader_changes_total"
+                f'{{{ME},cause="unclean"}}[1d]))',
+                kind="stat",
+            ),
+        ),
+        (
+            one(
+                "Partitions led, by broker",
+                "short",
+                f'muster_partitions{{{ME},role="leader"}}',
+                "{{instance}}",
+            ),
+            one(
+                "Replicas out of sync, by reason",
+                "short",
+                f"sum by (reason) (muster_replicas_out_of_sync{{{ME}}})",
+                "{{reason}}",
+            ),
+            one(
+                "Out of sync for, by reason",
+                "s",
+                f"max by (reason) (muster_replicas_out_of_sync_seconds{{{ME}}})",
+                "{{reason}}",
+            ),
+        ),
+        (
+            one(
+                "New leaders a minute, by cause",
+                "short",
+                f"60 * sum by (cause) (rate(muster_controller_leader_changes_total{{{ME}}}{RATE}))",
+                "{{cause}}",
+            ),
+            one(
+                "Changes of in-sync replicas a minute",
+                "short",
+                f"60 * sum by (change) (rate(muster_isr_changes_total{{{ME}}}{RATE}))",
+                "{{change}}",
+            ),
+        ),
+        (
+            one(
+                "Bytes replicated a second, by broker",
+                "Bps",
+                f'rate(muster_replication_bytes_total{{{ME},direction="in"}}{RATE})',
+                "{{instance}}",
+            ),
+            one(
+                "Of that by reassignments",
+                "Bps",
+                f'rate(muster_reassignment_bytes_total{{{ME},direction="in"}}{RATE})',
+                "{{instance}}",
+            ),
+        ),
+        (
+            one(
+                "Records behind leaders",
+                "short",
+                f"muster_replica_fetch_lag_records{{{ME}}}",
+                "{{instance}} behind {{leader}}",
+            ),
+            one(
+                "Seconds behind leaders",
+                "s",
+                f"muster_replica_fetch_lag_seconds{{{ME}}}",
+                "{{instance}} behind {{leader}}",
+            ),
+            Panel(
+                "Fetching fails",
+                "short",
+                (
+                    (
+                        f'muster_replica_fetchers{{{ME},state="failing"}}',
+                        "{{instance}} connections",
+                    ),
+                    (
+                        f"muster_replica_fetch_stopped_partitions{{{ME}}}",
+                        "{{instance}} partitions",
+                    ),
+                ),
+            ),
+        ),
+        (
+            one(
+                "Records that wait for followers",
+                "short",
+                f"muster_high_watermark_waiting_records{{{ME}}}",
+                "{{instance}}",
+            ),
+            one(
+                "A high watermark stands for",
+                "s",
+                f"muster_high_watermark_stands_seconds{{{ME}}}",
+                "{{instance}}",
+            ),
+        ),
+        (
+            one(
+                "The controller is at",
+                "short",
+                f"sum by (kind) (muster_controller_doing{{{ME}}})",
+                "{{kind}}",
+            ),
+            one(
+                "The controller waits for brokers",
+                "s",
+                f"max by (what) (muster_controller_waits_seconds{{{ME}}})",
+                "{{what}}",
+            ),
+            one(
+                "Requests of the controller, by broker",
+                "short",
+                f"sum by (broker) (muster_controller_requests_waiting{{{ME}}})",
+                "{{broker}}",
+            ),
+        ),
+        (
+            quantiles("Requests to ZooKeeper", "muster_zookeeper_request_seconds", ""),
+            one(
+                "Without ZooKeeper for",
+                "s",
+                f"muster_zookeeper_disconnected_seconds{{{ME}}}",
+                "{{instance}}",
+            ),
+            one(
+                "Led by others than preferred",
+                "short",
+                f"sum(muster_controller_partitions_imbalanced{{{ME}}})",
+            ),
+        ),
+    ),
+)
+
+DASHBOARDS = (OVERVIEW, GROUPS, ONE_GROUP, TRANSACTIONS, LOG, REQUESTS, CLUSTER)
 
 
 def render(dashboard: Dashboard) -> str:

@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes one broker every second, with the project's own rules."""
+"""A real Prometheus that scrapes brokers every second, with the project's own rules."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class Prometheus:
 
 
 @contextmanager
-def scraping(target: str, folder: Path) -> Iterator[Prometheus]:
-    """A Prometheus that has scraped ``target`` (HOST:PORT) a few times; ``folder`` is for it."""
+def scraping(folder: Path, *targets: str) -> Iterator[Prometheus]:
+    """A Prometheus that has scraped ``targets`` (HOST:PORT) a few times; ``folder`` is for it."""
     command = program("prometheus", "prometheus")
     port = free_port()
     (folder / "prometheus.yml").write_text(
         f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n"
         f"rule_files: ['{RULES}/rules.yml']\n"
         "scrape_configs:\n"
-        f"  - {{job_name: muster, static_configs: [{{targets: ['{target}']}}]}}\n"
+        f"  - {{job_name: muster, static_configs: [{{targets: {list(targets)}}}]}}\n"
     )
     server = subprocess.Popen(
         [

@@ -11,17 +11,21 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 
 from protocol.consumer_protocol import encode_assignment
+from tests.broker.seen import documented
 from tests.brokers import Broker, free_port
 from tests.dashboards.prometheus import RULES, Prometheus, scraping
+from tests.interop.zookeeper_cluster import MUSTER, running
 from tests.waiting import until
 from tests.wire import Wire, batch
 from tools.make_dashboards import DASHBOARDS, FOLDER, Dashboard, render
 
+ONLY_IN_A_CLUSTER = documented(in_cluster=True).keys() - documented().keys()
 VARIABLES = {"$__rate_interval": "20s", "$instance": ".*", "$group": ".*"}
 PAUSE_S = 0.1
 
@@ -148,7 +152,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
         producer.begin_transaction()
         producer.produce("orders", b"x", partition=0)
         assert producer.flush(30) == 0
-        with scraping(where, folder) as running:
+        with scraping(folder, where) as running:
             assert busy.failure is None, busy.failure
             yield running
     finally:
@@ -160,8 +164,24 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 @pytest.mark.interop
 def test_every_panel_and_every_rule_shows_something(prometheus: Prometheus) -> None:
     """All in one test, so that one Prometheus serves it however tests are shared out."""
-    missing = [*panel_queries(), *rule_queries()]
+    missing = [each for each in (*panel_queries(), *rule_queries()) if not needs_cluster(each)]
     assert len(missing) > 70
+    assert left_without_data(prometheus, missing) == [], "these have no data on a busy broker"
+
+
+@pytest.mark.interop
+def test_every_panel_and_every_rule_about_a_cluster_shows_something(tmp_path: Path) -> None:
+    wanted = [each for each in (*panel_queries(), *rule_queries()) if needs_cluster(each)]
+    assert len(wanted) > 30
+    with running(tmp_path, {1: MUSTER, 2: MUSTER}) as cluster:
+        cluster.create("orders", 4, 2)
+        with scraping(tmp_path, *cluster.http.values()) as prometheus:
+            assert left_without_data(prometheus, wanted) == []
+
+
+def left_without_data(prometheus: Prometheus, wanted: list[str]) -> list[str]:
+    """The queries that show nothing, however long they are asked."""
+    missing = list(wanted)
 
     def nothing_is_missing() -> bool:
         missing[:] = [expression for expression in missing if not prometheus.query(expression)]
@@ -169,7 +189,13 @@ def test_every_panel_and_every_rule_shows_something(prometheus: Prometheus) -> N
 
     with suppress(AssertionError):
         until("every query has data", nothing_is_missing, within_s=20)
-    assert missing == [], "these have no data on a busy broker"
+    return missing
+
+
+def needs_cluster(expression: str) -> bool:
+    """Whether a query asks for what only a broker in a cluster has."""
+    names = re.findall(r"\b(muster_\w+)", expression)
+    return any(name.removesuffix("_bucket") in ONLY_IN_A_CLUSTER for name in names)
 
 
 def panel_queries() -> Iterator[str]:

@@ -186,7 +186,7 @@ def test_the_alerts(trial: PageBroker, tmp_path: Path) -> None:
         "ABANDONED": "MusterGroupAbandoned",
     }
     names = {alert: verdict for verdict, alert in raised.items()}
-    with scraping(trial.http, tmp_path) as prometheus:
+    with scraping(tmp_path, trial.http) as prometheus:
 
         def read() -> dict[str, str]:
             found = dict.fromkeys(EXPECTED, "OK")

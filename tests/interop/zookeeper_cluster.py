@@ -63,6 +63,8 @@ class ZooKeeperCluster:
         beside = BESIDE_OLD_KAFKA if OLD_KAFKA in kinds.values() else {}
         self.settings = {**SETTINGS, **beside, **(settings or {})}
         self.ports = {broker: free_port() for broker in kinds}
+        self.http = {broker: f"127.0.0.1:{free_port()}" for broker in kinds}
+        """Where each Muster tells of itself."""
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
 
     @property
@@ -111,7 +113,7 @@ class ZooKeeperCluster:
         return self.folder / f"data-{broker}"
 
     def _muster(self, broker: int) -> list[str]:
-        command = [sys.executable, "-m", "cli.main", "serve", "--http", "off"]
+        command = [sys.executable, "-m", "cli.main", "serve", "--http", self.http[broker]]
         command += ["--listen", f"127.0.0.1:{self.ports[broker]}"]
         command += ["--data", str(self.directory(broker))]
         for name, value in self._properties(broker).items():
