@@ -17,8 +17,6 @@ from log.segments import Segments
 from log.transaction_index import Aborted
 from protocol.records.batch import CONTROL_BIT
 
-EPOCH_MAX = 2**31
-
 
 def fold(
     segments: Segments,
@@ -47,7 +45,8 @@ def fold(
         start_offset = min(snapshot_offset, log_start_offset)
     changed = False
     for segment in segments.from_offset(start_offset) if start_offset < log_end_offset else ():
-        if known.get(segment.base_offset, EPOCH_MAX) <= epochs.latest:
+        epoch = known.get(segment.base_offset)
+        if epoch is not None and epoch <= epochs.latest:
             continue  # its headers would add nothing
         aborted: list[Aborted] = []
         position = segment.index.lookup(start_offset)

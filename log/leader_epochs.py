@@ -11,8 +11,6 @@ import os
 from log.filesystem import FileSystem, read_whole, write_whole
 
 FILE = "leader-epoch-checkpoint"
-HIGHEST_EPOCH = 2**31 - 1
-"""What the header of a batch has room for."""
 
 
 class LeaderEpochs:

@@ -17,7 +17,7 @@ from log.config import LONG_MAX, LogConfig
 from log.errors import LogBusy, LogPoisoned, OffsetOutOfRange
 from log.filesystem import FileSystem
 from log.fold import fold, remove_snapshots, write_image
-from log.leader_epochs import HIGHEST_EPOCH, LeaderEpochs
+from log.leader_epochs import LeaderEpochs
 from log.leftovers import base_offsets, deleted, snapshot_offsets
 from log.markers import with_markers
 from log.missed import Expected
@@ -33,6 +33,7 @@ from protocol.buffer import Buffer
 from protocol.records.batch import (
     ABORT,
     COMMIT,
+    LEADER_EPOCH_MAX,
     LOG_APPEND_TIME,
     MAGIC,
     BatchHeader,
@@ -393,7 +394,7 @@ class PartitionLog:
             self.flush()
         if self.epochs.latest < 0 and self.log_end_offset > self.log_start_offset:
             self._assign_epoch(0, self.log_start_offset)
-        epoch = min(max(self.epochs.latest, above) + 1, HIGHEST_EPOCH)
+        epoch = min(max(self.epochs.latest, above) + 1, LEADER_EPOCH_MAX)
         self._assign_epoch(epoch, self.log_end_offset, durable=True)
 
     def roll(self) -> Segment:

@@ -39,11 +39,9 @@ from protocol.errors import (
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     TRANSACTION_COORDINATOR_FENCED,
 )
-from protocol.records.batch import TRANSACTIONAL_BIT, BatchHeader
+from protocol.records.batch import PRODUCER_EPOCH_MAX, TRANSACTIONAL_BIT, BatchHeader
 
 BATCHES_KEPT = 5
-EPOCH_MAX = 32767
-"""Given to no client: it only fences."""
 _SECOND_BATCH = FIRST_BATCH + A_BATCH
 _FULL = FIRST_BATCH + BATCHES_KEPT * A_BATCH
 _SAMPLE = 4096
@@ -181,7 +179,7 @@ class ProducerStates:
         if state is None:
             return
         known = state[EPOCH]
-        is_repeated = epoch == known and (state[BEGAN] < 0 or epoch == EPOCH_MAX)
+        is_repeated = epoch == known and (state[BEGAN] < 0 or epoch == PRODUCER_EPOCH_MAX)
         if epoch < known or (rules >= 2 and epoch == known and not is_repeated):
             raise _old_epoch(producer_id, known, "the marker", epoch)
         if coordinator_epoch < state[COORDINATOR_EPOCH]:

@@ -14,7 +14,7 @@ from transactions.ending import abort_fenced
 from transactions.events import Cause, ProducerFenced
 from transactions.outcome import InitReply
 from transactions.states import State
-from transactions.step import Step, owner
+from transactions.step import Step, caller, owner
 from transactions.tables import INIT_PRODUCER_ID, Act
 from transactions.transaction import Transaction
 from transactions.values import EXHAUSTED_EPOCH, NO_EPOCH, NO_PRODUCER_ID, TransactionValue
@@ -153,7 +153,7 @@ def _fenced(step: Step, transaction: Transaction, value: TransactionValue) -> No
 
 def _refused(step: Step, call: InitProducerId, error_code: int, why: str) -> InitReply:
     detail = (
-        f"InitProducerId of producer {call.producer_id} at epoch {call.producer_epoch}: {why}"
+        f"InitProducerId of {caller(call)}: {why}"
         if call.producer_id != NO_PRODUCER_ID
         else f"InitProducerId: {why}"
     )

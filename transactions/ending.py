@@ -10,22 +10,20 @@ from protocol.errors import (
     NONE,
     PRODUCER_FENCED,
 )
+from protocol.records.batch import PRODUCER_EPOCH_MAX
 from transactions.calls import TV2, EndTransaction, MarkersRefused, MarkersWritten
 from transactions.events import Cause
 from transactions.outcome import EndReply
 from transactions.states import State
-from transactions.step import Step, owner
+from transactions.step import UNKNOWN_ID, Step, caller, owner
 from transactions.tables import END_TV1, END_TV2, MARKERS, Act, Cell
 from transactions.transaction import Transaction
 from transactions.values import (
     EXHAUSTED_EPOCH,
-    HIGHEST_EPOCH,
     NO_EPOCH,
     NO_PRODUCER_ID,
     TransactionValue,
 )
-
-_UNKNOWN = "the transactional id is unknown, or has expired"
 
 
 def end_transaction(step: Step, call: EndTransaction) -> None:
@@ -36,7 +34,7 @@ def end_transaction(step: Step, call: EndTransaction) -> None:
     """
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:
-        return _refuse(step, call, INVALID_PRODUCER_ID_MAPPING, _UNKNOWN)
+        return _refuse(step, call, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_ID)
     check = _check_tv2 if call.rules >= TV2 else _check_tv1
     cell = check(transaction.value, call)
     if cell is Act.PREPARE:
@@ -141,7 +139,7 @@ def _prepared(
     return old.next(
         target,
         now_ms,
-        producer_epoch=min(old.producer_epoch + bumps, HIGHEST_EPOCH),
+        producer_epoch=min(old.producer_epoch + bumps, PRODUCER_EPOCH_MAX),
         start_ms=old.start_ms if old.state is State.ONGOING else now_ms,
         next_producer_id=next_producer_id,
         client_rules=client_rules,
@@ -186,6 +184,6 @@ def _complete(step: Step, call: MarkersWritten | MarkersRefused, cause: Cause, d
 
 def _refuse(step: Step, call: EndTransaction, error_code: int, why: str) -> None:
     end = "COMMIT" if call.committed else "ABORT"
-    detail = f"EndTxn {end} of producer {call.producer_id} at epoch {call.producer_epoch}: {why}"
+    detail = f"EndTxn {end} of {caller(call)}: {why}"
     step.refused(call.transactional_id, error_code, detail, call.producer_id, call.producer_epoch)
     step.reply(call.ticket, EndReply(error_code))

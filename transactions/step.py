@@ -6,7 +6,17 @@ from protocol.deadlines import Deadlines
 from protocol.kept_text import cut
 from protocol.now import Now
 from protocol.records.batch import HEADER_BYTES
-from transactions.calls import BROKER, TV1, TV2, Client, Partitions, Ticket
+from transactions.calls import (
+    BROKER,
+    TV1,
+    TV2,
+    AddPartitions,
+    Client,
+    EndTransaction,
+    InitProducerId,
+    Partitions,
+    Ticket,
+)
 from transactions.config import TransactionConfig
 from transactions.events import Cause, Event, TransactionRefused, Transition
 from transactions.outcome import Outcome, Reply, SendMarkers
@@ -18,6 +28,7 @@ from transactions.values import NO_EPOCH, NO_TIMEOUT_MS, TransactionRun, Transac
 
 CLIENT_CHARACTERS = 128
 """What is kept of a client's name and host, which are as long as it likes."""
+UNKNOWN_ID = "the transactional id is unknown, or has expired"
 
 
 class ShardState:
@@ -175,6 +186,11 @@ def kept(client: Client) -> Client:
     if len(client.client_id) <= CLIENT_CHARACTERS and len(client.host) <= CLIENT_CHARACTERS:
         return client
     return Client(cut(client.client_id, CLIENT_CHARACTERS), cut(client.host, CLIENT_CHARACTERS))
+
+
+def caller(call: InitProducerId | AddPartitions | EndTransaction) -> str:
+    """Who calls, as details of refusals say it."""
+    return f"producer {call.producer_id} at epoch {call.producer_epoch}"
 
 
 def owner(value: TransactionValue) -> str:

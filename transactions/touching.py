@@ -13,7 +13,7 @@ from transactions.calls import TV2, AddPartitions, VerifyPartitions
 from transactions.events import Cause, PartitionsAdded
 from transactions.partitions import joined, missing
 from transactions.states import State
-from transactions.step import Step, owner
+from transactions.step import UNKNOWN_ID, Step, caller, owner
 from transactions.tables import ADD_PARTITIONS, VERIFY_PARTITIONS, Act
 from transactions.transaction import Transaction
 
@@ -30,8 +30,7 @@ def add_partitions(step: Step, call: AddPartitions) -> None:
 def _add(step: Step, call: AddPartitions) -> int:
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:
-        why = "the transactional id is unknown, or has expired"
-        return _refused(step, call, INVALID_PRODUCER_ID_MAPPING, why)
+        return _refused(step, call, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_ID)
     old = transaction.value
     cell = ADD_PARTITIONS[old.state]
     if isinstance(cell, int):
@@ -128,8 +127,7 @@ def _owner_error(transaction: Transaction, producer_id: int, producer_epoch: int
 
 
 def _refused(step: Step, call: AddPartitions, error_code: int, why: str) -> int:
-    owner_of_call = f"producer {call.producer_id} at epoch {call.producer_epoch}"
-    detail = f"adding {_first(call)} by {owner_of_call}: {why}"
+    detail = f"adding {_first(call)} by {caller(call)}: {why}"
     return step.refused(
         call.transactional_id, error_code, detail, call.producer_id, call.producer_epoch
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from protocol.records.batch import PRODUCER_EPOCH_MAX
 from transactions.calls import BROKER, Client, Partitions
 from transactions.states import State
 
@@ -12,10 +13,8 @@ NO_PRODUCER_ID = -1
 NO_TIMEOUT_MS = (1 << 31) - 1
 """Of a transaction in two phases (KIP-939), which is never aborted by its timeout."""
 NO_EPOCH = -1
-EXHAUSTED_EPOCH = 32766
+EXHAUSTED_EPOCH = PRODUCER_EPOCH_MAX - 1
 """The last epoch that a client is given."""
-HIGHEST_EPOCH = 32767
-"""Only fences, and stands in markers."""
 
 
 class TransactionValue(NamedTuple):

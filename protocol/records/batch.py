@@ -51,6 +51,10 @@ LOG_APPEND_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 _DELETE_HORIZON_BIT = 0x40
+LEADER_EPOCH_MAX = (1 << 31) - 1
+"""What the header has room for."""
+PRODUCER_EPOCH_MAX = (1 << 15) - 1
+"""Given to no client: it only fences, and stands in markers."""
 
 
 @dataclass(slots=True)

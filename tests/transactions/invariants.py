@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from protocol.deadlines import NEVER
+from protocol.records.batch import PRODUCER_EPOCH_MAX
 from transactions.shard import TransactionShard
 from transactions.states import OPEN, PREPARED, State
-from transactions.values import HIGHEST_EPOCH, NO_PRODUCER_ID, NO_TIMEOUT_MS
+from transactions.values import NO_PRODUCER_ID, NO_TIMEOUT_MS
 
 
 def check_shard(shard: TransactionShard) -> None:
@@ -18,7 +19,7 @@ def check_shard(shard: TransactionShard) -> None:
         assert each.transactional_id == name
         value = each.value
         assert value.state is not State.DEAD
-        assert 0 <= value.producer_epoch <= HIGHEST_EPOCH
+        assert 0 <= value.producer_epoch <= PRODUCER_EPOCH_MAX
         assert (value.start_ms >= 0) == (value.state is not State.EMPTY)
         assert not value.partitions or value.state in OPEN
         assert value.next_producer_id == NO_PRODUCER_ID or value.state in PREPARED
