@@ -17,7 +17,8 @@ from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.records import highest_producer_id
 from broker.cores.transactions.sending import Destination
 from broker.net.advertised import Advertised
-from broker.standing import Basis, Coordination, Standing, Stop
+from broker.standing import Coordination, Standing, Stop
+from broker.topics.basis import Basis
 from broker.topics.cluster_view import AloneView
 from broker.topics.config_changes import restore
 from broker.topics.deletions import Deletions, remove_leftovers
@@ -60,7 +61,7 @@ class Alone(Standing):
             config["log.recovery.missing"],
         )
         restore(config, registry, basis.directory)
-        self.logs = LogManager(basis.fs, basis.directory, config, basis.partition_services())
+        self.logs = LogManager(basis.fs, basis.directory, config, basis.partition_services)
         remove_leftovers(registry, self.logs, time)
         self.logs.open_all(registry.topics.values())
         registry.finalize({TRANSACTION_VERSION: config[TRANSACTION_VERSION]})

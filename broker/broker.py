@@ -53,8 +53,9 @@ from broker.net.server import Server
 from broker.net.sockets import Bind, CannotListen, Sockets, bind
 from broker.net.turn_writes import TurnWrites
 from broker.net.unsupported import Unsupported
-from broker.standing import Basis, Coordination, Standing, Stop
+from broker.standing import Coordination, Standing, Stop
 from broker.time import Time
+from broker.topics.basis import Basis
 from broker.topics.cleaner_checkpoint import CleanerCheckpoint
 from broker.topics.cleaning import Cleaning
 from broker.topics.config_changes import ConfigChanges
@@ -62,6 +63,7 @@ from broker.topics.disk_changes import DiskChanges
 from broker.topics.long_poll import LongPolls
 from broker.topics.maintenance import Maintenance
 from broker.topics.owned_topics import OWNED
+from broker.topics.partition_services import PartitionServices
 from broker.topics.producer_ids import ProducerIdPool
 from broker.topics.registry import (
     OFFSETS_TOPIC,
@@ -170,6 +172,7 @@ class Broker:
         self._stand(await join(self._basis(), self._zookeeper or connect))
 
     def _basis(self) -> Basis:
+        metrics = self.metrics
         return Basis(
             self.config,
             self.fs,
@@ -178,9 +181,20 @@ class Broker:
             self.background,
             self.slicer,
             self.internal_errors,
-            self.metrics,
             self.long_polls,
             self.disk_changes,
+            PartitionServices(
+                self.time,
+                self.spawn,
+                self.internal_errors,
+                self.long_polls,
+                self.fail,
+                metrics.writes,
+                {
+                    OFFSETS_TOPIC: metrics.offsets_writes,
+                    TRANSACTION_TOPIC: metrics.transaction_writes,
+                },
+            ),
             self.fail,
         )
 

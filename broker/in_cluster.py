@@ -8,7 +8,7 @@ from typing import Any
 
 from broker.apis.cluster_table import SERVED_IN_CLUSTER
 from broker.cluster.coordinators.coordinators import Coordinators
-from broker.cluster.member import Member, MemberServices, join_cluster
+from broker.cluster.member import Member, join_cluster
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.replicas.replicas import ReplicaHooks
 from broker.cluster.zookeeper.zookeeper import Connect
@@ -18,7 +18,8 @@ from broker.cores.transactions.cluster_duties import ClusterTransactionDuties
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.sending import Destination
 from broker.net.advertised import Advertised
-from broker.standing import Basis, Coordination, Standing, Stop
+from broker.standing import Coordination, Standing, Stop
+from broker.topics.basis import Basis
 from broker.topics.logs import LogManager
 from broker.topics.producer_ids import BLOCK
 
@@ -40,7 +41,6 @@ class InCluster(Standing):
         self.topics = member.topics
         self.old_offsets = member.old_offsets
         services = member.partition_services(
-            basis.partition_services(),
             lambda name: self.logs.settings(name),  # noqa: PLW0108 - `logs` comes after it
         )
         self.logs = LogManager(basis.fs, basis.directory, basis.config, services)
@@ -75,7 +75,7 @@ class InCluster(Standing):
             on_learnt=self._learnt,
         )
         settings_changed = coordination.settings_changed
-        self.replicas = member.make(self.logs, basis.disk_changes, hooks, settings_changed)
+        self.replicas = member.make(self.logs, hooks, settings_changed)
         self.settings_store = member.configs
         member.keeper.read()
 
@@ -119,19 +119,7 @@ async def join(basis: Basis, connect: Connect) -> InCluster:
 
     Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with its sentence.
     """
-    member = await join_cluster(
-        MemberServices(
-            basis.config,
-            basis.fs,
-            basis.directory,
-            basis.time,
-            basis.background,
-            basis.slicer,
-            basis.errors,
-            basis.fail,
-            connect,
-        )
-    )
+    member = await join_cluster(basis, connect)
     standing = InCluster(basis, member)
     try:
         open_logs = partial(standing.logs.open_all, member.joined.topics, in_cluster=True)

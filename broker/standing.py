@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from broker.config.config import Config
 from broker.config.listeners import Endpoint
 from broker.cores.groups.runtime import GroupRuntime
 from broker.cores.runtime_settings import RuntimeSettings
@@ -18,24 +17,15 @@ from broker.cores.transactions.duties import TransactionDuties
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.runtime import TransactionRuntime
 from broker.cores.transactions.sending import Destination
-from broker.loop.background import Background
-from broker.loop.internal_errors import InternalErrors
-from broker.loop.slices import Slicer
-from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
 from broker.net.request import ServedApi
-from broker.time import Time
 from broker.topics.cleaning import Cleaning
 from broker.topics.cluster_view import ClusterView
 from broker.topics.config_changes import SettingsStore
-from broker.topics.disk_changes import DiskChanges
 from broker.topics.logs import LogManager
-from broker.topics.long_poll import LongPolls
-from broker.topics.partition_services import PartitionServices
 from broker.topics.producer_ids import ProducerIdPool
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, OldOffsets, Registry
+from broker.topics.registry import OldOffsets, Registry
 from broker.topics.topic_changes import TopicChanges
-from log.filesystem import FileSystem
 
 if TYPE_CHECKING:
     from broker.cluster.controller.controller_host import ControllerHost
@@ -46,37 +36,6 @@ if TYPE_CHECKING:
 
 Stop = Callable[[], Awaitable[None] | None]
 """Stops a part."""
-
-
-@dataclass(frozen=True, slots=True)
-class Basis:
-    """What a broker has before its logs are open."""
-
-    config: Config
-    fs: FileSystem
-    directory: str
-    time: Time
-    background: Background
-    slicer: Slicer
-    errors: InternalErrors
-    metrics: Metrics
-    long_polls: LongPolls
-    disk_changes: DiskChanges
-    fail: Callable[[str], None]
-    """Stops the broker, with its reason."""
-
-    def partition_services(self) -> PartitionServices:
-        """What every partition uses."""
-        metrics = self.metrics
-        return PartitionServices(
-            self.time,
-            self.background.spawn,
-            self.errors,
-            self.long_polls,
-            self.fail,
-            metrics.writes,
-            {OFFSETS_TOPIC: metrics.offsets_writes, TRANSACTION_TOPIC: metrics.transaction_writes},
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from broker.cluster.controller.controller_figures import ControllerFigures
@@ -47,25 +47,18 @@ from broker.cluster.topics.ends_elsewhere import EndsElsewhere
 from broker.cluster.witness import Witness
 from broker.cluster.zookeeper.session_totals import SessionTotals
 from broker.cluster.zookeeper.zookeeper import Connect, SessionExpired
-from broker.config.config import Config
 from broker.config.listeners import Endpoint
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.sending import Destination
-from broker.loop.background import Background
-from broker.loop.internal_errors import InternalErrors
-from broker.loop.slices import Slicer
 from broker.quotas.replication_quota import replication_quotas
-from broker.time import Time
-from broker.topics.disk_changes import DiskChanges
+from broker.topics.basis import Basis
 from broker.topics.logs import LogManager
 from broker.topics.missing import KnownMissing
-from broker.topics.partition_services import PartitionServices
 from broker.topics.registry import TRANSACTION_TOPIC, Topic
 from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import ReplicaServices
 from broker.topics.replication_totals import ReplicationTotals
-from log.filesystem import FileSystem
 from protocol.znodes import brokers, topics
 from protocol.znodes.fields import BadNode
 from replication.values import Rules
@@ -74,28 +67,11 @@ AGAIN_S = 0.1
 """How soon ZooKeeper is asked again, behind a session that has expired."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemberServices:
-    """The parts of the broker that its membership uses."""
-
-    config: Config
-    fs: FileSystem
-    directory: str
-    time: Time
-    background: Background
-    slicer: Slicer
-    errors: InternalErrors
-    fail: Callable[[str], None]
-    """Stops the broker, with its reason."""
-    connect: Connect
-    """Begins a session with ZooKeeper."""
-
-
 class Member:
     """See the module; use from the event loop's thread alone."""
 
-    def __init__(self, services: MemberServices, settings: ClusterSettings, joined: Joined) -> None:
-        config, time, background = services.config, services.time, services.background
+    def __init__(self, basis: Basis, settings: ClusterSettings, joined: Joined) -> None:
+        config, time, background = basis.config, basis.time, basis.background
         self.joined = joined
         self.settings = settings
         self.cache = MetadataCache(joined.node_id)
@@ -103,9 +79,9 @@ class Member:
         for topic in joined.topics:
             self.registry.configured(topic.name, topic.configs)
         self.old_offsets = ZooKeeperOffsets(joined.zookeeper, background.spawn)
-        self._services = services
+        self._basis = basis
         self._endpoints: Sequence[Endpoint] = ()
-        self.keeper = _journal_keeper(services)
+        self.keeper = _journal_keeper(basis)
         """What happened in the cluster, as this broker saw it, and the file that says so."""
         self._witness = Witness(joined.node_id, self.keeper, self.cache)
         self.replication = replication_settings(
@@ -151,7 +127,7 @@ class Member:
             self.topic_version,
         )
         self.fetchers = Fetchers(
-            self.replication, self.cache, self.broker_epoch, time, services.slicer, background.spawn
+            self.replication, self.cache, self.broker_epoch, time, basis.slicer, background.spawn
         )
 
     @property
@@ -161,21 +137,21 @@ class Member:
         return topics.VERSION if has_ids else topics.VERSION_BEFORE_IDS
 
     def _registration(self) -> BrokerRegistration:
-        services, settings = self._services, self.settings
+        basis, settings = self._basis, self.settings
         has_features = settings.spoken.has_features
         return BrokerRegistration(
             self.joined.zookeeper,
             self._registered,
             brokers.VERSION if has_features else brokers.VERSION_BEFORE_FEATURES,
             settings.zookeeper.session_timeout_ms,
-            services.time,
-            services.background.spawn,
-            services.fail,
+            basis.time,
+            basis.background.spawn,
+            basis.fail,
         )
 
     def _host(self) -> ControllerHost:
-        services, settings, joined = self._services, self.settings, self.joined
-        config = services.config
+        basis, settings, joined = self._basis, self.settings, self.joined
+        config = basis.config
         return ControllerHost(
             HostServices(
                 joined.zookeeper,
@@ -183,12 +159,12 @@ class Member:
                 lambda: controller_config(config, settings.spoken, joined.node_id),
                 self.topic_version,
                 self.cache.id_of,
-                services.time,
-                services.background.spawn,
-                services.errors,
+                basis.time,
+                basis.background.spawn,
+                basis.errors,
             ),
             [
-                ControllerLines(services.time).observe,
+                ControllerLines(basis.time).observe,
                 self.keeper.observe,
                 self.controller_totals.observe,
             ],
@@ -203,7 +179,7 @@ class Member:
     @property
     def _peers(self) -> PeerSettings:
         """How other brokers are reached for transactions."""
-        config = self._services.config
+        config = self._basis.config
         return PeerSettings(
             self.joined.node_id,
             self.settings.listener,
@@ -219,13 +195,13 @@ class Member:
 
     def partition_services(
         self,
-        common: PartitionServices,
         settings_of: Callable[[str], Mapping[str, Any] | None],
     ) -> ReplicaServices:
         """What each replica uses; ``settings_of`` gives those of a topic that is here."""
+        common = self._basis.partition_services
         known = {each.name: getattr(common, each.name) for each in fields(common)}
 
-        config, node_id = self._services.config, self.joined.node_id
+        config, node_id = self._basis.config, self.joined.node_id
 
         def settings(topic: str) -> Mapping[str, Any]:
             return settings_of(topic) or config.topic_defaults
@@ -239,7 +215,7 @@ class Member:
             node_id=node_id,
             rules=rules,
             isr_writer=self.isr_writer,
-            quotas=replication_quotas(node_id, config, settings, self._services.time),
+            quotas=replication_quotas(node_id, config, settings, self._basis.time),
             observe=self.keeper.observe,
             totals=self.replication_totals,
         )
@@ -247,34 +223,33 @@ class Member:
     def make(
         self,
         logs: LogManager,
-        changes: DiskChanges,
         hooks: ReplicaHooks,
         settings_changed: Callable[[], None],
     ) -> ReplicaManager:
         """What does as the controller says; ``settings_changed`` gives others those that hold."""
-        services, witness = self._services, self._witness
+        basis, witness = self._basis, self._witness
         self.configs = ClusterConfigs(
-            services.config,
+            basis.config,
             self.registry,
             logs,
             self.joined.zookeeper,
-            services.time,
-            services.background.spawn,
-            services.errors,
+            basis.time,
+            basis.background.spawn,
+            basis.errors,
             applied=settings_changed,
             unclean_changed=self.host.settings_changed,
         )
         self.replicas = ReplicaManager(
             self.replication,
-            ReplicaLogs(logs, changes, services.time, services.background),
+            ReplicaLogs(logs, basis.disk_changes, basis.time, basis.background),
             self.cache,
             self.fetchers,
             self._topic_settings,
             lambda: self.registration.last_epoch,
             witness.beside(hooks),
-            services.errors,
-            services.slicer,
-            services.background,
+            basis.errors,
+            basis.slicer,
+            basis.background,
         )
         return self.replicas
 
@@ -282,30 +257,28 @@ class Member:
         self, settings: RuntimeSettings, topic: Mapping[str, Any] | None
     ) -> RuntimeSettings:
         """Those of the coordinator of groups; ``topic`` are its topic's, once they are known."""
-        known = self._services.config.topic_defaults if topic is None else topic
+        known = self._basis.config.topic_defaults if topic is None else topic
         return for_fellows(settings, self.settings.spoken, known["message.format.version"])
 
     def marker_destinations(
         self, logs: LogManager, local: LocalMarkers
     ) -> Callable[[str, int], Destination]:
         """Who is asked for the marker of a partition: this broker, or its leader."""
-        services = self._services
+        basis = self._basis
         self.remote_markers = RemoteMarkers(
             self.cache,
             self._peers,
             self.settings.spoken,
             self.joined.zookeeper,
-            services.time,
-            services.background.spawn,
+            basis.time,
+            basis.background.spawn,
         )
         return Destinations(logs, local, self.remote_markers).of
 
     def ends_elsewhere(self, logs: LogManager) -> EndsElsewhere:
         """Where the logs end that others lead, for the lag of groups."""
-        services = self._services
-        self.elsewhere = EndsElsewhere(
-            self.cache, logs, self._peers, services.time, services.background
-        )
+        basis = self._basis
+        self.elsewhere = EndsElsewhere(self.cache, logs, self._peers, basis.time, basis.background)
         return self.elsewhere
 
     async def _topic_settings(self, name: str) -> Mapping[str, str]:
@@ -314,7 +287,7 @@ class Member:
             try:
                 return await self.configs.nodes.topic(name)
             except SessionExpired:  # the controller will not ask again: the next session tells
-                await self._services.time.sleep(AGAIN_S)
+                await self._basis.time.sleep(AGAIN_S)
 
     # -- life
 
@@ -334,11 +307,11 @@ class Member:
     async def hand_over(self) -> None:
         """Asks the controller, before anything is stopped, to give away what is led here."""
         await hand_over(
-            shutdown_settings(self._services.config),
+            shutdown_settings(self._basis.config),
             self.joined.node_id,
             self.broker_epoch,
             self.controller,
-            self._services.time,
+            self._basis.time,
         )
 
     async def stop(self) -> None:
@@ -361,32 +334,32 @@ class Member:
         return brokers.Registration(
             self.joined.node_id,
             tuple(brokers.Endpoint(each.name, each.host, each.port) for each in self._endpoints),
-            self._services.config["broker.rack"],
-            self._services.time.now().wall_ms,
+            self._basis.config["broker.rack"],
+            self._basis.time.now().wall_ms,
         )
 
 
-def _journal_keeper(services: MemberServices) -> ClusterJournalKeeper:
+def _journal_keeper(basis: Basis) -> ClusterJournalKeeper:
     return cluster_journal_keeper(
-        services.time,
-        services.background.spawn,
-        services.fs,
-        services.directory,
-        services.config["cluster.journal.file.max.bytes"],
+        basis.time,
+        basis.background.spawn,
+        basis.fs,
+        basis.directory,
+        basis.config["cluster.journal.file.max.bytes"],
     )
 
 
-async def join_cluster(services: MemberServices) -> Member:
+async def join_cluster(basis: Basis, connect: Connect) -> Member:
     """Comes into the cluster. Raises BadConfig, BadDirectory and CannotJoin."""
-    settings = cluster_settings(services.config)
-    missing = KnownMissing(services.config["log.recovery.missing"])
+    settings = cluster_settings(basis.config)
+    missing = KnownMissing(basis.config["log.recovery.missing"])
     joined = await join(
         settings,
-        services.config,
-        services.connect,
-        services.fs,
-        services.directory,
+        basis.config,
+        connect,
+        basis.fs,
+        basis.directory,
         missing,
-        services.time,
+        basis.time,
     )
-    return Member(services, settings, joined)
+    return Member(basis, settings, joined)
