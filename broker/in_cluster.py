@@ -10,7 +10,7 @@ from broker.apis.cluster_table import SERVED_IN_CLUSTER
 from broker.cluster.coordinators.coordinators import Coordinators
 from broker.cluster.member import Member, join_cluster
 from broker.cluster.metadata_cache import Learnt, MetadataCache
-from broker.cluster.replicas.replicas import ReplicaHooks
+from broker.cluster.replicas.replica_hooks import ReplicaHooks
 from broker.cluster.zookeeper.zookeeper import Connect
 from broker.config.listeners import Endpoint
 from broker.cores.runtime_settings import RuntimeSettings

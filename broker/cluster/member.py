@@ -37,7 +37,8 @@ from broker.cluster.peers.controller_peer import ControllerPeer
 from broker.cluster.peers.lasting_peer import PeerSettings
 from broker.cluster.replicas.fetchers import Fetchers
 from broker.cluster.replicas.isr_writer import make_isr_writer
-from broker.cluster.replicas.replicas import ReplicaHooks, ReplicaManager
+from broker.cluster.replicas.replica_hooks import ReplicaHooks
+from broker.cluster.replicas.replicas import ReplicaManager
 from broker.cluster.replicas.replication_settings import replication_settings
 from broker.cluster.topics.cluster_configs import ClusterConfigs
 from broker.cluster.topics.cluster_registry import ClusterRegistry

@@ -13,7 +13,7 @@ from functools import partial
 from broker.cluster.journal import ClusterJournalKeeper
 from broker.cluster.membership.registration import BrokerRegistration
 from broker.cluster.metadata_cache import Learnt, MetadataCache
-from broker.cluster.replicas.replicas import ReplicaHooks
+from broker.cluster.replicas.replica_hooks import ReplicaHooks
 from broker.cluster.zookeeper.zookeeper import Connection, ZooKeeper
 from broker.topics.replica import Replica
 from broker.topics.roles import Role

@@ -19,6 +19,8 @@ from protocol.errors import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
 
 OFFSETS_TOPIC = "__consumer_offsets"
 NAME_LENGTH_MAX = 249
+NAMED_MAX = 20
+"""So many partitions are named in a line of the log."""
 TRANSACTION_TOPIC = "__transaction_state"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_state"})
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
@@ -252,6 +254,12 @@ def absent_error(registry: Registry, topic: str, partition: int) -> int:
 def partition_name(topic: str, partition: int) -> str:
     """The name of a partition and of its directory: ``topic-3``."""
     return f"{topic}-{partition}"
+
+
+def named(places: Sequence[tuple[str, int]]) -> list[str]:
+    """Some of many partitions, for a line of the log."""
+    names = [partition_name(*each) for each in places[:NAMED_MAX]]
+    return names + ["..."] * (len(places) > NAMED_MAX)
 
 
 def partition_of(directory: str) -> tuple[str, int] | None:

@@ -4,7 +4,7 @@
 |---|---|
 | LeaderAndIsr | its log is made where there is none; it leads, or follows another |
 | StopReplica | it leads and follows no more; it is put away where it is to be deleted |
-| UpdateMetadata | nothing; the metadata cache learns who lives and who leads what |
+| UpdateMetadata | it leads and follows no more if it was moved away; the metadata cache learns |
 
 Requests of an older controller are refused, and those for an earlier registration of this broker
 (KIP-380): one for a later one is not, since the controller may know of it first. One request at a
@@ -15,26 +15,27 @@ late too. Source: Kafka 3.9 ``ReplicaManager``, ``KafkaApis``; table of errors i
 from __future__ import annotations
 
 from asyncio import Lock, Task
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
 import structlog
 
 from broker.cluster.lines import PartitionLines
-from broker.cluster.metadata_cache import Learnt, MetadataCache
+from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.replicas.fetchers import Fetchers
+from broker.cluster.replicas.replica_hooks import ReplicaHooks
 from broker.cluster.replicas.replication_settings import ReplicationSettings
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
-from broker.topics.registry import BadDirectory, Topic, partition_name
+from broker.topics.registry import BadDirectory, Topic, named
 from broker.topics.replica import Replica
 from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.roles import Role
 from controller.requests import (
     LeaderAndIsrRequest,
     Send,
+    ShownPartition,
     StoppedPartition,
     StopReplicaRequest,
     ToldPartition,
@@ -59,9 +60,6 @@ logger = structlog.get_logger(__name__)
 UNCONDITIONAL = frozenset((-1, -2))
 """Leader epochs of StopReplica that stop any replica: not known; its topic is being deleted."""
 
-_NAMED_MAX = 20
-"""So many partitions are named in a line of the log."""
-
 Place = tuple[str, int]
 
 
@@ -71,20 +69,6 @@ class Told(NamedTuple):
     error_code: int
     partitions: Mapping[Place, int]
     """The error of each partition that it names; empty where all of it is refused."""
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaHooks:
-    """Who is told of what has changed; what they raise is caught."""
-
-    on_leader: Callable[[Replica, int], None]
-    """This broker leads a partition, in that leader epoch; it may have led it before."""
-    on_follower: Callable[[Replica, int], None]
-    """It leads a partition no more, or never did, as of that leader epoch; -1 and -2: for good."""
-    on_deleted: Callable[[str, int], None]
-    """A partition is deleted in the whole cluster."""
-    on_learnt: Callable[[Learnt], None]
-    """The metadata cache has learnt something."""
 
 
 class ReplicaManager:
@@ -199,7 +183,28 @@ class ReplicaManager:
         for topic, index in learnt.deleted:
             self._call(self._hooks.on_deleted, topic, index)
         self._call(self._hooks.on_learnt, learnt)
+        for shown in request.topics:
+            for each in shown.partitions:
+                if self._settings.node_id not in each.replicas:
+                    self._stop_where_moved(shown.name, each)
         return NONE
+
+    def _stop_where_moved(self, topic: str, shown: ShownPartition) -> None:
+        """Leads and follows no more what was moved away from here.
+
+        StopReplica says so, and is never sent to a broker whose session is over: one that has a new
+        session would lead on for ever, and clients that know of no other leader would stay.
+        """
+        replica = self._logs.get(topic, shown.partition)
+        if replica is None or replica.state is None or shown.leader_epoch <= replica.leader_epoch:
+            return
+        if replica.role in (Role.LEADER, Role.FOLLOWER):
+            logger.warning(
+                "a replica was moved away while this broker was not heard of; its files are left",
+                partition=replica.name,
+                replicas=list(shown.replicas),
+            )
+            self._stand_by(replica, shown.leader_epoch)
 
     # -- LeaderAndIsr
 
@@ -362,7 +367,7 @@ class ReplicaManager:
             if deleted:
                 left = await slices.beside(self._logs.drop(deleted))
                 errors |= dict.fromkeys(left, KAFKA_STORAGE_ERROR)
-                logger.info("replicas were deleted", partitions=_named(deleted))
+                logger.info("replicas were deleted", partitions=named(deleted))
             slices.end()
             return Told(NONE, errors)
 
@@ -375,10 +380,13 @@ class ReplicaManager:
             return KAFKA_STORAGE_ERROR
         if told.leader_epoch not in UNCONDITIONAL and told.leader_epoch < replica.leader_epoch:
             return FENCED_LEADER_EPOCH
-        self._fetchers.forget(topic, told.partition)
-        replica.stand_by()
-        self._call(self._hooks.on_follower, replica, told.leader_epoch)
+        self._stand_by(replica, told.leader_epoch)
         return NONE
+
+    def _stand_by(self, replica: Replica, leader_epoch: int) -> None:
+        self._fetchers.forget(replica.topic, replica.index)
+        replica.stand_by()
+        self._call(self._hooks.on_follower, replica, leader_epoch)
 
     def _call(self, hook: Callable[..., None], *args: object) -> None:
         try:
@@ -389,10 +397,3 @@ class ReplicaManager:
 
 def _differ(known: bytes, told: bytes | None) -> bool:
     return told is not None and known not in (ZERO_UUID, told)
-
-
-def _named(places: Sequence[Place]) -> list[str]:
-    """Some of many partitions, for a line of the log."""
-    return [partition_name(*each) for each in places[:_NAMED_MAX]] + ["..."] * (
-        len(places) > _NAMED_MAX
-    )

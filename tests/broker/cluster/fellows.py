@@ -18,7 +18,8 @@ from broker.cluster.controller.control_requests import Message, encode
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.peers.inter_broker import parse
 from broker.cluster.replicas.fetchers import Fetchers
-from broker.cluster.replicas.replicas import ReplicaHooks, ReplicaManager, Told
+from broker.cluster.replicas.replica_hooks import ReplicaHooks
+from broker.cluster.replicas.replicas import ReplicaManager, Told
 from broker.cluster.replicas.replication_settings import ReplicationSettings
 from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.config.config import Config

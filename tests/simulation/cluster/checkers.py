@@ -15,12 +15,15 @@ After each turn of a process its replicas are looked at, and what was written to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from broker.topics.replica import Replica
 from broker.topics.roles import Role
+from protocol.znodes.admin import DELETE_TOPICS
+from protocol.znodes.topics import TOPICS, decode_topic, topic_path
 from tests.simulation.cluster.committed import Committed
 from tests.simulation.cluster.states import WrittenStates
 from tests.simulation.whole.disk_log import batches_of
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from tests.simulation.cluster.world import ClusterWorld
 
 Place = tuple[str, int]
+_PARTITION = re.compile(r"/data/(.+)-(\d+)")
 _Known = tuple[int, int]
 """Leader epoch and partition epoch."""
 
@@ -52,13 +56,16 @@ class ClusterCheckers:
 
     def look(self, machine: BrokerMachine) -> None:
         """A process has had its turn."""
-        for place, state in self.states.look():
-            self._of(place).in_sync(state.isr)
+        for place, written in self.states.look():
+            if written is None:
+                self._forget(place)
+            elif place[0] not in self.states.going:
+                self._of(place).in_sync(written.isr)
         life = (machine.node_id, machine.lives)
         for place, replica in self.replicas(machine).items():
             if replica.state is not None:
                 self._look_at(life, place, replica)
-            if replica.led is not None:
+            if replica.led is not None and place[0] not in self.states.going:
                 state = self.states.now.get(place)
                 is_last = state is not None and state.leader_epoch == replica.leader_epoch
                 isr = state.isr if state is not None and is_last else ()
@@ -87,6 +94,16 @@ class ClusterCheckers:
         if found is None:
             found = self.committed[place] = Committed(self.world.by_id, *place)
         return found
+
+    def _forget(self, place: Place) -> None:
+        """Its topic is deleted: the next one of the name begins anew.
+
+        While it is being deleted a new controller lets it be once more, and deletes it again, as
+        Kafka's does: its replicas may be made anew, and be empty.
+        """
+        self.committed.pop(place, None)
+        self._writers = {key: each for key, each in self._writers.items() if key[0] != place}
+        self._known = {key: each for key, each in self._known.items() if key[2] != place}
 
     def leads(self, node_id: int, topic: str, partition: int) -> bool:
         """Whether a broker is the leader that ZooKeeper names, and knows it."""
@@ -124,6 +141,8 @@ class ClusterCheckers:
 
     def appended(self, replica: Replica) -> None:
         """A replica has appended as leader."""
+        if replica.topic in self.states.going:
+            return
         machine = self.world.running
         assert machine is not None
         key = ((replica.topic, replica.index), replica.leader_epoch)
@@ -135,7 +154,7 @@ class ClusterCheckers:
         machine = self.world.running
         assert machine is not None
         place = (replica.topic, replica.index)
-        if offset < replica.log.log_end_offset:
+        if offset < replica.log.log_end_offset and replica.topic not in self.states.going:
             self.world.happened["cut"] += 1
             self._of(place).cut(machine, offset, replica.log.log_end_offset)
 
@@ -160,7 +179,31 @@ class ClusterCheckers:
                 found.append(f"broker {machine.node_id} does not serve")
         for place in sorted(self.states.now):
             found += self._unrest_of(place, everywhere)
+        return found + self._moving() + self._strays()
+
+    def _moving(self) -> list[str]:
+        """Topics that are being moved or deleted."""
+        nodes = self.world.zookeeper.ensemble.nodes
+        found = [f"{path} is left" for path in nodes if path.startswith(f"{DELETE_TOPICS}/")]
+        for name in sorted(nodes[TOPICS].children):
+            node = decode_topic(name, nodes[topic_path(name)].data or b"")
+            if node.adding or node.removing:
+                found.append(f"{name} is being moved: {node}")
         return found
+
+    def _strays(self) -> list[str]:
+        """Directories of topics that are deleted.
+
+        One from which a partition was moved away while its broker was down is never deleted, as
+        with Kafka: it is taken again when the partition comes back.
+        """
+        return [
+            f"broker {machine.node_id} has {path}"
+            for machine in self.world.machines
+            for path in sorted(machine.files.directories)
+            if (found := _PARTITION.fullmatch(path)) is not None
+            and (found[1], int(found[2])) not in self.states.now
+        ]
 
     def _unrest_of(self, place: Place, everywhere: dict[int, dict[Place, Replica]]) -> list[str]:
         name = f"{place[0]}-{place[1]}"
@@ -168,15 +211,34 @@ class ClusterCheckers:
         leaders = [node for node, each in copies.items() if each.led is not None]
         if len(leaders) != 1:
             return [f"{name} is led by {leaders}"]
-        leader = copies[leaders[0]]
-        assert leader.led is not None
+        state = self.states.now[place]
+        wanted = self._assigned(place)
+        if set(state.isr) != set(wanted):
+            return [f"{name}: {state.isr} of {wanted} are in sync"]
+        return []
+
+    def _assigned(self, place: Place) -> tuple[int, ...]:
+        node = self.world.zookeeper.ensemble.nodes[topic_path(place[0])]
+        return decode_topic(place[0], node.data or b"").partitions[place[1]]
+
+    def end(self, place: Place) -> int:
+        """Where a leader's log ends."""
+        leader = self.world.by_id[self.states.now[place].leader]
+        return self.replicas(leader)[place].log.log_end_offset
+
+    def unequal(self) -> list[str]:
+        """Which replicas differ; asked while no client writes."""
         found = []
-        state = leader.led.state
-        if set(state.isr) != set(state.replicas):
-            found.append(f"{name}: {state.isr} of {state.replicas} are in sync")
-        ends = {node: each.log.log_end_offset for node, each in copies.items()}
-        if len(set(ends.values())) > 1 or leader.high_watermark != leader.log.log_end_offset:
-            found.append(f"{name}: ends {ends}, high watermark {leader.high_watermark}")
+        for place in sorted(self.states.now):
+            state = self.states.now[place]
+            copies = {node: self.replicas(self.world.by_id[node])[place] for node in state.isr}
+            leader = copies[state.leader]
+            ends = {node: each.log.log_end_offset for node, each in copies.items()}
+            if len({*ends.values(), leader.high_watermark, leader.last_stable_offset}) > 1:
+                found.append(
+                    f"{place}: ends {ends}, high watermark {leader.high_watermark},"
+                    f" last stable offset {leader.last_stable_offset}"
+                )
         return found
 
     def check_equal(self) -> None:

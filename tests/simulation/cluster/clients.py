@@ -1,4 +1,4 @@
-"""Who uses a simulated cluster: a maker of topics, producers, consumers, keepers of offsets."""
+"""Who uses a simulated cluster: producers, consumers, keepers of offsets."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from protocol.errors import (
     NONE,
     OFFSET_OUT_OF_RANGE,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
-    TOPIC_ALREADY_EXISTS,
     UNKNOWN_PRODUCER_ID,
 )
 from protocol.records.batch import encode_batch, records_of
 from protocol.records.section import Record
 from protocol.records.stored import iter_stored
 from tests.simulation.cluster.client import (
-    ANYBODY,
     ClusterClient,
+    coordinator_in,
+    coordinator_request,
     leader_in,
     metadata_request,
 )
@@ -32,55 +32,7 @@ if TYPE_CHECKING:
 
 _BEGIN_ANEW = (OUT_OF_ORDER_SEQUENCE_NUMBER, UNKNOWN_PRODUCER_ID)
 OFFSETS_PARTITIONS = 2
-_THINKS_MS = (1, 20, 100, 500)
-
-
-class TopicMaker(ClusterClient):
-    """Has the topics made, by the controller."""
-
-    def __init__(
-        self,
-        cluster: ClusterWorld,
-        name: str,
-        host: str,
-        chance: Random,
-        topics: dict[str, int],
-        copies: int,
-    ) -> None:
-        super().__init__(cluster, name, host, chance)
-        self.topics = topics
-        self.copies = copies
-        self.made = False
-
-    def look(self) -> WireRequest:
-        return metadata_request([])
-
-    def found(self, answer: dict[str, Any]) -> int:
-        return int(answer["controller_id"]) if len(answer["brokers"]) >= self.copies else ANYBODY
-
-    def work(self) -> None:
-        if self.made:
-            self.served += 1
-            self.think_after(1_000 * MS)
-            return
-        topics = [
-            {
-                "name": name,
-                "num_partitions": count,
-                "replication_factor": self.copies,
-                "assignments": [],
-                "configs": [],
-            }
-            for name, count in self.topics.items()
-        ]
-        value = {"topics": topics, "timeout_ms": 5_000, "validate_only": False}
-        self.send(WireRequest("CreateTopics", 5, value))
-
-    def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
-        codes = {topic["error_code"] for topic in answer["topics"]}
-        self.made = codes <= {NONE, TOPIC_ALREADY_EXISTS}
-        self.served += self.made
-        self.go_elsewhere()
+THINKS_MS = (1, 20, 100, 500)
 
 
 class PartitionClient(ClusterClient):
@@ -171,7 +123,7 @@ class Producer(PartitionClient):
             # A leader that does not know yet that it is none has not what its successor took.
             assert not self.is_at_leader, f"{self.name} gets {code} for {self._sequence}"
         if code == NONE:
-            self.think_after(self.chance.choice(_THINKS_MS) * MS)
+            self.think_after(self.chance.choice(THINKS_MS) * MS)
             return
         if not self.once:
             self._values.clear()
@@ -232,26 +184,75 @@ class Consumer(PartitionClient):
         self.served += 1
         self.cluster.happened["records read"] += position - sent.about
         self._position = position
-        self.think_after(self.chance.choice(_THINKS_MS) * MS)
+        self.think_after(self.chance.choice(THINKS_MS) * MS)
 
 
-class OffsetsKeeper(ClusterClient):
+class RisingOffset:
+    """What one client commits for one partition, ever higher: what it is told never goes back."""
+
+    def __init__(self) -> None:
+        self.tried = 0
+        self.committed = -1
+        """The highest that was acknowledged, or read."""
+
+    def next(self) -> int:
+        """The offset to commit now."""
+        self.tried += 1
+        return self.tried
+
+    def acknowledged(self, offset: int) -> None:
+        """A commit of it was."""
+        self.committed = max(self.committed, offset)
+
+    def told(self, name: str, offset: int, *, surely: bool) -> None:
+        """It was read; ``surely``: from a coordinator that is the one, and knows it."""
+        # A coordinator that does not know yet that it is none may have less.
+        if surely:
+            assert self.committed <= offset, (
+                f"{name} has committed {self.committed}, and is told {offset}"
+            )
+        assert offset <= self.tried, f"{name} has tried {self.tried}, is told {offset}"
+        self.acknowledged(offset)
+
+
+class CoordinatorClient(ClusterClient):
+    """A client of one group, at its coordinator."""
+
+    def __init__(
+        self,
+        cluster: ClusterWorld,
+        name: str,
+        host: str,
+        chance: Random,
+        group_id: str,
+        **more: Any,
+    ) -> None:
+        super().__init__(cluster, name, host, chance, **more)
+        self.group_id = group_id
+
+    def look(self) -> WireRequest:
+        return coordinator_request(self.group_id, 0)
+
+    def found(self, answer: dict[str, Any]) -> int:
+        return coordinator_in(answer)
+
+    @property
+    def is_at_coordinator(self) -> bool:
+        """Whether the broker that answers leads the group's partition, and knows it."""
+        return self.cluster.leads(
+            self._at, OFFSETS_TOPIC, partition_for(self.group_id, OFFSETS_PARTITIONS)
+        )
+
+
+class OffsetsKeeper(CoordinatorClient):
     """Commits ever higher offsets of a group without members, and asks for what is committed."""
 
     def __init__(
         self, cluster: ClusterWorld, name: str, host: str, chance: Random, topic: str
     ) -> None:
-        super().__init__(cluster, name, host, chance)
+        super().__init__(cluster, name, host, chance, name)
         self.topic = topic
-        self.committed = -1
-        """The highest that was acknowledged, or read."""
-        self._tried = 0
-
-    def look(self) -> WireRequest:
-        return WireRequest("FindCoordinator", 2, {"key": self.name, "key_type": 0})
-
-    def found(self, answer: dict[str, Any]) -> int:
-        return int(answer["node_id"]) if answer["error_code"] == NONE else ANYBODY
+        self._offset = RisingOffset()
 
     def work(self) -> None:
         if self.chance.random() < 0.5:
@@ -263,10 +264,10 @@ class OffsetsKeeper(ClusterClient):
             }
             self.send(WireRequest("OffsetFetch", self.chance.randint(2, 7), value))
             return
-        self._tried += 1
+        offset = self._offset.next()
         partition = {
             "partition_index": 0,
-            "committed_offset": self._tried,
+            "committed_offset": offset,
             "committed_leader_epoch": -1,
             "committed_metadata": "",
         }
@@ -278,7 +279,7 @@ class OffsetsKeeper(ClusterClient):
             "retention_time_ms": -1,
             "topics": [{"name": self.topic, "partitions": [partition]}],
         }
-        self.send(WireRequest("OffsetCommit", self.chance.randint(2, 8), value), self._tried)
+        self.send(WireRequest("OffsetCommit", self.chance.randint(2, 8), value), offset)
 
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
         code = answer.get("error_code", NONE)
@@ -290,15 +291,8 @@ class OffsetsKeeper(ClusterClient):
             return
         self.served += 1
         if sent.request.name == "OffsetCommit":
-            self.committed = max(self.committed, sent.about)
+            self._offset.acknowledged(sent.about)
         else:
             offset = found["committed_offset"]
-            # A coordinator that does not know yet that it is none may have less.
-            partition = partition_for(self.name, OFFSETS_PARTITIONS)
-            if self.cluster.leads(self._at, OFFSETS_TOPIC, partition):
-                assert self.committed <= offset, (
-                    f"{self.name} has committed {self.committed}, and is told {offset}"
-                )
-            assert offset <= self._tried, f"{self.name} has tried {self._tried}, is told {offset}"
-            self.committed = max(self.committed, offset)
-        self.think_after(self.chance.choice(_THINKS_MS) * MS)
+            self._offset.told(self.name, offset, surely=self.is_at_coordinator)
+        self.think_after(self.chance.choice(THINKS_MS) * MS)

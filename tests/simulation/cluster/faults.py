@@ -52,7 +52,7 @@ class ClusterFaults:
             "stop": self._stop,
             "kill the controller": lambda _: self._kill_controller(),
             "pause": lambda machine: self._pause(machine, (50, 400, 2_000)),
-            "long pause": lambda machine: self._pause(machine, (7_000, 15_000, 30_000)),
+            "long pause": lambda machine: self._pause(machine, (7_000, 9_000, 15_000)),
             "cut between brokers": self._cut_between,
             "cut from ZooKeeper": lambda machine: self._cut(machine.host, HOST),
             "slow link": self._slow_link,
@@ -107,7 +107,7 @@ class ClusterFaults:
         self.world.excuse(ns)
 
     def _cut(self, one: str, other: str) -> None:
-        seconds = self.chance.choice((1, 4, 12, 25))
+        seconds = self.chance.choice((1, 4, 8, 15))
         self.world.excuse(seconds * S)
         self.world.internet.cut(one, other)
         self.world.agenda.after(seconds * S, self.world.internet.mend, one, other)

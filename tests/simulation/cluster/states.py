@@ -6,6 +6,7 @@ import re
 
 from broker.cluster.zookeeper.zookeeper import Create, Delete, Set
 from protocol.znodes import cluster
+from protocol.znodes.admin import DELETE_TOPICS
 from protocol.znodes.topics import StateNode, decode_state
 from tests.simulated_zookeeper import Ensemble
 
@@ -18,24 +19,34 @@ class WrittenStates:
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.now: dict[Place, StateNode] = {}
+        self.going: set[str] = set()
+        """Topics that are to be deleted: nothing of them stands any more."""
         self._ensemble = ensemble
         self._controller_epoch = 0
 
-    def look(self) -> list[tuple[Place, StateNode]]:
-        """Checks what was written since the last look; the states among it."""
-        written = []
+    def look(self) -> list[tuple[Place, StateNode | None]]:
+        """Checks what was written since the last look; the states among it, None: deleted."""
+        written: list[tuple[Place, StateNode | None]] = []
         writes = self._ensemble.writes
         for each in writes:
             if isinstance(each, Set) and each.path == cluster.CONTROLLER_EPOCH:
                 epoch = cluster.decode_epoch(each.data)
                 assert epoch == self._controller_epoch + 1, f"controller epoch {epoch}"
                 self._controller_epoch = epoch
+            topic = each.path.removeprefix(f"{DELETE_TOPICS}/")
+            if topic != each.path:
+                if isinstance(each, Create):
+                    self.going.add(topic)
+                else:
+                    self.going.discard(topic)
+                continue
             found = _STATE.fullmatch(each.path)
             if found is None:
                 continue
             place = (found[1], int(found[2]))
             if isinstance(each, Delete):
                 self.now.pop(place, None)
+                written.append((place, None))
             elif isinstance(each, Create | Set):
                 state = decode_state(*place, each.data or b"")
                 self._check(place, state)

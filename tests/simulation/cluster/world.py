@@ -51,6 +51,8 @@ class ClusterWorld:
         """Over all that clients were answered, in the order in which it was written."""
         self.calm = False
         """Nothing fails any more, and everybody behaves."""
+        self.hushed = False
+        """No client asks anything any more."""
         self.machines = [
             BrokerMachine(self, node_id, self.fork()) for node_id in range(1, brokers + 1)
         ]
@@ -84,6 +86,8 @@ class ClusterWorld:
             "controlled.shutdown.retry.backoff.ms": "500",
             "log.cleaner.enable": "false",
             "auto.create.topics.enable": "false",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "2000",
+            "leader.imbalance.check.interval.seconds": "20",
         }
 
     def populate(self, clients: Sequence[ClusterClient]) -> None:
@@ -126,6 +130,10 @@ class ClusterWorld:
 
     def unrest(self) -> list[str]:
         """Why there is no rest yet."""
+        return []
+
+    def unequal(self) -> list[str]:
+        """Which logs differ, while no client asks anything."""
         return []
 
     # -- life
@@ -215,14 +223,21 @@ class ClusterWorld:
             machine.files.heal()
         for client in self.clients:
             client.calm = True
+            if not client.sent:
+                client.think_after(int(self.chance.random() * S))
 
     def rest(self) -> None:
-        """In fair time every partition has a leader, all its replicas in sync, and equal logs."""
+        """In fair time everybody is served, and every replica is in sync; then logs are equal."""
         self.calm_down()
-        unrest = ["nothing was tried"]
-        for _ in range(REST_S // 5):
-            self.run(5)
-            unrest = self.unrest()
-            if not unrest:
-                break
-        assert not unrest, f"no rest after {REST_S} calm seconds: {unrest}"
+        self._until_none(self.unrest, 2)
+        self.hushed = True
+        self._until_none(self.unequal, 1)
+
+    def _until_none(self, complaints: Callable[[], list[str]], every_s: int) -> None:
+        found: list[str] = []
+        for _ in range(REST_S // every_s):
+            self.run(every_s)
+            found = complaints()
+            if not found:
+                return
+        raise AssertionError(f"no rest after {REST_S} calm seconds: {found}")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from protocol.errors import (
     CONCURRENT_TRANSACTIONS,
@@ -19,13 +19,19 @@ from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     INVALID_PRODUCER_EPOCH,
     INVALID_TXN_STATE,
+    KAFKA_STORAGE_ERROR,
+    LEADER_NOT_AVAILABLE,
     NONE,
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    NOT_LEADER_OR_FOLLOWER,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     PRODUCER_FENCED,
+    REQUEST_TIMED_OUT,
     TRANSACTION_ABORTABLE,
     UNKNOWN_SERVER_ERROR,
+    UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.errors import NAMES as ERROR_NAMES
 from protocol.records.batch import encode_batch
@@ -35,7 +41,25 @@ from tests.simulation.whole.agenda import MS, S
 from tests.simulation.whole.client import CONNECTS_AGAIN_NS, Client, Sent, WireRequest
 
 if TYPE_CHECKING:
-    from tests.simulation.transactions.world import TransactionWorld
+    from tests.simulation.transactions.ledger import Ledger
+    from tests.simulation.whole.living import LivingWorld
+
+
+class Market(Protocol):
+    """What the world of a transactional client knows of all transactions."""
+
+    ledger: Ledger
+
+    @property
+    def wall_ms(self) -> int:
+        """The clock of producers."""
+
+    def ends(self) -> dict[Place, int]:
+        """Where the logs end now."""
+
+    def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
+        """A producer sends a request: it may be delivered once more, late."""
+
 
 SOURCE = "out"
 SOURCE_PARTITIONS = 3
@@ -48,10 +72,12 @@ _AGAIN = (
     COORDINATOR_NOT_AVAILABLE,
     NOT_COORDINATOR,
     NOT_ENOUGH_REPLICAS,
-    3,  # a topic that is not made yet
-    6,
-    7,
-    56,  # its disk is full
+    NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+    UNKNOWN_TOPIC_OR_PARTITION,  # it is not made yet
+    LEADER_NOT_AVAILABLE,
+    NOT_LEADER_OR_FOLLOWER,
+    REQUEST_TIMED_OUT,
+    KAFKA_STORAGE_ERROR,  # its disk is full
 )
 _FENCED = (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)
 
@@ -81,10 +107,10 @@ class TransactionalProducer(Client):
     """See the module."""
 
     def __init__(
-        self, world: TransactionWorld, name: str, host: str, chance: Random, rules: int
+        self, world: LivingWorld, name: str, host: str, chance: Random, rules: int
     ) -> None:
         super().__init__(world, name, host, chance)
-        self.market = world
+        self.market = cast("Market", world)
         self.rules = rules
         self.group_id = f"group of {name}"
         self.transactional_id = f"id of {name}"
@@ -108,7 +134,7 @@ class TransactionalProducer(Client):
             self._init()
             return
         if not state.steps:
-            if self.calm:
+            if self.has_done_enough:
                 self.think_after(1 * S)
                 return
             self._begin()
@@ -118,6 +144,15 @@ class TransactionalProducer(Client):
         step = state.steps[0]
         self.market.may_be_doubled(self, step.request)
         self.send(step.request, step)
+
+    @property
+    def has_done_enough(self) -> bool:
+        """It begins nothing new."""
+        return self.calm
+
+    def excused(self, deed: Deed) -> bool:
+        """Whether a deed may fail that it did all right."""
+        return self.market.ledger.excused(deed)
 
     def _init(self) -> None:
         state = self.state
@@ -148,7 +183,8 @@ class TransactionalProducer(Client):
     def _dies_of(self, state: Standing) -> None:
         if self.state is state:
             self._die()
-            self.think_after(self.chance.choice((1, 2 * TIMEOUT_S, 8 * TIMEOUT_S)) * S)
+            pauses_s = (1,) if self.calm else (1, 2 * TIMEOUT_S, 8 * TIMEOUT_S)
+            self.think_after(self.chance.choice(pauses_s) * S)
 
     # -- a deed
 
@@ -284,7 +320,10 @@ class TransactionalProducer(Client):
                 self.market.ledger.fence(producer_id, epoch, self.market.ends())
 
     def hear(self, sent: Sent, frame: bytes) -> None:
-        answer = sent.answer_in(frame)
+        self.take(sent, sent.answer_in(frame))
+
+    def take(self, sent: Sent, answer: dict[str, Any]) -> int:
+        """Go on by an answer; its error."""
         code = _worst(sent.request.name, answer)
         self.world.happened[f"{sent.request.name} {ERROR_NAMES[code]}"] += 1
         assert code != UNKNOWN_SERVER_ERROR, f"{self.name}: {sent.request} is answered -1"
@@ -300,18 +339,19 @@ class TransactionalProducer(Client):
                 self.state.steps.pop(0)
                 step.done(answer)
                 if self.wire is None:
-                    return  # it has died
+                    return code  # it has died
         elif code in _AGAIN:
             pause_ns = self.chance.choice((20, 100)) * MS
         else:
             self.failed(sent.request, code)
         self.think_after(pause_ns)
+        return code
 
     def failed(self, request: WireRequest, code: int) -> None:
         """An error that no repetition cures: the deed is over."""
         state, deed = self.state, self.state.deed
         assert deed is not None
-        if code == OUT_OF_ORDER_SEQUENCE_NUMBER and not self.market.ledger.excused(deed):
+        if code == OUT_OF_ORDER_SEQUENCE_NUMBER and not self.excused(deed):
             raise AssertionError(f"{self.name} sent all in order, and {request} is out of order")
         if code in _FENCED:
             deed.given_up()
@@ -320,7 +360,7 @@ class TransactionalProducer(Client):
             assert self.rules == 1, f"{self.name}: {request.name} gets {ERROR_NAMES[code]}"
             state.steps = [self._end(deed, committed=False)]
         else:
-            assert self.market.ledger.excused(deed), (
+            assert self.excused(deed), (
                 f"{self.name}: {request.name} v{request.version} of deed {deed.number} gets"
                 f" {ERROR_NAMES[code]}"
             )
@@ -332,7 +372,7 @@ class Zombie(TransactionalProducer):
     """A process that was taken for dead: it goes on with what it had, until it is told."""
 
     def __init__(self, of: TransactionalProducer, host: str, chance: Random) -> None:
-        super().__init__(of.market, f"zombie of {of.name}", host, chance, of.rules)
+        super().__init__(of.world, f"zombie of {of.name}", host, chance, of.rules)
         self.transactional_id, self.group_id = of.transactional_id, of.group_id
 
     def rise(self, state: Standing) -> None:

@@ -333,6 +333,22 @@ async def test_the_cache_and_hooks_learn_what_is_shown() -> None:
         assert one.cache.topics == {}
 
 
+async def test_who_was_not_told_that_its_replica_moved_away_leads_no_more() -> None:
+    one, two = Fellow(1), Fellow(2)
+    async with cluster(one, two) as controller:
+        await controller.lead(1)
+        state = state_of(one)
+        moved = state._replace(leader=2, leader_epoch=1, isr=(2,), replicas=(2,))
+        controller.show(controller.shown("t", moved._replace(leader_epoch=0)))
+        assert one.replica().role is Role.LEADER  # that is not newer than what it knows
+        controller.show(controller.shown("t", moved))
+        assert one.replica().role is Role.UNASSIGNED
+        assert one.said[-1] == ("follower", "t-0", 1)
+        assert two.replica().role is Role.FOLLOWER  # LeaderAndIsr tells it
+        await controller.tell(one, controller.told("t", state._replace(leader=1, leader_epoch=2)))
+        assert one.replica().role is Role.LEADER
+
+
 # -- by the wire
 
 

@@ -1,0 +1,181 @@
+"""Members of consumer groups at the wire, and what a group keeps when its coordinator moves.
+
+What a member says and makes of answers is decided in `tests/simulation/clients.py`. Here it goes
+where its group's coordinator is, and what it is told is held against what the group was told
+before, by whichever broker.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from coordinator.calls import Call, LeaveGroup, Leaver, OffsetCommit, OffsetFetch, TopicOffsets
+from coordinator.outcome import CommitReply, FetchReply, JoinReply, Reply, SyncReply
+from protocol.consumer_protocol import encode_subscription
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+    UNKNOWN_MEMBER_ID,
+)
+from tests.simulation.clients import Member
+from tests.simulation.cluster.clients import THINKS_MS, CoordinatorClient, RisingOffset
+from tests.simulation.whole.agenda import MS, S
+from tests.simulation.whole.calls_on_the_wire import reply_of, request_of
+from tests.simulation.whole.client import Sent
+
+if TYPE_CHECKING:
+    from tests.simulation.cluster.world import ClusterWorld
+
+_OF_COORDINATORS = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
+SESSION_S = 20
+_PUT_OUT_S = 12
+"""Nobody is put out whose coordinator answered it so short a time ago."""
+
+
+class GroupTruth:
+    """What the members of one group were told."""
+
+    def __init__(self, group_id: str, topic: str) -> None:
+        self.group_id = group_id
+        self.topic = topic
+        self.generation = -1
+        """The newest in which anybody got an assignment: it is in the log."""
+        self._assigned_by: dict[int, bytes] = {}
+        """By generation, whose assignment it is."""
+
+    def joined(self, reply: JoinReply, newest: int, name: str) -> None:
+        """A coordinator that is the one answers a member; ``newest`` was when it asked."""
+        assert reply.generation_id >= newest, (
+            f"{self.group_id} had generation {newest}, and {name} joins {reply.generation_id}"
+        )
+
+    def synced(self, generation: int, assignment: bytes, name: str) -> None:
+        """A member was told what it has."""
+        self.generation = max(self.generation, generation)
+        if assignment:
+            _, _, whose = assignment.partition(b":")
+            first = self._assigned_by.setdefault(generation, whose)
+            assert first == whose, (
+                f"{self.group_id} in generation {generation}: {first!r} has assigned, and {name}"
+                f" is told what {whose!r} has"
+            )
+
+
+class _Logic(Member):
+    """Commits one partition's offset, which rises; its group's members agree in all else."""
+
+    def __init__(self, group: GroupTruth, name: str, number: int, chance: Random) -> None:
+        self.group = group
+        self.number = number
+        self.offset = RisingOffset()
+        super().__init__(name, group.group_id, chance, name if number == 0 else None)
+
+    def restart(self) -> None:
+        super().restart()
+        self.session_timeout_ms = self.rebalance_timeout_ms = SESSION_S * 1000
+
+    def choose_protocols(self) -> None:
+        self.protocols = [("range", encode_subscription([self.group.topic]))]
+
+    def next_call(self, ticket: int, calm: bool = False) -> Call:
+        if self.phase == "out":
+            return self._join(ticket)
+        if self.phase == "joined":
+            return self._sync(ticket)
+        dice = self.rng.random()
+        if dice < 0.5:
+            return self._heartbeat(ticket)
+        if dice < 0.75:
+            return self._commit(ticket)
+        if dice < 0.98 or calm:
+            wanted = [(self.group.topic, [self.number])]
+            return OffsetFetch(ticket, self.group_id, wanted, require_stable=False)
+        leaver = Leaver(self.member_id, self.group_instance_id, None)
+        return LeaveGroup(ticket, self.group_id, [leaver])
+
+    def _commit(self, ticket: int) -> OffsetCommit:
+        mine = TopicOffsets(self.group.topic, [self.number], [self.offset.next()], [-1], None, None)
+        who = (self.group_id, self.generation_id, self.member_id, self.group_instance_id)
+        return OffsetCommit(ticket, *who, -1, [mine])
+
+
+class GroupMember(CoordinatorClient):
+    """A member of a group; it may die without a word, and be another one then."""
+
+    def __init__(
+        self,
+        cluster: ClusterWorld,
+        name: str,
+        host: str,
+        chance: Random,
+        group: GroupTruth,
+        number: int,
+    ) -> None:
+        super().__init__(cluster, name, host, chance, group.group_id)
+        self.group = group
+        self.logic = _Logic(group, name, number, chance)
+        self._alive: tuple[str, int, int] | None = None
+        """As which member, in which generation, and when it asked what its coordinator answered."""
+
+    def work(self) -> None:
+        if not self.calm and self.chance.random() < 0.01:
+            self.cluster.happened["member restarts"] += 1
+            self.drop_connection()
+            self.logic.restart()
+            self.think_after(self.chance.choice((100 * MS, 3 * S)))
+            return
+        call = self.logic.next_call(self._correlation_id + 1, calm=self.calm)
+        if isinstance(call, LeaveGroup):
+            self._alive = None  # whatever becomes of the answer
+        about = (call, self.group.generation, self.logic.offset.committed)
+        self.send(request_of(call, self.chance), about)
+
+    def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
+        call, newest, committed = sent.about
+        reply = reply_of(call, sent.request.version, answer)
+        code = _code(reply)
+        self.cluster.happened[f"{sent.request.name} {code}"] += 1
+        surely = self.is_at_coordinator
+        logic = self.logic
+        member = (logic.member_id, logic.generation_id)
+        match reply:
+            case JoinReply() if code == NONE and surely:
+                self.group.joined(reply, newest, self.name)
+            case SyncReply() if code == NONE:
+                self.group.synced(logic.generation_id, reply.assignment, self.name)
+            case CommitReply() if code == NONE:
+                logic.offset.acknowledged(call.topics[0].offsets[0])
+            case FetchReply() if code == NONE:
+                [offset] = reply.topics[0].offsets
+                assert not surely or offset >= committed, (
+                    f"{self.name} had committed {committed}, and is told {offset}"
+                )
+                logic.offset.told(self.name, offset, surely=False)
+        if code == UNKNOWN_MEMBER_ID and surely and self._alive is not None:
+            *alive, at_ns = self._alive
+            silent_s = (self.cluster.agenda.now_ns - at_ns) / S
+            assert tuple(alive) != member or silent_s > _PUT_OUT_S, (
+                f"{self.name} is put out of generation {member[1]}, and was there {silent_s} s ago"
+            )
+        logic.hear(call, reply)
+        if code == NONE and surely and sent.request.name in ("Heartbeat", "SyncGroup"):
+            self._alive = (*member, sent.at_ns)
+            self.served += 1
+        if code in _OF_COORDINATORS:
+            self.go_elsewhere()
+        else:
+            short = logic.phase != "in" or self.chance.random() < 0.3
+            self.think_after(self.chance.choice(THINKS_MS if short else (1_000, 2_000)) * MS)
+
+
+def _code(reply: Reply) -> int:
+    """The one error of a reply."""
+    if isinstance(reply, int):
+        return reply
+    if isinstance(reply, CommitReply):
+        assert isinstance(reply.errors, int)
+        return reply.errors
+    return reply.error_code  # type: ignore[union-attr]
