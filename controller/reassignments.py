@@ -28,6 +28,7 @@ from controller.work import Work
 from protocol import errors
 
 _OK = (errors.NONE, "")
+_NOT_UNDER_WAY = (errors.NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being reassigned.")
 _GONE = (
     errors.UNKNOWN_TOPIC_OR_PARTITION,
     "The partition does not exist, or its topic is being deleted.",
@@ -62,7 +63,7 @@ def _ask(
 ) -> None:
     partition = work.cluster.partition(key)
     if partition is None or partition.topic.deletion is not Deletion.NO:
-        _answer(work, key, request, _GONE)
+        _answer(work, key, request, _GONE if target is not None else _NOT_UNDER_WAY)
         return
     partition.wish(MoveWish(None if target is None else tuple(target), request))
     work.mark(partition)
@@ -119,7 +120,7 @@ def _refusal(work: Work, partition: Partition, wish: MoveWish) -> tuple[int, str
     if target is None:
         if now.adding or now.removing:
             return None
-        return errors.NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being reassigned."
+        return _NOT_UNDER_WAY
     alive = {*work.cluster.brokers, *now.replicas}
     if not target:
         text = "The list of replicas is empty."

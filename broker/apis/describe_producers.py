@@ -7,7 +7,10 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 from broker.net.request import Request, ServedApi, Steps
+from broker.topics.partition import Partition
 from broker.topics.registry import BadTopicName, absent_error, check_topic_name
+from broker.topics.replica import Replica
+from broker.topics.roles import Role
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
@@ -54,7 +57,7 @@ def _described(
         error_code = absent_error(services.registry, name, partition)
         return _failed(partition, error_code, "This server does not host this topic-partition.")
     error_code = there.serving_error(-1)
-    if error_code:
+    if error_code and not _follows_and_is_stable(there):
         return _failed(partition, error_code, "This server does not lead this topic-partition.")
     log = there.log
     producers = request.array("topics", "partitions", "active_producers")
@@ -85,6 +88,15 @@ def _described(
         "error_message": None,
         "active_producers": producers,
     }
+
+
+def _follows_and_is_stable(partition: Partition) -> bool:
+    """Whether a follower may be looked at: operators look for what hangs on one replica alone."""
+    return (
+        isinstance(partition, Replica)
+        and partition.role is Role.FOLLOWER
+        and partition.high_watermark == partition.log.log_end_offset
+    )
 
 
 class _Waiting:

@@ -108,12 +108,15 @@ def _find(
 
 
 def _coordinator(services: Services, request: Request, name: str, key: str) -> BrokerNode | None:
-    """The broker that leads a key's partition; None where nobody does now."""
-    topic = services.registry.topic(name)
-    if topic is None:
+    """The broker that leads a key's partition; None where nobody does now.
+
+    How many partitions there are the runtime knows. Metadata may have told only some of them.
+    """
+    runtime = services.groups if name == OFFSETS_TOPIC else services.transactions
+    if not runtime.is_started:
         return None
     cluster = services.cluster
-    found = cluster.partition(name, partition_for(key, topic.partitions))
+    found = cluster.partition(name, partition_for(key, runtime.life.partitions))
     if found is None:
         return None
     return cluster.node(found.leader, services.advertised.listener(request))

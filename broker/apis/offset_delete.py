@@ -6,7 +6,7 @@ served between them. When a piece fails, those before it are done, and the clien
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.gather import Gather
@@ -14,7 +14,7 @@ from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetDelete
 from coordinator.outcome import OffsetDeleteReply
 from protocol.encoded_array import EncodedArray
-from protocol.errors import INVALID_GROUP_ID, UNKNOWN_TOPIC_OR_PARTITION
+from protocol.errors import UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages.offset_delete import API
 
 if TYPE_CHECKING:
@@ -39,9 +39,6 @@ def _handle(services: Services, request: Request) -> Steps:
         if there:
             existing.append((name, there))
         yield None
-    if not group_id and not existing:  # else the coordinator says so
-        _respond(request, INVALID_GROUP_ID, [])
-        return
     codes: dict[tuple[str, int], int] = {}
     for piece in _pieces(existing):
         gather: Gather[OffsetDeleteReply] = Gather()
@@ -57,8 +54,11 @@ def _handle(services: Services, request: Request) -> Steps:
     yield from _answer(request, asked, codes)
 
 
-def _pieces(asked: Iterable[TopicPartitions]) -> Iterator[list[TopicPartitions]]:
-    """The same topics and partitions, so many partitions at a time."""
+def _pieces(asked: Sequence[TopicPartitions]) -> Iterator[list[TopicPartitions]]:
+    """The same topics and partitions, so many partitions at a time.
+
+    One piece of nothing where there are none: the coordinator may have an error for the group.
+    """
     piece: list[TopicPartitions] = []
     room = PARTITIONS_PER_PIECE
     for name, partitions in asked:
@@ -69,7 +69,7 @@ def _pieces(asked: Iterable[TopicPartitions]) -> Iterator[list[TopicPartitions]]
                 piece, room = [], PARTITIONS_PER_PIECE
             piece.append((name, taken))
             room -= len(taken)
-    if piece:
+    if piece or not asked:
         yield piece
 
 

@@ -17,7 +17,7 @@ from broker.apis.gather import Gather
 from broker.apis.transactional import client_of
 from broker.net.request import Request, ServedApi, Steps
 from log.values import Marker
-from protocol.errors import NONE
+from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages.write_txn_markers import API
 from transactions.calls import TV1, TV2, Partitions
 from transactions.events import EndedPastCoordinator
@@ -41,9 +41,13 @@ def _handle(services: Services, request: Request) -> Steps:
         yield None
         for topic in wanted["topics"]:
             for partition in topic["partition_indexes"]:
-                place = services.logs.get(topic["name"], partition) if is_told else None
-                open_before.append(None if place is None else _open_since(place, marker))
-                services.local_markers.write(topic["name"], partition, marker, gather.ticket())
+                place = services.logs.get(topic["name"], partition)
+                if place is None:  # which coordinators of Kafka take for a leader that has moved
+                    open_before.append(None)
+                    gather.ticket().take(UNKNOWN_TOPIC_OR_PARTITION)
+                else:
+                    open_before.append(_open_since(place, marker) if is_told else None)
+                    services.local_markers.write(topic["name"], partition, marker, gather.ticket())
                 yield from gather.sent()
             yield None
     yield from gather.rest()

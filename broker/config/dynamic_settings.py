@@ -52,6 +52,10 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 _WORDS = ("set", "delete", "append to", "subtract from")
 
 
+class NotAList(BadValue):
+    """An operation of lists on another setting."""
+
+
 def check_dynamic(configs: Mapping[str, str]) -> None:
     """Raises BadValue for the first property that can't be changed at run time.
 
@@ -83,7 +87,7 @@ def with_operation(
 ) -> dict[str, str]:
     """``configs`` after one operation; ``current`` is the value that now holds.
 
-    Raises BadValue for an operation that the setting does not take.
+    Raises NotAList for an operation that the setting does not take.
     """
     changed = dict(configs)
     if operation == SET:
@@ -92,7 +96,7 @@ def with_operation(
         changed.pop(setting.name, None)
     else:
         if setting.type != LIST:
-            raise BadValue(
+            raise NotAList(
                 f"Can't {_WORDS[operation]} {setting.name}: its type is {setting.type}, not LIST"
             )
         there = [part for part in current.split(",") if part]

@@ -16,7 +16,13 @@ import structlog
 from broker.config.config import BadConfig, Config, topic_settings
 from broker.config.config_table import BROKER, TOPIC, Setting
 from broker.config.config_value import BadValue, render
-from broker.config.dynamic_settings import DYNAMIC, broker_setting, check_dynamic, topic_setting
+from broker.config.dynamic_settings import (
+    DYNAMIC,
+    NotAList,
+    broker_setting,
+    check_dynamic,
+    topic_setting,
+)
 from broker.config.protection import Unprotected, protection_fault
 from broker.topics.logs import LogManager
 from broker.topics.missing import CONFIGS_FILE
@@ -167,7 +173,7 @@ class ConfigChanges:
             else:
                 changed = config.with_dynamic(default, configs)
             self._check_topics(changed)
-        except Unprotected as error:
+        except (NotAList, Unprotected) as error:
             raise ConfigRefused(INVALID_CONFIG, str(error)) from None
         except ValueError as error:
             raise ConfigRefused(INVALID_REQUEST, str(error)) from None

@@ -1,0 +1,56 @@
+"""AlterReplicaLogDirs (34): moves replicas to another directory, of which there is none here.
+
+v1 the same; v2 flexible. A replica is where it is wanted when its own directory is named; any other
+gets LOG_DIR_NOT_FOUND, before it is looked for, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from broker.net.request import Request, ServedApi, Steps
+from broker.topics.registry import absent_error
+from protocol.errors import (
+    LOG_DIR_NOT_FOUND,
+    NONE,
+    NOT_LEADER_OR_FOLLOWER,
+    REPLICA_NOT_AVAILABLE,
+)
+from protocol.messages.alter_replica_log_dirs import API
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+def _handle(services: Services, request: Request) -> Steps:
+    ours = os.path.abspath(services.logs.directory)
+    codes: dict[str, dict[int, int]] = {}
+    for wanted in request.value["dirs"]:
+        is_ours = os.path.abspath(wanted["path"]) == ours
+        for topic in wanted["topics"]:
+            known = codes.setdefault(topic["name"], {})
+            for index in topic["partitions"]:
+                known[index] = LOG_DIR_NOT_FOUND
+                if is_ours:
+                    known[index] = _where_it_is(services, topic["name"], index)
+                yield None
+    results = request.array("results")
+    for name, known in codes.items():
+        partitions = request.array("results", "partitions")
+        for index, error_code in known.items():
+            partitions.append({"partition_index": index, "error_code": error_code})
+            yield None
+        results.append({"topic_name": name, "partitions": partitions})
+    worst = next((code for known in codes.values() for code in known.values() if code), NONE)
+    request.respond({"results": results}, worst)
+
+
+def _where_it_is(services: Services, topic: str, index: int) -> int:
+    if services.logs.get(topic, index) is not None:
+        return NONE
+    error_code = absent_error(services.registry, topic, index)
+    return REPLICA_NOT_AVAILABLE if error_code == NOT_LEADER_OR_FOLLOWER else error_code
+
+
+SERVED = ServedApi(API, 0, 2, _handle, "a broker has one directory: no replica moves")

@@ -1,0 +1,146 @@
+"""All cells, asked of a cluster that is ready for them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from protocol.schema import ZERO_UUID
+from tests import waiting
+from tests.cluster_errors import of_controller, of_coordinators, of_partitions, of_settings
+from tests.cluster_errors.cell import (
+    ASSIGNED,
+    DIRECTORY,
+    GROUP,
+    TOPIC,
+    TOPIC_ID,
+    TRANSACTION,
+    Cluster,
+    Codes,
+    Value,
+    codes_of,
+)
+from tests.wire import Wire
+
+OF_KAFKA = Path(__file__).parents[1] / "data" / "cluster" / "errors_of_kafka_3_9_2.json"
+"""What a cluster of Apache Kafka 3.9.2 answers."""
+
+CELLS = [
+    *of_partitions.cells(),
+    *of_coordinators.cells(),
+    *of_controller.cells(),
+    *of_settings.cells(),
+]
+
+NEVER_READ_FROM_FOLLOWERS = "consumers are not served by followers (KIP-392)"
+DIFFERS = {
+    **{
+        f"Fetch {what} at a follower": NEVER_READ_FROM_FOLLOWERS
+        for what in ("in epoch -1", "in epoch 0", "beyond the end")
+    },
+    "Fetch of partition 2 by its topic's id": NEVER_READ_FROM_FOLLOWERS,
+    "CreateTopics of replicas on no broker at the controller": "Kafka makes such a partition",
+    "ControlledShutdown of a strange broker at the controller": "Kafka says UNKNOWN_SERVER_ERROR",
+    "DescribeTopicPartitions": "Kafka has it in KRaft clusters alone",
+    **{
+        f"ElectLeaders, strange, of {place} at {where}": "Kafka says UNKNOWN_SERVER_ERROR"
+        for place in (f"{TOPIC}-0", f"{TOPIC}-9", "nowhere-0")
+        for where in ("the controller", "another broker")
+    },
+    **{
+        f"IncrementalAlterConfigs of {who} broker, a strange setting": (
+            "Kafka keeps settings that nobody reads"
+        )
+        for who in ("this", "every")
+    },
+    **{
+        cell.name: "the name is bad before its topic is missing, as in KRaft clusters of Kafka"
+        for cell in CELLS
+        if "AlterConfigs of a bad topic's name" in cell.name and "a null" not in cell.name
+    },
+    "IncrementalAlterConfigs of no such topic, an operation of lists": (
+        "the topic is looked for first"
+    ),
+}
+"""Cells in which Muster answers otherwise, and why."""
+
+
+def written() -> dict[str, Codes]:
+    """What Kafka answered when OF_KAFKA was written."""
+    found: dict[str, Codes] = json.loads(OF_KAFKA.read_text())
+    return found
+
+
+def ask_all(ports: Mapping[int, int]) -> dict[str, Codes]:
+    """The answers to all cells, by their names; blocks."""
+    cluster = prepared(ports)
+    return {cell.name: cell.ask(cluster) for cell in CELLS}
+
+
+def prepared(ports: Mapping[int, int]) -> Cluster:
+    """Makes the topic, the group and what coordinators need; waits until each can be asked."""
+
+    def at(broker: int, api: str, version: int, value: Value) -> Value:
+        with Wire(ports[broker]) as wire:
+            return wire.call(api, version, value)
+
+    def controller() -> int:
+        answer = at(1, "DescribeCluster", 0, {})
+        assert len(answer["brokers"]) == len(ports)
+        return max(0, int(answer["controller_id"]))
+
+    def topic_id() -> bytes:
+        ids = set()
+        for broker in ports:
+            wanted = {"topics": [{"topic_id": ZERO_UUID, "name": TOPIC}]}
+            (known,) = at(broker, "Metadata", 12, wanted)["topics"]
+            led = {each["partition_index"]: each["leader_id"] for each in known["partitions"]}
+            assert led == {index: brokers[0] for index, brokers in ASSIGNED.items()}, led
+            ids.add(bytes(known["topic_id"]))
+        (one,) = ids
+        return one
+
+    def coordinator(key: str, kind: int, api: str, version: int, value: Value) -> int:
+        asked = {"key_type": kind, "coordinator_keys": [key]}
+        (found,) = at(1, "FindCoordinator", 4, asked)["coordinators"]
+        assert found["error_code"] == 0, found
+        codes = {code for _, code in codes_of(at(found["node_id"], api, version, value))}
+        assert codes <= {0, _TRANSACTIONAL_ID_NOT_FOUND}, codes
+        return int(found["node_id"])
+
+    leads = waiting.until("there is a controller", controller)
+    placed = [{"partition_index": p, "broker_ids": brokers} for p, brokers in ASSIGNED.items()]
+    one = [{"name": "min.insync.replicas", "value": "1"}]
+    counts = {"num_partitions": -1, "replication_factor": -1}
+    topic = {"name": TOPIC, **counts, "assignments": placed, "configs": one}
+    made = at(leads, "CreateTopics", 7, {"topics": [topic], "timeout_ms": 30_000})
+    assert made["topics"][0]["error_code"] == 0, made
+    offsets = [{"partition_index": 1, "committed_offset": 1}]
+    commit = {
+        "group_id": GROUP,
+        "generation_id_or_member_epoch": -1,
+        "member_id": "",
+        "topics": [{"name": TOPIC, "partitions": offsets}],
+    }
+    described = {"transactional_ids": [TRANSACTION]}
+    (directory,) = at(1, "DescribeLogDirs", 4, {"topics": None})["results"]
+    return Cluster(
+        ports,
+        leads,
+        stands_for={
+            TOPIC_ID: waiting.until("the topic is led", topic_id),
+            DIRECTORY: directory["log_dir"],
+        },
+        of_group=waiting.until(
+            "offsets are committed", lambda: coordinator(GROUP, 0, "OffsetCommit", 8, commit), 60
+        ),
+        of_transaction=waiting.until(
+            "transactions are described",
+            lambda: coordinator(TRANSACTION, 1, "DescribeTransactions", 0, described),
+            60,
+        ),
+    )
+
+
+_TRANSACTIONAL_ID_NOT_FOUND = 105
