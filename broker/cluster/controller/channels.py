@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import structlog
 
 from broker.cluster.controller.control_requests import Message, encode
+from broker.cluster.controller.superseded import load, without_superseded
 from broker.cluster.lines import Trouble
 from broker.cluster.peers.inter_broker import InterBroker
 from broker.cluster.peers.peer import Address, Peer, PeerLost, connect
@@ -28,6 +29,10 @@ logger = structlog.get_logger(__name__)
 
 AGAIN_S = 0.1
 """How soon a request is repeated."""
+SLICE = 500
+"""So many requests and partitions are looked at in one go: some milliseconds."""
+LOAD_MIN = 1000
+"""So many requests and partitions may wait before it is looked what of them holds."""
 
 Value = dict[str, Any]
 
@@ -153,6 +158,11 @@ class _Channel:
     ) -> None:
         self.address = address
         self.queue: deque[Send] = deque()
+        self._load = 0
+        """How much waits."""
+        self._most = LOAD_MIN
+        self._spawn = spawn
+        self._tidying: Task[None] | None = None
         self._settings = settings
         self._time = time
         self._answered = answered
@@ -171,13 +181,39 @@ class _Channel:
         return self._trouble.attempts
 
     def put(self, request: Send) -> None:
-        """Queues a request."""
+        """Queues a request; what waits is cut down to what holds, whenever it has doubled."""
         self.queue.append(request)
+        self._load += load(request)
+        if self._load > self._most and self._tidying is None:
+            self._tidying = self._spawn(self._tidy(), "controller channel")
         self._news.set()
+
+    async def _tidy(self) -> None:
+        """Cuts down what waits, in slices; in vain where the broker has answered meanwhile."""
+        first, *waiting = self.queue or (None,)  # the first may be on its way
+        tidy, done = without_superseded(waiting), 0
+        try:
+            while True:
+                done += next(tidy)
+                if done > SLICE:
+                    done = 0
+                    await self._time.sleep(0)
+        except StopIteration as end:
+            if self.queue and self.queue[0] is first:
+                later = list(self.queue)[1 + len(waiting) :]
+                self.queue = deque((self.queue[0], *end.value, *later))
+                self._load = sum(map(load, self.queue))
+            self._most = max(LOAD_MIN, 2 * self._load)
+        except CancelledError:
+            pass
+        finally:
+            self._tidying = None
 
     def close(self) -> None:
         """Drops what is queued, and the connection."""
         self._worker.cancel()
+        if self._tidying is not None:
+            self._tidying.cancel()
 
     async def _work(self) -> None:
         try:
@@ -187,7 +223,7 @@ class _Channel:
                         self.asked_ms = self._time.now().wall_ms
                     answer = await self._ask(self.queue[0])
                     if answer is not None:
-                        self.queue.popleft()
+                        self._load -= load(self.queue.popleft())
                         self._answered(answer)
                 self._news.clear()
                 await self._news.wait()

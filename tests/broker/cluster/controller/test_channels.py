@@ -217,3 +217,38 @@ async def test_nothing_is_answered_after_the_end() -> None:
         there.open.set()
         await there.background.stop()
         assert there.answered == []
+
+
+async def test_what_waits_for_a_broker_that_never_answers_is_bounded() -> None:
+    """Every partition of 3,000 changes forty times; the broker accepts and says nothing."""
+    count, rounds = 3000, 40
+    async with scene() as there:
+        there.open.clear()
+        there.channels.brokers_are([there.broker(5)])
+        there.channels.send(update(5, 1))
+        await eventually(lambda: there.other.asked)
+        for epoch in range(rounds):
+            for first in range(0, count, 100):
+                parts = [
+                    ToldPartition(each, 1, 2, epoch, (2,), 0, (2,), (), (), False, epoch == 0)
+                    for each in range(first, first + 100)
+                ]
+                topics = [ToldTopic("t", ID, parts)]
+                there.channels.send(LeaderAndIsrRequest(2, 5, 1, 1, topics, ()))
+                there.channels.send(update(5, 1))
+                await asyncio.sleep(0)
+        assert there.channels.waiting()[2] < 300, "of 2,400"
+        there.open.set()
+        await eventually(lambda: there.channels.waiting() == {2: 0})
+        heard = [
+            each
+            for key, _, value in there.other.asked
+            if key == leader_and_isr.API.key
+            for topic in value["topic_states"]
+            for each in topic["partition_states"]
+        ]
+        last = {each["partition_index"]: each["leader_epoch"] for each in heard}
+        assert last == dict.fromkeys(range(count), rounds - 1)
+        at_first = {each["partition_index"]: each["is_new"] for each in reversed(heard)}
+        assert at_first == dict.fromkeys(range(count), True)
+        assert len(there.other.asked) < 300

@@ -1,0 +1,131 @@
+"""What waits in a channel, without what later requests say anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from broker.cluster.controller import superseded
+from broker.cluster.controller.superseded import load
+from controller.requests import (
+    LeaderAndIsrRequest,
+    Send,
+    ShownPartition,
+    ShownTopic,
+    StoppedPartition,
+    StoppedTopic,
+    StopReplicaRequest,
+    ToldPartition,
+    ToldTopic,
+    UpdateMetadataRequest,
+)
+
+HEAD = (2, 5, 1, 1)
+
+
+def without_superseded(requests: Sequence[Send]) -> list[Send]:
+    """All of it in one go."""
+    work = superseded.without_superseded(requests)
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            left: list[Send] = end.value
+            return left
+
+
+def told(*partitions: tuple[str, int, int], new: bool = False) -> LeaderAndIsrRequest:
+    """Topic, partition and leader epoch of each."""
+    topics = [
+        ToldTopic(
+            name,
+            None,
+            [ToldPartition(index, 1, 2, epoch, (2,), 0, (2,), (), (), False, new)],
+        )
+        for name, index, epoch in partitions
+    ]
+    return LeaderAndIsrRequest(*HEAD, topics, ())
+
+
+def shown(*partitions: tuple[str, int, int], leader: int = 2) -> UpdateMetadataRequest:
+    topics = [
+        ShownTopic(name, None, [ShownPartition(index, 1, leader, epoch, (2,), 0, (2,), ())])
+        for name, index, epoch in partitions
+    ]
+    return UpdateMetadataRequest(*HEAD, (), topics)
+
+
+def stopped(name: str, *, delete: bool) -> StopReplicaRequest:
+    return StopReplicaRequest(*HEAD, [StoppedTopic(name, [StoppedPartition(0, -1, delete)])])
+
+
+def said(requests: Sequence[Send]) -> list[str]:
+    """Each request as its kind, and the topic, partition and epoch of all that is in it."""
+    found = []
+    for request in requests:
+        words = [type(request).__name__[0]]
+        for topic in request.topics:
+            for each in topic.partitions:
+                of_it = each.delete if isinstance(each, StoppedPartition) else each.leader_epoch
+                words.append(f"{topic.name}{each.partition}:{of_it}")
+        found.append(" ".join(words))
+    return found
+
+
+T1, T2 = ("t", 0, 1), ("t", 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("requests", "left"),
+    [
+        ([told(T1), told(T2)], ["L t0:2"]),
+        ([told(T1, ("u", 0, 1)), told(T2)], ["L u0:1", "L t0:2"]),
+        ([shown(T1), shown(T2)], ["U t0:2"]),
+        ([shown(T1), shown(("t", 1, 1)), shown(("u", 0, 1))], ["U u0:1 t1:1 t0:1"]),
+        ([shown(), told(T1), shown(T1)], ["U", "L t0:1", "U t0:1"]),
+        (
+            [shown(), told(T1), shown(T1), told(T2), shown(T2)],
+            ["U", "L t0:2", "U t0:2"],
+        ),
+        ([shown(T1), shown(T2, leader=-2)], ["U t0:2"]),
+        ([shown(T1, leader=-2), shown(T2)], ["U t0:1", "U t0:2"]),
+        ([stopped("t", delete=False), stopped("t", delete=True)], ["S t0:True"]),
+        ([stopped("t", delete=True), stopped("t", delete=False)], ["S t0:True", "S t0:False"]),
+        ([told(T1), stopped("t", delete=True), told(T2)], ["S t0:True", "L t0:2"]),
+        ([stopped("t", delete=False), told(T2)], ["S t0:False", "L t0:2"]),
+    ],
+)  # fmt: skip
+def test_what_is_left(requests: list[Send], left: list[str]) -> None:
+    assert said(without_superseded(requests)) == left
+
+
+def test_a_replica_that_was_never_told_of_is_new_in_what_is_left() -> None:
+    [left] = without_superseded([told(T1, new=True), told(T2)])
+    assert isinstance(left, LeaderAndIsrRequest)
+    assert left.topics[0].partitions[0].is_new
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_last_that_is_said_of_each_partition_is_left_and_no_more(seed: int) -> None:
+    chance = Random(seed)
+    places = [(name, index) for name in "tuv" for index in range(4)]
+    requests: list[Send] = []
+    last: dict[tuple[str, str, int], int] = {}
+    for epoch in range(400):
+        some = [(*place, epoch) for place in chance.sample(places, chance.randint(1, 3))]
+        kind = chance.choice((told, shown))
+        requests.append(kind(*some))
+        last |= {(kind(*some).__class__.__name__[0], name, index): epoch for name, index, _ in some}
+    left = without_superseded(requests)
+    found = {
+        (type(request).__name__[0], topic.name, each.partition): each.leader_epoch
+        for request in left
+        if not isinstance(request, StopReplicaRequest)
+        for topic in request.topics
+        for each in topic.partitions
+    }
+    assert found == last
+    assert sum(map(load, left)) - len(left) == len(last)
+    assert len(left) <= 2 * len(places) + 1
