@@ -58,7 +58,7 @@ from controller.outcome import (
 )
 from controller.producer_ids import ProducerIds
 from controller.settling import settle
-from controller.view import Doing, Waits, doing, waits
+from controller.view import Counts, Doing, Waits, counts, doing, waits
 from controller.work import Work
 from protocol import errors
 from protocol.now import Now
@@ -122,6 +122,10 @@ class Controller:
     def waits(self) -> Iterator[list[Waits]]:
         """For each topic what it waits for, if anything; the reader may go in slices."""
         return waits(self.cluster)
+
+    def counts(self) -> Iterator[Counts]:
+        """What there is, counted a topic at a time: the last one is of all."""
+        return counts(self.cluster)
 
     def next_deadline(self) -> int | None:
         """When a `Tick` is due, in monotonic milliseconds."""

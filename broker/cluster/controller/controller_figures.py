@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from broker.cluster.controller.controller_host import ControllerHost
 from broker.time import Time
-from controller.view import Counts, Doing, Waits, counts
+from controller.view import Counts, Doing, Waits
 
 WAITING = ("deletion", "reassignment", "leader")
 """What may wait for a broker."""
@@ -51,12 +51,12 @@ class ControllerFigures:
             self.waiting = {each: Waiting() for each in WAITING}
             self._since.clear()
             return
-        for found in counts(term.core.cluster):
+        for found in term.counts():
             self.counts = found
             yield 1
-        self.doing = term.core.doing()
+        self.doing = term.doing()
         self.requests = term.channels.waiting()
-        yield from self._look_who_waits(term.core.waits())
+        yield from self._look_who_waits(term.waits())
 
     def _look_who_waits(self, found: Iterator[list[Waits]]) -> Iterator[int]:
         now_ms = self._time.now().mono_ms

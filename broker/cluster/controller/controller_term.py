@@ -58,7 +58,7 @@ from controller.outcome import (
     Write,
 )
 from controller.values import TopicPartition
-from controller.view import Doing, Waits
+from controller.view import Counts, Doing, Waits
 from protocol.znodes import admin, topics
 from protocol.znodes.fields import BadNode
 
@@ -166,6 +166,10 @@ class Term:
     def waits(self) -> Iterator[list[Waits]]:
         """What it waits for, topic by topic."""
         return self.core.waits()
+
+    def counts(self) -> Iterator[Counts]:
+        """What there is, counted topic by topic."""
+        return self.core.counts()
 
     def end(self) -> None:
         """Answers who waits, and drops all."""
