@@ -1,133 +1,177 @@
-"""Clusters of three on a real ZooKeeper, of Musters alone and beside Apache Kafka 3.9.2.
+"""Clusters of three on a real ZooKeeper: Musters alone, and beside Apache Kafka 3.9.2 or 0.10.2.2.
 
-Each broker is killed in turn under a producer and a group: nothing that was acknowledged is missing
-or doubled, the group goes on, and in the end all replicas are the same bytes.
+While producers of each kind and groups work, brokers are bounced, killed and paused, `/controller`
+is deleted and replicas move. What must hold is told by each load, in cluster_loads.py. In the end
+all replicas are the same bytes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Message, Producer
 
 from tests import waiting
-from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster, running
+from tests.interop.cluster_failures import FAILURES, OF_BROKERS, controller_moves_to
+from tests.interop.cluster_loads import PARTITIONS, Group, Idempotent, Load, Plain, Transactional
+from tests.interop.zookeeper_cluster import KAFKA, MUSTER, OLD_KAFKA, ZooKeeperCluster, running
 
 pytestmark = pytest.mark.interop
 
-TOPIC = "orders"
-PARTITIONS = 3
-RECORDS = 300
-"""Written between two kills."""
+THREE = {1: MUSTER, 2: MUSTER, 3: MUSTER}
+TWO_AND_KAFKA = {1: MUSTER, 2: MUSTER, 3: KAFKA}
+ONE_AND_KAFKAS = {1: KAFKA, 2: KAFKA, 3: MUSTER}
+TWO_AND_OLD = {1: MUSTER, 2: MUSTER, 3: OLD_KAFKA}
+ONE_AND_OLD = {1: OLD_KAFKA, 2: OLD_KAFKA, 3: MUSTER}
 
-CLUSTERS = {
-    "three Musters": {1: MUSTER, 2: MUSTER, 3: MUSTER},
-    "a Kafka among Musters": {1: MUSTER, 2: MUSTER, 3: KAFKA},
-    "a Muster among Kafkas, first controller": {1: MUSTER, 2: KAFKA, 3: KAFKA},
+
+@dataclass(frozen=True)
+class Scenario:
+    """A cluster, who is its controller before each step, and what happens to its brokers."""
+
+    kinds: Mapping[int, str]
+    controller: int
+    steps: Sequence[tuple[str, int]]
+    """A failure of cluster_failures.py, and its broker."""
+
+
+EACH_KIND_ONCE = {
+    "three Musters": Scenario(
+        THREE, 1, [("clean bounce", 2), ("hard bounce", 1), ("pause", 3), ("new election", 0)]
+    ),
+    "a Kafka among Musters": Scenario(
+        TWO_AND_KAFKA, 1, [("hard bounce", 3), ("pause", 1), ("reassignment", 2)]
+    ),
+    "a Muster among Kafkas": Scenario(
+        ONE_AND_KAFKAS, 3, [("clean bounce", 3), ("quick bounce", 3), ("controller moves", 2)]
+    ),
+    "an old Kafka among Musters": Scenario(
+        TWO_AND_OLD, 3, [("hard bounce", 2), ("clean bounce", 3)]
+    ),
 }
 
 
-class Written:
-    """A producer of distinct values, and those that were acknowledged."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.acknowledged: list[bytes] = []
-        self.refused: list[str] = []
-        self._next = 0
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "log_level": 0,
-                "acks": "all",
-                "enable.idempotence": True,
-            }
-        )
-
-    def write(self, count: int) -> None:
-        """Writes records and waits until each is acknowledged or refused."""
-        for _ in range(count):
-            self._producer.produce(TOPIC, b"%d" % self._next, on_delivery=self._delivered)
-            self._producer.poll(0)
-            self._next += 1
-        assert self._producer.flush(90) == 0, "records wait for their acknowledgement"
-        assert self.refused == []
-
-    def _delivered(self, error: object, message: Message) -> None:
-        if error is None:
-            value = message.value()
-            assert isinstance(value, bytes)
-            self.acknowledged.append(value)
-        else:
-            self.refused.append(str(error))
-
-
-class Read:
-    """A consumer of a group, and all that it has read."""
-
-    def __init__(self, bootstrap: str) -> None:
-        self.values: list[bytes] = []
-        self._consumer = Consumer(
-            {
-                "bootstrap.servers": bootstrap,
-                "log_level": 0,
-                "group.id": "billing",
-                "auto.offset.reset": "earliest",
-                "enable.auto.commit": False,
-            }
-        )
-        self._consumer.subscribe([TOPIC])
-
-    def until(self, count: int) -> None:
-        """Reads until so many records are read."""
-
-        def enough() -> bool:
-            for message in self._consumer.consume(500, 0.5):
-                value = message.value()
-                if message.error() is None and isinstance(value, bytes):
-                    self.values.append(value)
-            assert len(self.values) >= count, f"{len(self.values)} of {count} are read"
-            return True
-
-        waiting.until("all records are read", enough, 90)
-
-    def commit(self) -> None:
-        """Commits what was read; the coordinator may be moving."""
-        waiting.until("a commit is taken", lambda: bool(self._consumer.commit(asynchronous=False)))
-
-    def close(self) -> None:
-        """Leaves the group."""
-        self._consumer.close()
-
-
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("kinds", CLUSTERS.values(), ids=CLUSTERS.keys())
-def test_each_broker_is_killed_in_turn_and_nothing_is_lost(
-    kinds: Mapping[int, str], tmp_path: Path
+@pytest.mark.parametrize("scenario", EACH_KIND_ONCE.values(), ids=EACH_KIND_ONCE.keys())
+def test_what_was_acknowledged_is_there_whatever_happens(
+    scenario: Scenario, tmp_path: Path
 ) -> None:
-    with running(tmp_path, kinds) as cluster:
-        cluster.create(TOPIC, PARTITIONS, 3)
-        written, read = Written(cluster.bootstrap), Read(cluster.bootstrap)
-        written.write(RECORDS)
-        read.until(RECORDS)
-        for broker in kinds:
-            cluster.kill(broker)
-            written.write(RECORDS)
-            read.until(len(written.acknowledged))
-            read.commit()
-            cluster.until_led(TOPIC, without=broker)
-            cluster.start(broker)
-            cluster.until_brokers(set(kinds))
-            cluster.until_whole(TOPIC, 3)
-        read.close()
-        assert sorted(read.values) == sorted(written.acknowledged)
-        assert len(set(written.acknowledged)) == RECORDS * 4
+    run(scenario, tmp_path)
+
+
+CLUSTERS = {
+    "MMM": THREE,
+    "MMK": TWO_AND_KAFKA,
+    "KKM": ONE_AND_KAFKAS,
+    "MMO": TWO_AND_OLD,
+    "OOM": ONE_AND_OLD,
+}
+
+
+def one_of_each_kind(kinds: Mapping[int, str]) -> list[int]:
+    """Brokers."""
+    return list({kind: broker for broker, kind in kinds.items()}.values())
+
+
+def all_failures(kinds: Mapping[int, str], controller: int) -> list[tuple[str, int]]:
+    """Of the controller and of another broker; what happens to the cluster happens once."""
+    other = controller % len(kinds) + 1
+    return [
+        (failure, broker)
+        for failure in FAILURES
+        for broker in ((controller, other) if failure in OF_BROKERS else (other,))
+        if failure != "quick bounce" or kinds[broker] == MUSTER  # a Kafka ends at its own old node
+    ]
+
+
+MATRIX = [
+    pytest.param(
+        Scenario(kinds, led, all_failures(kinds, led)), id=f"{name}, controller {kinds[led]}"
+    )
+    for name, kinds in CLUSTERS.items()
+    for led in one_of_each_kind(kinds)
+]
+"""Under a controller of each kind."""
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("scenario", MATRIX)
+def test_the_matrix(scenario: Scenario, tmp_path: Path) -> None:
+    run(scenario, tmp_path)
+
+
+def run(scenario: Scenario, folder: Path) -> None:
+    """Plays a scenario under load, and looks whether all holds that must."""
+    began = time.monotonic()
+    with running(folder, scenario.kinds) as cluster:
+        loads = _loads(cluster)
+        for load in loads:
+            load.start()
+        for load in loads:
+            load.until_goes_on()
+        for failure, broker in scenario.steps:
+            controller_moves_to(cluster, scenario.controller)
+            FAILURES[failure](cluster, broker)
+            cluster.until_settled()
+            for load in loads:
+                load.until_goes_on()
+            print(f"{time.monotonic() - began:.0f} s: {failure} of {broker} is over", flush=True)
+        _end(loads)
         _stop_all(cluster)
-        for partition in range(PARTITIONS):
-            logs = cluster.logs(TOPIC, partition)
-            assert len(logs) == 3
-            assert len(set(logs.values())) == 1, {each: len(log) for each, log in logs.items()}
+        for topic, partition in _partitions(cluster):
+            logs = cluster.logs(topic, partition)
+            assert len(logs) == len(scenario.kinds), (topic, partition, set(logs))
+            sizes = {broker: len(log) for broker, log in logs.items()}
+            assert len(set(logs.values())) == 1, (topic, partition, sizes)
+
+
+def _loads(cluster: ZooKeeperCluster) -> list[Load]:
+    plain = Plain(cluster)
+    loads: list[Load] = [plain, Group(cluster, plain, static=False)]
+    if not cluster.is_old:
+        loads += [Idempotent(cluster), Transactional(cluster), Group(cluster, plain, static=True)]
+    for load in loads:
+        if not isinstance(load, Group):
+            cluster.create(load.name, PARTITIONS, len(cluster.kinds))
+    return loads
+
+
+def _end(loads: Sequence[Load]) -> None:
+    """Ends producers, then groups, which have read all by then."""
+    groups = [load for load in loads if isinstance(load, Group)]
+    for load in loads:
+        if load not in groups:
+            load.end()
+    for group in groups:
+        group.until_all_read()
+        if group.is_static:
+            _come_back(group)
+        group.end()
+    for load in loads:
+        load.check()
+
+
+def _come_back(group: Group) -> None:
+    """A static member that comes back in time gets what it had, and the other notices nothing."""
+    before = group.assigned[2]
+    again = group.assigned[1] + 1
+    group.come_back(1)
+    waiting.until("the member is back", lambda: group.assigned[1] == again, 60)
+    assert group.assigned[2] == before
+
+
+def _partitions(cluster: ZooKeeperCluster) -> list[tuple[str, int]]:
+    """Those that any broker has."""
+    found = set()
+    for broker in cluster.kinds:
+        for log in cluster.directory(broker).glob("*-*/*.log"):
+            topic, _, index = log.parent.name.rpartition("-")
+            found.add((topic, int(index)))
+    return sorted(found)
 
 
 def _stop_all(cluster: ZooKeeperCluster) -> None:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from tests import java, waiting
 from tests.brokers import free_port
@@ -66,6 +72,13 @@ class ZooKeeperCluster:
         self.http = {broker: f"127.0.0.1:{free_port()}" for broker in kinds}
         """Where each Muster tells of itself."""
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
+        self.nodes = KazooClient(self.zookeeper, timeout=30)
+        """A session of the test's own."""
+
+    @property
+    def is_old(self) -> bool:
+        """Brokers speak as Kafka 0.10.2 does: no producer ids, no static members."""
+        return self.settings.get("inter.broker.protocol.version") == "0.10.2"
 
     @property
     def bootstrap(self) -> str:
@@ -85,12 +98,13 @@ class ZooKeeperCluster:
     def add(self, broker: int, kind: str) -> None:
         """Starts a broker that was not there before."""
         self.kinds[broker], self.ports[broker] = kind, free_port()
+        self.http[broker] = f"127.0.0.1:{free_port()}"
         self.start(broker)
 
     def remove(self, broker: int) -> None:
         """Stops a broker for good."""
         self.stop(broker)
-        del self.kinds[broker], self.ports[broker]
+        del self.kinds[broker], self.ports[broker], self.http[broker]
 
     def kill(self, broker: int) -> None:
         """Ends a broker at once."""
@@ -103,6 +117,14 @@ class ZooKeeperCluster:
         process = self.processes.pop(broker)
         process.terminate()
         process.wait(within_s)
+
+    def pause(self, broker: int) -> None:
+        """Stops a broker's time, until `resume`."""
+        self.processes[broker].send_signal(signal.SIGSTOP)
+
+    def resume(self, broker: int) -> None:
+        """Has it go on where it was."""
+        self.processes[broker].send_signal(signal.SIGCONT)
 
     def log(self, broker: int) -> Path:
         """What a broker has printed."""
@@ -141,6 +163,53 @@ class ZooKeeperCluster:
             "zookeeper.connect": self.zookeeper,
         }
 
+    # -- what is in ZooKeeper
+
+    def node(self, path: str) -> Any:
+        """What a node says in JSON; None where there is no such node."""
+        try:
+            return json.loads(self.nodes.get(path)[0])
+        except NoNodeError:
+            return None
+
+    def registered(self) -> set[int]:
+        """The brokers that have a session."""
+        return {int(each) for each in self.nodes.get_children("/brokers/ids")}
+
+    def controller(self) -> int:
+        """Who is the controller; -1: nobody."""
+        found = self.node("/controller")
+        return -1 if found is None else int(found["brokerid"])
+
+    def assignment(self, topic: str) -> dict[int, list[int]]:
+        """The replicas of each partition."""
+        node = self.node(f"/brokers/topics/{topic}")
+        return {int(index): replicas for index, replicas in node["partitions"].items()}
+
+    def state(self, topic: str, partition: int) -> Any:
+        """Leader, in-sync replicas and epochs of a partition."""
+        return self.node(f"/brokers/topics/{topic}/partitions/{partition}/state")
+
+    def until_gone(self, broker: int, within_s: float = 60.0) -> None:
+        """Waits until a broker's session is over."""
+        waiting.until(f"broker {broker} is gone", lambda: broker not in self.registered(), within_s)
+
+    def until_settled(self, within_s: float = 120.0) -> None:
+        """Waits until all are there, and each partition is led and has all replicas in sync."""
+
+        def settled() -> bool:
+            there = self.registered()
+            assert there == set(self.processes), there
+            assert self.controller() in there, self.controller()
+            for topic in self.nodes.get_children("/brokers/topics"):
+                for partition, replicas in self.assignment(topic).items():
+                    found = self.state(topic, partition)
+                    assert found["leader"] in there, (topic, partition, found)
+                    assert set(found["isr"]) == set(replicas), (topic, partition, found)
+            return True
+
+        waiting.until("the cluster has settled", settled, within_s)
+
     # -- what the cluster is
 
     def admin(self) -> AdminClient:
@@ -160,12 +229,23 @@ class ZooKeeperCluster:
         return waiting.until(f"the cluster has the brokers {brokers}", controller, within_s)
 
     def create(self, topic: str, partitions: int, factor: int, **config: str) -> None:
-        """Creates a topic and waits for its leaders."""
+        """Creates a topic and waits for its leaders; the controller may be moving."""
         admin = self.admin()
-        made = admin.create_topics(
-            [NewTopic(topic, partitions, factor, config=dict(config))], operation_timeout=30
+        asked = NewTopic(topic, partitions, factor, config=dict(config))
+
+        def made() -> bool:
+            try:
+                admin.create_topics([asked], operation_timeout=30)[topic].result(60)
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                    raise
+            return True
+
+        waiting.until(f"{topic} is made", made, 60, KafkaException)
+        waiting.until(
+            f"all partitions of {topic} are known",
+            lambda: len(self.partitions(topic)) == partitions,
         )
-        made[topic].result(60)
         self.until_whole(topic, factor)
 
     def partitions(self, topic: str) -> Partitions:
@@ -226,6 +306,7 @@ def running(
         try:
             cluster.start(first)
             cluster.until_brokers({first})
+            cluster.nodes.start(30)
             for broker in others:
                 cluster.start(broker)
             assert cluster.until_brokers(set(kinds)) == first
@@ -234,6 +315,8 @@ def running(
             print(cluster.told())
             raise
         finally:
+            cluster.nodes.stop()
+            cluster.nodes.close()
             for process in cluster.processes.values():
                 process.kill()
             for process in cluster.processes.values():

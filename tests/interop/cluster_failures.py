@@ -1,0 +1,133 @@
+"""What happens to a cluster of three while clients use it, after Kafka's system tests.
+
+Each ends when the cluster has settled: all brokers registered, a controller, all replicas in sync.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from kazoo.exceptions import NoNodeError
+
+from tests import waiting
+from tests.interop.zookeeper_cluster import ZooKeeperCluster
+
+Failure = Callable[[ZooKeeperCluster, int], None]
+"""Harms a broker, or does something to the whole cluster; ends when all is well again."""
+
+MOVED = "plain"
+"""The topic whose replicas move."""
+
+
+def clean_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
+    """It is stopped in order, and started again."""
+    cluster.stop(broker)
+    cluster.until_gone(broker)
+    _led_elsewhere(cluster, broker)
+    cluster.start(broker)
+
+
+def hard_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
+    """Kill -9; it is started once its session is over."""
+    cluster.kill(broker)
+    cluster.until_gone(broker)
+    _led_elsewhere(cluster, broker)
+    cluster.start(broker)
+
+
+def quick_bounce(cluster: ZooKeeperCluster, broker: int) -> None:
+    """Kill -9, and a Muster is started while its session still stands: it waits for the end."""
+    path = f"/brokers/ids/{broker}"
+    before = cluster.nodes.get(path)[1].czxid
+    cluster.kill(broker)
+    cluster.start(broker)
+
+    def back() -> bool:
+        return cluster.nodes.get(path)[1].czxid != before
+
+    waiting.until(f"broker {broker} has a session of its own", back, 60, NoNodeError)
+
+
+def pause(cluster: ZooKeeperCluster, broker: int) -> None:
+    """Its time stands still until its session is over and others lead; then it goes on."""
+    cluster.pause(broker)
+    cluster.until_gone(broker)
+    _led_elsewhere(cluster, broker)
+    cluster.resume(broker)
+
+
+def new_election(cluster: ZooKeeperCluster, _: int) -> None:
+    """`/controller` is deleted, while its owner lives."""
+    before = cluster.nodes.get("/controller")[1].czxid
+    cluster.nodes.delete("/controller")
+
+    def elected() -> bool:
+        return cluster.nodes.get("/controller")[1].czxid != before
+
+    waiting.until("there is another election", elected, 60, NoNodeError)
+
+
+def controller_moves_to(cluster: ZooKeeperCluster, broker: int) -> None:
+    """`/controller` is deleted until that broker has won."""
+
+    def won() -> bool:
+        if cluster.controller() == broker:
+            return True
+        new_election(cluster, broker)
+        return False
+
+    waiting.until(f"broker {broker} is the controller", won, 120)
+
+
+def reassignment(cluster: ZooKeeperCluster, broker: int) -> None:
+    """A broker gives its replicas of a topic away, and gets them back as the preferred leader."""
+    others = [each for each in cluster.kinds if each != broker]
+    _move(cluster, others)
+    _move(cluster, [broker, *others])
+
+
+def _move(cluster: ZooKeeperCluster, replicas: list[int]) -> None:
+    partitions = sorted(cluster.assignment(MOVED))
+    plan = [{"topic": MOVED, "partition": each, "replicas": replicas} for each in partitions]
+    asked = json.dumps({"version": 1, "partitions": plan}).encode()
+    cluster.nodes.create("/admin/reassign_partitions", asked)
+
+    def moved() -> bool:
+        node: Any = cluster.node(f"/brokers/topics/{MOVED}")
+        assert cluster.node("/admin/reassign_partitions") is None
+        assert not node.get("adding_replicas"), node
+        assert not node.get("removing_replicas"), node
+        found = cluster.assignment(MOVED)
+        assert all(found[each] == replicas for each in partitions), found
+        return True
+
+    waiting.until(f"{MOVED} is at {replicas}", moved, 120)
+
+
+def _led_elsewhere(cluster: ZooKeeperCluster, broker: int) -> None:
+    """Waits until others lead what a broker has led."""
+
+    def led() -> bool:
+        for topic in cluster.nodes.get_children("/brokers/topics"):
+            for partition, replicas in cluster.assignment(topic).items():
+                found = cluster.state(topic, partition)
+                assert len(replicas) == 1 or found["leader"] not in (-1, broker), (topic, found)
+        return True
+
+    waiting.until(f"broker {broker} leads nothing", led, 60)
+
+
+OF_BROKERS: dict[str, Failure] = {
+    "clean bounce": clean_bounce,
+    "hard bounce": hard_bounce,
+    "quick bounce": quick_bounce,
+    "pause": pause,
+}
+FAILURES: dict[str, Failure] = {
+    **OF_BROKERS,
+    "new election": new_election,
+    "controller moves": controller_moves_to,
+    "reassignment": reassignment,
+}
