@@ -11,11 +11,12 @@ import http.client
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from ipaddress import ip_address
 from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
+from cli.client.at_once import all_at_once
 from cli.client.cluster import Cluster, Connection, is_port
 from cli.client.configs import BROKER_RESOURCE, Entry, Resource, describe
 from cli.clock import Deadline
@@ -25,6 +26,8 @@ from cli.patterns import nearest
 
 Value = dict[str, Any]
 
+EACH_S = 5.0
+"""So long one of many brokers may take to say where its HTTP is, and to answer there."""
 MAX_ANSWER_BYTES = 1 << 30
 _CHUNK_BYTES = 1 << 20
 _MISDIRECTED = 421
@@ -113,12 +116,12 @@ def _told(cluster: Cluster, brokers: Sequence[Value], what: str, group: str | No
     """Where the brokers say that HTTP is; None where none that was asked is a Muster."""
     if len(brokers) == 1:
         # The address that was given may be the only one that leads there from here.
-        return _told_by(cluster, cluster.any, brokers[0]["node_id"], what)
+        return _told_by(cluster.deadline, cluster.any, brokers[0]["node_id"], what)
     trouble: CommandError | None = None
     for broker in brokers if group is None else [cluster.coordinator_node(group)]:
         try:
             reached = cluster.connect(broker["host"], broker["port"])
-            told = _told_by(cluster, reached, broker["node_id"], what)
+            told = _told_by(cluster.deadline, reached, broker["node_id"], what)
             if told is not None:
                 return told
         except CommandError as error:
@@ -128,12 +131,43 @@ def _told(cluster: Cluster, brokers: Sequence[Value], what: str, group: str | No
     return None
 
 
-def _told_by(cluster: Cluster, broker: Connection, node_id: int, what: str) -> str | None:
+def every_api(cluster: Cluster, what: str) -> dict[int, Api | str]:
+    """The HTTP side of each broker by its id, or the sentence that says why it can't be asked.
+
+    All are asked at once, and each has a few seconds: one that stands still holds up no other.
+    """
+    answer = cluster.metadata([], cluster.deadline.left_s())
+    brokers, limit_s = answer["brokers"], min(cluster.timeout_s, EACH_S)
+
+    def reach(broker: Value) -> Api | str:
+        try:
+            deadline = Deadline(limit_s)
+            if len(brokers) == 1:
+                reached = cluster.any
+            else:
+                security = cluster.security
+                address = broker["host"], broker["port"]
+                reached = Connection(*address, cluster.client_id, limit_s, security)
+            with nullcontext() if reached is cluster.any else closing(reached):
+                told = _told_by(deadline, reached, broker["node_id"], what)
+            if told is None:
+                return f"the broker at {reached.address} is not a Muster"
+            api = Api(told, what, limit_s, answer.get("cluster_id"), reached.address)
+            api.check(deadline)
+        except CommandError as error:
+            return str(error)
+        return api
+
+    nodes = [each["node_id"] for each in brokers]
+    return dict(zip(nodes, all_at_once(reach, brokers), strict=True))
+
+
+def _told_by(deadline: Deadline, broker: Connection, node_id: int, what: str) -> str | None:
     settings = describe(
         broker,
         Resource(BROKER_RESOURCE, str(node_id)),
         [_LISTENER, _ADVERTISED],
-        cluster.deadline.left_s(),
+        deadline.left_s(),
     )
     return _address(broker, settings, what) if _LISTENER in settings else None
 

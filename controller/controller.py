@@ -119,9 +119,9 @@ class Controller:
         """What it is at, for those who ask."""
         return doing(self._work)
 
-    def waits(self) -> Iterator[list[Waits]]:
-        """For each topic what it waits for, if anything; the reader may go in slices."""
-        return waits(self.cluster)
+    def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
+        """For each topic, or for that one, what it waits for; the reader may go in slices."""
+        return waits(self.cluster, only)
 
     def counts(self) -> Iterator[Counts]:
         """What there is, counted a topic at a time: the last one is of all."""

@@ -49,7 +49,8 @@ _CAUSES = {
 class Story:
     """The fold of one broker's terms as controller."""
 
-    def __init__(self) -> None:
+    def __init__(self, node_id: int) -> None:
+        self._node_id = node_id
         self._epoch = -1
         self._live: set[int] = set()
         self._how: dict[int, str] = {}
@@ -82,15 +83,16 @@ class Story:
     def _of_controller(
         self, event: ControllerReady | ControllerResigned | OtherController, now: Now
     ) -> Named:
+        me = f"broker {self._node_id}"
         match event:
             case ControllerReady(epoch, brokers, topics, partitions):
                 self._epoch = epoch
                 self._live, self._how, self._failed = {*brokers}, {}, {}
-                why = f"this broker is the controller of {_brokers(brokers)}, {topics} topics and"
-                why += f" {partitions} partitions"
+                why = f"{me} is the controller of {_brokers(brokers)}, {topics}"
+                why += f" topics and {partitions} partitions"
                 cause = "elected"
             case ControllerResigned(reason):
-                cause, why = "resigned", f"this broker is the controller no longer: {reason}"
+                cause, why = "resigned", f"{me} is the controller no longer: {reason}"
             case OtherController(topic, partition, epoch):
                 cause = "other"
                 why = f"a later controller, of epoch {epoch}, has written {topic}-{partition}"

@@ -104,12 +104,17 @@ def _count_topic(cluster: Cluster, topic: Topic, found: Counts) -> None:
         found.reassigning += partition.moving is not Moving.NO
 
 
-def waits(cluster: Cluster) -> Iterator[list[Waits]]:
-    """For each topic what it waits for, if anything."""
-    for topic in [*cluster.topics.values()]:
+def waits(cluster: Cluster, only: str | None = None) -> Iterator[list[Waits]]:
+    """For each topic, or for that one, what it waits for, if anything."""
+    for topic in [*cluster.topics.values()] if only is None else _one(cluster, only):
         found = [*_waits_of(cluster, topic)]
         if found:
             yield found
+
+
+def _one(cluster: Cluster, name: str) -> list[Topic]:
+    topic = cluster.topics.get(name)
+    return [] if topic is None else [topic]
 
 
 def _unanswered(topic: Topic) -> set[int]:

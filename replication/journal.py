@@ -73,8 +73,6 @@ def _led(event: LeaderTold, now: Now) -> Happened:
     before = event.leader_before
     if event.leader == NO_LEADER:
         why = "the controller says that nobody leads"
-    elif before == event.leader:
-        why = f"the controller says that broker {event.leader} leads on, in a new epoch"
     else:
         why = f"the controller says that broker {event.leader} leads"
         if before != NO_LEADER:

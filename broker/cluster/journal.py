@@ -53,9 +53,12 @@ class ClusterJournal:
     """The stories of partitions, brokers and topics, and of the controller."""
 
     def __init__(
-        self, bytes_kept: int = BYTES_KEPT, unsaved: Unsaved[Happened] | None = None
+        self,
+        node_id: int,
+        bytes_kept: int = BYTES_KEPT,
+        unsaved: Unsaved[Happened] | None = None,
     ) -> None:
-        self._controller = Story()
+        self._controller = Story(node_id)
         self._rings: Rings[Happened] = Rings(
             lambda each: each.ring, lambda each: each.size, KEPT, bytes_kept, unsaved
         )
@@ -87,11 +90,11 @@ class ClusterJournal:
                 self._rings.add(name, entry)
 
     def _is_known(self, name: str, entry: Happened) -> bool:
-        """Whether the controller here has told of that leader, or an earlier run was told."""
+        """Whether the controller here has told of that leader, or it is the one of before."""
         if entry.kind is not Kind.LEADER or entry.cause != "told":
             return False
         last = self._rings.last(name, entry.ring)
-        return last is not None and last.leader_epoch == entry.leader_epoch
+        return last is not None and last.leader == entry.leader
 
     def restore(self, name: str, entry: Happened) -> None:
         """Take over an entry that an earlier run wrote down; the oldest first."""
@@ -113,10 +116,10 @@ ClusterJournalKeeper = JournalKeeper[ClusterJournal, Happened]
 
 
 def cluster_journal_keeper(
-    time: Time, spawn: Spawn, fs: FileSystem, directory: str, bytes_max: int
+    node_id: int, time: Time, spawn: Spawn, fs: FileSystem, directory: str, bytes_max: int
 ) -> ClusterJournalKeeper:
     """What happened in the cluster; without a file where ``bytes_max`` is 0."""
     unsaved: Unsaved[Happened] = Unsaved(lambda entry: entry)
     file = JournalFile(FORM, fs, directory, bytes_max) if bytes_max else None
-    journal = ClusterJournal(unsaved=unsaved if bytes_max else None)
+    journal = ClusterJournal(node_id, unsaved=unsaved if bytes_max else None)
     return JournalKeeper(time, spawn, journal, unsaved, file)

@@ -82,7 +82,7 @@ class Member:
         self.old_offsets = ZooKeeperOffsets(joined.zookeeper, background.spawn)
         self._basis = basis
         self._endpoints: Sequence[Endpoint] = ()
-        self.keeper = _journal_keeper(basis)
+        self.keeper = _journal_keeper(basis, joined.node_id)
         """What happened in the cluster, as this broker saw it, and the file that says so."""
         self._witness = Witness(joined.node_id, self.keeper, self.cache)
         self.replication = replication_settings(
@@ -340,8 +340,9 @@ class Member:
         )
 
 
-def _journal_keeper(basis: Basis) -> ClusterJournalKeeper:
+def _journal_keeper(basis: Basis, node_id: int) -> ClusterJournalKeeper:
     return cluster_journal_keeper(
+        node_id,
         basis.time,
         basis.background.spawn,
         basis.fs,

@@ -40,7 +40,7 @@ def routes(sources: Sources) -> list[Route]:
     api = ClusterApi(sources)
     return [
         Route("/api/cluster", api.cluster),
-        Route("/api/cluster/{rest:whole}", api.one),
+        Route("/api/cluster/{rest:path}", api.one),
     ]
 
 
@@ -106,6 +106,11 @@ class ClusterApi:
                 **view,
                 "broker": member.joined.node_id,
                 "controller": member.cache.controller_id,
+                "waits": [
+                    each
+                    for each in waits_rows(member, topic)
+                    if each is not None and each["partition"] in (None, index)
+                ],
                 "journal": _story(member, of_partition(topic, index)),
                 "topic_journal": _story(member, of_topic(topic)),
             }

@@ -93,13 +93,13 @@ def doing_view(member: Member) -> View | None:
     }
 
 
-def waits_rows(member: Member) -> Iterator[View | None]:
-    """What the controller waits for; None where a topic waits for nothing."""
+def waits_rows(member: Member, only: str | None = None) -> Iterator[View | None]:
+    """What the controller waits for, or for one topic; None where a topic waits for nothing."""
     term = member.host.term
     if term is None:
         return
     journal = member.keeper.journal
-    for found in term.waits():
+    for found in term.waits(only):
         for each in found:
             if each.partition == NOBODY:
                 since = journal.last(of_topic(each.topic), Kind.TOPIC)
@@ -132,8 +132,8 @@ def partition_view(
 ) -> View:
     """A partition: who leads it since when and why, and who is out of sync."""
     moved = member.keeper.journal.last(of_partition(topic, index), Kind.LEADER)
-    if moved is not None and moved.leader_epoch != shown.leader_epoch:
-        moved = None  # of an earlier epoch: nobody told this broker of the later one
+    if moved is not None and moved.leader != shown.leader:
+        moved = None  # nobody told this broker of a later one, which has no replica of it
     return {
         "topic": topic,
         "partition": index,
@@ -153,9 +153,7 @@ def _out(shown: PartitionView) -> list[int]:
 
 def _out_view(sources: Sources, member: Member, topic: str, index: int, replica: int) -> View:
     """A replica that is out of sync: since when, why, and how far behind it is now."""
-    name = of_partition(topic, index)
-    last = member.keeper.journal.last(name, Kind.ISR, replica)
-    known = None if last is None or last.cause == "in" else last
+    known = _left(member, of_partition(topic, index), replica)
     view: View = {
         "broker": replica,
         "alive": member.cache.is_alive(replica),
@@ -178,6 +176,20 @@ def _out_view(sources: Sources, member: Member, topic: str, index: int, replica:
         ):
             view[field] = None if ago_ms < 0 else now.wall_ms - ago_ms
     return view
+
+
+def _left(member: Member, name: str, replica: int) -> Happened | None:
+    """With what a replica left the ISR: with its leader's change, or with a leader's end."""
+    last = member.keeper.journal.last(name, Kind.ISR, replica)
+    moved = member.keeper.journal.last(name, Kind.LEADER)
+    if (
+        moved is not None
+        and (last is None or last.at_ms < moved.at_ms)
+        and replica in moved.isr_before
+        and replica not in moved.isr
+    ):
+        return moved
+    return None if last is None or last.cause == "in" else last
 
 
 def entry_view(entry: Happened) -> View:

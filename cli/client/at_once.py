@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from cli import clock, output
 from cli.client.cluster import Cluster, Connection
@@ -13,6 +13,10 @@ from client.connection import Value
 
 LANES = 4
 """Connections to one broker at most."""
+THREADS_MAX = 32
+
+ItemT = TypeVar("ItemT")
+FoundT = TypeVar("FoundT")
 
 
 class Call(NamedTuple):
@@ -21,6 +25,14 @@ class Call(NamedTuple):
     connection: Connection
     name: str
     value: Value
+
+
+def all_at_once(ask: Callable[[ItemT], FoundT], items: Sequence[ItemT]) -> list[FoundT]:
+    """What ``ask`` finds for each item, in a thread each; it raises nothing."""
+    if len(items) <= 1:
+        return [ask(each) for each in items]
+    with clock.threads(min(len(items), THREADS_MAX)) as pool:
+        return list(output.progress(pool.map(ask, items), "asking brokers", len(items)))
 
 
 def at_once(cluster: Cluster, calls: Sequence[Call], doing: str = "asking") -> list[Value]:

@@ -1,4 +1,4 @@
-"""`muster cluster`: alone it shows the brokers, and below it are `describe` and `check`."""
+"""`muster cluster`: alone it shows the brokers, and below it are `describe`, `why` and `check`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from cli.cluster.checking import check
 from cli.cluster.describing import describe
 from cli.cluster.listing import show_apis, show_brokers
+from cli.cluster.why import why
 from cli.errors import USAGE, CommandError
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
 
@@ -47,5 +48,5 @@ def _refuse_options(context: typer.Context, command: str) -> None:
             raise CommandError(sentence, USAGE)
 
 
-for each in (describe, check):
+for each in (describe, why, check):
     app.command()(each)

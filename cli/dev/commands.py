@@ -52,7 +52,8 @@ def cluster(
     Started again with the same --dir, it has the same topics and records.
     """
     ports = range(port, port + brokers)
-    for each in [*ports] if zookeeper else [*ports, ports.stop]:
+    pages = range(ports.stop + 1, ports.stop + 1 + brokers)
+    for each in [*ports, *pages] if zookeeper else [*ports, ports.stop, *pages]:
         _must_be_free(each)
     folder.mkdir(parents=True, exist_ok=True)
     keeper: list[Running] = []
@@ -63,11 +64,11 @@ def cluster(
             at = f"{_LOCAL}:{ports.stop}"
             keeper.append(_start_zookeeper(folder, zookeeper_home, ports.stop))
             _until_it_listens(keeper[0], ports.stop)
-        for node, each in enumerate(ports, 1):
-            started.append(_start_broker(folder, node, each, at, brokers))
+        for node, (each, page) in enumerate(zip(ports, pages, strict=True), 1):
+            started.append(_start_broker(folder, node, each, page, at, brokers))
         bootstrap = ",".join(f"{_LOCAL}:{each}" for each in ports)
         _until_all_are_there(started, bootstrap)
-        _tell(folder, bootstrap, at, [*keeper, *started])
+        _tell(folder, bootstrap, at, pages, [*keeper, *started])
         _watch([*keeper, *started])
 
 
@@ -90,7 +91,9 @@ def _start_zookeeper(folder: Path, home: Path | None, port: int) -> Running:
     return Running("ZooKeeper", command, folder / "zookeeper.log", own)
 
 
-def _start_broker(folder: Path, node: int, port: int, zookeeper: str, brokers: int) -> Running:
+def _start_broker(
+    folder: Path, node: int, port: int, page: int, zookeeper: str, brokers: int
+) -> Running:
     copies, least = min(3, brokers), min(2, brokers)
     settings = {
         "broker.id": node,
@@ -103,7 +106,7 @@ def _start_broker(folder: Path, node: int, port: int, zookeeper: str, brokers: i
         "transaction.state.log.replication.factor": copies,
         "transaction.state.log.min.isr": least,
     }
-    command = [sys.executable, "-m", "cli.main", "serve", "--http", "off"]
+    command = [sys.executable, "-m", "cli.main", "serve", "--http", f"{_LOCAL}:{page}"]
     command += ["--listen", f"{_LOCAL}:{port}", "--data", str(folder / f"broker-{node}")]
     for name, value in settings.items():
         command += ["--set", f"{name}={value}"]
@@ -148,13 +151,16 @@ def _known(bootstrap: str) -> int:
     return len(answer["brokers"]) if answer["controller_id"] >= 0 else 0
 
 
-def _tell(folder: Path, bootstrap: str, zookeeper: str, running: list[Running]) -> None:
+def _tell(
+    folder: Path, bootstrap: str, zookeeper: str, pages: range, running: list[Running]
+) -> None:
     output.say(f"{len(bootstrap.split(','))} brokers at {bootstrap}, ZooKeeper at {zookeeper}")
     for each in running:
         output.say(f"    {each.name}: process {each.pid}, {each.log}")
     output.say(f"    $ export MUSTER_BOOTSTRAP={bootstrap}")
     output.say("    $ muster topics create orders -p 6")
     output.say("    $ muster cluster describe")
+    output.say(f"the page of broker 1 is http://{_LOCAL}:{pages.start}, the others' follow")
     output.say(f"Ctrl-C stops all; the data stays in {folder}")
 
 

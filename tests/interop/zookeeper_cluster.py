@@ -296,7 +296,9 @@ class ZooKeeperCluster:
 
 @contextmanager
 def running(
-    folder: Path, kinds: Mapping[int, str], settings: Mapping[str, str] | None = None
+    folder: Path,
+    kinds: Mapping[int, str],
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[ZooKeeperCluster]:
     """A cluster whose brokers have all come, ended at the end; the first is its controller."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -163,9 +163,9 @@ class Term:
         """What the controller is at."""
         return self.core.doing()
 
-    def waits(self) -> Iterator[list[Waits]]:
-        """What it waits for, topic by topic."""
-        return self.core.waits()
+    def waits(self, only: str | None = None) -> Iterator[list[Waits]]:
+        """What it waits for, topic by topic, or of that one."""
+        return self.core.waits(only)
 
     def counts(self) -> Iterator[Counts]:
         """What there is, counted topic by topic."""
@@ -186,6 +186,8 @@ class Term:
             return
         for ticket, reply in answers.replies:
             deliver(ticket, reply, self._services.errors)
+        for event in answers.events:
+            self._observe(event)
 
     def settings_changed(self, topic: str) -> None:
         """The setting for unclean elections may have changed."""

@@ -34,7 +34,7 @@ def free_ports(number: int) -> int:
 
 def test_without_a_zookeeper_it_says_how_to_get_one(tmp_path: Path) -> None:
     words = ["--dir", str(tmp_path / "dev"), "--zookeeper-home", str(tmp_path)]
-    ran = run("dev", "cluster", "--port", str(free_ports(4)), *words)
+    ran = run("dev", "cluster", "--port", str(free_ports(7)), *words)
 
     assert ran.code == REFUSED
     assert f"there is no ZooKeeper in {tmp_path} or its bin" in ran.err
@@ -55,7 +55,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 def test_a_zookeeper_that_ends_is_shown_with_its_last_line(tmp_path: Path) -> None:
     script(tmp_path / "zkServer.sh", "echo java: not found; exit 127")
     words = ["--dir", str(tmp_path / "dev"), "--zookeeper-home", str(tmp_path)]
-    ran = run("dev", "cluster", "--port", str(free_ports(4)), *words)
+    ran = run("dev", "cluster", "--port", str(free_ports(7)), *words)
 
     assert ran.code == REFUSED
     assert "ZooKeeper ended with 127: java: not found" in ran.err
@@ -70,7 +70,7 @@ def test_a_zookeeper_that_ends_is_shown_with_its_last_line(tmp_path: Path) -> No
 def test_three_brokers_run_until_the_end(ending: signal.Signals, code: int, tmp_path: Path) -> None:
     started = shlex.join(java.command(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, MAIN))
     script(tmp_path / "bin" / "zookeeper-server-start.sh", f'exec {started} "$1"')
-    port, folder = free_ports(4), tmp_path / "dev"
+    port, folder = free_ports(7), tmp_path / "dev"
     words = ["--port", str(port), "--dir", str(folder), "--zookeeper-home", str(tmp_path)]
     dev = subprocess.Popen(
         [*COMMAND, "dev", "cluster", *words],
@@ -81,7 +81,7 @@ def test_three_brokers_run_until_the_end(ending: signal.Signals, code: int, tmp_
     )
     try:
         assert dev.stdout is not None
-        told = [dev.stdout.readline() for _ in range(9)]
+        told = [dev.stdout.readline() for _ in range(10)]
         assert told[0].startswith(f"3 brokers at 127.0.0.1:{port},"), told
         checked = run("cluster", "check", "-b", f"127.0.0.1:{port}")
         assert (checked.code, "3 brokers" in checked.out) == (0, True), checked

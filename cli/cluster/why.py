@@ -1,0 +1,225 @@
+"""`muster cluster why`: who leads and since when, who is out of sync, what the controller is at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import closing
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from cli import output
+from cli.client.at_once import all_at_once
+from cli.client.cluster import Cluster
+from cli.cluster.facts import Facts, Replicas, read_facts
+from cli.cluster.stories import last_move, left_isr, merged
+from cli.cluster.telling import lines_of_broker, lines_of_controller, lines_of_partition
+from cli.errors import USAGE, CommandError
+from cli.http import Api, every_api
+from cli.options import BOOTSTRAP, INT32, TIMEOUT_S, Bootstrap, Json, Timeout, whole_number
+from cli.patterns import nearest
+
+Value = dict[str, Any]
+
+_PARTITION = re.compile(r"(.+)[:-](\d{1,10})", re.DOTALL)
+_CONTROLLER = "controller"
+
+
+def why(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT", help="A partition such as orders-0, a broker's id, or controller."
+        ),
+    ],
+    last: Annotated[
+        int, whole_number("--last", least=1, most=INT32, help="How many entries of its story.")
+    ] = 10,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Tell why a partition has its leader and its ISR, what a broker or the controller is at.
+
+    All brokers are asked: each knows what it saw. What Apache Kafka brokers don't tell is missing.
+    """
+    place = None if what == _CONTROLLER or what.isdecimal() else _PARTITION.fullmatch(what)
+    if what != _CONTROLLER and place is None and not what.isdecimal():
+        sentence = f"{what}: write TOPIC-PARTITION such as orders-0, a broker's id, or controller"
+        raise CommandError(sentence, USAGE)
+    with closing(Cluster(bootstrap, timeout_s=timeout)) as cluster:
+        facts = read_facts(cluster)
+        asked = Asked(every_api(cluster, "cluster why"))
+        if place is not None:
+            found = _of_partition(facts, asked, place[1], int(place[2]))
+            lines = lines_of_partition(found, last)
+        elif what == _CONTROLLER:
+            found = _of_controller(facts, asked)
+            lines = lines_of_controller(found, last)
+        else:
+            found = _of_broker(facts, asked, int(what))
+            lines = lines_of_broker(found, last)
+    found["unasked"] = [{"broker": node, "why": said} for node, said in asked.unasked.items()]
+    if json:
+        output.show_json(found)
+        return
+    for line in lines:
+        output.say_folded(line)
+    for node, said in sorted(asked.unasked.items()):
+        output.say_folded(f"broker {node} could not be asked: {said}")
+
+
+class Asked:
+    """The brokers' HTTP sides; who does not answer is remembered."""
+
+    def __init__(self, apis: Mapping[int, Api | str]) -> None:
+        self._apis = {node: each for node, each in apis.items() if isinstance(each, Api)}
+        self.unasked = {node: each for node, each in apis.items() if isinstance(each, str)}
+        """Why each of the others could not be asked."""
+
+    def all(self, path: str) -> dict[int, Value]:
+        """What each broker answers at a path."""
+
+        def ask(api: Api) -> Value | str:
+            api.renew()
+            try:
+                answer: Value = api.get(path)
+            except CommandError as error:
+                return str(error)
+            return answer
+
+        found: dict[int, Value] = {}
+        answers = all_at_once(ask, list(self._apis.values()))
+        for node, answer in zip(self._apis, answers, strict=True):
+            if isinstance(answer, str):
+                self.unasked[node] = answer
+            else:
+                found[node] = answer
+        return found
+
+
+def _of_partition(facts: Facts, asked: Asked, topic: str, index: int) -> Value:
+    partition = facts.partitions.get((topic, index))
+    if partition is None:
+        topics = {name for name, _ in facts.partitions}
+        if topic in topics:
+            count = sum(name == topic for name, _ in facts.partitions)
+            raise CommandError(f"{topic} has no partition {index}; it has 0 to {count - 1}")
+        meant = nearest([topic], topics)
+        hint = f"; did you mean {meant}?" if meant else "; `muster topics list` shows all topics"
+        raise CommandError(f"topic {topic}: there is none{hint}")
+    told = asked.all(f"/api/cluster/partitions/{quote(topic, safe='')}/{index}")
+    story = merged({node: each["journal"] for node, each in told.items()})
+    epoch = max((each["leader_epoch"] for each in told.values()), default=-1)
+    leader = partition.leader if partition.has_leader else None
+    moved = last_move(story, leader)
+    return {
+        "topic": topic,
+        "partition": index,
+        "leader": leader,
+        "leader_epoch": None if epoch < 0 else epoch,
+        "replicas": list(partition.assigned),
+        "isr": list(partition.in_sync),
+        "adding": list(partition.adding),
+        "moving": partition.moving,
+        "moved": moved,
+        "out": _out(facts, partition, told, story),
+        "waits": _first(told.values(), "waits"),
+        "story": story,
+        "topic_story": merged({node: each["topic_journal"] for node, each in told.items()}),
+    }
+
+
+def _out(
+    facts: Facts, partition: Replicas, told: Mapping[int, Value], story: list[Value]
+) -> list[Value]:
+    """The replicas that are out of sync, as the leader sees them now, and when they left."""
+    by_leader = told.get(partition.leader, {"out": []})["out"]
+    now = {each["broker"]: each for each in by_leader}
+    found = []
+    for replica in partition.assigned:
+        if replica not in partition.in_sync:
+            known = now.get(replica, {})
+            found.append(
+                {
+                    "broker": replica,
+                    "alive": replica in facts.brokers,
+                    "left": left_isr(story, replica),
+                    "adding": replica in partition.adding,
+                    **{
+                        field: known.get(field)
+                        for field in ("records", "fetched_ms", "caught_up_ms")
+                    },
+                }
+            )
+    return found
+
+
+def _of_controller(facts: Facts, asked: Asked) -> Value:
+    told = asked.all("/api/cluster")
+    here = told.get(facts.controller, {})
+    return {
+        "controller": facts.controller if facts.controller in facts.brokers else None,
+        "doing": here.get("doing"),
+        "waits": here.get("waits"),
+        "more_waits": here.get("more_waits", 0),
+        "views": [
+            {
+                "broker": node,
+                "controller": each["controller"],
+                "controller_epoch": each["controller_epoch"],
+                "since_ms": each["controller_since_ms"],
+            }
+            for node, each in sorted(told.items())
+        ],
+        "story": merged({node: each["journal"] for node, each in told.items()}),
+    }
+
+
+def _of_broker(facts: Facts, asked: Asked, broker: int) -> Value:
+    there = facts.brokers.get(broker)
+    here = [each for each in facts.partitions.values() if broker in each.assigned]
+    if there is None and not here:
+        known = ", ".join(map(str, facts.brokers))
+        raise CommandError(f"the cluster has no broker {broker}; its brokers: {known}")
+    told = asked.all(f"/api/cluster/brokers/{broker}")
+    clusters = asked.all("/api/cluster")
+    own = clusters.get(broker)
+    return {
+        "broker": broker,
+        "address": there.address if there else None,
+        "rack": there.rack if there else None,
+        "alive": there is not None,
+        "epoch": own["epoch"] if own else None,
+        "zookeeper": own["zookeeper"] if own else None,
+        "leads": sum(each.leader == broker for each in here),
+        "preferred": sum(each.assigned[0] == broker for each in here),
+        "replicas": len(here),
+        "out": _out_of(broker, clusters),
+        "out_of_isr": sum(broker in each.lagging for each in here),
+        "story": merged({node: each["journal"] for node, each in told.items()}),
+        "session_story": _first(told.values(), "session_journal") or [],
+    }
+
+
+def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
+    """The partitions in which it is out of sync, each as its leader sees it."""
+    return [
+        {
+            "topic": row["topic"],
+            "partition": row["partition"],
+            "leader": row["leader"],
+            **{name: out[name] for name in ("since_ms", "cause", "why", "records", "fetched_ms")},
+        }
+        for node, each in sorted(clusters.items())
+        for row in each["partitions"]
+        for out in row["out"]
+        if out["broker"] == broker and row["leader"] == node
+    ]
+
+
+def _first(answers: Any, field: str) -> Any:
+    """The first that says something."""
+    return next((each[field] for each in answers if each.get(field)), None)

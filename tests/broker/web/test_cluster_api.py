@@ -1,0 +1,138 @@
+"""What /api/cluster says: who leads what and why, who is out of sync, what is waited for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+from starlette.applications import Starlette
+
+from broker.broker import Broker
+from broker.web.cluster_api import routes
+from tests.broker.cluster.members import LISTENER, Members, members
+from tests.broker.seen import seeing
+from tests.broker.serving import eventually
+
+
+async def asked(broker: Broker, path: str) -> tuple[int, Any]:
+    """Status and JSON of an answer of a broker's API."""
+    transport = httpx.ASGITransport(Starlette(routes=routes(broker.sources)))
+    async with httpx.AsyncClient(transport=transport, base_url="http://broker") as client:
+        answer = await client.get(path)
+        return answer.status_code, answer.json()
+
+
+async def got(broker: Broker, path: str = "/api/cluster") -> Any:
+    status, value = await asked(broker, path)
+    assert status == 200, value
+    return value
+
+
+def controller_of(cluster: Members) -> Broker:
+    """The broker that is the controller."""
+    at = next(iter(cluster.brokers.values()))
+    return cluster.brokers[at.cluster.controller_id]
+
+
+async def test_a_whole_cluster_has_brokers_a_controller_and_no_trouble(tmp_path: Path) -> None:
+    async with members(tmp_path) as cluster:
+        await cluster.create("orders", 3)
+        controller = controller_of(cluster)
+        view = await got(controller)
+        other = await got(next(b for b in cluster.brokers.values() if b is not controller))
+
+    assert [each["broker"] for each in view["brokers"]] == [1, 2, 3]
+    assert (view["controller"], view["controller_epoch"]) == (view["broker"], 1)
+    assert (view["partitions"], view["waits"], view["more_partitions"]) == ([], [], 0)
+    assert view["doing"]["epoch"] == 1
+    assert view["doing"]["unanswered"] == []
+    assert [each["cause"] for each in view["zookeeper"]["journal"]] == ["begun", "registered"]
+    assert other["doing"] is None
+    assert other["controller"] == view["broker"]
+    assert [each["cause"] for each in other["journal"]] == ["told"]
+
+
+async def test_a_leader_that_stops_is_the_reason_why_another_leads(tmp_path: Path) -> None:
+    async with members(tmp_path) as cluster:
+        await cluster.create("orders", 3)
+        controller = controller_of(cluster)
+        own = controller.registry.node_id
+        leaders = [(await cluster.leader("orders", index)).registry.node_id for index in range(3)]
+        index = next(index for index, leader in enumerate(leaders) if leader != own)
+        stopped = leaders[index]
+        await cluster.stop(stopped)
+        path = f"/api/cluster/partitions/orders/{index}"
+        await eventually("another leads", lambda: leads_no_more(controller, index, stopped))
+        view = await got(controller, path)
+        leader = cluster.brokers[view["leader"]]
+        row = (await got(leader, path))["out"]
+        trouble = await got(controller)
+        path = f"/api/cluster/brokers/{stopped}"
+        await eventually("it is gone", lambda: stopped not in alive(controller))
+        broker = await got(controller, path)
+
+    assert view["why"] == (
+        f"broker {stopped}, which led, is about to stop; broker {view['leader']} is the first live"
+        " member of the ISR"
+    )
+    assert [each["cause"] for each in view["journal"][:2]] == ["created", "shutdown"]
+    [out] = view["out"]
+    assert (out["broker"], out["since_ms"] is None, row[0]["broker"]) == (stopped, False, stopped)
+    assert len(trouble["partitions"]) == 3
+    assert broker["alive"] is False
+    assert [each["cause"] for each in broker["journal"]][-2:] == ["stops", "stopped"]
+    assert broker["told_by"] == own
+
+
+def alive(broker: Broker) -> list[int]:
+    """The brokers that one knows to live."""
+    return [each.node_id for each in broker.cluster.brokers(LISTENER)]
+
+
+def leads_no_more(broker: Broker, index: int, gone: int) -> bool:
+    view = broker.cluster.partition("orders", index)
+    return view is not None and view.leader not in (-1, gone) and gone not in view.isr
+
+
+async def test_what_is_not_there_is_refused_with_what_there_is(tmp_path: Path) -> None:
+    async with members(tmp_path) as cluster:
+        await cluster.create("orders", 1)
+        broker = controller_of(cluster)
+        answers = {
+            path: await asked(broker, f"/api/cluster/{path}")
+            for path in ("partitions/gone/0", "partitions/orders/1", "brokers/x", "weather")
+        }
+
+    assert {path: (status, each["error"]) for path, (status, each) in answers.items()} == {
+        "partitions/gone/0": (404, "topic gone: there is none; /api/topics lists them"),
+        "partitions/orders/1": (404, "orders has no partition 1; it has 0 to 0"),
+        "brokers/x": (400, "x: write a broker's id, a number from 0"),
+        "weather": (
+            404,
+            "/api/cluster/weather: there are /api/cluster/partitions/TOPIC/PARTITION and"
+            " /api/cluster/brokers/ID",
+        ),
+    }
+
+
+async def test_the_journal_outlives_a_restart(tmp_path: Path) -> None:
+    async with members(tmp_path) as cluster:
+        await cluster.create("orders", 1)
+        controller = controller_of(cluster).registry.node_id
+        await cluster.stop(controller)
+        again = await cluster.start(controller)
+        await cluster.settled()
+        await cluster.leader("orders", 0)
+        view = await got(again, "/api/cluster/partitions/orders/0")
+
+    first = view["journal"][0]
+    assert (first["cause"], first["source"]) == ("created", "kept")
+
+
+async def test_a_broker_that_is_alone_is_in_no_cluster(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        for path in ("/api/cluster", "/api/cluster/brokers/1"):
+            answer = await seen.get(path)
+            assert answer.status_code == 404
+            assert "zookeeper.connect is not set" in answer.json()["error"]

@@ -1,0 +1,205 @@
+"""`muster cluster why`: journals of several brokers in, one story and its words out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cli.cluster.stories import last_move, left_isr, merged
+from cli.cluster.telling import lines_of_broker, lines_of_controller, lines_of_partition
+from cli.errors import USAGE
+from tests.cli.running import run
+
+Value = dict[str, Any]
+
+
+def entry(at_s: int, kind: str, cause: str, why: str, **more: Any) -> Value:
+    """An entry of a journal, as the API shows it."""
+    return {
+        "at_ms": 1_700_000_000_000 + 1000 * at_s,
+        "kind": kind,
+        "cause": cause,
+        "why": why,
+        "broker": None,
+        "controller_epoch": 2,
+        "leader": None,
+        "leader_before": None,
+        "leader_epoch": None,
+        "isr": [],
+        "isr_before": [],
+        "records": None,
+        "source": "seen",
+        **more,
+    }
+
+
+def led(at_s: int, cause: str, why: str, leader: int, epoch: int, isr: list[int]) -> Value:
+    before = [1, 2, 3]
+    return entry(
+        at_s, "leader", cause, why, leader=leader, leader_epoch=epoch, isr=isr, isr_before=before
+    )
+
+
+CREATED = led(0, "created", "the partition is new", 3, 0, [1, 2, 3])
+GONE = led(
+    60, "offline", "broker 3, which led, is gone from ZooKeeper; broker 1 is next", 1, 1, [1, 2]
+)
+TOLD = led(61, "told", "the controller says that broker 1 leads", 1, 1, [1, 2])
+SLOW = entry(
+    90, "isr", "slow", "broker 2 is 60 records behind", broker=2, leader=1, leader_epoch=1, isr=[1],
+    isr_before=[1, 2],
+)  # fmt: skip
+ASKED = entry(
+    91, "isr", "isr", "broker 1, its leader, took out broker 2", leader=1, leader_epoch=1, isr=[1],
+    isr_before=[2, 1],
+)  # fmt: skip
+
+
+def test_of_one_change_the_broker_is_believed_that_knows_why() -> None:
+    story = merged({1: [TOLD, SLOW], 2: [CREATED, GONE, ASKED], 3: [TOLD]})
+
+    assert [(each["cause"], each["told_by"]) for each in story] == [
+        ("created", 2),
+        ("offline", 2),
+        ("slow", 1),
+    ]
+
+
+def test_what_is_hearsay_is_told_where_nobody_knows_more() -> None:
+    assert [each["cause"] for each in merged({1: [TOLD], 3: [TOLD, ASKED]})] == ["told", "isr"]
+    assert merged({}) == []
+
+
+def test_since_when_a_replica_is_out_is_found_in_the_story() -> None:
+    back = entry(95, "isr", "in", "broker 2 has caught up", isr=[1, 2], isr_before=[1])
+    story = [CREATED, GONE, SLOW]
+
+    assert left_isr(story, 2) == SLOW
+    assert left_isr(story, 3) == GONE
+    assert left_isr([*story, back], 2) is None
+    assert left_isr(story, 1) is None
+
+
+def test_the_move_to_the_leader_of_now_is_found() -> None:
+    assert last_move([CREATED, GONE, SLOW], 1) == GONE
+    assert last_move([CREATED, GONE], 2) is None
+    assert last_move([], 1) is None
+
+
+def test_a_partition_is_told_with_who_is_out_and_what_is_waited_for() -> None:
+    story = merged({1: [SLOW], 2: [CREATED, GONE]})
+    found = {
+        "topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 1, "replicas": [3, 1, 2],
+        "isr": [1], "adding": [], "moving": False, "moved": story[1], "story": story,
+        "topic_story": [], "waits": [
+            {"what": "reassignment", "topic": "orders", "partition": 0, "brokers": [2],
+             "since_ms": None}
+        ],
+        "out": [
+            {"broker": 3, "alive": False, "left": story[1], "adding": False, "records": None,
+             "fetched_ms": None, "caught_up_ms": None},
+            {"broker": 2, "alive": True, "left": story[2], "adding": False, "records": 60,
+             "fetched_ms": 1_700_000_092_000, "caught_up_ms": None},
+        ],
+    }  # fmt: skip
+
+    assert lines_of_partition(found, 2) == [
+        "orders-0  broker 1 leads, in leader epoch 1",
+        "replicas 3, 1, 2  ISR 1",
+        "so since 2023-11-14T22:14:20Z: broker 3, which led, is gone from ZooKeeper; broker 1 is"
+        " next  (broker 2)",
+        "broker 3 is out of the ISR since 2023-11-14T22:14:20Z: broker 3, which led, is gone from"
+        " ZooKeeper  (broker 2)",
+        "    now: broker 3 is not there",
+        "broker 2 is out of the ISR since 2023-11-14T22:14:50Z: broker 2 is 60 records behind "
+        " (broker 1)",
+        "    now: it is 60 records behind, and fetched at 2023-11-14T22:14:52Z",
+        "the reassignment of orders-0 waits for broker 2, to be in sync",
+        "2023-11-14T22:14:20Z  broker 1 leads (epoch 1, ISR 1, 2): broker 3, which led, is gone"
+        " from ZooKeeper; broker 1 is next  (broker 2)",
+        "2023-11-14T22:14:50Z  ISR 1: broker 2 is 60 records behind  (broker 1)",
+    ]
+
+
+def test_a_partition_of_which_nobody_knows_anything_is_told_as_it_is() -> None:
+    found = {
+        "topic": "orders", "partition": 0, "leader": None, "leader_epoch": None, "replicas": [3],
+        "isr": [3], "adding": [], "moving": False, "moved": None, "story": [], "topic_story": [],
+        "waits": None, "out": [],
+    }  # fmt: skip
+
+    assert lines_of_partition(found, 5) == [
+        "orders-0  nobody leads",
+        "replicas 3  ISR 3",
+        "why it is so is not known: who saw it could not be asked, or has forgotten",
+        "its story is not known: no broker that could be asked has seen anything of it",
+    ]
+
+
+def test_a_broker_is_told_with_where_it_is_out_of_sync_and_why() -> None:
+    row = {"topic": "orders", "leader": 1, "since_ms": 1_700_000_000_000, "cause": "slow",
+           "why": "broker 2 is 60 records behind", "records": 60, "fetched_ms": None}  # fmt: skip
+    found = {
+        "broker": 2, "address": "10.0.0.2:9092", "rack": None, "alive": True, "epoch": 27,
+        "zookeeper": {"connect": "zk:2181/kafka", "state": "suspended"}, "leads": 1, "preferred": 2,
+        "replicas": 6, "out": [{**row, "partition": 1}, {**row, "partition": 2}], "out_of_isr": 2,
+        "story": [entry(0, "broker", "came", "broker 2 is registered", told_by=1, source="kept")],
+        "session_story": [],
+    }  # fmt: skip
+
+    assert lines_of_broker(found, 5) == [
+        "broker 2  10.0.0.2:9092  epoch 27",
+        "its session with ZooKeeper (zk:2181/kafka) is suspended",
+        "it leads 1 partition, is the preferred leader of 2, and has replicas of 6",
+        "it is out of the ISR of 2 partitions",
+        "    orders:1-2 since 2023-11-14T22:13:20Z: broker 2 is 60 records behind",
+        "2023-11-14T22:13:20Z  broker 2 is registered  (broker 1)  [kept]",
+        "[kept]: written down before the broker's last start",
+    ]
+
+
+def test_the_controller_is_told_with_what_it_is_at_and_whom_it_waits_for() -> None:
+    doing = {
+        "epoch": 4, "partitions_left": 3, "writes": 1, "retries": 0, "calls": 0,
+        "shutdowns": [{"broker": 3, "partitions": 2}],
+        "unanswered": [
+            {"broker": 2, "requests": 4, "request": "LeaderAndIsr", "since_ms": 1_700_000_000_000,
+             "attempts": 9, "reason": "no connection"}
+        ],
+    }  # fmt: skip
+    waits = [
+        {"what": what, "topic": "orders", "partition": partition, "brokers": [3], "since_ms": 0}
+        for what, partition in (("deletion", None), ("leader", 1))
+    ]
+    views = [
+        {"broker": node, "controller": named, "controller_epoch": 4, "since_ms": None}
+        for node, named in ((1, 1), (2, 3))
+    ]
+    found = {"controller": 1, "doing": doing, "waits": waits, "more_waits": 7, "views": views,
+             "story": []}  # fmt: skip
+
+    assert lines_of_controller(found, 5) == [
+        "broker 1 is the controller, of epoch 4",
+        "broker 2 obeys broker 3",
+        "it has 3 partitions to look at, 1 write under way to ZooKeeper",
+        "broker 3 is about to stop: 2 partitions are not settled",
+        "broker 2 has not answered LeaderAndIsr since 2023-11-14T22:13:20Z; 4 requests wait for"
+        " it: no connection",
+        "the deletion of orders waits for broker 3, to return or to answer, since"
+        " 1970-01-01T00:00:00Z",
+        "orders-1 waits for broker 3, to return: the last in-sync replicas are there, since"
+        " 1970-01-01T00:00:00Z",
+        "and for 7 more",
+        "its story is not known: no broker that could be asked has seen anything of it",
+    ]
+
+
+@pytest.mark.parametrize("what", ["orders", "-1", "controllers"])
+def test_what_is_no_partition_broker_or_controller_is_refused(what: str) -> None:
+    ran = run("cluster", "why", "--", what)
+
+    assert ran.code == USAGE
+    assert ran.err == (
+        f"muster: {what}: write TOPIC-PARTITION such as orders-0, a broker's id, or controller\n"
+    )
