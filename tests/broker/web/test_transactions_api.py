@@ -211,6 +211,20 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
     }
 
 
+async def abort_by_operator(seen: Seen, producer: Producer) -> None:
+    """A marker that says ABORT, of no coordinator, for what ``producer`` wrote to a partition."""
+    marker = {
+        "producer_id": producer.id,
+        "producer_epoch": producer.epoch,
+        "transaction_result": False,
+        "topics": [{"name": "orders", "partition_indexes": [0]}],
+        "coordinator_epoch": 0,
+        "transaction_version": 0,
+    }
+    answer = await seen.client.call(WRITE_TXN_MARKERS.key, 2, markers=[marker])
+    assert answer["markers"][0]["topics"][0]["partitions"][0]["error_code"] == 0
+
+
 async def test_what_an_operator_ended_is_a_story_of_the_id(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await produce(seen, 5)
@@ -219,17 +233,7 @@ async def test_what_an_operator_ended_is_a_story_of_the_id(tmp_path: Path) -> No
         stray.epoch += 1
         await stray.hang("orders")
         seen.pass_ms(90_000)
-        marker = {
-            "producer_id": stray.id,
-            "producer_epoch": stray.epoch,
-            "transaction_result": False,
-            "topics": [{"name": "orders", "partition_indexes": [0]}],
-            "coordinator_epoch": 0,
-            "transaction_version": 0,
-        }
-        answer = await seen.client.call(WRITE_TXN_MARKERS.key, 2, markers=[marker])
-        [topic] = answer["markers"][0]["topics"]
-        assert topic["partitions"][0]["error_code"] == 0
+        await abort_by_operator(seen, stray)
         told = await got(seen, "/api/transactions/stray")
     *_, story = told["stories"]
     assert (story["outcome"], story["cause"], story["ended_by_client"]) == (
@@ -251,16 +255,7 @@ async def test_what_an_operator_ended_of_an_open_transaction_is_told_in_its_stor
         producer = await opened(seen, "t")
         await producer.hang("orders")
         seen.pass_ms(2_000)
-        marker = {
-            "producer_id": producer.id,
-            "producer_epoch": producer.epoch,
-            "transaction_result": False,
-            "topics": [{"name": "orders", "partition_indexes": [0]}],
-            "coordinator_epoch": 0,
-            "transaction_version": 0,
-        }
-        answer = await seen.client.call(WRITE_TXN_MARKERS.key, 2, markers=[marker])
-        assert answer["markers"][0]["topics"][0]["partitions"][0]["error_code"] == 0
+        await abort_by_operator(seen, producer)
         while_open = (await got(seen, "/api/transactions/t"))["stories"][-1]
         assert await producer.end() == 0
         *_, story = (await got(seen, "/api/transactions/t"))["stories"]

@@ -73,20 +73,28 @@ async def test_commits_are_answered_once_the_replicas_in_sync_have_them(tmp_path
         assert answer["topics"][0]["partitions"][0]["error_code"] == NONE
 
 
+async def _asks_for_what_is_not_stable(
+    broker: CoordinatingBroker, client: Client
+) -> tuple[int, int, int]:
+    """Offset 5 is committed; who leads next has read it, and is asked before others have it."""
+    broker.lead()
+    await broker.serves()
+    assert await client.commit(GROUP, 5) == NONE
+    broker.follow()
+    replica = broker.replica()
+    replica.high_watermark = 0  # as a follower that has not been told of a higher one
+    broker.lead(epoch=3, isr=(1, 2))
+    await broker.serves()
+    handle = client.send_fetch(GROUP)
+    await eventually(lambda: replica.waiting == 1)
+    return handle
+
+
 async def test_what_a_new_leader_has_read_is_told_once_it_is_stable(tmp_path: Path) -> None:
     """Trap 26: the commit may yet vanish with this leader."""
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
-        broker.lead()
-        await broker.serves()
-        assert await client.commit(GROUP, 5) == NONE
-        broker.follow()
-        replica = broker.replica()
-        replica.high_watermark = 0  # as a follower that has not been told of a higher one
-        broker.lead(epoch=3, isr=(1, 2))
-        await broker.serves()
-        handle = client.send_fetch(GROUP)
-        await eventually(lambda: replica.waiting == 1)
+        handle = await _asks_for_what_is_not_stable(broker, client)
         _caught_up(broker)
         answer = await client.receive(handle)
         assert answer["topics"][0]["partitions"][0]["committed_offset"] == 5
@@ -95,16 +103,7 @@ async def test_what_a_new_leader_has_read_is_told_once_it_is_stable(tmp_path: Pa
 async def test_what_a_leader_has_read_and_never_was_stable_is_not_told(tmp_path: Path) -> None:
     async with CoordinatingBroker(tmp_path) as broker:
         client = await broker.client()
-        broker.lead()
-        await broker.serves()
-        assert await client.commit(GROUP, 5) == NONE
-        broker.follow()
-        replica = broker.replica()
-        replica.high_watermark = 0
-        broker.lead(epoch=3, isr=(1, 2))
-        await broker.serves()
-        handle = client.send_fetch(GROUP)
-        await eventually(lambda: replica.waiting == 1)
+        handle = await _asks_for_what_is_not_stable(broker, client)
         broker.follow(epoch=4)
         assert (await client.receive(handle))["error_code"] == NOT_COORDINATOR
 
