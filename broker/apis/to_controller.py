@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.among_brokers import comes_from_broker
 from broker.apis.error_message import shortened
 from broker.cluster.controller.controller_host import ControllerHost
 from broker.cluster.metadata_cache import MetadataCache
@@ -35,8 +36,7 @@ def cache_of(services: Services) -> MetadataCache:
 
 def host_for(services: Services, request: Request) -> ControllerHost | None:
     """The same for a request that brokers send; None where it came by a listener of clients."""
-    assert services.replicas is not None, "a broker alone does not serve it"
-    if services.advertised.listener(request) == services.replicas.listener:
+    if comes_from_broker(services, request):
         return host_of(services)
     request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED})
     return None

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from broker.apis.among_brokers import comes_from_broker
 from broker.apis.fetch.reading import NO_NEWS, Done, Elsewhere, Look, Reader
 from broker.apis.fetch.response import Fetched, fetch_frame
 from broker.apis.fetch.sessions import (
@@ -82,6 +83,8 @@ class _Fetch:
         self.max_bytes = min(max_bytes, services.config["fetch.max.bytes"])
         self.min_bytes = min(min_bytes, self.max_bytes)
         self.reader = Reader(services, version, isolation_level == 1, replica_id)
+        if replica_id >= 0:
+            self.reader.is_client = not comes_from_broker(services, request)
         self.wanted = self._wanted(session_id, session_epoch, topics, forgotten)
         self.waiter: Waiter | None = None
         self.due = False

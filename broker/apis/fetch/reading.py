@@ -22,6 +22,7 @@ from protocol.errors import (
     KAFKA_STORAGE_ERROR,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
 )
 
@@ -135,6 +136,8 @@ class Reader:
         self.read_committed = read_committed
         self.replica_id = replica_id
         """Another broker that follows what is led here; a consumer's is negative."""
+        self.is_client = False
+        """It says that it is a broker, and did not come by the listener of brokers."""
         self.only_news = False
         """A session gets a partition when something has changed, and no other."""
 
@@ -185,6 +188,8 @@ class Reader:
         """
         if not isinstance(partition, Replica):
             return Fetched(wanted.partition, NOT_LEADER_OR_FOLLOWER)
+        if self.is_client:
+            return Fetched(wanted.partition, TOPIC_AUTHORIZATION_FAILED)
         error_code = partition.follower_error(self.replica_id)
         if error_code:
             return Fetched(wanted.partition, error_code)

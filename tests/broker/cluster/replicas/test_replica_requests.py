@@ -21,6 +21,7 @@ from protocol.errors import (
     OFFSET_NOT_AVAILABLE,
     OFFSET_OUT_OF_RANGE,
     REQUEST_TIMED_OUT,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_LEADER_EPOCH,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -203,6 +204,16 @@ async def test_a_replica_that_has_other_records_is_told_where_its_epoch_ended() 
         found = await it.fetch(3, 2, last_epoch=0)
         assert (found["diverging_epoch"]["epoch"], len(values_of(found["records"]))) == (-1, 2)
         assert it.replica.led.followers[2].end_offset == 3
+
+
+async def test_a_client_that_says_it_is_a_replica_reads_nothing_and_moves_nothing() -> None:
+    async with house(records=2) as it:
+        object.__setattr__(it.fellow.settings, "listener", "BROKERS")
+        found = await it.fetch(2, 2)
+        assert (found["error_code"], found["records"]) == (TOPIC_AUTHORIZATION_FAILED, b"")
+        assert it.replica.led is not None
+        assert it.replica.led.followers[2].end_offset == -1
+        assert (await it.fetch(0))["error_code"] == NONE, "it may read as a consumer does"
 
 
 async def test_from_version_15_on_a_replica_says_so_in_a_tag() -> None:

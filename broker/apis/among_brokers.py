@@ -1,0 +1,19 @@
+"""Requests that brokers send each other: they come by the listener of brokers.
+
+Whoever comes by another one is a client, whatever it says of itself.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.net.request import Request
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+def comes_from_broker(services: Services, request: Request) -> bool:
+    """Whether a request came by the listener of brokers; a broker alone has none."""
+    replicas = services.replicas
+    return replicas is not None and services.advertised.listener(request) == replicas.listener
