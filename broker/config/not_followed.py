@@ -61,6 +61,11 @@ NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
         "to broker alone or controller alone",
         f"Muster joins no controller and is none for others: {_ALONE}",
     ),
+    "replica.selector.class": NotFollowed(
+        _has_value,
+        "to anything",
+        "consumers read from the leader, wherever they are (KIP-392)",
+    ),
     "remote.log.storage.system.enable": NotFollowed(
         lambda text: text.strip().lower() == "true",
         "to true",

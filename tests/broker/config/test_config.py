@@ -195,6 +195,7 @@ def test_a_value_of_a_config_provider_is_refused_where_there_are_providers() -> 
         ("config.providers=file", "Muster has no config providers: a value such as ${file:"),
         ("min.insync.replicas=2", "every partition has one replica, and acks=all waits for that"),
         ("remote.log.storage.system.enable=TRUE", "Muster has no tiered storage: segments stay"),
+        ("replica.selector.class=org.Selector", "consumers read from the leader, wherever they"),
         ("metric.reporters=org.Reporter", "Muster loads no Java classes; /metrics has its metrics"),
     ],
 )

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
+from broker.cluster.replicas.fetch_messages import FetchHead, encode_fetch
 from broker.cluster.replicas.followed import Next
 from protocol.records.message_set import encode
 from protocol.records.section import Record
@@ -168,6 +172,49 @@ async def test_a_batch_above_the_limit_of_a_fetch_goes_through() -> None:
         await controller.lead(1)
         one.append(20, b"v" * 1000)
         await alike(*fellows)
+
+
+async def test_a_follower_asks_for_what_its_settings_say(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[tuple[FetchHead, set[int]]] = []
+
+    def noted(version: int, head: FetchHead, asked: Any, forgotten: Any) -> bytes:
+        limits = {each.max_bytes for partitions in asked.values() for each in partitions}
+        said.append((head, limits))
+        return encode_fetch(version, head, asked, forgotten)
+
+    monkeypatch.setattr("broker.cluster.replicas.fetchers.encode_fetch", noted)
+    known = {"wait_max_ms": 77, "min_bytes": 78, "max_bytes": 79_000, "partition_max_bytes": 8_000}
+    one, _ = fellows = fellows_of(BY_FETCH, 2, **known)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(3)
+        await alike(*fellows)
+    head, limits = said[0]
+    assert (head.max_wait_ms, head.min_bytes, head.max_bytes) == (77, 78, 79_000)
+    assert limits == {8_000}
+
+
+async def test_a_leader_that_does_not_answer_is_connected_to_anew() -> None:
+    one, two = fellows = fellows_of(BY_FETCH, 2, wait_max_ms=1, socket_timeout_ms=20, backoff_ms=1)
+    connections = []
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(writer)
+        await reader.read()
+        writer.close()
+
+    async with cluster(*fellows) as controller:
+        server = await asyncio.start_server(silent, "127.0.0.1", 0)
+        port, one.port = one.port, server.sockets[0].getsockname()[1]
+        controller.show()
+        await controller.lead(1)
+        one.append(3)
+        await eventually(lambda: len(connections) >= 3)
+        assert two.end_offset() == 0
+        one.port = port
+        controller.show()
+        await alike(*fellows)
+        server.close()
 
 
 async def test_a_session_that_its_leader_has_lost_is_begun_anew() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,30 @@ from broker.cluster.topics.replica_assignment import Replicas, alternating, assi
 
 FIVE = dict.fromkeys(range(5))
 SIX = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
+
+OF_KAFKA = Path(__file__).parents[3] / "data" / "cluster" / "assignments_of_kafka_3_9_2.csv"
+"""What ``AdminUtils.assignReplicasToBrokers`` of Kafka 3.9.2 says of clusters that chance made.
+
+Its fixed start index is also the first distance.
+"""
+
+
+def test_what_kafka_says_of_the_same_start() -> None:
+    with OF_KAFKA.open() as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        racks: dict[int, str | None] = {}
+        for broker in row["racks"].split():
+            broker_id, _, rack = broker.partition("@")
+            racks[int(broker_id)] = rack or None
+        partitions, factor, start, first = (
+            int(row[name]) for name in ("partitions", "factor", "start", "first")
+        )
+        found = assign(racks, partitions, factor, start=start, shift=start, first=first)
+        assert found == [
+            tuple(int(broker) for broker in each.split("-")) for each in row["replicas"].split()
+        ], row
+    assert len(rows) == 80
 
 
 def test_five_brokers_as_in_the_documents_of_kafka() -> None:
