@@ -144,7 +144,7 @@ class Member:
             self.joined.zookeeper,
             self._registered,
             brokers.VERSION if has_features else brokers.VERSION_BEFORE_FEATURES,
-            settings.zookeeper.session_timeout_ms,
+            settings.zookeeper.session_ms,
             basis.time,
             basis.background.spawn,
             basis.fail,

@@ -177,6 +177,9 @@ class ZooKeeper(Protocol):
         """Ends the session, whose ephemeral nodes go at once."""
 
 
+_LEAST_SESSION_MS = 6000
+
+
 class Where(NamedTuple):
     """Which ZooKeeper, and how a session with it is kept."""
 
@@ -185,6 +188,12 @@ class Where(NamedTuple):
     session_timeout_ms: int
     connection_timeout_ms: int
     in_flight_max: int
+
+    @property
+    def session_ms(self) -> int:
+        """How long a session outlives its client: a server grants no less than two of its ticks,
+        which are 3 s unless it says otherwise."""
+        return max(self.session_timeout_ms, _LEAST_SESSION_MS)
 
 
 Connect = Callable[[Where, Time], Awaitable[ZooKeeper]]

@@ -15,7 +15,7 @@ from broker.cluster.membership.registration import (
     generated_id,
     prepare,
 )
-from broker.cluster.zookeeper.zookeeper import Connection, Stat, ZooKeeper
+from broker.cluster.zookeeper.zookeeper import Connection, Stat, Where, ZooKeeper
 from broker.loop.background import Background
 from broker.loop.watchdog import Watchdog
 from broker.time import Time
@@ -99,6 +99,14 @@ async def test_the_node_of_another_session_is_waited_for_and_not_touched() -> No
     stat = there.stat()
     assert stat is not None
     assert stat.ephemeral_owner == there.zookeeper.session
+
+
+@pytest.mark.parametrize(("asked_for", "granted"), [(3000, 6000), (18_000, 18_000)])
+def test_a_killed_broker_is_waited_for_as_long_as_its_session_may_last(
+    asked_for: int, granted: int
+) -> None:
+    """Trap 16: a server grants no less than two ticks, whatever a client asks for."""
+    assert Where("127.0.0.1:2181", asked_for, 1000, 10).session_ms == granted
 
 
 async def test_an_id_that_another_broker_has_ends_with_a_sentence() -> None:
