@@ -13,6 +13,7 @@ from broker.broker import Broker
 from broker.cluster.zookeeper.zookeeper import Where
 from broker.config.sources import load
 from broker.time import Time
+from log.filesystem import FileSystem
 from tests.broker.serving import asked, eventually
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 from tests.wire import Wire
@@ -39,16 +40,20 @@ class Members:
     settings: Mapping[str, str]
     ensemble: Ensemble = field(default_factory=Ensemble)
     brokers: dict[int, Broker] = field(default_factory=dict)
+    files: Mapping[int, FileSystem] = field(default_factory=dict)
+    """The disks of brokers that do not use this machine's."""
 
     async def start(self, node_id: int) -> Broker:
         """Starts a broker, or starts it again with what it had."""
         flags = {
             "listeners": f"{LISTENER}://127.0.0.1:0",
-            "log.dirs": str(self.folder / str(node_id)),
+            "log.dirs": f"/data-{node_id}"
+            if node_id in self.files
+            else str(self.folder / str(node_id)),
         }
         sets = {**SETTINGS, **self.settings, "broker.id": str(node_id)}
         config = load(None, {}, [f"{key}={value}" for key, value in sets.items()], flags)
-        broker = Broker(config, zookeeper=self._connect)
+        broker = Broker(config, fs=self.files.get(node_id), zookeeper=self._connect)
         try:
             broker.open()
             await broker.join()
@@ -139,10 +144,12 @@ class Members:
 
 @asynccontextmanager
 async def members(
-    folder: Path, settings: Mapping[str, str] | None = None
+    folder: Path,
+    settings: Mapping[str, str] | None = None,
+    files: Mapping[int, FileSystem] | None = None,
 ) -> AsyncIterator[Members]:
     """Three brokers that know each other."""
-    cluster = Members(folder, settings or {})
+    cluster = Members(folder, settings or {}, files=files or {})
     async with AsyncExitStack() as stack:
         for node_id in (1, 2, 3):
             await cluster.start(node_id)
