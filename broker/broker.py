@@ -359,7 +359,10 @@ class Broker:
 
     def _make_sources(self) -> None:
         """Gathers what is read of all the rest."""
-        self.holders = Holders(self.transactions, self.time)
+        counts = self.registry.partition_counts
+        self.holders = Holders(
+            self.transactions, lambda: counts.get(TRANSACTION_TOPIC, 0), self.time
+        )
         self.trends = Trends(
             self.groups,
             self.lags,

@@ -34,7 +34,7 @@ class HoldFacts(NamedTuple):
     """The oldest open transaction of a partition, at which who reads committed records stops."""
 
     transactional_id: str | None
-    """None: no id that the broker knows has its producer; it hangs."""
+    """None: no id that the broker knows has its producer; it hangs, unless ``is_elsewhere``."""
     producer_id: int
     producer_epoch: int
     offset: int
@@ -45,6 +45,8 @@ class HoldFacts(NamedTuple):
     """When it is aborted at the latest; None where it is ending, or hangs."""
     client: str | None = None
     host: str | None = None
+    is_elsewhere: bool = False
+    """An id that another broker coordinates may have it."""
 
 
 class PartitionFacts(NamedTuple):

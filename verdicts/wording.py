@@ -124,6 +124,8 @@ def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
         where += f" at offset {hold.offset} on"
     producer = f"producer {hold.producer_id}, epoch {hold.producer_epoch}"
     what = f"a transaction of {producer}, which no transactional id has open"
+    if hold.is_elsewhere:
+        what = f"a transaction of {producer}, whose id another broker coordinates"
     if hold.transactional_id is not None:
         what = f"transaction {hold.transactional_id!r} ({producer})"
         what += f" of client {hold.client!r}" if hold.client else ""
@@ -135,6 +137,9 @@ def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
     )
     if (member := _member(mark, facts)) is not None:
         sentence += f"; {named(member)} owns {_it(mark.partitions)}"
+    if hold.transactional_id is None and hold.is_elsewhere:
+        advice = "it ends with its timeout at the latest, unless no id has it; see whether it hangs"
+        return sentence, advice, command("transactions hanging", [])
     if hold.transactional_id is None:
         advice = "nobody but an operator ends it: abort it, once its producer is known to be gone"
         place = f"{first.topic}:{first.partition}"

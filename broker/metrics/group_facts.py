@@ -213,7 +213,9 @@ class GroupLooks:
         if not at.log.producers.open_transactions or offset != at.last_stable_offset:
             return None
         holder = self._holders.of(at)
-        if holder is None or (holder.transactional_id is None and not holder.hangs):
+        if holder is None:
+            return None
+        if holder.transactional_id is None and not holder.hangs and not holder.is_elsewhere:
             return None  # whose it is will be known soon
         return HoldFacts(
             holder.transactional_id,
@@ -224,6 +226,7 @@ class GroupLooks:
             holder.ends_ms,
             holder.client.client_id or None,
             holder.client.host or None,
+            holder.is_elsewhere,
         )
 
     def _timestamp(self, group_id: str, key: Key, now_ms: int) -> int | None:

@@ -2,7 +2,7 @@
 
 A partition knows the producer of its oldest open transaction, and the coordinator which id that
 producer has. One that no id has hangs: nobody but an operator will end it. That is not said while
-ids may be missing, since they are being loaded or can't be read.
+ids may be missing, since they are being loaded, can't be read, or are coordinated by other brokers.
 
 The ids of producers are gathered from the open transactions by `refresh`, in steps; `of` is quick
 and goes by the last of these.
@@ -10,7 +10,7 @@ and goes by the last of these.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from broker.cores.hosted_shard import LOADED
@@ -44,23 +44,33 @@ class Holder(NamedTuple):
     """Who moved it last."""
     hangs: bool = False
     """Whether no id has it open, so that nobody but an operator ends it."""
+    is_elsewhere: bool = False
+    """Whether other brokers coordinate ids too, of which one may have it open."""
 
 
 class Holders:
     """See the module."""
 
-    def __init__(self, transactions: TransactionRuntime, time: Time) -> None:
+    def __init__(
+        self, transactions: TransactionRuntime, partition_count: Callable[[], int], time: Time
+    ) -> None:
+        """``partition_count``: how many partitions ``__transaction_state`` has."""
         self._transactions = transactions
         self._time = time
+        self._partition_count = partition_count
         self._by_producer: dict[int, Transaction] = {}
         self._has_all = False
-        """Whether no shard was missing: one that loads, or can't be read."""
+        """Whether no shard was missing: one that loads, can't be read, or is at another broker."""
+        self._has_others = False
+        """Whether other brokers have shards."""
 
     def refresh(self) -> Iterator[int]:
         """Gathers whose each producer is; yields how many each step looked at."""
         found: dict[int, Transaction] = {}
-        has_all = True
-        for hosted in list(self._transactions.hosted_shards):
+        hosted_shards = list(self._transactions.hosted_shards)
+        self._has_others = len(hosted_shards) < self._partition_count()
+        has_all = not self._has_others
+        for hosted in hosted_shards:
             has_all &= hosted.phase in LOADED
             view = hosted.core.view
             names = list(view.open())
@@ -102,4 +112,5 @@ class Holders:
         producer = log.producers.get(producer_id)
         epoch = -1 if producer is None else producer.epoch
         since_ms = self._time.now().wall_ms if producer is None else producer.last_timestamp_ms
-        return Holder(None, producer_id, epoch, start, since_ms, None, None, BROKER, self._has_all)
+        whose = (None, None, BROKER, self._has_all, self._has_others)
+        return Holder(None, producer_id, epoch, start, since_ms, *whose)

@@ -235,7 +235,7 @@ class Scan:
             self.poisoned += sum([each.log.poisoned is not None for each in partitions])
             self.producers += sum([len(each.log.producers) for each in partitions])
             for each in partitions:
-                if each.log.producers.open_transactions:
+                if each.log.producers.open_transactions and is_led(each):
                     holder = self.sources.holders.of(each)
                     if holder is not None:
                         self.held_since_ms.append(holder.since_ms)

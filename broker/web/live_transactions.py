@@ -11,6 +11,7 @@ from functools import partial
 
 from broker.cores.hosted_shard import Phase
 from broker.loop.slices import Slices
+from broker.metrics.scan import is_led
 from broker.metrics.sources import Sources
 from broker.topics.partition import Partition
 from broker.web.group_views import View
@@ -64,7 +65,7 @@ class Transactions(Source):
                         yield row
 
     def _held(self, topic: str, partition: Partition) -> Row | None:
-        holder = self.sources.holders.of(partition)
+        holder = self.sources.holders.of(partition) if is_led(partition) else None
         if holder is None or self.sources.time.now().wall_ms - holder.since_ms < HELD_MS:
             return None
 

@@ -8,6 +8,7 @@ from typing import Any
 from broker.cores.hosted_shard import LOADED
 from broker.cores.transactions.runtime import HostedTransactions
 from broker.metrics.holders import Holder
+from broker.metrics.scan import is_led
 from broker.metrics.sources import Sources
 from broker.topics.partition import Partition
 from broker.web.group_views import View
@@ -207,7 +208,7 @@ def held_rows(sources: Sources) -> Iterator[View | None]:
         for start in range(0, len(entry.partitions), STEP):
             yield None
             for partition in entry.partitions[start : start + STEP]:
-                holder = sources.holders.of(partition)
+                holder = sources.holders.of(partition) if is_led(partition) else None
                 if holder is not None:
                     yield held_view(sources, name, partition, holder)
 

@@ -44,6 +44,8 @@ def held_back(
         whose += " and nobody but an operator ends it"
         if not holder.hangs:
             whose = "and it is not known whose: not all transactional ids are loaded"
+        if holder.is_elsewhere:
+            whose = "and it is not known here whose: other brokers coordinate transactional ids too"
         return (
             f"{place} is held back at offset {holder.start_offset} by a transaction of {producer},"
             f" {whose}"

@@ -74,6 +74,11 @@ def held(open_s: float = 42, offset: int = 120, ends_s: float | None = 18) -> Ho
     return HoldFacts("billing-1", 4001, 3, offset, ago(open_s), ends_ms, "app", "/10.0.0.9")
 
 
+def held_elsewhere(open_s: float = 90, offset: int = 120) -> HoldFacts:
+    """Held back by a producer whose id another broker may coordinate."""
+    return hanging(open_s, offset)._replace(is_elsewhere=True)
+
+
 def hanging(open_s: float = 90, offset: int = 120) -> HoldFacts:
     """Held back by a producer that no id has."""
     return HoldFacts(None, 4001, 3, offset, ago(open_s))

@@ -14,6 +14,7 @@ from tests.verdicts.groups import (
     every_ten_seconds,
     hanging,
     held,
+    held_elsewhere,
     joining,
     member,
     returns,
@@ -118,6 +119,10 @@ TABLE = [
     ("by one that hangs", stable(at(0, 120, 121, stands=80, hold=hanging())),
      "HELD_BACK", "orders:0 is held back at offset 120 by a transaction of producer 4001, epoch 3,"
      " which no transactional id has open, open since 2026-11-22T12:04:01Z; 1 record waits for"
+     " its end; m1 on 10.0.0.7 owns it"),
+    ("by one of another coordinator", stable(at(0, 120, 121, stands=80, hold=held_elsewhere())),
+     "HELD_BACK", "orders:0 is held back at offset 120 by a transaction of producer 4001, epoch 3,"
+     " whose id another broker coordinates, open since 2026-11-22T12:04:01Z; 1 record waits for"
      " its end; m1 on 10.0.0.7 owns it"),
     ("not for so long yet", stable(at(0, 120, 124, stands=29, hold=held())),
      "OK", "4 records to read, nothing is late"),

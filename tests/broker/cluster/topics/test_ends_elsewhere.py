@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,17 +10,24 @@ from typing import Any
 from broker.broker import Broker
 from broker.cluster.topics import ends_elsewhere
 from broker.metrics.exposition import render
+from broker.metrics.holders import Holder
 from broker.metrics.lag import PartitionLag
-from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NONE
-from tests.broker.cluster.members import GROUP, Members, members
+from protocol.errors import (
+    COORDINATOR_LOAD_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    NONE,
+    NOT_COORDINATOR,
+)
+from tests.broker.cluster.members import GROUP, TRANSACTION, Members, members
 from tests.broker.seen import Scrape
 from tests.broker.serving import asked, eventually
+from tests.broker.transactional import TransactionalProducer
 from tests.wire import Wire, batch
 
 TOPIC, TEAM = "orders", "team"
 REPLICAS: Mapping[int, Sequence[int]] = {0: [1, 2], 1: [2, 3], 2: [3, 1], 3: [2, 1], 4: [3, 2]}
 """Whoever coordinates the group leads some, follows some, and has no replica of others."""
-RETRIED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE)
+RETRIED = (COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR)
 
 
 async def _create(cluster: Members) -> None:
@@ -148,3 +156,40 @@ async def test_a_commit_above_what_is_known_is_believed_until_more_is_known(
             "the leaders say that nothing is there",
             lambda: {each.lag for each in _lags(coordinator).values()} == {-5},
         )
+
+
+async def test_nobody_says_that_a_transaction_hangs_which_another_broker_may_know(
+    tmp_path: Path,
+) -> None:
+    """Readers wait at every replica, and its coordinator alone knows for whom."""
+    async with members(tmp_path) as cluster:
+        await cluster.create(TOPIC, 1)
+        wire: Any = None
+        who = TransactionalProducer(wire, "t", 1)
+
+        def begin(at: Wire) -> int:
+            nonlocal who
+            who = dataclasses.replace(who, wire=at)
+            return who.init() or who.add({TOPIC: [0]})
+
+        assert await cluster.at_coordinator("t", TRANSACTION, begin, *RETRIED) == NONE
+
+        def produce(at: Wire) -> int:
+            return int(dataclasses.replace(who, wire=at).produce(TOPIC, b"v")["error_code"])
+
+        assert await asked(await cluster.leader(TOPIC, 0), produce) == NONE
+        coordinator = await cluster.coordinator("t", TRANSACTION)
+
+        def held(broker: Broker) -> Holder | None:
+            for _ in broker.holders.refresh():
+                pass
+            partition = broker.logs.get(TOPIC, 0)
+            return None if partition is None else broker.holders.of(partition)
+
+        for broker in cluster.brokers.values():
+            await eventually("it is replicated", lambda: held(broker) is not None)  # noqa: B023
+            holder = held(broker)
+            assert holder is not None
+            knows = broker is coordinator
+            assert holder.transactional_id == ("t" if knows else None)
+            assert (holder.hangs, holder.is_elsewhere) == (False, not knows)
