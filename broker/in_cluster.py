@@ -37,7 +37,6 @@ class InCluster(Standing):
         self.marker_wait_ms: int = basis.config["request.timeout.ms"]
         self.registry = member.registry
         self.controller = member.host
-        self.enlisting = member.enlisting
         self.topics = member.topics
         self.old_offsets = member.old_offsets
         services = member.partition_services(
@@ -60,9 +59,11 @@ class InCluster(Standing):
         """See `Standing`."""
         basis, member = self._basis, self.member
         self._cleaning = coordination.cleaning
+        transactions = coordination.transactions
+        self.enlisting = member.make_enlisting(lambda: transactions.life.partitions)
         self.coordinators = Coordinators(
             coordination.groups,
-            coordination.transactions,
+            transactions,
             member.joined.zookeeper,
             basis.slicer,
             basis.background.spawn,

@@ -56,7 +56,7 @@ from broker.quotas.replication_quota import replication_quotas
 from broker.topics.basis import Basis
 from broker.topics.logs import LogManager
 from broker.topics.missing import KnownMissing
-from broker.topics.registry import TRANSACTION_TOPIC, Topic
+from broker.topics.registry import Topic
 from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import ReplicaServices
 from broker.topics.replication_totals import ReplicationTotals
@@ -111,13 +111,6 @@ class Member:
             background.spawn,
         )
         self.producer_ids = ProducerIdBlocks(joined.zookeeper, joined.node_id)
-        self.enlisting = RemoteEnlisting(
-            self.cache,
-            self._peers,
-            lambda: self.registry.partition_counts.get(TRANSACTION_TOPIC, 0),
-            time,
-            background.spawn,
-        )
         self.topics = ClusterTopics(
             config,
             self.registry,
@@ -260,6 +253,17 @@ class Member:
         """Those of the coordinator of groups; ``topic`` are its topic's, once they are known."""
         known = self._basis.config.topic_defaults if topic is None else topic
         return for_fellows(settings, self.settings.spoken, known["message.format.version"])
+
+    def make_enlisting(self, partition_count: Callable[[], int]) -> RemoteEnlisting:
+        """What asks the coordinators of transactions that are other brokers.
+
+        ``partition_count``: of their topic; metadata may have told only some of its partitions.
+        """
+        basis = self._basis
+        self.enlisting = RemoteEnlisting(
+            self.cache, self._peers, partition_count, basis.time, basis.background.spawn
+        )
+        return self.enlisting
 
     def marker_destinations(
         self, logs: LogManager, local: LocalMarkers

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from broker.cluster.topics.cluster_registry import ClusterRegistry
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from protocol.errors import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -181,3 +183,27 @@ async def test_a_transaction_is_ended_by_the_next_coordinator(tmp_path: Path) ->
             led = leader.logs.get(TOPIC, partition)
             assert led is not None
             await eventually("it is marked", lambda: led.last_stable_offset == 2)  # noqa: B023
+
+
+async def test_what_metadata_has_told_only_in_part_names_no_other_coordinator(
+    tmp_path: Path,
+) -> None:
+    """The controller tells of some partitions of a new topic after the others."""
+    async with members(tmp_path) as cluster:
+        broker = cluster.brokers[1]
+        for key_type, topic in ((GROUP, OFFSETS_TOPIC), (TRANSACTION, TRANSACTION_TOPIC)):
+            keys = [f"key {number}" for number in range(10)]
+            for key in keys:
+                await cluster.coordinator(key, key_type)
+            value = {"key_type": key_type, "coordinator_keys": keys}
+
+            def found(wire: Wire, value: Any = value) -> list[tuple[int, int]]:
+                answers = wire.call("FindCoordinator", 4, value)["coordinators"]
+                return [(each["error_code"], each["node_id"]) for each in answers]
+
+            whole = await asked(broker, found)
+            known = broker.registry.topics[topic]
+            assert isinstance(broker.registry, ClusterRegistry)
+            broker.registry._show(known.with_partitions(1), known)
+            assert await asked(broker, found) == whole
+            broker.registry._show(known, known)
