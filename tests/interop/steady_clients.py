@@ -52,6 +52,10 @@ class Steady:
         self._ended.set()
         self._thread.join(WITHIN_S)
         assert not self._thread.is_alive(), f"{self._thread.name} is stuck"
+        self.check()
+
+    def check(self) -> None:
+        """Raises what ended the work."""
         if self._failed is not None:
             raise self._failed
 
@@ -248,6 +252,8 @@ class SteadyClients:
         before = self._steps()
 
         def all_go_on() -> bool:
+            for each in self._all:
+                each.check()
             now = self._steps()
             stuck = {name: mark for name, mark in now.items() if mark <= before[name] + 3}
             assert not stuck, f"{stuck}, which were {before}"

@@ -7,6 +7,7 @@ records alone. With ``offsets.storage=kafka`` it commits to the group's coordina
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer
@@ -248,7 +249,10 @@ def test_a_group_that_commits_to_both_goes_on_from_the_greater(scene: Scene) -> 
     again.stop()
 
 
-def test_a_group_moves_from_zookeeper_to_kafka_while_it_reads(scene: Scene) -> None:
+def test_a_group_moves_from_zookeeper_to_kafka_while_it_reads(
+    scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # plans are written here
     scene.write()
     old = scene.start(FIRST, "--from-beginning")
     until_read({old: scene.all_written})
