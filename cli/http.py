@@ -246,9 +246,9 @@ class Api:
         self.broker = broker
         self._deadline = deadline
 
-    def renew(self) -> None:
-        """Give what is asked from here on the whole of --timeout, in a command that looks again."""
-        self._deadline = Deadline(self._timeout_s)
+    def renew(self, timeout_s: float | None = None) -> None:
+        """Give what is asked from here on the whole of its time, or so much, from now on."""
+        self._deadline = Deadline(self._timeout_s if timeout_s is None else timeout_s)
 
     def get(self, path: str, **query: Any) -> Any:
         """The JSON at a path; CommandError when the answer is an error or not Muster's."""

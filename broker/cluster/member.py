@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields
+from functools import partial
 from typing import Any
 
 from broker.cluster.controller.controller_figures import ControllerFigures
@@ -60,6 +61,7 @@ from broker.topics.registry import Topic
 from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import ReplicaServices
 from broker.topics.replication_totals import ReplicationTotals
+from broker.topics.strays import strays_among
 from protocol.znodes import brokers, topics
 from protocol.znodes.fields import BadNode
 from replication.values import Rules
@@ -184,6 +186,19 @@ class Member:
     def broker_epoch(self) -> int:
         """That of the registration; -1 while there is none."""
         return self.registration.epoch
+
+    async def strays(self) -> list[str]:
+        """The directories of partitions that the cluster has not, or not here. Raises OSError."""
+        basis, node_id = self._basis, self.joined.node_id
+
+        def is_here(topic: str, index: int) -> bool:
+            known = self.cache.partition(topic, index)
+            return known is not None and node_id in known.replicas
+
+        if self.cache.controller_id < 0:
+            return []  # nobody has told yet what is here
+        names = await basis.time.in_thread(partial(basis.fs.list, basis.directory))
+        return strays_among(names, is_here)
 
     # -- what is made
 

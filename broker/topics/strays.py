@@ -7,7 +7,7 @@ start, under the name that Kafka gives such ones, and nobody deletes them: an op
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import structlog
 
@@ -57,3 +57,16 @@ def put_strays_aside(
     if strays:
         fs.fsync_directory(directory)
     return len(strays)
+
+
+def strays_among(names: Iterable[str], is_here: Callable[[str, int], bool]) -> list[str]:
+    """Of a data directory's names those that hold what the cluster has not, or not here.
+
+    ``is_here`` says whether the cluster has a replica of a partition here.
+    """
+    found = []
+    for name in names:
+        place = partition_of(name)
+        if name.endswith(STRAY_SUFFIX) or (place is not None and not is_here(*place)):
+            found.append(name)
+    return sorted(found)

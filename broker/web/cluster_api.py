@@ -6,6 +6,7 @@ sync. All answers are bounded. A broker that is alone answers 404.
 
 from __future__ import annotations
 
+from asyncio import Lock
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from broker.cluster.zookeeper.bad_nodes import bad_nodes
+from broker.cluster.zookeeper.zookeeper import ZooKeeperError
 from broker.metrics.sources import Sources
 from broker.web.answers import path_parts, refused, whole_number
 from broker.web.cluster_views import (
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from broker.cluster.member import Member
 
 _PREFIX = b"/api/cluster/"
+STRAYS_MAX = 100
 PARTITIONS_MAX = 1000
 """So many partitions with trouble are shown; the others are counted."""
 
@@ -40,6 +44,7 @@ def routes(sources: Sources) -> list[Route]:
     api = ClusterApi(sources)
     return [
         Route("/api/cluster", api.cluster),
+        Route("/api/cluster/check", api.check),
         Route("/api/cluster/{rest:path}", api.one),
     ]
 
@@ -49,6 +54,8 @@ class ClusterApi:
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
+        self._looking = Lock()
+        """One goes through ZooKeeper at a time."""
 
     async def cluster(self, _request: Request) -> Response:
         """The cluster: brokers, the controller, what it is at and waits for, what is wrong."""
@@ -76,6 +83,31 @@ class ClusterApi:
                 await slices.pause()
         slices.end()
         return found, more
+
+    async def check(self, request: Request) -> Response:
+        """What this broker alone can tell of faults; ``nodes=true`` goes through ZooKeeper."""
+        member = self.sources.member
+        if member is None:
+            return _alone()
+        view: View = {"broker": member.joined.node_id}
+        if request.query_params.get("nodes") == "true":
+            try:
+                async with self._looking:
+                    looked = await bad_nodes(member.joined.zookeeper)
+            except (ZooKeeperError, OSError) as error:
+                return refused(503, f"ZooKeeper can't be read: {error}")
+            bad = [{"path": path, "why": why} for path, why in looked.bad]
+            view |= {"nodes": looked.nodes, "bad_nodes": bad, "more_bad_nodes": looked.more}
+        strays = await member.strays()
+        epoch = member.broker_epoch()
+        view |= {
+            "strays": strays[:STRAYS_MAX],
+            "more_strays": max(0, len(strays) - STRAYS_MAX),
+            "epoch": epoch if epoch >= 0 else None,
+            "zookeeper": member.joined.zookeeper.connection.value,
+            "now_ms": self.sources.time.now().wall_ms,
+        }
+        return JSONResponse(view)
 
     async def one(self, request: Request) -> Response:
         """One partition, or one broker, with its story."""

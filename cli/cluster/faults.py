@@ -87,26 +87,31 @@ def _unreachable(views: Views) -> list[Fault]:
 
 def _out_of_sync(facts: Facts) -> list[Fault]:
     """One for each broker that lags, those that are down first."""
-    found: list[Fault] = []
     lagging = {node for each in facts.partitions.values() for node in each.lagging}
-    for node in [*facts.down, *sorted(lagging - set(facts.down))]:
-        if node in facts.brokers:
-            hit = [each for each in facts.partitions.values() if node in each.lagging]
-            sentence = f"broker {node} is out of the in-sync replicas of {_count(hit)}"
-            advice = (
-                f"broker {node} is there: it may be catching up. Does it stay so, see its log and"
-                " disk, and raise num.replica.fetchers or replica.lag.time.max.ms where it is busy"
-            )
-            found += _fault("UNDER_REPLICATED", sentence, advice, hit, node)
-        else:
-            hit = [each for each in facts.partitions.values() if node in each.assigned]
-            sentence = f"broker {node} is down and has replicas of {_count(hit)}"
-            advice = (
-                f"start broker {node}: it catches up by itself. Where it is gone for good,"
-                " reassign its partitions to other brokers"
-            )
-            found += _fault("BROKER_DOWN", sentence, advice, hit, node)
-    return found
+    down = [fault for node in facts.down for fault in _down(facts, node)]
+    behind = sorted(lagging - set(facts.down))
+    return down + [fault for node in behind for fault in _behind(facts, node)]
+
+
+def _down(facts: Facts, node: int) -> list[Fault]:
+    hit = _where(facts, lambda each: node in each.assigned)
+    advice = (
+        f"start broker {node}: it catches up by itself. Where it is gone for good, reassign its"
+        " partitions to other brokers"
+    )
+    sentence = f"broker {node} is down and has replicas of {_count(hit)}"
+    return _fault("BROKER_DOWN", sentence, advice, hit, node)
+
+
+def _behind(facts: Facts, node: int) -> list[Fault]:
+    hit = _where(facts, lambda each: node in each.lagging)
+    advice = (
+        f"broker {node} is there: it may be catching up. Does it stay so, `muster cluster why"
+        f" {node}` says since when and why; raise num.replica.fetchers or replica.lag.time.max.ms"
+        " where it is busy"
+    )
+    sentence = f"broker {node} is out of the in-sync replicas of {_count(hit)}"
+    return _fault("UNDER_REPLICATED", sentence, advice, hit, node)
 
 
 def _other_views(facts: Facts, views: Views) -> list[Fault]:

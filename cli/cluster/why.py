@@ -11,13 +11,13 @@ from urllib.parse import quote
 import typer
 
 from cli import output
-from cli.client.at_once import all_at_once
 from cli.client.cluster import Cluster
+from cli.cluster.asked import Asked
 from cli.cluster.facts import Facts, Replicas, read_facts
 from cli.cluster.stories import last_move, left_isr, merged
 from cli.cluster.telling import lines_of_broker, lines_of_controller, lines_of_partition
 from cli.errors import USAGE, CommandError
-from cli.http import Api, every_api
+from cli.http import every_api
 from cli.options import BOOTSTRAP, INT32, TIMEOUT_S, Bootstrap, Json, Timeout, whole_number
 from cli.patterns import nearest
 
@@ -69,35 +69,6 @@ def why(
         output.say_folded(line)
     for node, said in sorted(asked.unasked.items()):
         output.say_folded(f"broker {node} could not be asked: {said}")
-
-
-class Asked:
-    """The brokers' HTTP sides; who does not answer is remembered."""
-
-    def __init__(self, apis: Mapping[int, Api | str]) -> None:
-        self._apis = {node: each for node, each in apis.items() if isinstance(each, Api)}
-        self.unasked = {node: each for node, each in apis.items() if isinstance(each, str)}
-        """Why each of the others could not be asked."""
-
-    def all(self, path: str) -> dict[int, Value]:
-        """What each broker answers at a path."""
-
-        def ask(api: Api) -> Value | str:
-            api.renew()
-            try:
-                answer: Value = api.get(path)
-            except CommandError as error:
-                return str(error)
-            return answer
-
-        found: dict[int, Value] = {}
-        answers = all_at_once(ask, list(self._apis.values()))
-        for node, answer in zip(self._apis, answers, strict=True):
-            if isinstance(answer, str):
-                self.unasked[node] = answer
-            else:
-                found[node] = answer
-        return found
 
 
 def _of_partition(facts: Facts, asked: Asked, topic: str, index: int) -> Value:

@@ -39,6 +39,7 @@ async def test_a_whole_cluster_has_brokers_a_controller_and_no_trouble(tmp_path:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 3)
         controller = controller_of(cluster)
+        await eventually("all have answered", lambda: has_no_debtor(controller))
         view = await got(controller)
         other = await got(next(b for b in cluster.brokers.values() if b is not controller))
 
@@ -83,6 +84,14 @@ async def test_a_leader_that_stops_is_the_reason_why_another_leads(tmp_path: Pat
     assert broker["alive"] is False
     assert [each["cause"] for each in broker["journal"]][-2:] == ["stops", "stopped"]
     assert broker["told_by"] == own
+
+
+def has_no_debtor(broker: Broker) -> bool:
+    """Whether nobody owes the controller an answer."""
+    member = broker.sources.member
+    assert member is not None
+    term = member.host.term
+    return term is not None and not term.channels.unanswered()
 
 
 def alive(broker: Broker) -> list[int]:
@@ -136,3 +145,25 @@ async def test_a_broker_that_is_alone_is_in_no_cluster(tmp_path: Path) -> None:
             answer = await seen.get(path)
             assert answer.status_code == 404
             assert "zookeeper.connect is not set" in answer.json()["error"]
+
+
+async def test_strays_and_nodes_that_do_not_parse_are_found_on_request(tmp_path: Path) -> None:
+    async with members(tmp_path) as cluster:
+        await cluster.create("orders", 1)
+        broker = controller_of(cluster)
+        node_id = broker.registry.node_id
+        well = await got(broker, "/api/cluster/check?nodes=true")
+        for name in ("gone-0", "orders-0.00ff-stray"):
+            (tmp_path / str(node_id) / name).mkdir()
+        member = broker.sources.member
+        assert member is not None
+        await member.joined.zookeeper.create("/brokers/topics/bad", b"[]")
+        found = await got(broker, "/api/cluster/check?nodes=true")
+        short = await got(broker, "/api/cluster/check")
+
+    assert (well["strays"], well["bad_nodes"], well["zookeeper"]) == ([], [], "connected")
+    assert well["nodes"] > 6
+    assert well["epoch"] is not None
+    assert found["strays"] == ["gone-0", "orders-0.00ff-stray"]
+    assert [each["path"] for each in found["bad_nodes"]] == ["/brokers/topics/bad"]
+    assert "nodes" not in short

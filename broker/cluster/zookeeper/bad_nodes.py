@@ -1,0 +1,119 @@
+"""Looks through ZooKeeper for nodes that don't parse, on an operator's request.
+
+Whoever reads such a node passes over it, so that it harms no other; here all of them are found at
+once, those too that nobody has read since they were spoilt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper
+from protocol.znodes import admin, brokers, cluster, configs, topics
+
+AT_ONCE = 200
+"""How many nodes are read at once: their answers may all come in one turn of the loop."""
+BAD_MAX = 100
+"""So many are named; the others are counted."""
+
+Node = tuple[str, Callable[[bytes], Any]]
+"""A path, and what has to read it."""
+
+
+@dataclass(slots=True)
+class Looked:
+    """What was found."""
+
+    nodes: int = 0
+    """How many were read."""
+    bad: list[tuple[str, str]] = field(default_factory=list)
+    """Paths, each with why it does not parse."""
+    more: int = 0
+
+
+async def bad_nodes(zookeeper: ZooKeeper) -> Looked:
+    """Reads every node of brokers, topics, partitions, settings and of the cluster itself."""
+    found = Looked()
+    async for some in _nodes(zookeeper):
+        await _read(zookeeper, some, found)
+    return found
+
+
+async def _nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[Node]]:
+    yield [
+        (cluster.CONTROLLER, cluster.decode_controller),
+        (cluster.CONTROLLER_EPOCH, cluster.decode_epoch),
+        (cluster.CLUSTER_ID, cluster.decode_cluster_id),
+        (cluster.PRODUCER_IDS, cluster.decode_producer_ids),
+        (admin.REASSIGN, admin.decode_reassignments),
+        (admin.PREFERRED, admin.decode_preferred),
+    ]
+    ids = [each for each in await _children(zookeeper, brokers.IDS) if each.isdecimal()]
+    yield [_registration(int(each)) for each in ids]
+    for kind in (configs.TOPICS, configs.BROKERS, configs.CLIENTS, configs.USERS, configs.IPS):
+        for some in _some(await _children(zookeeper, f"{configs.CONFIG}/{kind}")):
+            yield [_settings(f"{configs.CONFIG}/{kind}/{name}") for name in some]
+    for some in _some(await _children(zookeeper, topics.TOPICS)):
+        places: list[tuple[str, int]] = []
+        yield [_topic(name, places) for name in some]
+        for several in _some(places):
+            yield [_state(*place) for place in several]
+
+
+def _registration(broker_id: int) -> Node:
+    return brokers.path(broker_id), lambda data: brokers.decode_registration(broker_id, data)
+
+
+def _settings(path: str) -> Node:
+    return path, lambda data: configs.decode_config(path, data)
+
+
+def _topic(name: str, places: list[tuple[str, int]]) -> Node:
+    """Notes the topic's partitions too."""
+
+    def read(data: bytes) -> None:
+        places.extend((name, index) for index in topics.decode_topic(name, data).partitions)
+
+    return topics.topic_path(name), read
+
+
+def _state(topic: str, partition: int) -> Node:
+    path = topics.state_path(topic, partition)
+    return path, lambda data: topics.decode_state(topic, partition, data)
+
+
+async def _children(zookeeper: ZooKeeper, path: str) -> list[str]:
+    try:
+        return sorted(await zookeeper.children(path))
+    except NoNode:
+        return []
+
+
+def _some(items: Iterable[Any]) -> Iterator[list[Any]]:
+    left = iter(items)
+    while some := list(islice(left, AT_ONCE)):
+        yield some
+
+
+async def _read(zookeeper: ZooKeeper, nodes: list[Node], found: Looked) -> None:
+    """Reads nodes at once; one that is not there is nothing bad."""
+    answers = await asyncio.gather(
+        *[zookeeper.get(path) for path, _ in nodes], return_exceptions=True
+    )
+    for (path, read), answer in zip(nodes, answers, strict=True):
+        if isinstance(answer, NoNode):
+            continue
+        if isinstance(answer, BaseException):
+            raise answer
+        found.nodes += 1
+        try:
+            read(answer[0])
+        except ValueError as error:
+            if len(found.bad) < BAD_MAX:
+                found.bad.append((path, str(error)))
+            else:
+                found.more += 1

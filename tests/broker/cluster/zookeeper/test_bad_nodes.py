@@ -1,0 +1,50 @@
+"""Nodes of ZooKeeper that don't parse are found by going through all of them."""
+
+from __future__ import annotations
+
+from broker.cluster.zookeeper import bad_nodes as module
+from broker.cluster.zookeeper.bad_nodes import bad_nodes
+from broker.cluster.zookeeper.zookeeper import ensure_path
+from protocol.znodes import cluster, topics
+from protocol.znodes.topics import StateNode, TopicNode
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+
+async def filled() -> SimulatedZooKeeper:
+    """A cluster of one topic with two partitions, of which one has a state."""
+    zookeeper = SimulatedZooKeeper(Ensemble())
+    for path in cluster.AT_START:
+        await ensure_path(zookeeper, path)
+    node = TopicNode({0: (1,), 1: (1,)})
+    await zookeeper.create(topics.topic_path("t"), topics.encode_topic(node))
+    await ensure_path(zookeeper, topics.partition_path("t", 0))
+    state = topics.encode_state(StateNode(1, 0, (1,), 1, False))
+    await zookeeper.create(topics.state_path("t", 0), state)
+    return zookeeper
+
+
+async def test_nothing_is_bad_where_all_is_well() -> None:
+    looked = await bad_nodes(await filled())
+
+    assert (looked.nodes, looked.bad, looked.more) == (3, [], 0)
+
+
+async def test_each_node_that_does_not_parse_is_named() -> None:
+    zookeeper = await filled()
+    bad = ["/brokers/ids/3", "/brokers/topics/u", "/config/topics/t", "/controller_epoch"]
+    for path in bad:
+        await zookeeper.create(path, b"{not json")
+    await zookeeper.set(topics.state_path("t", 0), b"[]")
+    looked = await bad_nodes(zookeeper)
+
+    assert sorted(path for path, _ in looked.bad) == sorted([*bad, topics.state_path("t", 0)])
+    assert all(path in why for path, why in looked.bad)
+
+
+async def test_of_many_some_are_named_and_the_others_are_counted() -> None:
+    zookeeper = await filled()
+    for number in range(module.BAD_MAX + 7):
+        await zookeeper.create(f"/config/topics/t{number}", b"[")
+    looked = await bad_nodes(zookeeper)
+
+    assert (len(looked.bad), looked.more) == (module.BAD_MAX, 7)
