@@ -181,6 +181,7 @@ class Transactional(Load):
             for partition in range(PARTITIONS):
                 self._producer.produce(self.name, b"%d" % number, partition=partition)
             if number % 4 == 3:
+                self._producer.flush(WITHIN_S)
                 self._until_answered(self._producer.abort_transaction)
             else:
                 asked = True
@@ -273,7 +274,7 @@ class Group(Load):
             "group.id": self.name,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": 10_000,
+            "session.timeout.ms": 30_000,  # a client that takes its own for over is fenced
             "heartbeat.interval.ms": 1000,
             "partition.assignment.strategy": "range",
         }

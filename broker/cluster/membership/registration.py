@@ -75,6 +75,11 @@ async def generated_id(zookeeper: ZooKeeper, reserved_max: int) -> int:
     return stat.version + reserved_max
 
 
+TICKS_MS = 10_000
+"""How much longer than asked for a session may last: ZooKeeper grants no less than two of its ticks
+(``tickTime``, 2 or 3 s as it comes), and ends a session at the end of a tick."""
+
+
 class BrokerRegistration:
     """Keeps this broker registered; use from the event loop's thread alone."""
 
@@ -179,7 +184,7 @@ class BrokerRegistration:
             wait_ms=self._session_timeout_ms,
         )
         try:
-            async with self._time.within(2 * self._session_timeout_ms / 1000):
+            async with self._time.within((2 * self._session_timeout_ms + TICKS_MS) / 1000):
                 await gone.wait()
         except TimeoutError:
             # It may have gone unseen: this process has stood still, or was cut off.

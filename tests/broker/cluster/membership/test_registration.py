@@ -7,6 +7,7 @@ from typing import cast
 
 import pytest
 
+from broker.cluster.membership import registration
 from broker.cluster.membership.registration import (
     NO_EPOCH,
     AlreadyRegistered,
@@ -26,6 +27,12 @@ from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 PATH = brokers.path(1)
 ENDPOINT = brokers.Endpoint("PLAINTEXT", "127.0.0.1", 9092)
+
+
+@pytest.fixture(autouse=True)
+def _no_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This ZooKeeper grants what is asked for."""
+    monkeypatch.setattr(registration, "TICKS_MS", 0)
 
 
 class Scene:
