@@ -164,9 +164,10 @@ class GroupLooks:
         facts = []
         for partition, offset, committed_ms, _ in rows:
             at = found.here.get(partition)
-            if at is not None and offset <= at.high_watermark:
+            start = end = -1
+            if at is not None:
                 start, end = at.log.log_start_offset, at.high_watermark
-            else:
+            if offset > end:
                 ends = self._lags.ends(found.topic, partition, at, offset, committed_ms)
                 if ends is None:
                     facts.append(PartitionFacts(found.topic, partition, offset))

@@ -307,9 +307,10 @@ class Lags:
                 if rule is not None:
                     expires_ms = expires_at(rule, committed_ms, asked_ms, retention_ms=retention_ms)
             at = here.get(partition)
-            if at is not None and offset <= at.high_watermark:
+            start = end = -1
+            if at is not None:
                 start, end = at.log.log_start_offset, at.high_watermark
-            else:
+            if offset > end:
                 ends = self.ends(topic, partition, at, offset, committed_ms)
                 if ends is None:
                     unknown = None, None, None, None, False, committed_ms, expires_ms
