@@ -35,10 +35,17 @@ def start_zookeeper(folder: Path) -> tuple[subprocess.Popen[bytes], int]:
 @contextmanager
 def zookeeper(folder: Path) -> Iterator[str]:
     """The address of one that answers; killed at the end."""
+    with zookeeper_process(folder) as (address, _):
+        yield address
+
+
+@contextmanager
+def zookeeper_process(folder: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """The same, with its process."""
     process, port = start_zookeeper(folder)
     try:
         waiting.until("ZooKeeper answers", lambda: _answers(port), tolerate=OSError)
-        yield f"127.0.0.1:{port}"
+        yield f"127.0.0.1:{port}", process
     finally:
         process.kill()
         process.wait()

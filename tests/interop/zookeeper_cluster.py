@@ -18,7 +18,7 @@ from kazoo.exceptions import NoNodeError
 
 from tests import java, waiting
 from tests.brokers import free_port
-from tests.zookeeper import zookeeper
+from tests.zookeeper import zookeeper_process
 
 ROOT = Path(__file__).resolve().parents[2]
 MUSTER, KAFKA, OLD_KAFKA = "muster", "kafka", "kafka 0.10.2"
@@ -62,8 +62,10 @@ class ZooKeeperCluster:
         zookeeper_at: str,
         kinds: Mapping[int, str],
         settings: Mapping[str, str] | None = None,
+        zookeeper_process: subprocess.Popen[bytes] | None = None,
     ) -> None:
         self.folder = folder
+        self._zookeeper_process = zookeeper_process
         self.zookeeper = f"{zookeeper_at}/cluster"
         self.kinds = dict(kinds)
         beside = BESIDE_OLD_KAFKA if OLD_KAFKA in kinds.values() else {}
@@ -125,6 +127,16 @@ class ZooKeeperCluster:
     def resume(self, broker: int) -> None:
         """Has it go on where it was."""
         self.processes[broker].send_signal(signal.SIGCONT)
+
+    @contextmanager
+    def without_zookeeper(self) -> Iterator[None]:
+        """ZooKeeper's time stands still: it accepts connections, and answers nothing."""
+        assert self._zookeeper_process is not None
+        self._zookeeper_process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._zookeeper_process.send_signal(signal.SIGCONT)
 
     def log(self, broker: int) -> Path:
         """What a broker has printed."""
@@ -302,8 +314,8 @@ def running(
 ) -> Iterator[ZooKeeperCluster]:
     """A cluster whose brokers have all come, ended at the end; the first is its controller."""
     folder.mkdir(parents=True, exist_ok=True)
-    with zookeeper(folder / "zookeeper") as address:
-        cluster = ZooKeeperCluster(folder, address, kinds, settings)
+    with zookeeper_process(folder / "zookeeper") as (address, process):
+        cluster = ZooKeeperCluster(folder, address, kinds, settings, process)
         first, *others = kinds
         try:
             cluster.start(first)
@@ -319,7 +331,7 @@ def running(
         finally:
             cluster.nodes.stop()
             cluster.nodes.close()
-            for process in cluster.processes.values():
-                process.kill()
-            for process in cluster.processes.values():
-                process.wait()
+            for broker_process in cluster.processes.values():
+                broker_process.kill()
+            for broker_process in cluster.processes.values():
+                broker_process.wait()

@@ -25,6 +25,7 @@ from broker.cluster.zookeeper.zookeeper import (
     SessionExpired,
     ZooKeeper,
     ZooKeeperError,
+    in_time,
 )
 from broker.config.config import Config
 from broker.loop.internal_errors import InternalErrors
@@ -263,31 +264,30 @@ class ClusterConfigs:
 
     async def stored_topic(self, topic: Topic) -> Mapping[str, str]:
         """See `SettingsStore`."""
-        return await _sure(self.nodes.topic(topic.name))
+        return await self._sure(self.nodes.topic(topic.name))
 
     async def stored_broker(self, name: str) -> Mapping[str, str]:
         """See `SettingsStore`."""
-        stored = await _sure(self.nodes.broker(self._registry.node_id))
+        stored = await self._sure(self.nodes.broker(self._registry.node_id))
         return stored.dynamic_default if name == EVERY_BROKER else stored.dynamic_own
 
     async def alter(self, topic: Topic) -> None:
         """See `SettingsStore`."""
         name = topic.name
         known = await self.stored_topic(topic)
-        await _sure(self.nodes.write(configs.TOPICS, name, known, topic.configs))
+        await self._sure(self.nodes.write(configs.TOPICS, name, known, topic.configs))
         self._take_topic(name, topic.configs)
 
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
         """See `SettingsStore`."""
         known = await self.stored_broker(name)
         node = configs.DEFAULT if name == EVERY_BROKER else name
-        await _sure(self.nodes.write(configs.BROKERS, node, known, settings))
+        await self._sure(self.nodes.write(configs.BROKERS, node, known, settings))
         logger.info("settings changed", broker=name or "every one", configs=dict(settings))
 
-
-async def _sure(work: Awaitable[Result]) -> Result:
-    """What ``work`` returns. Raises CannotChange."""
-    try:
-        return await work
-    except ZooKeeperError as error:
-        raise CannotChange(str(error)) from error
+    async def _sure(self, work: Awaitable[Result]) -> Result:
+        """What ``work`` returns. Raises CannotChange, also where ZooKeeper does not answer."""
+        try:
+            return await in_time(self._time, work)
+        except ZooKeeperError as error:
+            raise CannotChange(str(error)) from error

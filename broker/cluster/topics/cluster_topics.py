@@ -29,6 +29,7 @@ from broker.cluster.zookeeper.zookeeper import (
     Set,
     ZooKeeper,
     ZooKeeperError,
+    in_time,
 )
 from broker.config.config import Config, topic_settings
 from broker.time import Time
@@ -139,7 +140,7 @@ class ClusterTopics:
         done = asyncio.get_running_loop().create_future()
         self._pending[name] = done
         try:
-            await self._write_new(topic, replicas)
+            await in_time(self._time, self._write_new(topic, replicas))
         except ZooKeeperError as error:
             raise CannotChange(str(error)) from error
         finally:
@@ -225,7 +226,7 @@ class ClusterTopics:
         if topic is None:
             raise NoSuchTopic(name)
         try:
-            while not await self._grown(name, total, assignment):
+            while not await in_time(self._time, self._grown(name, total, assignment)):
                 continue
         except NoNode:
             raise NoSuchTopic(name) from None
@@ -280,15 +281,17 @@ class ClusterTopics:
         if topic is None:
             raise NoSuchTopic(name)
         try:
-            if await self._zookeeper.exists(topics.topic_path(name)) is None:
-                raise NoSuchTopic(name)
-            await self._zookeeper.create(admin.delete_path(name), None)
-        except NodeExists:
-            pass  # it is being deleted already: whoever asks waits too
+            await in_time(self._time, self._ask_for_deletion(name))
         except ZooKeeperError as error:
             raise CannotChange(str(error)) from error
         logger.info("topic is to be deleted", topic=name)
         return topic
+
+    async def _ask_for_deletion(self, name: str) -> None:
+        if await self._zookeeper.exists(topics.topic_path(name)) is None:
+            raise NoSuchTopic(name)
+        with suppress(NodeExists):  # it is being deleted already: whoever asks waits too
+            await self._zookeeper.create(admin.delete_path(name), None)
 
     # -- waiting
 

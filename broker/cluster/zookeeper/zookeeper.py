@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, TypeVar
 
 from broker.loop.histogram import Histogram
 from broker.time import Time
@@ -23,6 +23,10 @@ Watch = Callable[[], None]
 again, with another watch."""
 
 ANY_VERSION = -1
+ANSWERS_S = 5
+"""So long a client of ours waits for ZooKeeper: then it is told, and may try again."""
+
+Result = TypeVar("Result")
 
 
 class Stat(NamedTuple):
@@ -198,6 +202,18 @@ class Where(NamedTuple):
 
 Connect = Callable[[Where, Time], Awaitable[ZooKeeper]]
 """Begins a session, below a chroot that is there then. Raises TimeoutError: nobody answers."""
+
+
+async def in_time(time: Time, work: Awaitable[Result]) -> Result:
+    """What comes of requests that somebody waits for. Raises ZooKeeperError when nothing does."""
+    try:
+        async with time.within(ANSWERS_S):
+            return await work
+    except TimeoutError:
+        raise ZooKeeperError(
+            f"ZooKeeper has not answered for {ANSWERS_S} s; what was asked for may still be done",
+            unsure=True,
+        ) from None
 
 
 async def ensure_path(zookeeper: ZooKeeper, path: str) -> None:

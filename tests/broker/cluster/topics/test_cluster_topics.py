@@ -15,6 +15,7 @@ from broker.cluster.membership.registration import prepare
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.cluster.topics.cluster_topics import ClusterTopics
+from broker.cluster.zookeeper import zookeeper
 from broker.config.config import Config
 from broker.time import Time
 from broker.topics.owned_topics import OWNED
@@ -379,5 +380,30 @@ def test_who_waits_too_short_learns_of_which_topics() -> None:
         assert await scene.topics.led({"t": 1, "u": 1}, 1) == ["u"]
         assert await scene.topics.led({"t": 1}, 0) == ["t"]
         assert await scene.topics.gone(["t", "u"], 1) == ["t"]
+
+    played(conduct)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda scene: scene.topics.create("t", 1, {}, [[1]]),
+        lambda scene: scene.topics.add_partitions("there", 2),
+        lambda scene: scene.topics.delete("there"),
+    ],
+)
+def test_who_asks_for_a_change_is_told_that_zookeeper_does_not_answer(
+    change: Callable[[Scene], Coroutine[Any, Any, object]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(zookeeper, "ANSWERS_S", 0.02)
+
+    async def conduct(scene: Scene) -> None:
+        await scene.topics.create("there", 1, {}, [[1]])
+        scene.tell(topic("there", [1]))
+        scene.zookeeper.suspend()
+        with pytest.raises(CannotChange, match=r"ZooKeeper has not answered for 0\.02 s"):
+            await change(scene)
+        scene.zookeeper.resume()
+        await scene.topics.create("afterwards", 1, {}, [[1]])
 
     played(conduct)

@@ -1,0 +1,75 @@
+"""ZooKeeper answers nothing for longer than a session: leaders and coordinators go on, what needs
+ZooKeeper says so, a start ends, and all is as before when it is back."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import NewTopic
+
+from tests.interop.cluster_loads import PARTITIONS, Group, Idempotent, Load, Plain
+from tests.interop.zookeeper_cluster import MUSTER, ZooKeeperCluster, running
+
+pytestmark = pytest.mark.interop
+
+AWAY_S = 14.0
+"""Twice the session of 6 s, which is the shortest that ZooKeeper gives."""
+SETTINGS = {"zookeeper.connection.timeout.ms": "4000"}
+
+
+@pytest.mark.timeout(300)
+def test_leaders_and_coordinators_go_on_without_zookeeper(tmp_path: Path) -> None:
+    with running(tmp_path, dict.fromkeys((1, 2, 3), MUSTER), SETTINGS) as cluster:
+        plain = Plain(cluster)
+        group = Group(cluster, plain, static=False)
+        loads: list[Load] = [plain, Idempotent(cluster), group]
+        for load in loads:
+            if load is not group:
+                cluster.create(load.name, PARTITIONS, 3)
+            load.start()
+        for load in loads:
+            load.until_goes_on()
+        began = time.monotonic()
+        with cluster.without_zookeeper():
+            refusal = _refused(cluster)
+            _ends_at_its_start(cluster, 4)
+            while time.monotonic() - began < AWAY_S:
+                for load in loads:
+                    load.until_goes_on()
+        assert "ZooKeeper has not answered for 5 s" in refusal, refusal
+        cluster.until_settled()
+        for load in loads:
+            load.until_goes_on()
+        cluster.create("afterwards", 1, 3)
+        for load in loads[:2]:
+            load.end()
+        group.until_all_read()
+        group.end()
+        for load in loads:
+            load.check()
+
+
+def _refused(cluster: ZooKeeperCluster) -> str:
+    """Why a topic is not created now."""
+    admin = cluster.admin()
+    asked = NewTopic("meanwhile", 1, 3)
+    futures = admin.create_topics([asked], operation_timeout=3, request_timeout=20)
+    with pytest.raises(KafkaException) as refused:
+        futures["meanwhile"].result(30)
+    return str(refused.value)
+
+
+def _ends_at_its_start(cluster: ZooKeeperCluster, broker: int) -> None:
+    """A broker that starts says what is wrong after zookeeper.connection.timeout.ms."""
+    cluster.add(broker, MUSTER)
+    process = cluster.processes.pop(broker)
+    code = process.wait(60)
+    told = cluster.log(broker).read_text()
+    del cluster.kinds[broker], cluster.ports[broker], cluster.http[broker]
+    assert code not in (0, None)
+    assert "no ZooKeeper answers at" in told, told
+    assert "in 4000 ms; start one, or correct zookeeper.connect" in told, told
+    assert "Traceback" not in told, told
