@@ -219,12 +219,13 @@ class Member:
             minimum = settings(topic)["min.insync.replicas"]
             return Rules(self.replication.lag_time_max_ms, minimum, self.cache.is_alive)
 
+        self.quotas = replication_quotas(node_id, config, settings, self._basis.time)
         return ReplicaServices(
             **known,
             node_id=node_id,
             rules=rules,
             isr_writer=self.isr_writer,
-            quotas=replication_quotas(node_id, config, settings, self._basis.time),
+            quotas=self.quotas,
             observe=self.keeper.observe,
             totals=self.replication_totals,
         )

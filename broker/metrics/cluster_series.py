@@ -118,6 +118,11 @@ class ClusterSeries:
             )
             family.add(label("direction", "in"), taken)
             family.add(label("direction", "out"), given)
+        throttled = self._families.family(
+            "muster_replication_throttled_bytes_total", "Those of throttled replicas.", "counter"
+        )
+        throttled.add(label("direction", "in"), self._member.quotas.follower.throttled_bytes)
+        throttled.add(label("direction", "out"), self._member.quotas.leader.throttled_bytes)
 
     def _controller(self) -> None:
         figures = self._member.controller_figures

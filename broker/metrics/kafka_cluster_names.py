@@ -173,6 +173,12 @@ class KafkaClusterNames:
             "reassignmentbytesout": totals.reassignment_bytes_out,
         }
         self._counters("kafka_server_brokertopicmetrics_", counts)
+        member = self._sources.member
+        if member is not None:
+            for side, quota in member.quotas._asdict().items():
+                name = f"kafka_server_{side}replication_byte_rate"
+                rate = self._families.family(name, "Bytes per second of throttled replicas.")
+                rate.add_plain(quota.bytes_per_second)
 
     def _zookeeper(self) -> None:
         member = self._sources.member
