@@ -213,3 +213,83 @@ def test_tools_that_write_zookeepers_nodes_are_followed(
     waiting.until("the preferred leads", lambda: cluster.partitions(name)[0][0] == 3, 60)
     old(cluster, "TopicCommand", f"--delete --topic {name}")
     waiting.until("it is gone", lambda: name not in cluster.admin().list_topics(timeout=10).topics)
+
+
+def newest(
+    cluster: ZooKeeperCluster, main_class: str, words: str, text_in: str = "", command: str = ""
+) -> str:
+    """What a tool of 4.3.1 prints; ``command`` is a word that goes before its options."""
+    arguments = [*command.split(), "--bootstrap-server", cluster.bootstrap, *words.split()]
+    done = java.run(java.KAFKA_NEW, main_class, *arguments, text_in=text_in, timeout_s=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_tools_of_4_3_1_change_topics_and_who_leads(
+    cluster: ZooKeeperCluster, name: str, tmp_path: Path
+) -> None:
+    there = f"--topic {name}"
+    command = f"{TOOLS}.TopicCommand"
+    newest(cluster, command, f"--create {there} --replica-assignment 1:2,2:1")
+    entity = f"--entity-type topics --entity-name {name}"
+    alter = f"{entity} --alter --add-config retention.ms=55000"
+    newest(cluster, "kafka.admin.ConfigCommand", alter)
+    described = newest(cluster, command, f"--describe {there}")
+    assert replicas(described) == [[1, 2], [2, 1]]
+    assert "retention.ms=55000" in described
+
+    plan = tmp_path / "plan.json"
+    wanted = [{"topic": name, "partition": 0, "replicas": [3, 1]}]
+    plan.write_text(json.dumps({"version": 1, "partitions": wanted}))
+    newest(cluster, MOVING, f"--reassignment-json-file {plan} --execute")
+
+    def done() -> bool:
+        said = newest(cluster, MOVING, f"--reassignment-json-file {plan} --verify")
+        return "is completed" in said and "No partition reassignments" in newest(
+            cluster, MOVING, "--list"
+        )
+
+    waiting.until("the reassignment is completed", done, 90)
+    waiting.until("all replicas are in sync", lambda: cluster.until_whole(name, 2))
+    election = f"--election-type preferred {there} --partition 0"
+    newest(cluster, f"{TOOLS}.LeaderElectionCommand", election)
+    assert cluster.partitions(name)[0][0] == 3
+    newest(cluster, command, f"--delete {there}")
+    assert name not in newest(cluster, command, "--list")
+
+
+def test_tools_of_4_3_1_write_read_and_tell(cluster: ZooKeeperCluster, name: str) -> None:
+    cluster.create(name, 2, 3)
+    values = [f"value-{number}" for number in range(20)]
+    lines = "".join(f"{value}\n" for value in values)
+    newest(cluster, f"{TOOLS}.ConsoleProducer", f"--topic {name}", lines)
+    group = f"--group {name}"
+    read = newest(
+        cluster,
+        f"{TOOLS}.consumer.ConsoleConsumer",
+        f"--topic {name} {group} --from-beginning --max-messages 20 --timeout-ms 60000",
+    )
+    assert sorted(read.split()) == sorted(values)
+
+    ends = newest(cluster, f"{TOOLS}.GetOffsetShell", f"--topic {name}")
+    assert sum(int(line.rsplit(":", 1)[1]) for line in ends.split()) == len(values)
+    described = newest(
+        cluster, f"{TOOLS}.consumer.group.ConsumerGroupCommand", f"--describe {group}"
+    )
+    lags = re.findall(rf"^{name} +{name} +\d +\d+ +\d+ +(\d+)", described, re.MULTILINE)
+    assert set(lags) == {"0"}
+    assert name in newest(cluster, f"{TOOLS}.consumer.group.ConsumerGroupCommand", "--list")
+
+    directories = newest(cluster, f"{TOOLS}.LogDirsCommand", f"--describe --topic-list {name}")
+    told = json.loads(directories.splitlines()[-1])["brokers"]
+    sizes = {each["broker"]: each["logDirs"][0]["partitions"] for each in told}
+    assert {broker: len(partitions) for broker, partitions in sizes.items()} == {1: 2, 2: 2, 3: 2}
+
+
+def test_tools_of_4_3_1_know_the_cluster(cluster: ZooKeeperCluster) -> None:
+    identity = newest(cluster, f"{TOOLS}.ClusterTool", "", command="cluster-id")
+    assert cluster.node("/cluster/id")["id"] in identity
+    versions = newest(cluster, f"{TOOLS}.BrokerApiVersionsCommand", "")
+    for broker, port in cluster.ports.items():
+        assert f"127.0.0.1:{port} (id: {broker}" in versions
+    assert "Producer" in newest(cluster, f"{TOOLS}.TransactionsCommand", "list")

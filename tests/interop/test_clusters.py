@@ -170,7 +170,8 @@ def _partitions(cluster: ZooKeeperCluster) -> list[tuple[str, int]]:
     for broker in cluster.kinds:
         for log in cluster.directory(broker).glob("*-*/*.log"):
             topic, _, index = log.parent.name.rpartition("-")
-            found.add((topic, int(index)))
+            if index.isdigit():  # a Kafka keeps what it deletes for a minute, as ...-delete
+                found.add((topic, int(index)))
     return sorted(found)
 
 
