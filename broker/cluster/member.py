@@ -26,7 +26,7 @@ from broker.cluster.coordinators.remote_markers import Destinations, RemoteMarke
 from broker.cluster.journal import ClusterJournalKeeper, cluster_journal_keeper
 from broker.cluster.membership.controlled_shutdown import hand_over, shutdown_settings
 from broker.cluster.membership.joining import Joined, join
-from broker.cluster.membership.registration import BrokerRegistration
+from broker.cluster.membership.registration import UNSEEN_MS, BrokerRegistration
 from broker.cluster.membership.settings import (
     ClusterSettings,
     channel_settings,
@@ -140,6 +140,7 @@ class Member:
             self._registered,
             brokers.VERSION if has_features else brokers.VERSION_BEFORE_FEATURES,
             settings.zookeeper.session_ms,
+            0 if settings.spoken.has_broker_epochs else UNSEEN_MS,
             basis.time,
             basis.background.spawn,
             basis.fail,

@@ -75,9 +75,9 @@ async def generated_id(zookeeper: ZooKeeper, reserved_max: int) -> int:
     return stat.version + reserved_max
 
 
-TICKS_MS = 10_000
-"""How much longer than asked for a session may last: ZooKeeper grants no less than two of its ticks
-(``tickTime``, 2 or 3 s as it comes), and ends a session at the end of a tick."""
+UNSEEN_MS = 3000
+"""How long an id stays unregistered where controllers know brokers by their ids alone (before 2.2,
+KIP-380): one that does not see it gone tells the new process of no partition."""
 
 
 class BrokerRegistration:
@@ -89,11 +89,13 @@ class BrokerRegistration:
         broker: Callable[[], Registration],
         node_version: int,
         session_timeout_ms: int,
+        unseen_ms: int,
         time: Time,
         spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]],
         fail: Callable[[str], None],
     ) -> None:
-        """``broker`` says what is registered; ``fail`` stops the broker with its reason."""
+        """``broker`` says what is registered; ``fail`` stops the broker with its reason;
+        ``unseen_ms`` is `UNSEEN_MS`, or 0 where controllers know brokers by their epochs."""
         self.epoch = NO_EPOCH
         """The broker's epoch, NO_EPOCH while it has none."""
         self.last_epoch = NO_EPOCH
@@ -102,6 +104,7 @@ class BrokerRegistration:
         self._broker = broker
         self._node_version = node_version
         self._session_timeout_ms = session_timeout_ms
+        self._unseen_ms = unseen_ms
         self._time = time
         self._spawn = spawn
         self._fail = fail
@@ -151,6 +154,8 @@ class BrokerRegistration:
                     raise failed.error from None
                 epoch = await self._taken(path)
                 if epoch is None:
+                    if self._unseen_ms:
+                        await self._time.sleep(self._unseen_ms / 1000)
                     continue
             else:
                 stat = done[1]
@@ -184,7 +189,7 @@ class BrokerRegistration:
             wait_ms=self._session_timeout_ms,
         )
         try:
-            async with self._time.within((2 * self._session_timeout_ms + TICKS_MS) / 1000):
+            async with self._time.within(2 * self._session_timeout_ms / 1000):
                 await gone.wait()
         except TimeoutError:
             # It may have gone unseen: this process has stood still, or was cut off.

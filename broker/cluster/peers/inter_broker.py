@@ -90,6 +90,7 @@ _TOPIC_IDS = (2, 8, 0, 0)
 _FEATURES = (2, 7, 0, 0)
 _BLOCKS_BY_CONTROLLER = (3, 0, 0, 0)
 _STORES_MAGIC_2 = (3, 0, 0, 0)
+_BROKER_EPOCHS = (2, 2, 0, 0)
 _STATIC_MEMBERS = (2, 3, 0, 0)
 _NO_EXPIRY = (2, 1, 0, 1)
 _EPOCHS = (0, 11, 0, 2)
@@ -152,6 +153,11 @@ class InterBroker(NamedTuple):
     def stores_magic_2(self) -> bool:
         """Nothing else is stored, whatever message.format.version says (KIP-724)."""
         return self.release >= _STORES_MAGIC_2
+
+    @property
+    def has_broker_epochs(self) -> bool:
+        """A broker that came back is known from the one before it (KIP-380)."""
+        return self.release >= _BROKER_EPOCHS
 
     @property
     def has_static_members(self) -> bool:

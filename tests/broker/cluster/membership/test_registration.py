@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import cast
 
 import pytest
 
-from broker.cluster.membership import registration
 from broker.cluster.membership.registration import (
     NO_EPOCH,
     AlreadyRegistered,
@@ -29,16 +29,10 @@ PATH = brokers.path(1)
 ENDPOINT = brokers.Endpoint("PLAINTEXT", "127.0.0.1", 9092)
 
 
-@pytest.fixture(autouse=True)
-def _no_ticks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """This ZooKeeper grants what is asked for."""
-    monkeypatch.setattr(registration, "TICKS_MS", 0)
-
-
 class Scene:
     """Broker 1, and what it says."""
 
-    def __init__(self, timeout_ms: int = 6000) -> None:
+    def __init__(self, timeout_ms: int = 6000, unseen_ms: int = 0) -> None:
         self.ensemble = Ensemble()
         self.zookeeper = SimulatedZooKeeper(self.ensemble)
         self.failures: list[str] = []
@@ -50,6 +44,7 @@ class Scene:
             lambda: brokers.Registration(1, (ENDPOINT,)),
             brokers.VERSION,
             timeout_ms,
+            unseen_ms,
             time,
             self.background.spawn,
             self.failures.append,
@@ -106,6 +101,20 @@ async def test_the_node_of_another_session_is_waited_for_and_not_touched() -> No
     stat = there.stat()
     assert stat is not None
     assert stat.ephemeral_owner == there.zookeeper.session
+
+
+async def test_an_old_controller_sees_the_id_gone_before_it_is_there_again() -> None:
+    """Trap 15, where a controller has only the id to tell a broker from the one before it."""
+    there = Scene(unseen_ms=200)
+    await there.begin()
+    other = await there.another()
+    starting = asyncio.ensure_future(there.registration.start())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    there.ensemble.end_session(other.session)
+    began = monotonic()
+    await starting
+    assert monotonic() - began >= 0.2
 
 
 @pytest.mark.parametrize(("asked_for", "granted"), [(3000, 6000), (18_000, 18_000)])
@@ -202,6 +211,7 @@ async def test_its_own_node_of_an_earlier_session_is_deleted() -> None:
         lambda: brokers.Registration(1, (ENDPOINT,)),
         brokers.VERSION,
         6000,
+        0,
         time,
         background.spawn,
         there.failures.append,
