@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from broker.broker import Broker
 from broker.metrics.exposition import render
@@ -143,3 +144,28 @@ async def test_kafkas_own_names(tmp_path: Path) -> None:
     for scrape in scrapes:
         in_sync |= scrape.of("kafka_cluster_partition_insyncreplicascount")
     assert sorted(in_sync.values()) == [3, 3, 3]
+
+
+async def test_a_session_that_is_lost_for_a_while(tmp_path: Path) -> None:
+    async with members(tmp_path) as cluster:
+        broker = cluster.brokers[2]
+        member = broker.standing.member
+        assert member is not None
+        zookeeper: Any = member.joined.zookeeper
+        zookeeper.suspend()
+        await asyncio.sleep(0.01)
+        scrape = await scraped(broker)
+        assert scrape["muster_zookeeper_session", "state=connected"] == 0
+        assert scrape["muster_zookeeper_session", "state=suspended"] == 1
+        lost_s = scrape["muster_zookeeper_disconnected_seconds"]
+        assert lost_s is not None
+        assert lost_s > 0
+        zookeeper.resume()
+        await until(
+            cluster,
+            "it is connected again",
+            lambda scrapes: total(scrapes, "muster_zookeeper_session", "state=connected") == 3,
+        )
+        scrape = await scraped(broker)
+        assert scrape["muster_zookeeper_session_changes_total", "state=suspended"] == 1
+        assert scrape["muster_zookeeper_disconnected_seconds"] == 0
