@@ -26,6 +26,7 @@ from broker.web.group_views import (
     summary,
 )
 from broker.web.live import Row, Source
+from broker.web.live_cluster import TheCluster
 from broker.web.live_transactions import OneTransaction, Transactions
 from broker.web.search_names import search_names
 from broker.web.topic_views import (
@@ -50,7 +51,7 @@ JUDGED_EVERY_S = 5.0
 
 def find(sources: Sources, watch: str) -> Source | None:
     """What a client may watch: groups, groups/GROUP, transactions, transactions/ID, topics,
-    topics/TOPIC, broker."""
+    topics/TOPIC, broker; cluster, where the broker is in one."""
     kind, slash, name = watch.partition("/")
     if kind == "groups":
         return OneGroup(sources, name) if slash else Groups(sources)
@@ -58,6 +59,8 @@ def find(sources: Sources, watch: str) -> Source | None:
         return OneTransaction(sources, name) if slash else Transactions(sources)
     if kind == "topics":
         return OneTopic(sources, name) if slash else Topics(sources)
+    if watch == "cluster" and sources.member is not None:
+        return TheCluster(sources, sources.member)
     return TheBroker(sources) if watch == "broker" else None
 
 

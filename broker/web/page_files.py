@@ -53,6 +53,7 @@ _PLAIN = """muster
 /api/groups, /api/groups/GROUP, /api/groups/GROUP/journal  what groups do, and why
 /api/transactions, /api/transactions/ID, /api/held  what is open, and what waits for it
 /api/topics, /api/topics/TOPIC, /api/broker  what there is
+/api/cluster, /api/cluster/partitions/TOPIC/N, /api/cluster/brokers/ID  who leads what, and why
 /api/live  the same as it changes
 /api/offsets/expiring  what retention will drop
 """

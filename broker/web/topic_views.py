@@ -93,6 +93,7 @@ def broker_view(sources: Sources) -> View:
     return {
         "broker": sources.registry.node_id,
         "cluster": sources.registry.cluster_id,
+        "in_cluster": sources.member is not None,
         "address": f"{host}:{port}",
         "state": state["state"],
         "reason": state.get("reason"),

@@ -1,5 +1,6 @@
 // The page's frame: which view is shown, the live connection, the keyboard, the theme.
 import { brokerView } from "./broker.js";
+import { clusterView } from "./cluster.js";
 import { copy, setBootstrap } from "./commands.js";
 import { h, morph, tickText } from "./dom.js";
 import { groupView } from "./group.js";
@@ -30,6 +31,7 @@ function route() {
   if (kind === "transactions") return { kind, what: "transactions", title: "Transactions", make: transactionsView };
   if (kind === "topics" && name) return { kind, what: `topics/${name}`, title: name, make: topicView, up: () => place.list("topics") };
   if (kind === "topics") return { kind, what: "topics", title: "Topics", make: topicsView };
+  if (kind === "cluster") return { kind, what: "cluster", title: "Cluster", make: clusterView };
   if (kind === "broker") return { kind, what: "broker", title: "Broker", make: brokerView };
   return { kind: "groups", what: "groups", title: "Groups", make: groupsView };
 }
@@ -83,6 +85,7 @@ async function meet() {
   setBootstrap(broker.address);
   const where = document.getElementById("where");
   where.replaceChildren(h("b", null, `broker ${broker.broker}`), ` at ${broker.address}, cluster `, h("span", null, broker.cluster));
+  document.querySelector("[data-view=cluster]").hidden = !broker.in_cluster;
   nameDocument();
   redraw();
 }
@@ -186,6 +189,7 @@ document.addEventListener("keydown", (event) => {
   } else if (event.key === "g") location.hash = place.list("groups");
   else if (event.key === "x") location.hash = place.list("transactions");
   else if (event.key === "t") location.hash = place.list("topics");
+  else if (event.key === "c" && broker && broker.in_cluster) location.hash = place.list("cluster");
   else if (event.key === "b") location.hash = "#/broker";
   else return;
   event.preventDefault();

@@ -1,0 +1,95 @@
+// The cluster: who leads what since when and why, who is out of sync, what the controller waits for.
+import { command, commandLine } from "./commands.js";
+import { count, h, nothing, plural, ticking, topicLink, when } from "./dom.js";
+import { place } from "./place.js";
+import { inOrder, matching, search, table } from "./table.js";
+
+const faint = (words) => h("span", { class: "faint" }, words);
+const ids = (brokers) => (brokers.length ? brokers.join(", ") : "none");
+const named = (each) => (each.partition === null ? each.topic : `${each.topic}:${each.partition}`);
+const troubled = (each) => each.leader === null || each.out.length > 0;
+
+const BROKERS = [
+  { title: "Broker", by: "broker", kind: "name", of: (each) => each.broker, cell: (each) => [String(each.broker), each.controller ? faint(" controller") : null] },
+  { title: "Address", by: "address", kind: "still", of: (each) => each.address, cell: (each) => each.address },
+  { title: "Rack", by: "rack", kind: "still", of: (each) => each.rack, cell: (each) => each.rack ?? faint("–") },
+  { title: "Leads", by: "leads", kind: "number", down: true, of: (each) => each.leads, cell: (each) => count(each.leads) },
+  { title: "Out of the ISR of", by: "out", kind: "number", down: true, of: (each) => each.out, cell: (each) => (each.out ? h("b", { class: "bad" }, count(each.out)) : count(0)) },
+  { title: "Last seen of it", by: "last", kind: "words", of: (each) => (each.last ? each.last.at_ms : null), down: true,
+    cell: (each) => (each.last ? [each.last.why, " ", ticking("ago", each.last.at_ms)] : faint("–")) },
+];
+
+const since = (out) => (out.since_ms ? [" for ", ticking("for", out.since_ms)] : null);
+const behind = (out) => (out.records === null ? null : faint(`, ${plural(out.records, "record")} behind now`));
+const outOf = (each) => (each.out.length
+  ? each.out.map((out) => h("p", null, h("b", { class: "bad" }, `broker ${out.broker}`), since(out), ": ",
+    out.why ?? (out.alive ? "another broker knows why" : "it is not there"), behind(out)))
+  : faint("–"));
+
+const PARTITIONS = [
+  { title: "Partition", by: "partition", kind: "name", of: (each) => `${each.topic}-${String(each.partition).padStart(9, "0")}`,
+    cell: (each) => [h("a", { href: topicLink(each.topic) }, each.topic), `:${each.partition}`] },
+  { title: "Leader", by: "leader", kind: "number", of: (each) => each.leader, cell: (each) => (each.leader === null ? h("b", { class: "bad" }, "none") : String(each.leader)) },
+  { title: "Epoch", by: "epoch", kind: "number", down: true, of: (each) => each.leader_epoch, cell: (each) => count(each.leader_epoch) },
+  { title: "Replicas", by: "replicas", kind: "still", of: (each) => ids(each.replicas), cell: (each) => ids(each.replicas) },
+  { title: "ISR", by: "isr", kind: "still", of: (each) => each.isr.length, cell: (each) => ids(each.isr) },
+  { title: "Since", by: "since", kind: "still", down: true, of: (each) => each.since_ms, cell: (each) => (each.since_ms ? when(each.since_ms) : faint("–")) },
+  { title: "Why", by: "why", kind: "words", of: (each) => each.why, cell: (each) => each.why ?? faint("another broker knows") },
+  { title: "Out of the ISR", by: "out", kind: "words", down: true, of: (each) => each.out.length, cell: outOf },
+];
+
+const WAITS = {
+  deletion: (brokers) => `its deletion waits for ${brokers}, to return or to answer`,
+  reassignment: (brokers) => `its new replicas wait for ${brokers}, to be in sync`,
+  leader: (brokers) => `it has no leader until one of ${brokers} returns`,
+};
+const waiting = (each) => h("li", { "data-key": `${each.what} ${named(each)}` }, h("b", null, named(each)), ": ",
+  WAITS[each.what](`broker ${ids(each.brokers)}`), each.since_ms ? [", for ", ticking("for", each.since_ms)] : null);
+
+function doing(at) {
+  const words = [[at.partitions_left, "partition", " to look at"], [at.writes, "write", " under way to ZooKeeper"],
+    [at.retries, "failure", " to try again"], [at.calls, "request", " to answer"]]
+    .filter(([number]) => number).map(([number, noun, more]) => plural(number, noun) + more);
+  return [
+    h("p", null, words.length ? `It has ${words.join(", ")}.` : "It has nothing to do."),
+    at.shutdowns.map((each) => h("p", { class: "note" }, `Broker ${each.broker} is about to stop: ${plural(each.partitions, "partition")} not settled.`)),
+    at.unanswered.map((each) => h("p", { class: "note" }, `Broker ${each.broker} has not answered ${each.request} for `, ticking("for", each.since_ms),
+      each.reason ? `: ${each.reason}` : "")),
+  ];
+}
+
+export function clusterView() {
+  const render = (watch) => {
+    const head = watch.head;
+    if (!head.cluster) return [h("h1", null, "Cluster"), nothing("This broker is alone, and in no cluster.")];
+    const all = inOrder(watch.rows("partition"), (each) => [each.leader === null ? 0 : each.out.length ? 1 : 2, each.topic, each.partition]);
+    const bad = all.filter(troubled);
+    const found = matching(all, (each) => [named(each), `${each.topic}-${each.partition}`, each.why ?? "", ...each.out.map((out) => out.why ?? "")]);
+    const brokers = watch.rows("broker").map((each) => ({ ...each, controller: each.broker === head.controller,
+      leads: all.filter((one) => one.leader === each.broker).length,
+      out: all.filter((one) => one.out.some((out) => out.broker === each.broker)).length })).sort((a, b) => a.broker - b.broker);
+    const waits = watch.rows("wait");
+    const story = watch.rows("entry").sort((a, b) => b.at_ms - a.at_ms).slice(0, 12);
+    return [
+      h("div", { class: "title" }, h("h1", null, "Cluster"),
+        h("p", { class: "sub" }, `${plural(brokers.length, "broker")}, ${plural(head.partitions, "partition")}`,
+          bad.length ? [", ", h("b", { class: "bad" }, `${count(bad.length)} without a leader or a replica in sync`)] : ", all whole")),
+      head.zookeeper.state === "connected" && head.epoch !== null ? null
+        : h("p", { class: "note bad" }, `This broker ${head.epoch === null ? "is not registered" : "does not reach ZooKeeper"}: its session is ${head.zookeeper.state}.`),
+      table({ name: "brokers", caption: "Brokers", columns: BROKERS, rows: brokers, key: (each) => each.broker, standing: "broker" }),
+      h("h2", null, "Controller"),
+      h("p", null, head.controller === null ? "There is none." : [`Broker ${head.controller}, in epoch ${head.controller_epoch}`,
+        head.controller_since_ms ? [", since ", when(head.controller_since_ms)] : null, "."]),
+      head.doing ? doing(head.doing) : h("p", { class: "faint" }, "What it is at is on its own page."),
+      waits.length ? h("ul", null, waits.map(waiting)) : null,
+      bad.length ? commandLine(command("cluster why", [`${bad[0].topic}-${bad[0].partition}`]), "What all brokers know of the first") : null,
+      h("h2", null, "Partitions"),
+      search("Filter by partition, reason"),
+      found.length ? table({ caption: "Partitions", columns: PARTITIONS, rows: found, key: (each) => `${each.topic}-${each.partition}`, standing: "trouble" })
+        : nothing(all.length ? `None of ${plural(all.length, "partition")} matches “${place.get("q")}”.` : "There are no topics yet."),
+      h("h2", null, "What this broker was told"),
+      h("ul", null, story.map((each) => h("li", { "data-key": `${each.at_ms} ${each.why}` }, when(each.at_ms), ` ${each.why}`))),
+    ];
+  };
+  return { render };
+}
