@@ -11,12 +11,13 @@ import structlog
 from broker.time import Time
 from broker.topics.consumer_paths import FileConsumerPaths
 from broker.topics.registry import OldOffset, Place
+from broker.topics.shared_writes import SharedWrites
 
 logger = structlog.get_logger(__name__)
 
 
 class OldCommits:
-    """See `OldOffsets`. Commits that come while one write runs share the next."""
+    """See `OldOffsets` and `SharedWrites`."""
 
     def __init__(
         self,
@@ -30,20 +31,13 @@ class OldCommits:
         ``kept`` runs once when there is a file that must be missed if it is gone."""
         self._time = time
         self._paths = paths
-        self._spawn = spawn
         self._flush_messages = flush_messages
         self._kept: Callable[[], Coroutine[Any, Any, None]] | None = kept
-        self._waiting: list[tuple[list[OldOffset], asyncio.Future[Exception | None]]] = []
-        self._writing = False
+        self._writes = SharedWrites(self._write, spawn, self._shorten)
 
     def keep(self, entries: list[OldOffset]) -> asyncio.Future[Exception | None]:
         """See OldOffsets."""
-        done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((entries, done))
-        if not self._writing:
-            self._writing = True
-            self._spawn(self._write_all())
-        return done
+        return self._writes.keep(entries)
 
     def fetch(self, group_id: str, places: Sequence[Place]) -> asyncio.Future[Mapping[Place, int]]:
         """See OldOffsets."""
@@ -52,37 +46,20 @@ class OldCommits:
         done.set_result({place: offset for place, offset in kept.items() if offset is not None})
         return done
 
-    async def _write_all(self) -> None:
-        try:
-            while self._waiting:
-                together, self._waiting = self._waiting, []
-                entries = [entry for each, _ in together for entry in each]
-                failed: Exception | None = None
-                try:
-                    await self._time.in_thread(self._paths.write, entries, self._flush_messages())
-                    self._paths.take(entries)
-                    if self._kept is not None:
-                        await self._kept()
-                        self._kept = None
-                except Exception as error:  # noqa: BLE001 - whoever waits gets it, whatever it was
-                    failed = error
-                    logger.error("commits of version 0 could not be stored", error=repr(error))
-                for _, done in together:
-                    if not done.done():
-                        done.set_result(failed)
-                if failed is None and self._paths.outgrown:
-                    await self._rewrite()
-        finally:
-            self._writing = False
-            left, self._waiting = self._waiting, []
-            for _, done in left:  # the broker stops
-                done.cancel()
+    async def _write(self, entries: list[OldOffset]) -> None:
+        await self._time.in_thread(self._paths.write, entries, self._flush_messages())
+        self._paths.take(entries)
+        if self._kept is not None:
+            await self._kept()
+            self._kept = None
 
-    async def _rewrite(self) -> None:
-        try:
-            await self._time.in_thread(self._paths.rewrite)
-        except OSError as error:
-            logger.warning("consumers.offsets could not be shortened", error=str(error))
+    async def _shorten(self) -> None:
+        """Writes the file anew where most of it is old."""
+        if self._paths.outgrown:
+            try:
+                await self._time.in_thread(self._paths.rewrite)
+            except OSError as error:
+                logger.warning("consumers.offsets could not be shortened", error=str(error))
 
     async def stop(self) -> None:
         """Brings to the disk what was written."""

@@ -21,6 +21,7 @@ from broker.cluster.zookeeper.zookeeper import (
     ensure_path,
 )
 from broker.topics.registry import OldOffset, Place
+from broker.topics.shared_writes import SharedWrites
 from protocol.znodes import consumers
 from protocol.znodes.fields import BadNode
 
@@ -36,7 +37,7 @@ class BadGroup(ValueError):
 
 
 class ZooKeeperOffsets:
-    """See `OldOffsets`. Commits that come while one write runs share the next."""
+    """See `OldOffsets` and `SharedWrites`."""
 
     def __init__(
         self,
@@ -45,20 +46,15 @@ class ZooKeeperOffsets:
     ) -> None:
         self._zookeeper = zookeeper
         self._spawn = spawn
-        self._waiting: list[tuple[list[OldOffset], asyncio.Future[Exception | None]]] = []
-        self._writing = False
+        self._writes = SharedWrites(self._write_all, lambda writing: spawn(writing, "old offsets"))
 
     def keep(self, entries: list[OldOffset]) -> asyncio.Future[Exception | None]:
         """See OldOffsets."""
-        done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         refused = [group for group, *_ in entries if _NO_NODE_NAME.fullmatch(group)]
-        if refused:
-            done.set_result(BadGroup(f"{refused[0]!r} can't be the name of a node of ZooKeeper"))
-            return done
-        self._waiting.append((entries, done))
-        if not self._writing:
-            self._writing = True
-            self._spawn(self._write_all(), "old offsets")
+        if not refused:
+            return self._writes.keep(entries)
+        done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        done.set_result(BadGroup(f"{refused[0]!r} can't be the name of a node of ZooKeeper"))
         return done
 
     def fetch(self, group_id: str, places: Sequence[Place]) -> asyncio.Future[Mapping[Place, int]]:
@@ -70,26 +66,9 @@ class ZooKeeperOffsets:
             self._spawn(self._fetch_all(group_id, places, done), "old offsets")
         return done
 
-    async def _write_all(self) -> None:
-        try:
-            while self._waiting:
-                together, self._waiting = self._waiting, []
-                failed: Exception | None = None
-                try:
-                    last = {entry[:3]: entry[3] for entries, _ in together for entry in entries}
-                    writes = [self._write(*key, offset) for key, offset in last.items()]
-                    await asyncio.gather(*writes)
-                except Exception as error:  # noqa: BLE001 - whoever waits gets it, whatever it was
-                    failed = error
-                    logger.error("commits of version 0 could not be stored", error=repr(error))
-                for _, done in together:
-                    if not done.done():
-                        done.set_result(failed)
-        finally:
-            self._writing = False
-            left, self._waiting = self._waiting, []
-            for _, done in left:  # the broker stops
-                done.cancel()
+    async def _write_all(self, entries: list[OldOffset]) -> None:
+        last = {entry[:3]: entry[3] for entry in entries}
+        await asyncio.gather(*[self._write(*key, offset) for key, offset in last.items()])
 
     async def _write(self, group_id: str, topic: str, partition: int, offset: int) -> None:
         zookeeper = self._zookeeper

@@ -1,0 +1,61 @@
+"""Commits of version 0 that come while one write runs share the next: one write at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from broker.topics.registry import OldOffset
+
+logger = structlog.get_logger(__name__)
+
+
+class SharedWrites:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        write: Callable[[list[OldOffset]], Awaitable[None]],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        written: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """``write`` brings commits to where they are kept, in their order; what it raises is told
+        to who waits. ``written`` runs after each write that did not fail."""
+        self._write = write
+        self._spawn = spawn
+        self._after = written
+        self._waiting: list[tuple[list[OldOffset], asyncio.Future[Exception | None]]] = []
+        self._writing = False
+
+    def keep(self, entries: list[OldOffset]) -> asyncio.Future[Exception | None]:
+        """See `OldOffsets`."""
+        done: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((entries, done))
+        if not self._writing:
+            self._writing = True
+            self._spawn(self._write_all())
+        return done
+
+    async def _write_all(self) -> None:
+        try:
+            while self._waiting:
+                together, self._waiting = self._waiting, []
+                failed: Exception | None = None
+                try:
+                    await self._write([entry for entries, _ in together for entry in entries])
+                except Exception as error:  # noqa: BLE001 - whoever waits gets it, whatever it was
+                    failed = error
+                    logger.error("commits of version 0 could not be stored", error=repr(error))
+                for _, done in together:
+                    if not done.done():
+                        done.set_result(failed)
+                if failed is None and self._after is not None:
+                    await self._after()
+        finally:
+            self._writing = False
+            left, self._waiting = self._waiting, []
+            for _, done in left:  # the broker stops
+                done.cancel()
