@@ -93,10 +93,4 @@ class Registered(NamedTuple):
     epoch: int
 
 
-class IdTaken(NamedTuple):
-    """Another session has this broker's id."""
-
-    broker: int
-
-
-Event = LeaderTold | ReplicaOut | ReplicaIn | ControllerTold | SessionChanged | Registered | IdTaken
+Event = LeaderTold | ReplicaOut | ReplicaIn | ControllerTold | SessionChanged | Registered

@@ -13,7 +13,6 @@ from replication.events import (
     Behind,
     ControllerTold,
     Event,
-    IdTaken,
     LeaderTold,
     Registered,
     ReplicaIn,
@@ -51,9 +50,6 @@ def fold(event: Event, now: Now) -> Iterator[Named]:
         case Registered(broker, epoch):
             why = f"broker {broker} is registered, with epoch {epoch}"
             yield SESSION, Happened(now.wall_ms, Kind.SESSION, "registered", why, broker)
-        case IdTaken(broker):
-            why = f"another session has the id {broker}: its end is waited for"
-            yield SESSION, Happened(now.wall_ms, Kind.SESSION, "id_taken", why, broker)
 
 
 def words_of(behind: Behind) -> str:

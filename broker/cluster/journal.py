@@ -21,7 +21,6 @@ from protocol.rings import Rings
 from protocol.unsaved import Unsaved
 from replication.events import (
     ControllerTold,
-    IdTaken,
     LeaderTold,
     Registered,
     ReplicaIn,
@@ -45,7 +44,6 @@ _OF_REPLICAS = (
     ControllerTold,
     SessionChanged,
     Registered,
-    IdTaken,
 )
 
 
