@@ -82,7 +82,8 @@ def pytest_runtest_makereport(
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say how fast the simulated worlds went, in whatever process each test ran."""
-    told: dict[str, list[tuple[float, ...]]] = {"simulated": [], "simulated broker": []}
+    kinds = ("simulated", "simulated broker", "simulated cluster")
+    told: dict[str, list[tuple[float, ...]]] = {kind: [] for kind in kinds}
     for reports in terminalreporter.stats.values():
         for report in reports:
             if isinstance(report, pytest.TestReport) and report.when == "call":
@@ -99,4 +100,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.write_line(
             f"simulated broker: seed {seed}, {steps:,} steps, {seconds:,.0f} virtual seconds in"
             f" {cpu_s:.1f} s of one core"
+        )
+    clusters = told["simulated cluster"]
+    if clusters:
+        seconds, cpu_s = (sum(each[i] for each in clusters) for i in (2, 3))
+        terminalreporter.write_line(
+            f"simulated cluster: {len(clusters)} worlds, {seconds:,.0f} virtual seconds in"
+            f" {cpu_s:.0f} s of one core"
         )

@@ -20,6 +20,8 @@ from log.filesystem import File
 from protocol.buffer import Buffer
 
 Undo = Callable[[], None]
+UNBOUNDED = 1 << 40
+"""The capacity of a disk that is never full."""
 
 
 @dataclass
@@ -140,7 +142,7 @@ class SimulatedFiles:
 
     DISK_WITHIN_S = 20.0
 
-    def __init__(self, now_ms: int = 0, capacity_bytes: int = 1 << 40) -> None:
+    def __init__(self, now_ms: int = 0, capacity_bytes: int = UNBOUNDED) -> None:
         self.disk: threading.Event | None = None
         """While there is one nothing is in memory: reads wait until it is set."""
         self.now_ms = now_ms
@@ -227,6 +229,8 @@ class SimulatedFiles:
 
     def room(self, more: int) -> int:
         """Bytes left free if a file grew by ``more``; negative when it cannot."""
+        if more > 0 and self.capacity_bytes == UNBOUNDED:
+            return UNBOUNDED - more  # without counting: a write asks only whether it fits
         inodes = {id(inode): inode for inode in list(self.names.values())}
         used = sum(len(inode.data) for inode in inodes.values())
         return self.capacity_bytes - used - more
@@ -249,11 +253,13 @@ class SimulatedFiles:
     def list(self, directory: str) -> list[str]:
         if directory not in self.directories:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), directory)
-        inside = [*self.names, *self.directories]
+        inside = directory.rstrip("/") + "/"
+        length = len(inside)
         return sorted(
-            os.path.basename(path)
-            for path in inside
-            if os.path.dirname(path) == directory and path != directory
+            path[length:]
+            for paths in (self.names, self.directories)
+            for path in paths
+            if path.startswith(inside) and len(path) > length and path.find("/", length) < 0
         )
 
     def modified_ms(self, path: str) -> int:

@@ -23,6 +23,10 @@ class LedPartition(Protocol):
     state: PartitionState | None
     """What the controller said last, with the changes of in-sync replicas since."""
 
+    @property
+    def led(self) -> object | None:
+        """What its leader knows of the other replicas; None: this broker leads it no more."""
+
     def isr_written(self, partition_epoch: int) -> None:
         """What was wanted is in ZooKeeper, as version ``partition_epoch``."""
 

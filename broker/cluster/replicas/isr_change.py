@@ -29,10 +29,15 @@ class IsrChange:
 
     @property
     def holds(self) -> bool:
-        """Whether it is wanted still: its leader has learnt nothing since."""
+        """Whether it is wanted still: its leader leads, and has learnt nothing since.
+
+        A leader that was stopped meanwhile may write nothing more: a topic that was deleted and
+        made anew has the same versions again.
+        """
         state = self.partition.state
         return (
             state is not None
+            and self.partition.led is not None
             and state.leader_epoch == self.leader_epoch
             and state.partition_epoch == self.expected_epoch
         )

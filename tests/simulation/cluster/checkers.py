@@ -16,14 +16,16 @@ After each turn of a process its replicas are looked at, and what was written to
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from broker.topics.replica import Replica
 from broker.topics.roles import Role
 from protocol.znodes.admin import DELETE_TOPICS
 from protocol.znodes.topics import TOPICS, decode_topic, topic_path
+from replication.values import PartitionState
 from tests.simulation.cluster.committed import Committed
 from tests.simulation.cluster.states import WrittenStates
 from tests.simulation.whole.disk_log import batches_of
@@ -50,6 +52,10 @@ class ClusterCheckers:
         again so fast that the controller's successor finds it there."""
         self._known: dict[tuple[int, int, Place], _Known] = {}
         """What a replica knew last, in one life of its broker."""
+        self._seen: WeakKeyDictionary[Replica, tuple[PartitionState | None, int]] = (
+            WeakKeyDictionary()
+        )
+        """What each replica had when it was last looked at."""
         self._controller_epochs: dict[tuple[int, int], int] = {}
 
     # -- after a turn
@@ -62,15 +68,11 @@ class ClusterCheckers:
             elif place[0] not in self.states.going:
                 self._of(place).in_sync(written.isr)
         life = (machine.node_id, machine.lives)
-        for place, replica in self.replicas(machine).items():
-            if replica.state is not None:
-                self._look_at(life, place, replica)
-            if replica.led is not None and place[0] not in self.states.going:
-                state = self.states.now.get(place)
-                is_last = state is not None and state.leader_epoch == replica.leader_epoch
-                isr = state.isr if state is not None and is_last else ()
-                end = replica.high_watermark
-                self._of(place).shown(machine, replica.leader_epoch, end, isr)
+        for replica in self._logs(machine):
+            now = (replica.state, replica.high_watermark)
+            if self._seen.get(replica) != now:
+                self._seen[replica] = now
+                self._changed(machine, life, replica)
         broker = None if machine.process is None else machine.process.broker
         manager = getattr(getattr(broker, "standing", None), "replicas", None)
         if manager is not None:  # the broker has come into the cluster
@@ -78,6 +80,18 @@ class ClusterCheckers:
             before = self._controller_epochs.get(life, -1)
             assert epoch >= before, f"{life}: controller epoch {before}, then {epoch}"
             self._controller_epochs[life] = epoch
+
+    def _changed(self, machine: BrokerMachine, life: tuple[int, int], replica: Replica) -> None:
+        """A replica has another role or high watermark than when it was last looked at."""
+        place = (replica.topic, replica.index)
+        if replica.state is not None:
+            self._look_at(life, place, replica)
+        if replica.led is not None and place[0] not in self.states.going:
+            state = self.states.now.get(place)
+            is_last = state is not None and state.leader_epoch == replica.leader_epoch
+            isr = state.isr if state is not None and is_last else ()
+            end = replica.high_watermark
+            self._of(place).shown(machine, replica.leader_epoch, end, isr)
 
     def _look_at(self, life: tuple[int, int], place: Place, replica: Replica) -> None:
         assert replica.state is not None
@@ -108,10 +122,12 @@ class ClusterCheckers:
     def leads(self, node_id: int, topic: str, partition: int) -> bool:
         """Whether a broker is the leader that ZooKeeper names, and knows it."""
         state = self.states.now.get((topic, partition))
-        replica = self.replicas(self.world.by_id[node_id]).get((topic, partition))
+        process = self.world.by_id[node_id].process
+        logs = None if process is None else getattr(process.broker, "logs", None)
+        replica = None if logs is None else logs.get(topic, partition)
         return (
             state is not None
-            and replica is not None
+            and isinstance(replica, Replica)
             and replica.role is Role.LEADER
             and (state.leader, state.leader_epoch) == (node_id, replica.leader_epoch)
         )
@@ -160,13 +176,14 @@ class ClusterCheckers:
 
     # -- at rest
 
-    def replicas(self, machine: BrokerMachine) -> dict[Place, Replica]:
-        """Those of a machine's broker, by topic and partition."""
+    def _logs(self, machine: BrokerMachine) -> Iterable[Replica]:
         process = machine.process
         logs = None if process is None else getattr(process.broker, "logs", None)
-        if logs is None:
-            return {}
-        return {(each.topic, each.index): each for each in logs.all() if isinstance(each, Replica)}
+        return () if logs is None else (each for each in logs.all() if isinstance(each, Replica))
+
+    def replicas(self, machine: BrokerMachine) -> dict[Place, Replica]:
+        """Those of a machine's broker, by topic and partition."""
+        return {(each.topic, each.index): each for each in self._logs(machine)}
 
     def unrest(self) -> list[str]:
         """Why there is no rest yet."""

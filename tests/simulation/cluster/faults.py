@@ -11,6 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from protocol.znodes import cluster
+from tests.simulated_files import UNBOUNDED
 from tests.simulation.cluster.zookeeper import HOST
 from tests.simulation.whole.agenda import MS, S
 
@@ -34,6 +35,8 @@ FAULTS_WORTH = {
     "no controller": 4,
     "late words": 4,
     "slow disk": 4,
+    "full disk": 3,
+    "alone": 3,
 }
 """How often each comes, in relation to the others."""
 
@@ -60,6 +63,8 @@ class ClusterFaults:
             "no controller": lambda _: self._no_controller(),
             "late words": self._late_words,
             "slow disk": self._slow_disk,
+            "full disk": self._full_disk,
+            "alone": self._alone,
         }
         assert set(self._deeds) == set(FAULTS_WORTH)
 
@@ -106,8 +111,8 @@ class ClusterFaults:
         machine.process.loop.stand_still(ns)
         self.world.excuse(ns)
 
-    def _cut(self, one: str, other: str) -> None:
-        seconds = self.chance.choice((1, 4, 8, 15))
+    def _cut(self, one: str, other: str, seconds: int = 0) -> None:
+        seconds = seconds or self.chance.choice((1, 4, 8, 15))
         self.world.excuse(seconds * S)
         self.world.internet.cut(one, other)
         self.world.agenda.after(seconds * S, self.world.internet.mend, one, other)
@@ -116,6 +121,13 @@ class ClusterFaults:
         """Nothing gets from this broker to another one; both reach ZooKeeper and clients."""
         others = [each for each in self.world.machines if each is not machine]
         self._cut(machine.host, self.chance.choice(others).host)
+
+    def _alone(self, machine: BrokerMachine) -> None:
+        """Only clients reach it, or ZooKeeper too."""
+        seconds = self.chance.choice((1, 4, 8, 15))
+        hosts = [each.host for each in self.world.machines if each is not machine]
+        for host in hosts + [HOST] * self.chance.randint(0, 1):
+            self._cut(machine.host, host, seconds)
 
     def _slow_link(self, machine: BrokerMachine) -> None:
         """What goes by a link takes long, for a time."""
@@ -160,6 +172,23 @@ class ClusterFaults:
         machine.disk_ns = self.chance.choice((30, 300)) * MS
         self.world.excuse(10 * S)
         self.world.agenda.after(self.chance.choice((1, 5)) * S, self._disk_is_fast, machine)
+
+    def _full_disk(self, machine: BrokerMachine) -> None:
+        """There is room for a little more, or for nothing, for a time.
+
+        Then its broker is started anew: a replica whose log could not be made has failed there
+        until that is done, as a directory has with Kafka.
+        """
+        files = machine.files
+        files.capacity_bytes += self.chance.choice((0, 50, 3_000)) - files.room(0)
+        seconds = self.chance.choice((1, 3, 10))
+        self.world.excuse(seconds * S)
+        self.world.agenda.after(seconds * S, self._disk_has_room, machine)
+
+    def _disk_has_room(self, machine: BrokerMachine) -> None:
+        machine.files.capacity_bytes = UNBOUNDED
+        if machine.process is not None:
+            self._stop(machine)
 
     def _disk_is_fast(self, machine: BrokerMachine) -> None:
         machine.disk_ns = 0

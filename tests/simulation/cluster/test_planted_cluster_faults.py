@@ -14,21 +14,30 @@ import pytest
 
 from broker.cluster.controller.controller_reads import ControllerReads
 from broker.cluster.controller.controller_writes import ControllerWrites
+from broker.cluster.coordinators import remote_markers
 from broker.cluster.coordinators.coordinators import Coordinators
+from broker.cluster.coordinators.remote_markers import RemoteMarkers
 from broker.cluster.membership.registration import BrokerRegistration
 from broker.cluster.replicas import followed
 from broker.cluster.replicas.replicas import ReplicaManager
 from broker.topics.replica import Replica
+from controller.partition import Partition
+from coordinator.outcome import Outcome
+from coordinator.shard import GroupShard
 from log.partition_log import PartitionLog
 from log.producer_state import ProducerStates
-from protocol.errors import NONE
+from protocol.errors import NONE, NOT_LEADER_OR_FOLLOWER
+from protocol.now import Now
 from replication.follower import Begin
 from replication.leader import LedReplicas
 from replication.values import WantedIsr
-from tests.simulation.cluster.runs import find_fault
+from tests.simulation.cluster.busy import BusyCluster
+from tests.simulation.whole.runs import find_fault
+from transactions.outcome import SendMarkers
+from transactions.shard import TransactionShard
 
 MOST_SEEDS = 12
-SECONDS = 60
+SECONDS = 40
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -144,6 +153,83 @@ def a_coordinator_that_is_deposed_answers_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Coordinators, "on_follower", lambda self, replica, leader_epoch: None)
 
 
+def a_coordinator_answers_before_its_record_is_replicated(patch: pytest.MonkeyPatch) -> None:
+    def when_stable(self: Replica, offset: int, replies: Any, *_: Any) -> None:
+        self._deliver(list(replies))
+
+    patch.setattr(Replica, "when_stable", when_stable)
+
+
+def a_coordinator_that_loads_knows_no_members(patch: pytest.MonkeyPatch) -> None:
+    real = GroupShard.loaded
+
+    def loaded(self: GroupShard, now: Now) -> Outcome:
+        outcome = real(self, now)
+        self._state.groups.clear()
+        return outcome
+
+    patch.setattr(GroupShard, "loaded", loaded)
+
+
+def a_coordinator_that_loads_ends_no_transaction(patch: pytest.MonkeyPatch) -> None:
+    real = TransactionShard.loaded
+
+    def loaded(self: TransactionShard, now: Now) -> Any:
+        outcome = real(self, now)
+        kept = [each for each in outcome.replies if not isinstance(each[1], SendMarkers)]
+        return outcome._replace(replies=kept)
+
+    patch.setattr(TransactionShard, "loaded", loaded)
+
+
+def a_marker_is_given_up_when_the_leader_moves(patch: pytest.MonkeyPatch) -> None:
+    real = RemoteMarkers.write
+
+    def write(self: RemoteMarkers, topic: str, partition: int, *marker: Any) -> None:
+        found = self._cluster.partition(topic, partition)
+        if found is None or found.leader < 0:
+            marker[-1].take(NONE)
+        else:
+            real(self, topic, partition, *marker)
+
+    patch.setattr(RemoteMarkers, "write", write)
+    patch.setattr(remote_markers._Wanted, "lost", lambda self, _: self.ticket.take(NONE))
+    patch.setitem(remote_markers._AS_TAKEN, NOT_LEADER_OR_FOLLOWER, NONE)
+
+
+def a_move_is_done_when_the_new_replicas_are_in_sync(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Partition, "target", property(lambda self: self.adding or self.replicas))
+
+
+def who_was_not_told_that_its_replica_moved_leads_on(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ReplicaManager, "_stop_where_moved", lambda self, topic, shown: None)
+
+
+class Killed(BusyCluster):
+    """Brokers of 2.6 are killed, and nothing else fails."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.faults.worth = {"kill": 1}
+
+    def _settings(self) -> dict[str, str]:
+        return {**super()._settings(), "inter.broker.protocol.version": "2.6-IV0"}
+
+
+class CutOff(BusyCluster):
+    """Brokers lose ZooKeeper, and nothing else fails."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.faults.worth = {"cut from ZooKeeper": 1}
+
+
+WORLDS: dict[Plant, type[BusyCluster]] = {
+    a_coordinator_that_loads_ends_no_transaction: Killed,
+    who_was_not_told_that_its_replica_moved_leads_on: CutOff,
+}
+"""Where a fault is looked for that needs one thing to fail often."""
+
 PLANTS = [
     an_older_controller_is_obeyed,
     an_older_controller_writes,
@@ -160,10 +246,16 @@ PLANTS = [
     followers_do_not_learn_producers,
     a_coordinator_that_leads_loads_nothing,
     a_coordinator_that_is_deposed_answers_on,
+    a_coordinator_answers_before_its_record_is_replicated,
+    a_coordinator_that_loads_knows_no_members,
+    a_coordinator_that_loads_ends_no_transaction,
+    a_marker_is_given_up_when_the_leader_moves,
+    a_move_is_done_when_the_new_replicas_are_in_sync,
+    who_was_not_told_that_its_replica_moved_leads_on,
 ]
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    find_fault(MOST_SEEDS, SECONDS)
+    find_fault(WORLDS.get(plant, BusyCluster), MOST_SEEDS, SECONDS)

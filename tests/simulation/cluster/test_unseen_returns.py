@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from controller.cluster import Cluster
-from tests.simulation.cluster.runs import Record, find_fault, run_cluster
 from tests.simulation.cluster.unseen import UnseenReturns
+from tests.simulation.whole.runs import Record, find_fault, run
 
 SECONDS = 20
 SEEDS = (1, 3)
@@ -18,7 +18,7 @@ SEEDS = (1, 3)
 def test_a_leader_that_came_back_unseen_is_taken_for_lost(
     seed: int, version: str, record_property: Record
 ) -> None:
-    world = run_cluster(UnseenReturns(seed, version), SECONDS, record_property)
+    world = run(UnseenReturns(seed, version), SECONDS, record_property)
 
     assert world.happened["struck"] > 0
 
@@ -26,4 +26,4 @@ def test_a_leader_that_came_back_unseen_is_taken_for_lost(
 def test_a_controller_that_does_not_look_for_them_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cluster, "lost_since", lambda self, known: ())
 
-    find_fault(12, SECONDS, UnseenReturns)
+    find_fault(UnseenReturns, 12, SECONDS)

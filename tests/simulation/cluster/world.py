@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, nullcontext
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+from tests.simulated_files import UNBOUNDED
 from tests.simulation.cluster.fellow_loop import FellowLoop
 from tests.simulation.cluster.internet import Internet
 from tests.simulation.cluster.machine import BrokerMachine
@@ -36,6 +37,8 @@ REST_S = 120
 
 class ClusterWorld:
     """Everything there is, from one seed."""
+
+    kind = "simulated cluster"
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -206,7 +209,7 @@ class ClusterWorld:
     def closed(self, wire: Wire) -> None:
         """A broker closes a connection."""
 
-    def close(self) -> None:
+    def end(self) -> None:
         """No part of it ever runs again."""
         for machine in self.machines:
             if machine.process is not None:
@@ -221,6 +224,7 @@ class ClusterWorld:
         for machine in self.machines:
             machine.disk_ns = 0
             machine.files.heal()
+            machine.files.capacity_bytes = UNBOUNDED
         for client in self.clients:
             client.calm = True
             if not client.sent:

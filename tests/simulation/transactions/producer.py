@@ -26,6 +26,7 @@ from protocol.errors import (
     NOT_ENOUGH_REPLICAS,
     NOT_ENOUGH_REPLICAS_AFTER_APPEND,
     NOT_LEADER_OR_FOLLOWER,
+    OPERATION_NOT_ATTEMPTED,
     OUT_OF_ORDER_SEQUENCE_NUMBER,
     PRODUCER_FENCED,
     REQUEST_TIMED_OUT,
@@ -418,4 +419,5 @@ def _worst(name: str, answer: dict[str, Any]) -> int:
         ]
     else:
         codes = [answer.get("error_code", NONE)]
-    return next((code for code in codes if code), NONE)
+    # A partition that is all right is not attempted where another one is not.
+    return next((code for code in codes if code not in (NONE, OPERATION_NOT_ATTEMPTED)), NONE)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
+from tests.simulated_files import UNBOUNDED
 from tests.simulation.whole.agenda import MS, S
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class Faults:
         self._trouble(self.chance.choice((0.5, 3, 12)), self._disk_has_room)
 
     def _disk_has_room(self) -> None:
-        self.world.files.capacity_bytes = 1 << 40
+        self.world.files.capacity_bytes = UNBOUNDED
 
     def failing_writes(self) -> None:
         """Some writes fail, each leaving a part of its bytes."""

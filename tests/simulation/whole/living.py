@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from tests.simulated_files import SimulatedFiles
+from tests.simulated_files import UNBOUNDED, SimulatedFiles
 from tests.simulation.whole.agenda import MS, Agenda, S
 from tests.simulation.whole.faults import Faults
 from tests.simulation.whole.network import Network, Wire
@@ -48,6 +48,7 @@ class LivingWorld:
     """A broker in its simulated world; subclasses have clients and checkers."""
 
     port = PORT
+    kind = "simulated broker"
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -134,7 +135,7 @@ class LivingWorld:
         """Nothing fails any more, and everybody behaves."""
         self.calm = True
         self.disk_ns = 0
-        self.files.capacity_bytes = 1 << 40
+        self.files.capacity_bytes = UNBOUNDED
         self.files.heal()
         for client in self.clients:
             client.calm = True

@@ -1,18 +1,48 @@
-"""How tests run simulated worlds: one to its rest, or several until one finds a planted fault."""
+"""How tests run simulated worlds: one to its rest, several until one finds a planted fault, or one
+seed again and again."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import pytest
 
 from protocol.records.corrupt import CorruptRecords
-from tests.simulation.whole.living import LivingWorld
+from tests.simulation.whole.agenda import Agenda
 
 Record = Callable[[str, object], None]
-WorldT = TypeVar("WorldT", bound=LivingWorld)
+
+
+class AnyWorld(Protocol):
+    """A simulated world, of one broker or of many."""
+
+    kind: str
+    seed: int
+    agenda: Agenda
+
+    @property
+    def seconds(self) -> float:
+        """How much time has passed."""
+
+    def run(self, seconds: float) -> None:
+        """Let so much time pass."""
+
+    def rest(self) -> None:
+        """Nothing fails any more: all that was promised is there soon."""
+
+    def end(self) -> None:
+        """Nobody lets more time pass."""
+
+    def fingerprint(self) -> str:
+        """A digest of all answers, and of every byte on the disks."""
+
+
+WorldT = TypeVar("WorldT", bound=AnyWorld)
 
 
 def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
@@ -29,11 +59,11 @@ def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
     finally:
         world.end()
     cpu_s = time.process_time() - began_s
-    record_property("simulated broker", (world.seed, world.agenda.happened, world.seconds, cpu_s))
+    record_property(world.kind, (world.seed, world.agenda.happened, world.seconds, cpu_s))
     return world
 
 
-def find_fault(new_world: Callable[[int], LivingWorld], seeds: int, seconds: int) -> None:
+def find_fault(new_world: Callable[[int], AnyWorld], seeds: int, seconds: int) -> None:
     """Runs worlds until one breaks a law; fails where none does."""
     for seed in range(seeds):
         world = new_world(seed)
@@ -46,3 +76,22 @@ def find_fault(new_world: Callable[[int], LivingWorld], seeds: int, seconds: int
         finally:
             world.end()
     pytest.fail(f"{seeds} worlds of {seconds} s found nothing wrong")
+
+
+def fingerprint(world: AnyWorld, seconds: int) -> str:
+    """What a world leaves behind."""
+    world.run(seconds)
+    world.end()
+    return world.fingerprint()
+
+
+def fingerprint_elsewhere(module: str, seed: int) -> str:
+    """What ``module`` prints last for a seed, in a process whose strings hash differently."""
+    elsewhere = subprocess.run(
+        [sys.executable, "-m", module, str(seed)],
+        env={**os.environ, "PYTHONHASHSEED": "4711"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return elsewhere.stdout.split()[-1]

@@ -44,6 +44,7 @@ class Led:
     def __init__(self, topic: str = "t", index: int = 0, state: PartitionState = LEADS) -> None:
         self.topic, self.index = topic, index
         self.state: PartitionState | None = state
+        self.led: object | None = self
         self.told: list[tuple[str, int]] = []
         self.again: Callable[[], None] | None = None
         """Called at a refusal: the partition wants something else."""
@@ -281,6 +282,19 @@ async def test_who_has_learnt_something_wants_it_no_more(learnt: PartitionState 
         house.writer.wanted(other, (1, 2), 3)
         await eventually(lambda: house.controller.asked)
         partition.state = learnt
+        await eventually(lambda: other.told)
+    assert partition.told == []
+    assert len(house.controller.asked[1]["topics"][0]["partitions"]) == 1
+
+
+async def test_who_was_stopped_wants_nothing_more() -> None:
+    async with asking() as house:
+        house.controller.answers = [{"top": NOT_CONTROLLER}]
+        partition, other = Led(), Led(index=1)
+        house.writer.wanted(partition, (1, 2), 3)
+        house.writer.wanted(other, (1, 2), 3)
+        await eventually(lambda: house.controller.asked)
+        partition.led = None
         await eventually(lambda: other.told)
     assert partition.told == []
     assert len(house.controller.asked[1]["topics"][0]["partitions"]) == 1
