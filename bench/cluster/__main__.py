@@ -10,6 +10,7 @@ Kafka's jars, which Maven brings once as for the interop tests.
 from __future__ import annotations
 
 import argparse
+import signal
 import statistics
 import sys
 import tempfile
@@ -75,6 +76,7 @@ SCENARIOS = {
 
 def main() -> None:
     """Measures what is named, all by default."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # brokers end with it
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--only", default="", help=f"of {','.join(SCENARIOS)}")
     options.add_argument("--kinds", default=",".join(KINDS))
