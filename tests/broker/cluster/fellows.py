@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from broker.apis.cluster_table import SERVED_IN_CLUSTER
@@ -93,6 +94,22 @@ class HeldIsr:
             partition.isr_written(expected_epoch + 1)
 
 
+@dataclass
+class Coordinating:
+    """The coordinator of groups, as far as others ask it: how many partitions its topic has."""
+
+    partitions: int = 0
+    """0: it does not know yet."""
+
+    @property
+    def is_started(self) -> bool:
+        return self.partitions > 0
+
+    @property
+    def life(self) -> Coordinating:
+        return self
+
+
 class Fellow:
     """One broker, as far as replication goes."""
 
@@ -159,6 +176,7 @@ class Fellow:
             self.background,
         )
         self.advertised = Advertised(self.config, node_id)
+        self.groups = Coordinating()
         self.topics = None if topics is None else topics(self)
         self.server = self._server()
         self.port = 0
@@ -234,6 +252,7 @@ class Fellow:
             "replicas": self.manager,
             "controller": self._host,
             "topics": self.topics,
+            "groups": self.groups,
         }
         return Services(**known)
 

@@ -395,7 +395,6 @@ def _deleted(answer: dict[str, Any]) -> int:
             {"topics": [{"name": "t", "partitions": [{"partition_index": 0, "offset": 0}]}]},
             _deleted,
         ),
-        ("DescribeProducers", {"topics": [{"name": "t", "partition_indexes": [0]}]}, _deleted),
     ],
 )
 async def test_a_follower_sends_others_to_the_leader(

@@ -257,6 +257,9 @@ async def test_a_coordinator_is_not_available_until_its_topic_is_led() -> None:
         there.tell(alive=3)
         assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE
         assert f"/brokers/topics/{OFFSETS_TOPIC}" in there.zookeeper.ensemble.nodes
+        there.tell(topic(OFFSETS_TOPIC, [2] * 50, ID))
+        assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE  # of 50, or of more to come
+        there.fellow.groups.partitions = 50
         there.tell(topic(OFFSETS_TOPIC, [-1] * 50, ID))
         assert await coordinator(there) == COORDINATOR_NOT_AVAILABLE
         there.tell(topic(OFFSETS_TOPIC, [2] * 50, ID))
