@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ from tests.simulation.cluster.client import (
     leader_in,
     metadata_request,
 )
+from tests.simulation.transactions import truth as transactions
+from tests.simulation.transactions.ledger import Place
 from tests.simulation.whole.agenda import MS
 from tests.simulation.whole.client import Sent, WireRequest
 from tests.simulation.whole.disk_log import OFFSETS_TOPIC
@@ -188,30 +191,40 @@ class Consumer(PartitionClient):
 
 
 class RisingOffset:
-    """What one client commits for one partition, ever higher: what it is told never goes back."""
+    """What one client commits for one partition, ever higher: the last commit in the log counts.
+
+    A commit that its client gave up may still be executed, behind one that it sent afterwards by
+    another connection. So what the client is told may go back, to such a commit and to no other.
+    """
 
     def __init__(self) -> None:
-        self.tried = 0
-        self.committed = -1
-        """The highest that was acknowledged, or read."""
+        self._tried = 0
+        self._last = -1
+        """What counts, as far as the client knows: it was acknowledged, or told."""
+        self._unheard: set[int] = set()
+        """Commits that were not acknowledged, and that the client was not told of."""
 
     def next(self) -> int:
         """The offset to commit now."""
-        self.tried += 1
-        return self.tried
+        self._tried += 1
+        self._unheard.add(self._tried)
+        return self._tried
 
     def acknowledged(self, offset: int) -> None:
         """A commit of it was."""
-        self.committed = max(self.committed, offset)
+        self._last = offset
+        self._unheard.discard(offset)
 
-    def told(self, name: str, offset: int, *, surely: bool) -> None:
-        """It was read; ``surely``: from a coordinator that is the one, and knows it."""
-        # A coordinator that does not know yet that it is none may have less.
-        if surely:
-            assert self.committed <= offset, (
-                f"{name} has committed {self.committed}, and is told {offset}"
-            )
-        assert offset <= self.tried, f"{name} has tried {self.tried}, is told {offset}"
+    def told(self, name: str, offset: int, log: Callable[[], list[int]]) -> None:
+        """The coordinator says that it counts; ``log``: the commits that its log has, in order."""
+        if offset == self._last:
+            return
+        told = f"{name} has committed {self._last}, and is told {offset}"
+        assert offset in self._unheard, told
+        found = [-1, *log()]
+        assert self._last in found, f"{told}; the log has {found}"
+        behind = found[found.index(self._last) + 1 :]
+        assert offset in behind, f"{told}; the log has {found}"
         self.acknowledged(offset)
 
 
@@ -239,9 +252,26 @@ class CoordinatorClient(ClusterClient):
     @property
     def is_at_coordinator(self) -> bool:
         """Whether the broker that answers leads the group's partition, and knows it."""
-        return self.cluster.leads(
-            self._at, OFFSETS_TOPIC, partition_for(self.group_id, OFFSETS_PARTITIONS)
-        )
+        return self.cluster.leads(self._at, *self._place)
+
+    @property
+    def _place(self) -> Place:
+        return OFFSETS_TOPIC, partition_for(self.group_id, OFFSETS_PARTITIONS)
+
+    def told(self, rising: RisingOffset, partition: int, offset: int) -> None:
+        """The broker that answers says that ``offset`` is committed for a partition."""
+        # A coordinator that does not know yet that it is none may have less.
+        if self.is_at_coordinator:
+            rising.told(self.name, offset, lambda: self._in_log(partition))
+
+    def _in_log(self, partition: int) -> list[int]:
+        """The group's commits for a partition, in the order that the broker's log has them in."""
+        found = transactions.read(self.cluster.by_id[self._at].files, self._place)
+        return [
+            commit.offset
+            for _, commit in sorted(found.offsets.items())
+            if (commit.group_id, commit.partition) == (self.group_id, partition)
+        ]
 
 
 class OffsetsKeeper(CoordinatorClient):
@@ -293,6 +323,5 @@ class OffsetsKeeper(CoordinatorClient):
         if sent.request.name == "OffsetCommit":
             self._offset.acknowledged(sent.about)
         else:
-            offset = found["committed_offset"]
-            self._offset.told(self.name, offset, surely=self.is_at_coordinator)
+            self.told(self._offset, 0, found["committed_offset"])
         self.think_after(self.chance.choice(THINKS_MS) * MS)

@@ -130,11 +130,10 @@ class GroupMember(CoordinatorClient):
         call = self.logic.next_call(self._correlation_id + 1, calm=self.calm)
         if isinstance(call, LeaveGroup):
             self._alive = None  # whatever becomes of the answer
-        about = (call, self.group.generation, self.logic.offset.committed)
-        self.send(request_of(call, self.chance), about)
+        self.send(request_of(call, self.chance), (call, self.group.generation))
 
     def heard(self, sent: Sent, answer: dict[str, Any]) -> None:
-        call, newest, committed = sent.about
+        call, newest = sent.about
         reply = reply_of(call, sent.request.version, answer)
         code = _code(reply)
         self.cluster.happened[f"{sent.request.name} {code}"] += 1
@@ -150,10 +149,7 @@ class GroupMember(CoordinatorClient):
                 logic.offset.acknowledged(call.topics[0].offsets[0])
             case FetchReply() if code == NONE:
                 [offset] = reply.topics[0].offsets
-                assert not surely or offset >= committed, (
-                    f"{self.name} had committed {committed}, and is told {offset}"
-                )
-                logic.offset.told(self.name, offset, surely=False)
+                self.told(logic.offset, logic.number, offset)
         if code == UNKNOWN_MEMBER_ID and surely and self._alive is not None:
             *alive, at_ns = self._alive
             silent_s = (self.cluster.agenda.now_ns - at_ns) / S

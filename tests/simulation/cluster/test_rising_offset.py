@@ -1,0 +1,60 @@
+"""What a client of a simulated cluster may be told of its commits: a late one counts, none is lost.
+
+`log` is what the coordinator's log has of its commits.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulation.cluster.clients import RisingOffset
+
+
+def committed(offsets: int, unheard: int) -> RisingOffset:
+    """A client that committed 1 to ``offsets``, and gave one of them up."""
+    rising = RisingOffset()
+    for _ in range(offsets):
+        offset = rising.next()
+        if offset != unheard:
+            rising.acknowledged(offset)
+    return rising
+
+
+def tell(rising: RisingOffset, offset: int, log: list[int]) -> None:
+    rising.told("keeper", offset, lambda: log)
+
+
+def test_a_commit_that_was_given_up_counts_when_it_came_behind_the_next() -> None:
+    rising = committed(16, unheard=15)
+
+    tell(rising, 16, log=[14, 16])
+    tell(rising, 15, log=[14, 16, 15])
+    tell(rising, 15, log=[14, 16, 15])
+
+
+def test_a_commit_that_was_given_up_counts_where_nothing_was_committed_since() -> None:
+    tell(committed(15, unheard=15), 15, log=[14, 15])
+
+
+@pytest.mark.parametrize(
+    ("offset", "log"),
+    [
+        pytest.param(14, [14, 16], id="one that was acknowledged, and is not the last"),
+        pytest.param(-1, [], id="none"),
+        pytest.param(17, [14, 16, 17], id="one that was never tried"),
+        pytest.param(15, [14, 15, 16], id="one that was given up, and came before the last"),
+        pytest.param(15, [14, 15], id="one that was given up, and the last is not in the log"),
+        pytest.param(15, [14, 16], id="one that was given up, and never came"),
+    ],
+)
+def test_an_acknowledged_commit_that_does_not_count_is_found(offset: int, log: list[int]) -> None:
+    with pytest.raises(AssertionError, match=f"has committed 16, and is told {offset}"):
+        tell(committed(16, unheard=15), offset, log)
+
+
+def test_what_a_late_commit_has_replaced_does_not_count_again() -> None:
+    rising = committed(16, unheard=15)
+    tell(rising, 15, log=[14, 16, 15])
+
+    with pytest.raises(AssertionError, match="has committed 15, and is told 16"):
+        tell(rising, 16, log=[14, 16, 15])
