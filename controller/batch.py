@@ -72,10 +72,13 @@ class Batch:
 
     def show_deleted(self, partition: Partition) -> None:
         """All brokers are told that a partition is being deleted."""
-        isr = () if partition.known is None else partition.known.isr
-        deleted = LeaderAndIsr(LEADER_OF_DELETED, 0, isr, self._cluster.epoch)
-        shown = self._shown_as(partition, deleted)
+        shown = self._shown_as_deleted(partition)
         self._shown.setdefault(partition.topic, {})[partition.index] = shown
+
+    def show_deleted_to(self, broker_id: int, partition: Partition) -> None:
+        """One broker, which was away, is told that a partition is being deleted."""
+        topics = self._shown_to.setdefault(broker_id, {})
+        topics.setdefault(partition.topic, {})[partition.index] = self._shown_as_deleted(partition)
 
     def stop(self, broker_id: int, partition: Partition, *, delete: bool) -> None:
         """A broker is to stop its replica."""
@@ -88,6 +91,11 @@ class Batch:
         topics = self._stopped.setdefault(broker_id, {})
         stopped = StoppedPartition(partition.index, epoch, delete)
         topics.setdefault(partition.topic, {})[partition.index] = stopped
+
+    def _shown_as_deleted(self, partition: Partition) -> ShownPartition:
+        isr = () if partition.known is None else partition.known.isr
+        deleted = LeaderAndIsr(LEADER_OF_DELETED, 0, isr, self._cluster.epoch)
+        return self._shown_as(partition, deleted)
 
     def _shown_as(self, partition: Partition, known: LeaderAndIsr) -> ShownPartition:
         brokers = self._cluster.brokers

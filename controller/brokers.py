@@ -63,6 +63,7 @@ def _lost(work: Work, broker_id: int) -> None:
 
 
 def _joined(work: Work, broker_id: int) -> None:
+    deletions.introduce(work, broker_id)
     for partition in work.cluster.of_broker.get(broker_id, ()):
         if partition.topic.is_being_deleted:
             deletions.broker_back(work, partition, broker_id)

@@ -2,8 +2,8 @@
 
 A topic is queued until each of its replicas lives and none is being reassigned: a replica that is
 not deleted would come back with the next topic of that name. Then all brokers hear leader -2, and
-those with a replica StopReplica with delete. A broker that is lost meanwhile is asked again when it
-is back. When the last has answered, the znodes go. A new controller starts over.
+those with a replica StopReplica with delete. A broker that is lost meanwhile hears it and is asked
+again when it is back. When the last has answered, the znodes go. A new controller starts over.
 """
 
 from __future__ import annotations
@@ -110,6 +110,17 @@ def broker_lost(partition: Partition, broker_id: int) -> None:
     """The broker of a replica that is being deleted is gone."""
     if partition.replica_state(broker_id) is ReplicaState.DELETION_STARTED:
         partition.move_replica(broker_id, ReplicaState.DELETION_INELIGIBLE)
+
+
+def introduce(work: Work, broker_id: int) -> None:
+    """A new broker hears what is being deleted: its session may be new and its process old.
+
+    Then it still shows the topic to clients, and nothing of it is told after its deletion.
+    """
+    for topic in work.queued.values():
+        if topic.is_being_deleted:
+            for partition in topic.partitions.values():
+                work.batch.show_deleted_to(broker_id, partition)
 
 
 def broker_back(work: Work, partition: Partition, broker_id: int) -> None:
