@@ -1,4 +1,9 @@
-"""The requests of one step: what each broker is told, gathered and sent in Kafka's order."""
+"""The requests of one step: what each broker is told, gathered and sent in Kafka's order.
+
+A topic is shown in one piece: its UpdateMetadata is held back, over many steps if need be, until
+each of its partitions was settled once. A client that saw some of them would place keys by too
+small a number. The same holds for the partitions by which a topic grows. LeaderAndIsr never waits.
+"""
 
 from __future__ import annotations
 
@@ -80,6 +85,13 @@ class Batch:
         topics = self._shown_to.setdefault(broker_id, {})
         topics.setdefault(partition.topic, {})[partition.index] = self._shown_as_deleted(partition)
 
+    def drop(self, topic: Topic) -> None:
+        """The topic goes: what was held back of it is never shown."""
+        if topic.unsettled:
+            topic.unsettled.clear()
+            for shown in (self._shown, *self._shown_to.values()):
+                shown.pop(topic, None)
+
     def stop(self, broker_id: int, partition: Partition, *, delete: bool) -> None:
         """A broker is to stop its replica."""
         if broker_id not in self._cluster.brokers:
@@ -114,7 +126,9 @@ class Batch:
         if not (self._told or self._shown or self._shown_to or self._greeted or self._stopped):
             return sends
         live = tuple(cluster.brokers.values())
-        to_all = _shown_topics(self._shown)
+        shown, held = _whole_and_held(self._shown)
+        held_to: dict[int, _Shown] = {}
+        to_all = _shown_topics(shown)
         for broker in live:
             head = broker.broker_id, broker.epoch, cluster.config.broker_id, cluster.epoch
             if told := self._told.get(broker.broker_id):
@@ -123,10 +137,12 @@ class Batch:
                     for topic, states in told.items()
                 ]
                 sends.append(LeaderAndIsrRequest(*head, topics, self._leaders(topics)))
-            alone = self._shown_to.get(broker.broker_id)
+            alone, held_alone = _whole_and_held(self._shown_to.get(broker.broker_id, {}))
+            if held_alone:
+                held_to[broker.broker_id] = held_alone
             if alone or to_all or self._greeted:
-                shown = _shown_topics(_merged(alone, self._shown)) if alone else to_all
-                sends.append(UpdateMetadataRequest(*head, live, shown))
+                topics_shown = _shown_topics(_merged(alone, shown)) if alone else to_all
+                sends.append(UpdateMetadataRequest(*head, live, topics_shown))
             if stopped := self._stopped.get(broker.broker_id):
                 sends.append(
                     StopReplicaRequest(
@@ -134,13 +150,21 @@ class Batch:
                         [StoppedTopic(each.name, list(p.values())) for each, p in stopped.items()],
                     )
                 )
-        self._told, self._shown, self._shown_to, self._stopped = {}, {}, {}, {}
+        self._told, self._shown, self._shown_to, self._stopped = {}, held, held_to, {}
         self._greeted = False
         return sends
 
     def _leaders(self, topics: list[ToldTopic]) -> list[BrokerFact]:
         ids = {each.leader for topic in topics for each in topic.partitions}
         return [self._cluster.brokers[each] for each in sorted(ids & self._cluster.brokers.keys())]
+
+
+def _whole_and_held(shown: _Shown) -> tuple[_Shown, _Shown]:
+    """The topics that may be shown now, and those that are not settled yet."""
+    held = {topic: partitions for topic, partitions in shown.items() if topic.unsettled}
+    if not held:
+        return shown, held
+    return {topic: each for topic, each in shown.items() if topic not in held}, held
 
 
 def _shown_topics(shown: Mapping[Topic, Mapping[int, ShownPartition]]) -> list[ShownTopic]:

@@ -52,6 +52,7 @@ def look_at_queued(work: Work) -> None:
     for topic in [*work.queued.values()]:
         if topic.deletion is Deletion.QUEUED and _may_begin(work, topic):
             topic.deletion = Deletion.STARTED
+            work.batch.drop(topic)
             topic.replicas_left = sum(len(each.replicas) for each in topic.partitions.values())
             work.report(DeletionStarted(topic.name))
             work.sweeps.append(_begin(work, topic))

@@ -12,6 +12,7 @@ from protocol.znodes.admin import delete_path
 def forget(work: Work, topic: Topic) -> None:
     """A topic is gone, with all that was asked of it."""
     work.cluster.remove(topic)
+    work.batch.drop(topic)
     work.queued.pop(topic.name, None)
     for partition in topic.partitions.values():
         work.cluster.displace(partition, (*partition.replicas, *partition.leaving))

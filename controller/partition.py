@@ -177,7 +177,7 @@ class Topic:
     __slots__ = (
         "created", "deletion", "flight", "name", "node", "partitions", "reading",
         "replicas_left", "restore", "seen_version", "topic_id", "unclean", "unclean_asked",
-        "wanted",
+        "unsettled", "wanted",
     )  # fmt: skip
 
     def __init__(self, fact: TopicFact, topic_id: bytes | None) -> None:
@@ -187,6 +187,9 @@ class Topic:
         self.node = fact
         """What its node says."""
         self.partitions: dict[int, Partition] = {}
+        self.unsettled: set[int] = set()
+        """Partitions that this controller has yet to settle for the first time: until there are
+        none, no broker is shown any of the topic's, or clients would see too few."""
         self.wanted: dict[int, Wanted] = {}
         """Assignments that are to be written into its node."""
         self.restore = False

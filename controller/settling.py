@@ -7,6 +7,7 @@ when the result comes and it is settled again. Nothing depends on the order in w
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from controller import granting, shutdowns
@@ -39,6 +40,7 @@ def settle(work: Work, partition: Partition) -> None:
         return
     partition.lost = ()
     _pay(work, partition)
+    topic.unsettled.discard(partition.index)
     shutdowns.settled(work, partition)
     if topic.deletion is Deletion.QUEUED:
         work.look_at_queued = True
@@ -65,12 +67,18 @@ def _landed(work: Work, partition: Partition, change: Change, result: WriteResul
             # The topic's node is gone: its end, or another of that name, comes with the read.
             _drop_flight(partition)
             work.read(ReadTopic(topic.name))
-            work.retry(partial(work.mark, partition))
+            _retry(work, partition, partial(work.mark, partition))
         case Result.NO_NODE:
             _read(work, partition)
         case Result.FAILED | Result.FENCED:
             partition.reading = True
-            work.retry(partial(_read_again, work, partition, change))
+            _retry(work, partition, partial(_read_again, work, partition, change))
+
+
+def _retry(work: Work, partition: Partition, again: Callable[[], None]) -> None:
+    """This is done a little later; the rest of the topic is shown without it."""
+    partition.topic.unsettled.discard(partition.index)
+    work.retry(again)
 
 
 def _read(work: Work, partition: Partition) -> None:
@@ -115,7 +123,7 @@ def state_read(work: Work, partition: Partition, found: LeaderAndIsr | None) -> 
     _drop_flight(partition)
     if found is None and known is None:
         # There was a node, and there is none: not to be tried as fast as ZooKeeper answers.
-        work.retry(partial(work.mark, partition))
+        _retry(work, partition, partial(work.mark, partition))
     else:
         work.mark(partition)
 

@@ -75,6 +75,7 @@ def _add_partitions(work: Work, topic: Topic, assignments: dict[int, Assignment]
     for index, assignment in sorted(assignments.items()):
         partition = topic.partitions[index] = Partition(topic, index, assignment)
         partition.begin()
+        topic.unsettled.add(index)
         work.cluster.place(partition, partition.replicas)
         if partition.adding or partition.removing:
             partition.moving = Moving.START

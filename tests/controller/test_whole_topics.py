@@ -1,0 +1,202 @@
+"""A topic's partitions are shown to brokers in one piece, however many there are."""
+
+from __future__ import annotations
+
+from controller.facts import (
+    DeletionsSeen,
+    Result,
+    Tick,
+    TopicGone,
+    TopicSeen,
+    TopicsSeen,
+    WriteResult,
+    Written,
+)
+from controller.outcome import CreateState, Outcome
+from controller.requests import LeaderAndIsrRequest, Send, UpdateMetadataRequest
+from controller.values import Assignment
+from controller.work import RETRY_MS
+from tests.controller.world import Host, World, replicas
+
+MANY = 600
+MULTI = 64
+"""How many states a host writes at once."""
+
+
+def cluster(*broker_ids: int) -> Host:
+    """A controller of these brokers, at rest, without topics."""
+    world = World(4)
+    for broker_id in broker_ids:
+        world.register(broker_id)
+    host = world.elect()
+    host.settle()
+    return host
+
+
+def assignments(count: int, *broker_ids: int) -> dict[int, Assignment]:
+    return {index: replicas(*broker_ids) for index in range(count)}
+
+
+def seen(host: Host, partitions: dict[int, Assignment]) -> None:
+    """The topic `t` is created; its states are to be written."""
+    host.world.nodes.create_topic("t", partitions, host.world.spare_id())
+    host.give(TopicsSeen([*host.world.nodes.topics]))
+    host.read_one()
+    work(host)
+
+
+def work(host: Host) -> list[Send]:
+    """What is sent while the controller works to the end of its backlog."""
+    sends = list[Send]()
+    while host.more:
+        sends += host.work().sends
+    return sends
+
+
+def results(host: Host, among: int, failed: frozenset[int] = frozenset()) -> Written:
+    """These many writes reach ZooKeeper; those of some partitions in vain."""
+    done = []
+    for _ in range(among):
+        write = host.writes[0]
+        if isinstance(write, CreateState) and write.partition in failed:
+            done.append(WriteResult(host.writes.popleft().ticket, Result.FAILED))
+        else:
+            done.append(host.write_one())
+    return Written(done)
+
+
+def land(host: Host, failed: frozenset[int] = frozenset()) -> list[Send]:
+    """All writes land, some at a time; what is sent meanwhile."""
+    sends = list[Send]()
+    while host.writes:
+        outcome: Outcome = host.give(results(host, min(MULTI, len(host.writes)), failed))
+        sends += outcome.sends
+        sends += work(host)
+    return sends
+
+
+def shown(sends: list[Send], broker_id: int) -> list[list[int]]:
+    """The partitions of each UpdateMetadata that a broker gets, where it has some."""
+    return [
+        sorted(each.partition for topic in send.topics for each in topic.partitions)
+        for send in sends
+        if isinstance(send, UpdateMetadataRequest) and send.broker_id == broker_id and send.topics
+    ]
+
+
+def test_a_new_topic_is_shown_when_all_its_partitions_have_leaders() -> None:
+    host = cluster(1, 2)
+    seen(host, assignments(MANY, 1, 2))
+
+    sends = land(host)
+
+    assert shown(sends, 1) == shown(sends, 2) == [[*range(MANY)]]
+    told = [each for each in sends if isinstance(each, LeaderAndIsrRequest)]
+    assert len(told) > 2  # replicas begin at once
+    assert isinstance(sends[0], LeaderAndIsrRequest)
+
+
+def test_the_partitions_by_which_a_topic_grows_are_shown_together() -> None:
+    host = cluster(1, 2)
+    seen(host, assignments(2, 1, 2))
+    host.settle()
+    world = host.world
+    world.nodes.rewrite_topic("t", partitions=assignments(MANY, 1, 2))
+
+    host.give(TopicSeen(world.nodes.topics["t"], world.spare_id("t")))
+    work(host)
+    sends = land(host)
+
+    assert shown(sends, 1) == shown(sends, 2) == [[*range(2, MANY)]]
+
+
+def test_a_partition_without_a_live_replica_holds_nothing_back() -> None:
+    host = cluster(1, 2)
+    seen(host, {**assignments(MANY, 1, 2), MANY: replicas(3)})
+
+    assert shown(land(host), 1) == [[*range(MANY)]]
+
+
+def test_a_partition_whose_write_failed_follows_the_others() -> None:
+    host = cluster(1, 2)
+    seen(host, assignments(MANY, 1, 2))
+
+    assert shown(land(host, frozenset({7, 599})), 1) == [
+        [each for each in range(MANY) if each not in (7, 599)]
+    ]
+    for _ in ("the state is read", "it is written"):
+        host.now_ms += RETRY_MS
+        host.give(Tick())
+        host.settle()
+
+    assert host.world.brokers[1].shown.keys() == {("t", each) for each in range(MANY)}
+
+
+def test_a_state_that_is_there_already_is_read_and_shown_with_the_others() -> None:
+    host = cluster(1, 2)
+    seen(host, assignments(MANY, 1, 2))
+    written = host.write_one()
+    host.give(Written([WriteResult(written.ticket, Result.NODE_EXISTS)]))
+
+    assert shown(land(host), 1) == []
+    host.read_one()
+
+    sends = [each for channel in host.channels.values() for each in channel]
+    assert shown(sends, 1) == shown(sends, 2) == [[*range(MANY)]]
+
+
+def test_a_broker_that_joins_meanwhile_sees_the_whole_topic() -> None:
+    host = cluster(1, 2)
+    seen(host, assignments(MANY, 1, 2))
+    host.give(results(host, MULTI))
+    work(host)
+    world = host.world
+    world.register(3)
+
+    sends = [*host.give(world.see_brokers()).sends, *work(host)]
+    assert shown(sends, 3) == []
+
+    assert shown(land(host), 3) == [[*range(MANY)]]
+
+
+def test_nothing_is_shown_of_a_topic_that_goes_meanwhile() -> None:
+    host = cluster(1, 2)
+    seen(host, assignments(MANY, 1, 2))
+    host.give(results(host, MULTI))
+    work(host)
+    del host.world.nodes.topics["t"]
+
+    sends = [*host.give(TopicGone("t")).sends, *work(host), *land(host)]
+
+    assert shown(sends, 1) == []
+
+
+def test_a_topic_that_is_deleted_while_it_grows_is_gone_everywhere() -> None:
+    host = cluster(1, 2)
+    seen(host, assignments(2, 1, 2))
+    host.settle()
+    world = host.world
+    world.nodes.rewrite_topic("t", partitions=assignments(MANY, 1, 2))
+    host.give(TopicSeen(world.nodes.topics["t"], world.spare_id("t")))
+    work(host)
+    world.nodes.deletions.add("t")
+
+    host.give(DeletionsSeen(["t"]))
+    host.settle()
+
+    assert not world.nodes.topics
+    assert not any(each.shown or each.directories for each in world.brokers.values())
+
+
+def test_a_new_controller_shows_a_topic_in_one_piece() -> None:
+    world = World(4)
+    world.register(1)
+    world.register(2)
+    world.nodes.create_topic("t", assignments(MANY, 1, 2), world.spare_id())
+    world.elect().settle()
+
+    host = world.elect(2)
+    host.settle(answers=False)
+
+    sends = [each for channel in host.channels.values() for each in channel]
+    assert shown(sends, 1) == shown(sends, 2) == [[*range(MANY)]]
