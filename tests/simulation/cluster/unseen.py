@@ -1,7 +1,8 @@
 """A cluster in which leaders lose power and are back before any controller has seen them gone.
 
-A leader's power fails, and the controller dies a little later: both sessions end together, and the
-leader registers again before another controller is elected.
+A leader's disk is slow, so that it has less than its followers when its power fails. The controller
+dies a little later: both sessions end together, and the leader registers again before another
+controller is elected.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from tests.simulation.whole.agenda import MS, S
 
 FIRST_NS = 8 * S
 EVERY_NS = 20 * S
+SLOW_DISK_NS = 300 * MS
+POWER_FAILS_AFTER_MS = 500
 CONTROLLER_DIES_AFTER_MS = (100, 500, 1_000, 1_500)
 
 
 class UnseenReturns(BusyCluster):
-    """See the module; nothing else fails, but that disks are slow at times."""
+    """See the module; nothing else fails, but that disks are slow at other times too."""
 
     def __init__(self, seed: int, version: str = "2.6-IV0") -> None:
         self._version = version
@@ -39,7 +42,14 @@ class UnseenReturns(BusyCluster):
             return
         self.excuse(EVERY_NS)
         self.happened["struck"] += 1
-        self.chance.choice(leaders).kill(power_fails=True)
+        leader = self.chance.choice(leaders)
+        leader.disk_ns = SLOW_DISK_NS
+        self.agenda.after(POWER_FAILS_AFTER_MS * MS, self._power_fails, leader, controller)
+
+    def _power_fails(self, leader: BrokerMachine, controller: BrokerMachine) -> None:
+        leader.disk_ns = 0
+        if leader.process is not None:
+            leader.kill(power_fails=True)
         delay_ms = self.chance.choice(CONTROLLER_DIES_AFTER_MS)
         self.agenda.after(delay_ms * MS, self._kill, controller)
 
