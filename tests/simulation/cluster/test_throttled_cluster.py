@@ -65,7 +65,7 @@ def test_a_replica_comes_back_as_fast_as_its_throttle_allows(side: str) -> None:
     try:
         _comes_back(world, maker, side)
     finally:
-        world.close()
+        world.end()
 
 
 def _comes_back(world: ClusterWorld, maker: TopicMaker, side: str) -> None:
