@@ -48,7 +48,7 @@ from broker.cluster.topics.consumer_paths import ZooKeeperOffsets
 from broker.cluster.topics.ends_elsewhere import EndsElsewhere
 from broker.cluster.witness import Witness
 from broker.cluster.zookeeper.session_totals import SessionTotals
-from broker.cluster.zookeeper.zookeeper import Connect, SessionExpired
+from broker.cluster.zookeeper.zookeeper import Closed, Connect, SessionExpired
 from broker.config.listeners import Endpoint
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.transactions.local_markers import LocalMarkers
@@ -62,7 +62,7 @@ from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import ReplicaServices
 from broker.topics.replication_totals import ReplicationTotals
 from broker.topics.strays import strays_among
-from protocol.znodes import brokers, topics
+from protocol.znodes import brokers, notices, topics
 from protocol.znodes.fields import BadNode
 from replication.values import Rules
 
@@ -256,6 +256,7 @@ class Member:
             self.cache,
             self.fetchers,
             self._topic_settings,
+            self._directory_changed,
             lambda: self.registration.last_epoch,
             witness.beside(hooks),
             basis.errors,
@@ -310,6 +311,12 @@ class Member:
                 return await self.configs.nodes.topic(name)
             except SessionExpired:  # the controller will not ask again: the next session tells
                 await self._basis.time.sleep(AGAIN_S)
+
+    async def _directory_changed(self) -> None:
+        """Has the controller ask for all replicas here."""
+        notice = notices.encode_log_dir_event(self.joined.node_id)
+        with suppress(SessionExpired, Closed):  # it asks in the next session too
+            await self.joined.zookeeper.create(notices.LOG_DIR_EVENT, notice, sequence=True)
 
     # -- life
 

@@ -23,12 +23,13 @@ import structlog
 from broker.cluster.lines import PartitionLines
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.replicas.fetchers import Fetchers
+from broker.cluster.replicas.missing_logs import MissingLogs, differ
 from broker.cluster.replicas.replica_hooks import ReplicaHooks
 from broker.cluster.replicas.replication_settings import ReplicationSettings
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
-from broker.topics.registry import BadDirectory, Topic, named
+from broker.topics.registry import named
 from broker.topics.replica import Replica
 from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.roles import Role
@@ -81,18 +82,18 @@ class ReplicaManager:
         cache: MetadataCache,
         fetchers: Fetchers,
         configs: Callable[[str], Awaitable[Mapping[str, str]]],
+        notify: Callable[[], Awaitable[None]],
         broker_epoch: Callable[[], int],
         hooks: ReplicaHooks,
         errors: InternalErrors,
         slicer: Slicer,
         background: Background,
     ) -> None:
-        """``configs`` reads a topic's own settings."""
+        """``configs`` and ``notify`` are those of `MissingLogs`."""
         self._settings = settings
         self._logs = logs
         self._cache = cache
         self._fetchers = fetchers
-        self._configs = configs
         self._broker_epoch = broker_epoch
         self._hooks = hooks
         self._errors = errors
@@ -101,8 +102,9 @@ class ReplicaManager:
         self._controller_epoch = -1
         """The highest that was seen."""
         self._changing = Lock()
+        self._missing = MissingLogs(settings.node_id, logs, cache, configs, self._changing, notify)
         self._tasks: list[Task[None]] = []
-        self._checkpoints = False
+        self._checkpoints = self._retries = False
         self._lines = PartitionLines()
 
     @property
@@ -115,7 +117,7 @@ class ReplicaManager:
     def start(self) -> None:
         """Looks for in-sync replicas that are behind, from now on."""
         pause_s = self._settings.lag_time_max_ms / 2000
-        self._repeat("in-sync replicas", pause_s, self._tick)
+        self._repeat("in-sync replicas", lambda: pause_s, self._tick)
 
     async def stop(self) -> None:
         """Fetches nothing any more."""
@@ -123,11 +125,13 @@ class ReplicaManager:
             task.cancel()
         await self._fetchers.stop()
 
-    def _repeat(self, name: str, pause_s: float, work: Callable[[], Awaitable[object]]) -> None:
+    def _repeat(
+        self, name: str, pause_s: Callable[[], float], work: Callable[[], Awaitable[object]]
+    ) -> None:
         def failed(error: Exception) -> None:
             logger.error("work of the replicas failed", work=name, error=repr(error))
 
-        self._tasks.append(self._background.every(name, lambda: pause_s, work, failed))
+        self._tasks.append(self._background.every(name, pause_s, work, failed))
 
     async def _tick(self) -> None:
         slices = self._slicer.work("in-sync replicas")
@@ -142,7 +146,13 @@ class ReplicaManager:
         if not self._checkpoints:
             self._checkpoints = True
             pause_s = self._settings.checkpoint_ms / 1000
-            self._repeat("high watermarks", pause_s, self._logs.write_high_watermarks)
+            self._repeat("high watermarks", lambda: pause_s, self._logs.write_high_watermarks)
+
+    def _begin_retries(self) -> None:
+        """Replicas that could not begin are tried again, as soon as there is one."""
+        if self._missing.is_needed and not self._retries:
+            self._retries = True
+            self._repeat("missing logs", lambda: self._missing.pause_s, self._missing.make_again)
 
     # -- who may say anything
 
@@ -217,7 +227,12 @@ class ReplicaManager:
             slices = self._slicer.work("LeaderAndIsr")
             errors: dict[Place, int] = {}
             for topic in request.topics:
-                await slices.beside(self._make_missing(topic))
+                here = [
+                    told.partition
+                    for told in topic.partitions
+                    if self._settings.node_id in told.replicas
+                ]
+                await slices.beside(self._missing.make(topic.name, topic.topic_id, here))
                 for told in topic.partitions:
                     place = (topic.name, told.partition)
                     error_code = self._refused(topic, told)
@@ -229,37 +244,8 @@ class ReplicaManager:
             self._lines.write()
             slices.end()
             self._begin_checkpoints()
+            self._begin_retries()
             return Told(NONE, errors)
-
-    async def _make_missing(self, topic: ToldTopic) -> None:
-        """Makes the logs that are to be here and are not. One that can't be made stays missing."""
-        missing = [
-            told.partition
-            for told in topic.partitions
-            if self._settings.node_id in told.replicas
-            and self._logs.get(topic.name, told.partition) is None
-        ]
-        known = self._logs.topic(topic.name)
-        if not missing or (known is not None and _differ(known.topic_id, topic.topic_id)):
-            return
-        shown = self._cache.topics.get(topic.name)
-        count = max(
-            max(missing) + 1,
-            0 if known is None else known.partitions,
-            0 if shown is None else max(shown.partitions, default=-1) + 1,
-        )
-        if known is None:
-            configs = await self._configs(topic.name)
-            known = Topic(topic.name, topic.topic_id or ZERO_UUID, count, configs)
-        try:
-            await self._logs.make(known.with_partitions(count), missing)
-        except (OSError, BadDirectory) as error:
-            logger.error(
-                "the logs of replicas could not be made",
-                topic=topic.name,
-                partitions=missing,
-                error=str(error),
-            )
 
     async def _identify(self, topic: ToldTopic) -> None:
         """Notes the id of a topic that had none before."""
@@ -280,7 +266,7 @@ class ReplicaManager:
         replica = self._logs.get(topic.name, told.partition)
         if replica is not None and replica.role is Role.OFFLINE:
             return KAFKA_STORAGE_ERROR
-        if known is not None and _differ(known.topic_id, topic.topic_id):
+        if known is not None and differ(known.topic_id, topic.topic_id):
             return INCONSISTENT_TOPIC_ID
         if replica is not None and told.leader_epoch <= replica.leader_epoch:
             gives_id = known is not None and known.topic_id == ZERO_UUID and topic.topic_id
@@ -317,6 +303,7 @@ class ReplicaManager:
         try:
             replica.lead(state)
         except LogPoisoned:
+            self._missing.could_not_lead(replica.topic, replica.index)
             return KAFKA_STORAGE_ERROR
         self._lines.add(
             "leads a partition",
@@ -375,6 +362,8 @@ class ReplicaManager:
         """An offline replica stays so; one of a later leader epoch is not stopped."""
         replica = self._logs.get(topic, told.partition)
         if replica is None:
+            if told.delete:
+                self._missing.forget(topic, told.partition)
             return NONE
         if replica.role is Role.OFFLINE:
             return KAFKA_STORAGE_ERROR
@@ -393,7 +382,3 @@ class ReplicaManager:
             hook(*args)
         except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
             self._errors.caught("observer", error)
-
-
-def _differ(known: bytes, told: bytes | None) -> bool:
-    return told is not None and known not in (ZERO_UUID, told)

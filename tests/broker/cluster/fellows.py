@@ -169,6 +169,7 @@ class Fellow:
             self.cache,
             self.fetchers,
             self._configs,
+            self._notify,
             lambda: self.epoch,
             self._hooks(),
             self.errors,
@@ -199,6 +200,9 @@ class Fellow:
 
     async def _configs(self, topic: str) -> Mapping[str, str]:
         return {"segment.bytes": "1048576", **self.topic_configs}
+
+    async def _notify(self) -> None:
+        self.said.append(("directory changed",))
 
     def _settings(self, topic: str) -> Mapping[str, Any]:
         return self.logs.settings(topic) or self.config.topic_defaults

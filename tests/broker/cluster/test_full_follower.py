@@ -1,5 +1,5 @@
 """A follower whose disk is full leaves the in-sync replicas and says so; it returns when there is
-room, with every record."""
+room, with every record. One that had no room for its log begins then."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.broker import Broker
-from protocol.znodes import topics
+from broker.cluster.replicas import missing_logs
+from protocol.znodes import notices, topics
 from tests.broker.cluster.members import Members, members
 from tests.broker.filling_disk import FillingFiles
 from tests.broker.serving import asked, eventually
@@ -63,3 +64,22 @@ async def test_a_follower_without_room_is_not_waited_for(version: str, tmp_path:
             assert await write(leader, b"after") == 0
         log = there.brokers[FOLLOWER].logs.topics["t"].partitions[0].log
         await eventually("it has all", lambda: log.log_end_offset == 4)
+
+
+async def test_a_replica_without_room_for_its_log_begins_when_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(missing_logs, "AGAIN_S", 0.05)
+    disk = FillingFiles()
+    async with members(tmp_path, SETTINGS, {FOLLOWER: disk}) as there:
+        await there.settled()
+        disk.full = range(1 << 40)
+        await there.create("t", 1)
+        await eventually("it is out", lambda: in_sync(there) == {1, 2})
+        leader = await there.leader("t", 0)
+        assert await write(leader, b"meanwhile") == 0
+        disk.full = range(0)
+        await eventually("it is in", lambda: in_sync(there) == {1, 2, 3})
+        log = there.brokers[FOLLOWER].logs.topics["t"].partitions[0].log
+        await eventually("it has all", lambda: log.log_end_offset == 1)
+    assert not there.ensemble.nodes[notices.LOG_DIR_EVENTS].children

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any
 
 import pytest
 
 from broker.cluster.peers.peer import Address, Peer, connect
+from broker.cluster.replicas import missing_logs
 from broker.topics.partition_mark import partition_metadata
 from broker.topics.registry import Topic
 from broker.topics.roles import NotLeader, Role
@@ -173,6 +175,72 @@ async def test_a_log_that_cannot_be_made_is_a_storage_error() -> None:
         files.fail("fsync_directory", "broker-1")
         assert (await controller.lead(1))[1].partitions == {PLACE: KAFKA_STORAGE_ERROR}
         assert (await controller.lead(1))[1].partitions == {PLACE: NONE}
+
+
+@pytest.fixture
+def soon_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What could not be made is tried again without a pause to speak of."""
+    monkeypatch.setattr(missing_logs, "AGAIN_S", 0.02)
+    monkeypatch.setattr(missing_logs, "AGAIN_S_MAX", 0.02)
+
+
+@pytest.mark.usefixtures("soon_again")
+async def test_a_log_that_could_not_be_made_is_made_later_and_the_controller_hears_of_it() -> None:
+    files = SimulatedFiles()
+    one = Fellow(1, fs=files)
+    async with cluster(one) as controller:
+        files.fail("fsync_directory", "broker-1", count=3)
+        assert (await controller.lead(1))[1].partitions == {PLACE: KAFKA_STORAGE_ERROR}
+        await eventually(lambda: one.said)
+        assert one.said == [("directory changed",)]
+        assert one.replica().state is None
+        assert (await controller.lead(1))[1].partitions == {PLACE: NONE}
+
+
+@pytest.mark.usefixtures("soon_again")
+async def test_the_controller_hears_when_a_log_that_could_not_be_led_takes_writes() -> None:
+    files = SimulatedFiles()
+    one = Fellow(1, fs=files)
+    async with cluster(one) as controller:
+        await controller.lead(1)
+        one.said.clear()
+        files.fail("write", "leader-epoch-checkpoint.tmp", code=errno.ENOSPC)
+        assert (await controller.lead(1))[1].partitions == {PLACE: KAFKA_STORAGE_ERROR}
+        assert one.said == []
+        await eventually(lambda: one.said)
+        assert one.said == [("directory changed",)]
+        assert (await controller.lead(1))[1].partitions == {PLACE: NONE}
+
+
+@pytest.mark.usefixtures("soon_again")
+@pytest.mark.parametrize("how", ["stopped", "deleted", "moved", "another topic"])
+async def test_a_log_that_could_not_be_made_and_is_not_wanted_any_more_is_not_made(
+    how: str,
+) -> None:
+    files = SimulatedFiles()
+    one = Fellow(1, fs=files)
+    async with cluster(one) as controller:
+        files.fail("fsync_directory", "broker-1", count=1 << 30)
+        state = PartitionState(1, 1, 0, (1,), 0, (1,))
+        await controller.lead(1)
+        tries = len(files.calls)
+        await eventually(lambda: len(files.calls) > tries)
+        match how:
+            case "stopped":
+                await controller.stop(one, -1, delete=True)
+            case "deleted":
+                gone = state._replace(leader=LEADER_OF_DELETED)
+                controller.show(controller.shown("t", gone))
+            case "moved":
+                controller.show(controller.shown("t", state._replace(leader=2, replicas=(2,))))
+            case "another topic":
+                controller.topic_id = bytes(15) + b"x"
+                controller.show(controller.shown("t", state))
+        files.heal()
+        await controller.lead(1, topic="other")
+        await eventually(lambda: not one.manager._missing._missing)
+        assert one.replica_logs.get("t", 0) is None
+        assert ("directory changed",) not in one.said
 
 
 async def test_who_waits_at_a_leader_is_told_that_it_leads_no_more() -> None:
