@@ -2,12 +2,13 @@
 
 A topic is shown in one piece: its UpdateMetadata is held back, over many steps if need be, until
 each of its partitions was settled once. A client that saw some of them would place keys by too
-small a number. The same holds for the partitions by which a topic grows. LeaderAndIsr never waits.
+small a number. The same holds for the partitions by which a topic grows, and for a broker that
+registers: it sees nothing of a topic until all of it was gathered. LeaderAndIsr never waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 
 from controller.cluster import Cluster
 from controller.partition import Partition, Topic
@@ -31,13 +32,15 @@ _Shown = dict[Topic, dict[int, ShownPartition]]
 class Batch:
     """Requests that are being gathered."""
 
-    __slots__ = ("_cluster", "_greeted", "_shown", "_shown_to", "_stopped", "_told")
+    __slots__ = ("_awaited", "_cluster", "_greeted", "_shown", "_shown_to", "_stopped", "_told")
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._told: dict[int, dict[Topic, dict[int, ToldPartition]]] = {}
         self._shown: _Shown = {}
         self._shown_to: dict[int, _Shown] = {}
+        self._awaited: dict[int, set[Topic]] = {}
+        """The topics of which each broker that registered is to see nothing yet."""
         self._greeted = False
         self._stopped: dict[int, dict[Topic, dict[int, StoppedPartition]]] = {}
 
@@ -61,6 +64,18 @@ class Batch:
     def greet(self) -> None:
         """All brokers get an UpdateMetadata, though it may have no partitions."""
         self._greeted = True
+
+    def await_topics(self, broker_id: int, topics: Iterable[Topic]) -> set[Topic]:
+        """A broker registered: it sees none of these topics until the caller takes it out of the
+        set that is returned."""
+        awaited = self._awaited[broker_id] = set(topics)
+        return awaited
+
+    def broker_gone(self, broker_id: int) -> None:
+        """What was held back for a broker is never shown; the set of its topics gets empty."""
+        self._shown_to.pop(broker_id, None)
+        if awaited := self._awaited.pop(broker_id, None):
+            awaited.clear()
 
     def show(self, partition: Partition) -> None:
         """All brokers get the partition in an UpdateMetadata."""
@@ -87,10 +102,11 @@ class Batch:
 
     def drop(self, topic: Topic) -> None:
         """The topic goes: what was held back of it is never shown."""
-        if topic.unsettled:
-            topic.unsettled.clear()
-            for shown in (self._shown, *self._shown_to.values()):
-                shown.pop(topic, None)
+        topic.unsettled.clear()
+        for awaited in self._awaited.values():
+            awaited.discard(topic)
+        for shown in (self._shown, *self._shown_to.values()):
+            shown.pop(topic, None)
 
     def stop(self, broker_id: int, partition: Partition, *, delete: bool) -> None:
         """A broker is to stop its replica."""
@@ -137,11 +153,13 @@ class Batch:
                     for topic, states in told.items()
                 ]
                 sends.append(LeaderAndIsrRequest(*head, topics, self._leaders(topics)))
-            alone, held_alone = _whole_and_held(self._shown_to.get(broker.broker_id, {}))
-            if held_alone:
-                held_to[broker.broker_id] = held_alone
-            if alone or to_all or self._greeted:
-                topics_shown = _shown_topics(_merged(alone, shown)) if alone else to_all
+            topics_shown = to_all
+            if broker.broker_id in self._shown_to or self._awaited.get(broker.broker_id):
+                now, later = self._shown_and_held_alone(broker.broker_id, shown)
+                topics_shown = _shown_topics(now)
+                if later:
+                    held_to[broker.broker_id] = later
+            if topics_shown or self._greeted:
                 sends.append(UpdateMetadataRequest(*head, live, topics_shown))
             if stopped := self._stopped.get(broker.broker_id):
                 sends.append(
@@ -154,17 +172,25 @@ class Batch:
         self._greeted = False
         return sends
 
+    def _shown_and_held_alone(self, broker_id: int, to_all: _Shown) -> tuple[_Shown, _Shown]:
+        """What one broker is shown, of which others are shown more or less, and what is held."""
+        awaited = self._awaited.get(broker_id, set())
+        now, later = _whole_and_held(self._shown_to.get(broker_id, {}), awaited)
+        for topic, partitions in to_all.items():
+            (later if topic in awaited else now).setdefault(topic, {}).update(partitions)
+        return now, later
+
     def _leaders(self, topics: list[ToldTopic]) -> list[BrokerFact]:
         ids = {each.leader for topic in topics for each in topic.partitions}
         return [self._cluster.brokers[each] for each in sorted(ids & self._cluster.brokers.keys())]
 
 
-def _whole_and_held(shown: _Shown) -> tuple[_Shown, _Shown]:
-    """The topics that may be shown now, and those that are not settled yet."""
-    held = {topic: partitions for topic, partitions in shown.items() if topic.unsettled}
-    if not held:
-        return shown, held
-    return {topic: each for topic, each in shown.items() if topic not in held}, held
+def _whole_and_held(shown: _Shown, awaited: Container[Topic] = ()) -> tuple[_Shown, _Shown]:
+    """The topics that may be shown now; those that are not settled yet, or not gathered yet."""
+    whole, held = _Shown(), _Shown()
+    for topic, partitions in shown.items():
+        (held if topic.unsettled or topic in awaited else whole)[topic] = partitions
+    return whole, held
 
 
 def _shown_topics(shown: Mapping[Topic, Mapping[int, ShownPartition]]) -> list[ShownTopic]:
@@ -172,11 +198,3 @@ def _shown_topics(shown: Mapping[Topic, Mapping[int, ShownPartition]]) -> list[S
         ShownTopic(topic.name, topic.topic_id, list(partitions.values()))
         for topic, partitions in shown.items()
     ]
-
-
-def _merged(first: _Shown, over: _Shown) -> _Shown:
-    """Both; where a partition is in both, that of the second."""
-    return {
-        topic: {**first.get(topic, {}), **over.get(topic, {})}
-        for topic in (*first, *(each for each in over if each not in first))
-    }

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from controller import deletions, shutdowns
 from controller.events import BrokerJoined, BrokerLeft, LogDirsFailed, RequestRefused
 from controller.facts import Answered, LogDirsNotified
-from controller.partition import Partition
+from controller.partition import Partition, Topic
 from controller.requests import LeaderAndIsrRequest, StopReplicaRequest
 from controller.values import BrokerFact
 from controller.work import Work
@@ -50,6 +50,7 @@ def brokers_seen(work: Work, facts: Iterable[BrokerFact]) -> None:
 
 def _lost(work: Work, broker_id: int) -> None:
     shutdowns.broker_gone(work, broker_id)
+    work.batch.broker_gone(broker_id)
     for partition in work.cluster.of_broker.get(broker_id, ()):
         partition.failed_on = tuple(each for each in partition.failed_on if each != broker_id)
         if partition.topic.is_being_deleted:
@@ -63,14 +64,20 @@ def _lost(work: Work, broker_id: int) -> None:
 
 
 def _joined(work: Work, broker_id: int) -> None:
+    own = work.cluster.of_broker.get(broker_id, {})
+    # The topics of its own replicas come first.
+    topics = dict.fromkeys((*(each.topic for each in own), *work.cluster.topics.values()))
+    awaited = work.batch.await_topics(
+        broker_id, (each for each in topics if not each.is_being_deleted)
+    )
     deletions.introduce(work, broker_id)
-    for partition in work.cluster.of_broker.get(broker_id, ()):
+    for partition in own:
         if partition.topic.is_being_deleted:
             deletions.broker_back(work, partition, broker_id)
             continue
         owe(partition, broker_id)
         work.mark(partition)
-    work.sweeps.append(_introduce(work, broker_id, work.cluster.brokers[broker_id].epoch))
+    work.sweeps.append(_introduce(work, broker_id, [*topics], awaited))
 
 
 def owe(partition: Partition, broker_id: int) -> None:
@@ -79,16 +86,19 @@ def owe(partition: Partition, broker_id: int) -> None:
         partition.owed = (*partition.owed, broker_id)
 
 
-def _introduce(work: Work, broker_id: int, epoch: int) -> Iterator[None]:
-    """A new broker gets all partitions."""
-    for topic in [*work.cluster.topics.values()]:
+def _introduce(
+    work: Work, broker_id: int, topics: Iterable[Topic], awaited: set[Topic]
+) -> Iterator[None]:
+    """A new broker gets all topics, each in one piece; those that go meanwhile are not awaited."""
+    for topic in topics:
         for partition in [*topic.partitions.values()]:
             yield
-            broker = work.cluster.brokers.get(broker_id)
-            if broker is None or broker.epoch != epoch:
-                return
-            if not topic.is_being_deleted:
-                work.batch.show_to(broker_id, partition)
+            if topic not in awaited:
+                break
+            work.batch.show_to(broker_id, partition)
+        awaited.discard(topic)
+        if not awaited:
+            return
 
 
 def begin(work: Work) -> None:

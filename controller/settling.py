@@ -76,8 +76,10 @@ def _landed(work: Work, partition: Partition, change: Change, result: WriteResul
 
 
 def _retry(work: Work, partition: Partition, again: Callable[[], None]) -> None:
-    """This is done a little later; the rest of the topic is shown without it."""
-    partition.topic.unsettled.discard(partition.index)
+    """This is done a little later; the topic is shown with what was known of it, or without it."""
+    if partition.index in partition.topic.unsettled:
+        partition.topic.unsettled.discard(partition.index)
+        work.batch.show(partition)
     work.retry(again)
 
 

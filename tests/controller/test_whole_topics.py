@@ -12,15 +12,16 @@ from controller.facts import (
     WriteResult,
     Written,
 )
-from controller.outcome import CreateState, Outcome
+from controller.outcome import CreateState, Outcome, SetState
 from controller.requests import LeaderAndIsrRequest, Send, UpdateMetadataRequest
-from controller.values import Assignment
+from controller.values import LEADER_OF_DELETED, Assignment
 from controller.work import RETRY_MS
 from tests.controller.world import Host, World, replicas
 
 MANY = 600
 MULTI = 64
 """How many states a host writes at once."""
+THREE = ("t0", "t1", "t2")
 
 
 def cluster(*broker_ids: int) -> Host:
@@ -58,7 +59,7 @@ def results(host: Host, among: int, failed: frozenset[int] = frozenset()) -> Wri
     done = []
     for _ in range(among):
         write = host.writes[0]
-        if isinstance(write, CreateState) and write.partition in failed:
+        if isinstance(write, CreateState | SetState) and write.partition in failed:
             done.append(WriteResult(host.writes.popleft().ticket, Result.FAILED))
         else:
             done.append(host.write_one())
@@ -82,6 +83,38 @@ def shown(sends: list[Send], broker_id: int) -> list[list[int]]:
         for send in sends
         if isinstance(send, UpdateMetadataRequest) and send.broker_id == broker_id and send.topics
     ]
+
+
+def three_topics(*broker_ids: int) -> World:
+    """A cluster of these brokers, at rest, each with replicas of all partitions."""
+    world = World(4)
+    for broker_id in broker_ids:
+        world.register(broker_id)
+    for name in THREE:
+        world.nodes.create_topic(name, assignments(MANY, *broker_ids), world.spare_id())
+    world.elect().settle()
+    return world
+
+
+def wholes(sends: list[Send], broker_id: int) -> list[str]:
+    """The topics that a broker is shown to be there, in their order, each whole from the first."""
+    topics = [
+        topic
+        for send in sends
+        if isinstance(send, UpdateMetadataRequest) and send.broker_id == broker_id
+        for topic in send.topics
+        if topic.partitions[0].leader != LEADER_OF_DELETED
+    ]
+    first: dict[str, int] = {}
+    for topic in topics:
+        first.setdefault(topic.name, len(topic.partitions))
+    assert set(first.values()) <= {MANY}, first
+    return [*first]
+
+
+def queued(host: Host) -> list[Send]:
+    """All that is on its way to brokers."""
+    return [each for channel in host.channels.values() for each in channel]
 
 
 def test_a_new_topic_is_shown_when_all_its_partitions_have_leaders() -> None:
@@ -141,7 +174,7 @@ def test_a_state_that_is_there_already_is_read_and_shown_with_the_others() -> No
     assert shown(land(host), 1) == []
     host.read_one()
 
-    sends = [each for channel in host.channels.values() for each in channel]
+    sends = queued(host)
     assert shown(sends, 1) == shown(sends, 2) == [[*range(MANY)]]
 
 
@@ -198,5 +231,103 @@ def test_a_new_controller_shows_a_topic_in_one_piece() -> None:
     host = world.elect(2)
     host.settle(answers=False)
 
-    sends = [each for channel in host.channels.values() for each in channel]
+    sends = queued(host)
     assert shown(sends, 1) == shown(sends, 2) == [[*range(MANY)]]
+
+
+def test_a_broker_that_registers_is_shown_each_topic_in_one_piece() -> None:
+    world = three_topics(2, 3)
+    host = world.hosts[-1]
+    world.unregister(3)
+    host.give(world.see_brokers())
+    host.settle()
+    world.register(3)
+
+    first = host.give(world.see_brokers()).sends
+    sends = [*first, *work(host), *land(host)]
+
+    hears = [each for each in first if each.broker_id == 3]
+    assert isinstance(hears[0], UpdateMetadataRequest)  # followers obey whom they know to live
+    assert {each.broker_id for each in hears[0].brokers} == {2, 3}
+    assert isinstance(hears[1], LeaderAndIsrRequest)  # replicas begin at once
+    assert shown(hears, 3) == []
+    assert wholes(sends, 3) == [*THREE]
+
+
+def test_the_topics_of_its_own_replicas_are_shown_first() -> None:
+    world = three_topics(1, 2)
+    world.nodes.rewrite_topic("t2", partitions=assignments(MANY, 3))
+    host = world.elect()
+    host.settle()
+    world.register(3)
+
+    assert wholes([*host.give(world.see_brokers()).sends, *work(host)], 3)[0] == "t2"
+
+
+def test_what_changes_while_a_broker_is_introduced_is_in_the_piece() -> None:
+    world = three_topics(2, 1)
+    host = world.hosts[-1]
+    world.register(3)
+    first = host.give(world.see_brokers()).sends
+    assert shown([*first], 3) == []  # the first topic is gone through in part
+    world.unregister(2)
+    sends = [*first, *host.give(world.see_brokers()).sends, *work(host), *land(host)]
+
+    assert wholes(sends, 3) == [*THREE]
+    for send in queued(host):
+        if send.broker_id == 3:
+            world.brokers[3].take(send)
+    assert set(world.brokers[3].shown.values()) == {1}
+
+
+def test_a_broker_that_restarts_while_it_is_introduced_is_introduced_anew() -> None:
+    world = three_topics(1, 2)
+    host = world.hosts[-1]
+    world.register(3)
+    host.give(world.see_brokers())
+    host.work()
+    host.work()
+    world.register(3)
+
+    assert wholes([*host.give(world.see_brokers()).sends, *work(host)], 3) == [*THREE]
+
+
+def test_a_topic_that_goes_while_a_broker_is_introduced_is_not_shown_to_it() -> None:
+    world = three_topics(1, 2)
+    host = world.hosts[-1]
+    world.register(3)
+    host.give(world.see_brokers())
+    del world.nodes.topics["t0"]
+    sends = [*host.give(TopicGone("t0")).sends]
+    world.nodes.deletions.add("t1")
+    host.give(DeletionsSeen(["t1"]))
+
+    sends += work(host)
+    host.settle()
+
+    assert wholes(sends, 3) == ["t2"]
+    assert {topic for topic, _ in world.brokers[3].shown} == {"t2"}
+
+
+def test_a_broker_that_registers_when_a_controller_begins_is_shown_whole_topics() -> None:
+    world = three_topics(1, 2)
+    host = world.elect(2)
+    host.work()
+    host.work()  # the first topic is settled, the second in part
+    world.register(3)
+
+    sends = [*host.give(world.see_brokers()).sends, *work(host), *land(host)]
+
+    assert sorted(wholes(sends, 3)) == [*THREE]
+    assert wholes(queued(host), 1) == wholes(queued(host), 2) == [*THREE]
+
+
+def test_a_new_controller_shows_a_partition_whose_write_failed_as_it_was() -> None:
+    world = three_topics(2, 1)
+    world.unregister(2)
+    host = world.elect()
+    work(host)
+
+    land(host, frozenset({7, 599}))
+
+    assert wholes(queued(host), 1) == [*THREE]
