@@ -135,6 +135,9 @@ class Alone(Standing):
         """See `Standing`."""
         self.deletions.dropped(name)
 
+    async def may_listen(self) -> None:
+        """See `Standing`."""
+
     async def start(self, _: Sequence[Endpoint]) -> None:
         """Loads what the coordinators' topics have, and goes on with deletions."""
         groups, transactions = self._coordination.groups, self._coordination.transactions

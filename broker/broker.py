@@ -423,6 +423,7 @@ class Broker:
             if owned.name in self.logs.topics:
                 there = len(self.logs.topics[owned.name].partitions)
                 owned.warn_about_partitions(self.config, there)
+        await self.standing.may_listen()
         self.advertised.listening([port for _, port in self.sockets.addresses()])
         self.sockets.listen()
         self.advertised.serving_http(self.sockets.http_address())

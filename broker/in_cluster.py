@@ -91,6 +91,10 @@ class InCluster(Standing):
     def offsets_dropped(self, name: str) -> None:
         """See `Standing`; the controller deletes topics, and waits for no group."""
 
+    async def may_listen(self) -> None:
+        """See `Standing`: the session of the process before this one must be over."""
+        await self.member.registration.until_free()
+
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
         """Takes part in the cluster: who asks here waits until the broker is registered."""
         await self.member.start(endpoints)

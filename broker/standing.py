@@ -97,6 +97,12 @@ class Standing(Protocol):
     def offsets_dropped(self, name: str) -> None:
         """The groups of this broker have dropped the offsets of a deleted topic."""
 
+    async def may_listen(self) -> None:
+        """Waits for what takes longer than a client may be kept waiting; raises as `start`.
+
+        One that can connect and gets no answer to ApiVersions takes the broker for a very old one.
+        """
+
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
         """The sockets listen at ``endpoints``; nobody is answered before this is done.
 

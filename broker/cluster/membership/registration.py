@@ -117,6 +117,13 @@ class BrokerRegistration:
         """Has ``call`` called with each new epoch."""
         self._on_registered.append(call)
 
+    async def until_free(self) -> None:
+        """Waits until no session before this one has this broker's id. Raises AlreadyRegistered."""
+        path = brokers.path(self._broker().broker_id)
+        with suppress(SessionExpired):  # it took too long; `start` looks again
+            if await self._zookeeper.exists(path) is not None:
+                await self._left(path)
+
     async def start(self) -> None:
         """Registers, and again in every later session. Raises AlreadyRegistered."""
         while self.epoch == NO_EPOCH:
@@ -152,10 +159,8 @@ class BrokerRegistration:
             except MultiFailed as failed:
                 if not isinstance(failed.error, NodeExists):
                     raise failed.error from None
-                epoch = await self._taken(path)
+                epoch = await self._left(path)
                 if epoch is None:
-                    if self._unseen_ms:
-                        await self._time.sleep(self._unseen_ms / 1000)
                     continue
             else:
                 stat = done[1]
@@ -166,6 +171,13 @@ class BrokerRegistration:
         logger.info("registered in ZooKeeper", broker=broker.broker_id, epoch=epoch)
         for call in self._on_registered:
             call(epoch)
+
+    async def _left(self, path: str) -> int | None:
+        """`_taken`; where the node is gone, controllers that must have seen that have."""
+        epoch = await self._taken(path)
+        if epoch is None and self._unseen_ms:
+            await self._time.sleep(self._unseen_ms / 1000)
+        return epoch
 
     async def _taken(self, path: str) -> int | None:
         """The node is there: ours (its epoch), gone meanwhile (None), or another broker's.

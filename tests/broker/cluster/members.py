@@ -43,10 +43,10 @@ class Members:
     files: Mapping[int, FileSystem] = field(default_factory=dict)
     """The disks of brokers that do not use this machine's."""
 
-    async def start(self, node_id: int) -> Broker:
-        """Starts a broker, or starts it again with what it had."""
+    async def start(self, node_id: int, port: int = 0) -> Broker:
+        """Starts a broker, or starts it again with what it had; it listens on ``port``."""
         flags = {
-            "listeners": f"{LISTENER}://127.0.0.1:0",
+            "listeners": f"{LISTENER}://127.0.0.1:{port}",
             "log.dirs": f"/data-{node_id}"
             if node_id in self.files
             else str(self.folder / str(node_id)),

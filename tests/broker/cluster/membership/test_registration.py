@@ -117,6 +117,25 @@ async def test_an_old_controller_sees_the_id_gone_before_it_is_there_again() -> 
     assert monotonic() - began >= 0.2
 
 
+async def test_the_wait_for_the_session_before_can_come_first() -> None:
+    there = Scene(unseen_ms=200)
+    await there.begin()
+    await there.registration.until_free()
+    other = await there.another()
+    waiting = asyncio.ensure_future(there.registration.until_free())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    there.ensemble.end_session(other.session)
+    began = monotonic()
+    await waiting
+    assert monotonic() - began >= 0.2, "an old controller sees the id gone"
+    assert there.stat() is None
+    assert there.epochs == []
+    await there.registration.start()
+    assert len(there.epochs) == 1
+
+
 @pytest.mark.parametrize(("asked_for", "granted"), [(3000, 6000), (18_000, 18_000)])
 def test_a_killed_broker_is_waited_for_as_long_as_its_session_may_last(
     asked_for: int, granted: int
