@@ -8,6 +8,10 @@ error.
 
 An unknown topic that may be created is created with the broker's defaults, and is in the answer; in
 a cluster with LEADER_NOT_AVAILABLE, since the controller has still to hear of it.
+
+A broker of a cluster that has just started knows of nobody until the controller tells it. It
+answers nothing before that: librdkafka forgets all brokers when it is told of none, and finds no
+other ever again.
 """
 
 from __future__ import annotations
@@ -49,12 +53,32 @@ logger = structlog.get_logger(__name__)
 
 
 NO_EPOCH = -1
+TOLD_WITHIN_S = 5.0
+"""How long a client waits for what the controller tells, before it is to ask another broker."""
 Found = Topic | dict[str, Any]
 """A topic, or the whole entry of one that has only an error."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:
     request.connection.lookups += 1
+    if not services.cluster.is_told:
+        request.check()
+        request.answer_later(_once_told(services, request))
+        return None
+    return _told(services, request)
+
+
+async def _once_told(services: Services, request: Request) -> None:
+    """Answers once the controller has told of the cluster; else the client must go elsewhere."""
+    if not await services.cluster.told(services.time.within(TOLD_WITHIN_S)):
+        request.connection.close()
+        return
+    steps = _told(services, request)
+    if steps is not None:
+        request.work_off(steps)
+
+
+def _told(services: Services, request: Request) -> Steps | None:
     value = request.value
     version = request.api_version
     asked = value["topics"]

@@ -125,6 +125,15 @@ class MetadataCache:
         """The rack of each live broker."""
         return {each.broker_id: each.rack for each in self._brokers.values()}
 
+    @property
+    def is_told(self) -> bool:
+        """See `ClusterView`."""
+        return bool(self._brokers)
+
+    async def told(self, timeout: asyncio.Timeout) -> bool:
+        """See `ClusterView`."""
+        return not await self.until({"brokers": lambda: self.is_told}, timeout)
+
     def brokers(self, listener: str) -> Sequence[BrokerNode]:
         """See `ClusterView`."""
         nodes = [_node(each, listener) for each in self._brokers.values()]

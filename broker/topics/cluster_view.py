@@ -7,6 +7,7 @@ then tells the same.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
@@ -37,6 +38,13 @@ class ClusterView(Protocol):
     def controller_id(self) -> int:
         """The controller's broker, -1 where it isn't known."""
 
+    @property
+    def is_told(self) -> bool:
+        """Whether any live broker is known."""
+
+    async def told(self, timeout: asyncio.Timeout) -> bool:
+        """Waits until one is; False where none is in time."""
+
     def brokers(self, listener: str) -> Sequence[BrokerNode]:
         """The live brokers that have that listener, in the order of their ids."""
 
@@ -50,6 +58,9 @@ class ClusterView(Protocol):
 class AloneView:
     """One broker that leads all, with the only replica of each."""
 
+    is_told = True
+    """See `ClusterView`."""
+
     def __init__(
         self, node_id: int, logs: LogManager, node_of: Callable[[str], BrokerNode]
     ) -> None:
@@ -58,6 +69,10 @@ class AloneView:
         self._replicas = (node_id,)
         self._logs = logs
         self._node_of = node_of
+
+    async def told(self, timeout: asyncio.Timeout) -> bool:  # noqa: ARG002
+        """See `ClusterView`."""
+        return True
 
     def brokers(self, listener: str) -> Sequence[BrokerNode]:
         """See `ClusterView`."""
