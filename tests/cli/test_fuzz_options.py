@@ -57,6 +57,7 @@ LINES = {
     "cluster": "",
     "cluster describe": "",
     "cluster check": "",
+    "cluster why": "orders-0",
     "top": "--once --every 0.05",
     "produce": "orders -v x",
     "consume": "orders --from-beginning -n 1 --idle 0.05",
