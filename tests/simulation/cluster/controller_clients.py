@@ -165,7 +165,7 @@ class FleetingTopic(ControllerClient):
             return controller_in(answer, self.copies)
         codes = {topic["error_code"] for topic in answer["topics"]}
         if UNKNOWN_TOPIC_OR_PARTITION in codes and not self._surely_made:
-            self._stage = self._create
+            self._begin_anew()
             return ANYBODY
         return leader_in(answer, self.name, 0)
 
@@ -265,7 +265,11 @@ class FleetingTopic(ControllerClient):
         """It may have been deleted by a request whose answer was lost."""
         code = int(answer["responses"][0]["error_code"])
         if code in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
-            self.life += 1
-            self._known, self._stage, self._surely_made = {}, self._create, False
+            self._begin_anew()
             self.cluster.happened["lives of a topic"] += 1
         return code
+
+    def _begin_anew(self) -> None:
+        """The topic is gone, asked for or late: the next one of the name has nothing of it."""
+        self.life += 1
+        self._known, self._stage, self._surely_made = {}, self._create, False

@@ -1,0 +1,123 @@
+"""What the client of a fleeting topic may read in each life of the topic.
+
+A deletion may be answered before the nodes of the topic are gone. Then a new controller shows the
+topic once more, clients write to it, and it goes after all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from protocol.errors import (
+    NONE,
+    REQUEST_TIMED_OUT,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
+from tests.simulation.cluster.client import ANYBODY
+from tests.simulation.cluster.controller_clients import FleetingTopic
+from tests.simulation.whole.agenda import Agenda
+
+
+class _LastChoice(Random):
+    """After a write it reads, after a read it deletes."""
+
+    def choice(self, seq: Any) -> Any:
+        return seq[-1]
+
+
+class _Conversation:
+    """A client that is answered by hand."""
+
+    def __init__(self) -> None:
+        cluster = SimpleNamespace(
+            agenda=Agenda(), happened=Counter(), leads=lambda node_id, topic, partition: True
+        )
+        self.client = FleetingTopic(cast("Any", cluster), "fleeting", "client", _LastChoice(1))
+        self.client.wire = cast("Any", SimpleNamespace(send=lambda data: None))
+
+    def _answer(self, asked: str, answer: dict[str, Any]) -> None:
+        self.client.work()
+        sent = self.client.sent.popleft()
+        assert sent.request.name == asked
+        self.client.heard(sent, answer)
+
+    def creates(self, code: int) -> None:
+        self._answer("CreateTopics", {"topics": [{"error_code": code}]})
+
+    def writes(self, code: int, offset: int = -1) -> None:
+        partition = {"error_code": code, "base_offset": offset}
+        self._answer("Produce", {"responses": [{"partition_responses": [partition]}]})
+
+    def reads(self, log: Sequence[bytes]) -> None:
+        records = b"".join(
+            encode_batch([Record(offset, 1_000, None, value)], base_offset=offset)
+            for offset, value in enumerate(log)
+        )
+        partition = {"error_code": NONE, "records": records, "high_watermark": len(log)}
+        self._answer("Fetch", {"responses": [{"partitions": [partition]}]})
+
+    def deletes(self, code: int) -> None:
+        self._answer("DeleteTopics", {"responses": [{"error_code": code}]})
+
+    def finds_no_topic(self) -> None:
+        topic = {"error_code": UNKNOWN_TOPIC_OR_PARTITION, "name": "fleeting", "partitions": []}
+        assert self.client.found({"topics": [topic]}) == ANYBODY
+
+
+@pytest.fixture
+def gone_late() -> _Conversation:
+    """It wrote 1/1 to a topic that was still to go, which is gone; then it made the next one."""
+    client = _Conversation()
+    client.creates(TOPIC_ALREADY_EXISTS)
+    client.writes(NONE, offset=0)
+    client.finds_no_topic()
+    client.creates(NONE)
+    return client
+
+
+def test_what_went_with_a_late_deletion_is_not_looked_for_in_the_next_life(
+    gone_late: _Conversation,
+) -> None:
+    gone_late.writes(REQUEST_TIMED_OUT)
+    gone_late.writes(NONE, offset=1)
+
+    gone_late.reads([b"2/2", b"2/3"])
+
+
+def test_what_went_with_a_late_deletion_must_not_be_in_the_next_life(
+    gone_late: _Conversation,
+) -> None:
+    gone_late.writes(NONE, offset=1)
+
+    with pytest.raises(AssertionError, match="has b'1/1' at 0 in life 2"):
+        gone_late.reads([b"1/1", b"2/2"])
+
+
+def test_what_went_with_a_deletion_must_not_be_in_the_next_life() -> None:
+    client = _Conversation()
+    client.creates(NONE)
+    client.writes(NONE, offset=0)
+    client.reads([b"1/1"])
+    client.deletes(NONE)
+    client.creates(NONE)
+    client.writes(NONE, offset=1)
+
+    with pytest.raises(AssertionError, match="has b'1/1' at 0 in life 2"):
+        client.reads([b"1/1", b"2/2"])
+
+
+def test_what_was_acknowledged_in_a_life_is_looked_for_in_it(gone_late: _Conversation) -> None:
+    gone_late.writes(REQUEST_TIMED_OUT)
+    gone_late.writes(NONE, offset=0)
+
+    with pytest.raises(AssertionError, match="b'2/3' at 0 is b'2/2'"):
+        gone_late.reads([b"2/2"])
