@@ -23,7 +23,8 @@ from cli.patterns import nearest
 
 Value = dict[str, Any]
 
-_PARTITION = re.compile(r"(.+)[:-](\d{1,10})", re.DOTALL)
+_PARTITION = re.compile(r"(.+)[:-](\d{1,10})", re.DOTALL | re.ASCII)
+_BROKER = re.compile(r"\d{1,10}", re.ASCII)
 _CONTROLLER = "controller"
 
 
@@ -45,8 +46,8 @@ def why(
 
     All brokers are asked: each knows what it saw. What Apache Kafka brokers don't tell is missing.
     """
-    place = None if what == _CONTROLLER or what.isdecimal() else _PARTITION.fullmatch(what)
-    if what != _CONTROLLER and place is None and not what.isdecimal():
+    place, broker = _PARTITION.fullmatch(what), _BROKER.fullmatch(what)
+    if what != _CONTROLLER and place is None and broker is None:
         sentence = f"{what}: write TOPIC-PARTITION such as orders-0, a broker's id, or controller"
         raise CommandError(sentence, USAGE)
     with closing(Cluster(bootstrap, timeout_s=timeout)) as cluster:
