@@ -26,6 +26,8 @@ from broker.web.http_connection import HTTP_LIMITS, BoundedConnection, HttpLimit
 from broker.web.http_guard import Guard, Hosts
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+GRACE_S = 1
+"""How long a stop waits for answers that are under way."""
 
 Render = Callable[[], AsyncIterator[bytes]]
 
@@ -81,7 +83,7 @@ class HttpServer:
             lifespan="off",
             loop="none",
             ws="none",
-            timeout_graceful_shutdown=1,
+            timeout_graceful_shutdown=GRACE_S,
         )
         self._server = _QuietServer(config)
         self._task: asyncio.Task[None] | None = None

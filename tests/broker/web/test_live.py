@@ -16,7 +16,7 @@ import pytest
 
 from broker.loop.slices import Slicer
 from broker.time import Time
-from broker.web import live, live_rows
+from broker.web import http, live, live_rows
 from broker.web.live import Channel, Client, Row, Source
 from broker.web.search_names import search_names
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
@@ -259,7 +259,10 @@ async def test_clients_are_bounded_and_leave_nothing_behind(
         assert feed.channels == {}
 
 
-async def test_a_broker_stops_at_once_with_clients_looking_on(tmp_path: Path) -> None:
+async def test_a_broker_stops_at_once_with_clients_looking_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(http, "GRACE_S", 60)
     loop = asyncio.get_running_loop()
     async with seeing(tmp_path) as seen:
         async with httpx.AsyncClient() as client:
@@ -268,7 +271,7 @@ async def test_a_broker_stops_at_once_with_clients_looking_on(tmp_path: Path) ->
                 began_s = loop.time()
                 await seen.broker.stop()
                 assert [line async for line in answer.aiter_lines() if line.startswith("x")] == []
-        assert loop.time() - began_s < 0.9
+        assert loop.time() - began_s < 30, "it waited for who looks on"
 
 
 # --------------------------------------------------------------------------------- one channel

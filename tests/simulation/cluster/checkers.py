@@ -248,7 +248,11 @@ class ClusterCheckers:
         found = []
         for place in sorted(self.states.now):
             state = self.states.now[place]
-            copies = {node: self.replicas(self.world.by_id[node])[place] for node in state.isr}
+            here = {node: self.replicas(self.world.by_id[node]) for node in state.isr}
+            copies = {node: each[place] for node, each in here.items() if place in each}
+            if len(copies) < len(here):
+                found.append(f"{place}: in sync are {state.isr}, replicas are at {[*copies]}")
+                continue
             leader = copies[state.leader]
             ends = {node: each.log.log_end_offset for node, each in copies.items()}
             if len({*ends.values(), leader.high_watermark, leader.last_stable_offset}) > 1:
