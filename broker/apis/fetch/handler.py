@@ -23,7 +23,6 @@ from broker.apis.fetch.sessions import (
     INITIAL_EPOCH,
     NO_SESSION,
     FetchSessionError,
-    ReplicaSession,
     Session,
     TopicKey,
     Wanted,
@@ -114,9 +113,7 @@ class _Fetch:
             if session_id != NO_SESSION:
                 sessions.close(session_id)
             if epoch == INITIAL_EPOCH and self.request.api_version >= 7 and wanted:
-                self.session = sessions.create(
-                    wanted, self.uses_ids, now_ms, self._replica_lag_ms()
-                )
+                self.session = sessions.create(wanted, self.uses_ids, now_ms)
             return wanted
         session = sessions.resume(
             session_id,
@@ -130,26 +127,12 @@ class _Fetch:
             return wanted
         self.session = session
         self.is_incremental = self.reader.only_news = True
-        if isinstance(session, ReplicaSession):
-            self.reader.replica = session
-            session.wake = self._stirred
-            return ()
         return list(session.partitions.values())
-
-    def _replica_lag_ms(self) -> int | None:
-        """For how long a replica may be behind that is told of whatever comes; None: no such."""
-        if self.reader.replica_id < 0 or self.min_bytes > 1:
-            return None
-        lag_ms: int = self.services.config["replica.lag.time.max.ms"]
-        return lag_ms
 
     # -- looking
 
     def begin(self) -> None:
         """Looks at the logs; answers, or waits for more."""
-        session = self.reader.replica
-        if session is not None:
-            self.wanted = session.due(self.services.time.now().mono_ms)
         look = Look(self.reader, self.wanted, self.max_bytes)
         elsewhere = None
         if look.left <= AT_ONCE:
@@ -241,7 +224,7 @@ class _Fetch:
     def _missing(self, look: Look) -> int:
         """How many bytes must still come; 0 or less where there is to be an answer now."""
         found = look.found
-        if self.due or self.max_wait_ms <= 0 or not (found or self.reader.replica):
+        if self.due or self.max_wait_ms <= 0 or not found:
             return 0
         if any(entry.error_code or entry.diverging for entry in found):
             return 0
@@ -275,10 +258,6 @@ class _Fetch:
         assert self.waiter is not None
         self.waiter.missing_bytes = missing_bytes
 
-    def _stirred(self) -> None:
-        if self.waiter is not None:
-            self.services.long_polls.wake(self.waiter)
-
     def _woken(self, due: bool) -> None:
         self.due = self.due or due
         if self.looking:
@@ -291,9 +270,6 @@ class _Fetch:
             self.request.fail()
 
     def _forget(self) -> None:
-        session = self.reader.replica
-        if session is not None and session.wake == self._stirred:
-            session.wake = None
         if self.waiter is not None:
             self.services.long_polls.forget(self.waiter)
 

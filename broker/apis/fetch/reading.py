@@ -10,7 +10,7 @@ import structlog
 
 from broker.apis.fetch.old_form import Converted, old_form_with, size_of
 from broker.apis.fetch.response import Fetched
-from broker.apis.fetch.sessions import ReplicaSession, Wanted
+from broker.apis.fetch.sessions import Wanted
 from broker.net.request import Chunk
 from broker.topics.partition import Partition
 from broker.topics.registry import absent_error
@@ -140,8 +140,6 @@ class Reader:
         """It says that it is a broker, and did not come by the listener of brokers."""
         self.only_news = False
         """A session gets a partition when something has changed, and no other."""
-        self.replica: ReplicaSession | None = None
-        """That of another broker, whose partitions are left alone while nothing is new."""
 
     def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
         """At most ``room`` bytes of one partition, but one whole batch of the ``first``.
@@ -204,14 +202,6 @@ class Reader:
             and wanted.last_fetched_epoch in (-1, log.epochs.latest)
         ):
             partition.follower_fetched(self.replica_id, wanted.fetch_offset)
-            session = self.replica
-            if (
-                session is not None
-                and partition.led is not None
-                and wanted.high_watermark == partition.high_watermark  # this fetch may raise it
-                and partition.quiet.add(partition.led, self.replica_id, session, wanted)
-            ):
-                session.quiet(wanted)
             return NO_NEWS
         return None
 

@@ -8,10 +8,8 @@ import pytest
 
 from broker.apis.fetch.sessions import (
     EVICTION_MS,
-    LOOKED_THROUGH_MS,
     FetchSessionError,
     FetchSessions,
-    ReplicaSession,
     Session,
     Wanted,
     next_epoch,
@@ -96,71 +94,3 @@ def test_an_update_moves_offsets_adds_and_forgets() -> None:
     assert list(session.partitions) == [("t", 1), ("t", 2), ("u", 0)]
     entry = session.partitions["t", 1]
     assert (entry.fetch_offset, entry.max_bytes, entry.current_leader_epoch) == (77, 500, 4)
-
-
-def replicas_session(size: int, lag_ms: int = 30_000) -> ReplicaSession:
-    session = sessions(1).create(wanted(size), False, 0, lag_ms)
-    assert isinstance(session, ReplicaSession)
-    return session
-
-
-def due(session: ReplicaSession, now_ms: int = 0) -> list[int]:
-    return [entry.partition for entry in session.due(now_ms)]
-
-
-def test_a_replica_looks_at_what_is_not_quiet() -> None:
-    session = replicas_session(4)
-    assert due(session) == [0, 1, 2, 3]
-    first, second, third, _ = session.due(0)
-    for entry in (first, second, third):
-        session.quiet(entry)
-    assert due(session) == [3]
-    session.stirred(second, wake=False)
-    assert due(session) == [3, 1]
-    session.update([Wanted("t", 0, 5, 1000)], [])
-    assert due(session) == [3, 1, 0]
-    assert session.due(0)[2] is first
-    assert first.fetch_offset == 5
-
-
-def test_a_stir_wakes_the_request_that_waits_if_it_is_to() -> None:
-    session = replicas_session(1)
-    [entry] = session.due(0)
-    woken: list[bool] = []
-    session.wake = lambda: woken.append(True)
-    session.stirred(entry, wake=False)
-    assert woken == []
-    session.stirred(entry, wake=True)
-    assert woken == [True]
-
-
-def test_a_partition_that_was_left_out_is_not_stirred() -> None:
-    session = replicas_session(2)
-    first, second = session.due(0)
-    session.update([], [("t", 0)])
-    session.quiet(second)
-    session.stirred(first, wake=True)
-    assert due(session) == []
-
-
-@pytest.mark.parametrize(("lag_ms", "every_ms"), [(30_000, LOOKED_THROUGH_MS), (1_000, 100)])
-def test_all_are_looked_at_from_time_to_time(lag_ms: int, every_ms: int) -> None:
-    session = replicas_session(2, lag_ms)
-    for entry in session.due(0):
-        session.quiet(entry)
-    assert due(session, every_ms - 1) == []
-    assert due(session, every_ms) == [0, 1]
-    for entry in session.due(every_ms):
-        session.quiet(entry)
-    assert due(session, 2 * every_ms - 1) == []
-
-
-def test_what_gave_data_comes_behind_the_others() -> None:
-    session = replicas_session(3)
-    session.gave_data(("t", 0))
-    assert due(session) == [1, 2, 0]
-    [quiet] = [entry for entry in session.due(0) if entry.partition == 1]
-    session.quiet(quiet)
-    session.gave_data(("t", 1))
-    assert due(session) == [2, 0]
-    assert list(session.partitions) == [("t", 2), ("t", 0), ("t", 1)]
