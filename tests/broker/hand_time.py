@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from broker.time import Time
 from protocol.now import Now
 
@@ -21,3 +23,15 @@ class HandTime(Time):
         """Both clocks go on."""
         self.mono_ms += by_ms
         self.wall_ms += by_ms
+
+
+class NoWaiting(Time):
+    """Its sleeps are noted, and over at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.slept_s: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept_s.append(seconds)
+        await asyncio.sleep(0)

@@ -10,18 +10,7 @@ import pytest
 from broker.loop.background import Background, repeat
 from broker.loop.watchdog import Watchdog
 from broker.time import Time
-
-
-class NoWaiting(Time):
-    """Its sleeps are noted, and over at once."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.slept_s: list[float] = []
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept_s.append(seconds)
-        await asyncio.sleep(0)
+from tests.broker.hand_time import NoWaiting
 
 
 class Enough(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -82,10 +83,12 @@ def _comes_back(world: ClusterWorld, maker: TopicMaker, side: str) -> None:
     world.internet.cut(leader.host, away.host)
     assert led.led is not None
     known = led.led
-    run_until(world, "it is out of sync", lambda: away.node_id not in known.state.isr)
     assert leader.process is not None
-    for _ in range(RECORDS):
-        leader.process.loop.call_soon(led.append, batch(0, b"v" * RECORD_BYTES), 1_000)
+    append = partial(led.append, batch(0, b"v" * RECORD_BYTES), 1_000)
+    leader.process.loop.call_soon(append)  # who has all that there is stays in sync, away or not
+    run_until(world, "it is out of sync", lambda: away.node_id not in known.state.isr)
+    for _ in range(RECORDS - 1):
+        leader.process.loop.call_soon(append)
     world.run(20)  # the other follower is in sync: it has all, and its bytes are out of the windows
     assert led.high_watermark == led.log.log_end_offset == RECORDS
     assert behind.log.log_end_offset == 0
