@@ -14,7 +14,8 @@ order of what is left stays, so that a broker is known to live before somebody i
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from controller.requests import (
     LeaderAndIsrRequest,
@@ -31,6 +32,8 @@ from controller.requests import (
 from controller.values import LEADER_OF_DELETED, TopicPartition
 
 Key = tuple[str, int, bool]
+"""Topic, partition, and whether what is said of it ends it."""
+Said = TypeVar("Said", ToldPartition, ShownPartition, StoppedPartition)
 
 
 def load(request: Send) -> int:
@@ -77,22 +80,26 @@ def _new(requests: Iterable[Send]) -> set[TopicPartition]:
 def _told(
     request: LeaderAndIsrRequest, seen: set[Key], new: set[TopicPartition]
 ) -> LeaderAndIsrRequest | None:
-    topics = [
-        ToldTopic(topic.name, topic.topic_id, partitions)
-        for topic in request.topics
-        if (partitions := [*_first_seen_told(topic, seen, new)])
-    ]
+    topics = []
+    for topic in request.topics:
+        partitions = [
+            each._replace(is_new=each.is_new or (topic.name, each.partition) in new)
+            for each in _first_seen(topic.name, topic.partitions, seen, _never)
+        ]
+        if partitions:
+            topics.append(ToldTopic(topic.name, topic.topic_id, partitions))
     return request._replace(topics=topics) if topics else None
 
 
-def _first_seen_told(
-    topic: ToldTopic, seen: set[Key], new: set[TopicPartition]
-) -> Iterator[ToldPartition]:
-    for each in topic.partitions:
-        key = (topic.name, each.partition, False)
-        if key not in seen:
+def _first_seen(
+    topic: str, partitions: Iterable[Said], seen: set[Key], ends: Callable[[Said], bool]
+) -> Iterator[Said]:
+    """What no later request says; what ends a partition stands for all that came before it."""
+    for each in partitions:
+        key = (topic, each.partition, ends(each))
+        if key not in seen and (topic, each.partition, True) not in seen:
             seen.add(key)
-            yield each._replace(is_new=each.is_new or key[:2] in new)
+            yield each
 
 
 def _shown(
@@ -102,7 +109,7 @@ def _shown(
     topics = [
         ShownTopic(topic.name, topic.topic_id, partitions)
         for topic in request.topics
-        if (partitions := [*_first_seen_shown(topic, seen)])
+        if (partitions := [*_first_seen(topic.name, topic.partitions, seen, _is_deleted)])
     ]
     if not isinstance(later, UpdateMetadataRequest):
         return request._replace(topics=topics)
@@ -125,31 +132,26 @@ def _fits(topic: ShownTopic, later: ShownTopic | None) -> bool:
     if later is None:
         return True
     both = (*topic.partitions, *later.partitions[:1])
-    deleted = any(each.leader == LEADER_OF_DELETED for each in both)
+    deleted = any(map(_is_deleted, both))
     return topic.topic_id == later.topic_id and not deleted
-
-
-def _first_seen_shown(topic: ShownTopic, seen: set[Key]) -> Iterator[ShownPartition]:
-    for each in topic.partitions:
-        deleted = each.leader == LEADER_OF_DELETED
-        key = (topic.name, each.partition, deleted)
-        if key not in seen and (deleted or (topic.name, each.partition, True) not in seen):
-            seen.add(key)
-            yield each
 
 
 def _stopped(request: StopReplicaRequest, seen: set[Key]) -> StopReplicaRequest | None:
     topics = [
         StoppedTopic(topic.name, partitions)
         for topic in request.topics
-        if (partitions := [*_first_seen_stopped(topic, seen)])
+        if (partitions := [*_first_seen(topic.name, topic.partitions, seen, _deletes)])
     ]
     return request._replace(topics=topics) if topics else None
 
 
-def _first_seen_stopped(topic: StoppedTopic, seen: set[Key]) -> Iterator[StoppedPartition]:
-    for each in topic.partitions:
-        key = (topic.name, each.partition, each.delete)
-        if key not in seen and (topic.name, each.partition, True) not in seen:
-            seen.add(key)
-            yield each
+def _never(_: ToldPartition) -> bool:
+    return False
+
+
+def _is_deleted(shown: ShownPartition) -> bool:
+    return shown.leader == LEADER_OF_DELETED
+
+
+def _deletes(stopped: StoppedPartition) -> bool:
+    return stopped.delete
