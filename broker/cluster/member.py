@@ -46,6 +46,7 @@ from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.cluster.topics.cluster_topics import ClusterTopics
 from broker.cluster.topics.consumer_paths import ZooKeeperOffsets
 from broker.cluster.topics.ends_elsewhere import EndsElsewhere
+from broker.cluster.topics.unheard_deletions import UnheardDeletions
 from broker.cluster.witness import Witness
 from broker.cluster.zookeeper.session_totals import SessionTotals
 from broker.cluster.zookeeper.zookeeper import Closed, Connect, SessionExpired
@@ -263,6 +264,10 @@ class Member:
             basis.slicer,
             basis.background,
         )
+        spawn = basis.background.spawn
+        self._unheard = UnheardDeletions(
+            self.joined.zookeeper, self.cache, self.replicas.forget, basis.time, spawn
+        )
         return self.replicas
 
     def group_settings(
@@ -324,6 +329,7 @@ class Member:
         """Takes part: clients and brokers reach this one at ``endpoints``. AlreadyRegistered."""
         self._endpoints = endpoints
         self._witness.start(self.joined.zookeeper, self.registration)
+        self.registration.when_registered(self._unheard.registered)
         self.replicas.start()
         self.isr_writer.start()
         self.configs.start()
@@ -346,6 +352,7 @@ class Member:
     async def stop(self) -> None:
         """Takes part no more; the session ends last."""
         self.host.stop()
+        self._unheard.stop()
         self.configs.stop()
         self.elsewhere.stop()
         self.isr_writer.stop()
@@ -384,12 +391,6 @@ async def join_cluster(basis: Basis, connect: Connect) -> Member:
     settings = cluster_settings(basis.config)
     missing = KnownMissing(basis.config["log.recovery.missing"])
     joined = await join(
-        settings,
-        basis.config,
-        connect,
-        basis.fs,
-        basis.directory,
-        missing,
-        basis.time,
+        settings, basis.config, connect, basis.fs, basis.directory, missing, basis.time
     )
     return Member(basis, settings, joined)

@@ -51,6 +51,8 @@ class MetadataCache:
         self.topics: dict[str, KnownTopic] = {}
         self._brokers: Mapping[int, BrokerFact] = {}
         self._names: dict[bytes, str] = {}
+        self.doubted: set[str] = set()
+        """Topics of which nothing was told since `doubt_all`: they may have been deleted."""
         self._awaited: list[tuple[Callable[[], bool], asyncio.Event]] = []
         """What is waited for to be told, and who waits."""
 
@@ -64,6 +66,7 @@ class MetadataCache:
         deleted: list[tuple[str, int]] = []
         changed: list[str] = []
         for topic in told.topics:
+            self.doubted.discard(topic.name)
             known = self.topics.setdefault(topic.name, KnownTopic())
             self._note_id(topic.name, known, topic.topic_id)
             for each in topic.partitions:
@@ -79,6 +82,18 @@ class MetadataCache:
             if not event.is_set() and is_so():
                 event.set()
         return Learnt(tuple(deleted), tuple(changed))
+
+    def doubt_all(self) -> None:
+        """This broker was away: nobody tells it of topics that were deleted meanwhile."""
+        self.doubted = set(self.topics)
+
+    def forget(self, names: Collection[str]) -> Learnt:
+        """These topics are no more, though no controller said so."""
+        deleted = [(name, index) for name in names for index in self.topics[name].partitions]
+        for name in names:
+            self.doubted.discard(name)
+            self._forget(name)
+        return Learnt(tuple(deleted), tuple(names))
 
     async def until(
         self, wanted: Mapping[Key, Callable[[], bool]], timeout: asyncio.Timeout
@@ -101,6 +116,8 @@ class MetadataCache:
         if known.topic_id != topic_id:
             if known.topic_id is not None:
                 self._names.pop(known.topic_id, None)
+                if topic_id is not None:  # another topic of the name: it may have fewer
+                    known.partitions.clear()
             known.topic_id = topic_id
         if topic_id is not None:
             self._names[topic_id] = name

@@ -15,13 +15,13 @@ late too. Source: Kafka 3.9 ``ReplicaManager``, ``KafkaApis``; table of errors i
 from __future__ import annotations
 
 from asyncio import Lock, Task
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import NamedTuple
 
 import structlog
 
 from broker.cluster.lines import PartitionLines
-from broker.cluster.metadata_cache import MetadataCache
+from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.replicas.fetchers import Fetchers
 from broker.cluster.replicas.missing_logs import MissingLogs, differ
 from broker.cluster.replicas.replica_hooks import ReplicaHooks
@@ -43,6 +43,7 @@ from controller.requests import (
     ToldTopic,
     UpdateMetadataRequest,
 )
+from controller.values import LEADER_OF_DELETED
 from log.errors import LogPoisoned
 from protocol.errors import (
     FENCED_LEADER_EPOCH,
@@ -190,14 +191,26 @@ class ReplicaManager:
             known = self._cache.topics.get(name)
             if known is not None:
                 self._logs.counted(name, max(known.partitions) + 1)
-        for topic, index in learnt.deleted:
-            self._call(self._hooks.on_deleted, topic, index)
-        self._call(self._hooks.on_learnt, learnt)
+        self._pass_on(learnt)
         for shown in request.topics:
             for each in shown.partitions:
                 if self._settings.node_id not in each.replicas:
                     self._stop_where_moved(shown.name, each)
         return NONE
+
+    def _pass_on(self, learnt: Learnt) -> None:
+        for topic, index in learnt.deleted:
+            self._call(self._hooks.on_deleted, topic, index)
+        self._call(self._hooks.on_learnt, learnt)
+
+    def forget(self, names: Collection[str]) -> None:
+        """Topics were deleted while this broker was away; a replica here was moved away before."""
+        learnt = self._cache.forget(names)
+        self._pass_on(learnt)
+        for topic, index in learnt.deleted:
+            replica = self._logs.get(topic, index)
+            if replica is not None and replica.role in (Role.LEADER, Role.FOLLOWER):
+                self._stand_by(replica, LEADER_OF_DELETED)
 
     def _stop_where_moved(self, topic: str, shown: ShownPartition) -> None:
         """Leads and follows no more what was moved away from here.
@@ -206,7 +219,10 @@ class ReplicaManager:
         session would lead on for ever, and clients that know of no other leader would stay.
         """
         replica = self._logs.get(topic, shown.partition)
-        if replica is None or replica.state is None or shown.leader_epoch <= replica.leader_epoch:
+        if replica is None or replica.state is None:
+            return
+        is_late = shown.leader_epoch <= replica.leader_epoch
+        if is_late and shown.leader != LEADER_OF_DELETED:
             return
         if replica.role in (Role.LEADER, Role.FOLLOWER):
             logger.warning(

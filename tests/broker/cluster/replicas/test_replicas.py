@@ -417,6 +417,25 @@ async def test_who_was_not_told_that_its_replica_moved_away_leads_no_more() -> N
         assert one.replica().role is Role.LEADER
 
 
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_a_replica_of_a_topic_that_was_moved_away_and_deleted_unheard_leads_no_more(
+    is_told: bool,
+) -> None:
+    one, two = Fellow(1), Fellow(2)
+    async with cluster(one, two) as controller:
+        await controller.lead(1)
+        state = state_of(one)
+        controller.show(controller.shown("t", state))
+        if is_told:
+            gone = state._replace(leader=LEADER_OF_DELETED, isr=(2,), replicas=(2,))
+            controller.show(controller.shown("t", gone))
+        else:
+            one.manager.forget(["t"])
+        assert one.cache.topics == {}
+        assert one.replica().role is Role.UNASSIGNED
+        assert ("deleted", "t", 0) in one.said
+
+
 # -- by the wire
 
 

@@ -100,3 +100,15 @@ def test_settings_may_be_read_before_the_topic_is_told(
     assert registry.topics["t"].configs == {"retention.ms": "1"}
     assert registry.configured("t", {}) == Topic("t", ID, 1)
     assert registry.topic_by_id(ID) == Topic("t", ID, 1)
+
+
+def test_another_topic_of_the_name_has_none_of_the_partitions_before(
+    cache: MetadataCache, registry: ClusterRegistry
+) -> None:
+    """Its deletion was told while this broker was away."""
+    registry.learnt(tell(cache, topic("t", [1, 2, 3], ID)))
+
+    learnt = registry.learnt(tell(cache, topic("t", [2], OTHER_ID)))
+
+    assert learnt.shown == (Topic("t", OTHER_ID, 1),)
+    assert cache.partition("t", 1) is None
