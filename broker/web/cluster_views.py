@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from broker.cluster.replicas.held_up import held_up
 from broker.topics.cluster_view import PartitionView
 from broker.topics.replica import Replica
 from protocol.happened import (
@@ -144,6 +145,7 @@ def partition_view(
         "since_ms": None if moved is None else moved.at_ms,
         "why": None if moved is None else moved.why,
         "out": [_out_view(sources, member, topic, index, each) for each in _out(shown)],
+        "held_up": held_up(member.replicas.missing, member.fetchers, topic, index),
     }
 
 

@@ -58,6 +58,8 @@ def _out(out: Value) -> Iterator[str]:
         yield f"    now: it is {behind} behind, and fetched at {instant(out['fetched_ms'])}"
     elif out["records"] is None and left is not None:
         yield "    now: it has not fetched since its leader leads, or its leader does not tell"
+    if out["held_up"] is not None:
+        yield f"    broker {out['broker']} says: {out['held_up']}"
 
 
 def lines_of_broker(found: Value, last: int) -> list[str]:
@@ -81,9 +83,9 @@ def lines_of_broker(found: Value, last: int) -> list[str]:
 
 def _out_by_reason(out: list[Value]) -> Iterator[str]:
     """One line for the partitions that it left for one reason."""
-    reasons: dict[str | None, list[Value]] = {}
+    reasons: dict[tuple[str | None, str | None], list[Value]] = {}
     for each in out:
-        reasons.setdefault(each["cause"], []).append(each)
+        reasons.setdefault((each["cause"], each["held_up"]), []).append(each)
     for rows in reasons.values():
         by_topic: dict[str, list[int]] = {}
         for each in rows:
@@ -93,6 +95,8 @@ def _out_by_reason(out: list[Value]) -> Iterator[str]:
         since = "" if oldest["since_ms"] is None else f" since {instant(oldest['since_ms'])}"
         why = f": {oldest['why']}" if oldest["why"] else "; why is in the story of each"
         yield f"    {', '.join(texts)}{since}{why}"
+        if rows[0]["held_up"] is not None:
+            yield f"        it says: {rows[0]['held_up']}"
 
 
 def lines_of_controller(found: Value, last: int) -> list[str]:

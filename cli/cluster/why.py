@@ -124,6 +124,7 @@ def _out(
                         field: known.get(field)
                         for field in ("records", "fetched_ms", "caught_up_ms")
                     },
+                    "held_up": told.get(replica, {}).get("held_up"),
                 }
             )
     return found
@@ -177,13 +178,16 @@ def _of_broker(facts: Facts, asked: Asked, broker: int) -> Value:
 
 
 def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
-    """The partitions in which it is out of sync, each as its leader sees it."""
+    """The partitions in which it is out of sync, each as its leader sees it, and as it says."""
+    own = clusters.get(broker, {"partitions": []})["partitions"]
+    held_up = {(row["topic"], row["partition"]): row.get("held_up") for row in own}
     return [
         {
             "topic": row["topic"],
             "partition": row["partition"],
             "leader": row["leader"],
             **{name: out[name] for name in ("since_ms", "cause", "why", "records", "fetched_ms")},
+            "held_up": held_up.get((row["topic"], row["partition"])),
         }
         for node, each in sorted(clusters.items())
         for row in each["partitions"]

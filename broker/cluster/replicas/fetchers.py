@@ -117,6 +117,10 @@ class Fetchers:
         fetcher = self._of.get((topic, index))
         return None if fetcher is None else fetcher.followed[topic, index]
 
+    def fetcher(self, topic: str, index: int) -> Fetcher | None:
+        """Which of them fetches a partition."""
+        return self._of.get((topic, index))
+
     @property
     def all(self) -> Sequence[Fetcher]:
         """Every fetcher, as it is now."""
@@ -162,6 +166,8 @@ class Fetcher:
         self._peer: Peer | None = None
         self._session = FetchSession()
         self.lines = PartitionLines()
+        self.lost: str | None = None
+        """Why nothing was to be had from the leader when it was tried last."""
         self._trouble = Trouble(self._time)
         self._news = Event()
         self._task = fetchers.spawn(self._work(), "replica fetcher")
@@ -194,6 +200,7 @@ class Fetcher:
                 try:
                     await slices.beside(self._round(slices))
                     self._trouble.is_over()
+                    self.lost = None
                 except PeerLost as error:
                     lost = error
                 except Exception as error:
@@ -212,6 +219,7 @@ class Fetcher:
 
     async def _lost(self, lost: PeerLost) -> None:
         """Rests: nothing is to be had from the leader."""
+        self.lost = str(lost)
         if self._trouble.is_news():
             logger.warning(
                 "a leader can't be fetched from; it is asked again",

@@ -13,7 +13,7 @@ from broker.cluster.replicas.fetch_messages import Answered, Asked
 from broker.topics.replica import Replica
 from broker.topics.roles import NotFollower
 from log.errors import LogPoisoned
-from protocol.errors import NONE, ProtocolError
+from protocol.errors import NAMES, NONE, ProtocolError
 from protocol.records.corrupt import CorruptRecords
 from replication.follower import Begin, OnError, Way, begin, cut_to, on_error, reset
 
@@ -85,6 +85,8 @@ class Followed:
         self.leader_high_watermark = -1
         """That of the last answer."""
         self._lines = lines
+        self.trouble: str | None = None
+        """Why it did not go on when it was tried last."""
         self._silent_until_ms = 0
         """No error is told before (monotonic)."""
         self.behind_since_ms = NEVER
@@ -190,6 +192,7 @@ class Followed:
         except (CorruptRecords, ProtocolError, NotFollower, LogPoisoned) as error:
             self._failed(error, again_ms)
             return None
+        self.trouble = None
         self.leader_high_watermark = found.high_watermark
         self.replica.quotas.follower.count(*self.place, taken)
         left = found.records[taken:]
@@ -233,6 +236,7 @@ class Followed:
 
     def _refused(self, error_code: int, again_ms: int) -> None:
         what = on_error(error_code, self.leader_epoch, self.replica.leader_epoch)
+        self.trouble = f"its leader answers {NAMES.get(error_code, error_code)}"
         if what is OnError.RESET:
             self.step = Next.RESET
         elif what is OnError.RETRY:
@@ -249,6 +253,7 @@ class Followed:
     def _failed(self, error: Exception, again_ms: int) -> None:
         """What the leader sent could not be taken: again later, unless that is useless."""
         replica = self.replica
+        self.trouble = str(error)
         if isinstance(error, NotFollower) or replica.log.failed_for_good:
             self.wait()
             return

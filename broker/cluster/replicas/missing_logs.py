@@ -45,8 +45,8 @@ class MissingLogs:
         self._configs = configs
         self._changing = changing
         self._notify = notify
-        self._missing: dict[str, tuple[bytes | None, set[int]]] = {}
-        """By topic: its id, and the partitions whose logs could not be made."""
+        self._missing: dict[str, tuple[bytes | None, set[int], str]] = {}
+        """By topic: its id, the partitions whose logs could not be made, and why the last one."""
         self._ailing: set[tuple[str, int]] = set()
         """Replicas that were to lead, and whose logs take no writes."""
         self.pause_s = AGAIN_S
@@ -66,8 +66,9 @@ class MissingLogs:
         try:
             await self._make(name, topic_id, missing)
         except (OSError, BadDirectory) as error:
-            before, indexes = self._missing.get(name, (topic_id, set()))
-            self._missing[name] = (topic_id, {*missing, *(indexes if before == topic_id else ())})
+            before, indexes, _ = self._missing.get(name, (topic_id, set(), ""))
+            all_missing = {*missing, *(indexes if before == topic_id else ())}
+            self._missing[name] = (topic_id, all_missing, str(error))
             self.pause_s = AGAIN_S
             logger.error(
                 "the logs of replicas could not be made; that is tried again",
@@ -89,6 +90,11 @@ class MissingLogs:
             configs = await self._configs(name)
             known = Topic(name, topic_id or ZERO_UUID, count, configs)
         await self._logs.make(known.with_partitions(count), missing)
+
+    def why_missing(self, name: str, index: int) -> str | None:
+        """Why the log of a replica could not be made, None where it is not missing."""
+        _, indexes, why = self._missing.get(name, (None, (), ""))
+        return why if index in indexes else None
 
     def could_not_lead(self, name: str, index: int) -> None:
         """A replica that is here was to lead, and its log takes no writes."""
@@ -126,7 +132,7 @@ class MissingLogs:
 
     async def _try(self, name: str) -> int:
         """How many logs of a topic were made."""
-        topic_id, indexes = self._missing[name]
+        topic_id, indexes, _ = self._missing[name]
         missing = [each for each in sorted(indexes) if self._is_wanted(name, topic_id, each)]
         try:
             if missing:

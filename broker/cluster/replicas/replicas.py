@@ -103,7 +103,7 @@ class ReplicaManager:
         self._controller_epoch = -1
         """The highest that was seen."""
         self._changing = Lock()
-        self._missing = MissingLogs(settings.node_id, logs, cache, configs, self._changing, notify)
+        self.missing = MissingLogs(settings.node_id, logs, cache, configs, self._changing, notify)
         self._tasks: list[Task[None]] = []
         self._checkpoints = self._retries = False
         self._lines = PartitionLines()
@@ -151,9 +151,9 @@ class ReplicaManager:
 
     def _begin_retries(self) -> None:
         """Replicas that could not begin are tried again, as soon as there is one."""
-        if self._missing.is_needed and not self._retries:
+        if self.missing.is_needed and not self._retries:
             self._retries = True
-            self._repeat("missing logs", lambda: self._missing.pause_s, self._missing.make_again)
+            self._repeat("missing logs", lambda: self.missing.pause_s, self.missing.make_again)
 
     # -- who may say anything
 
@@ -248,7 +248,7 @@ class ReplicaManager:
                     for told in topic.partitions
                     if self._settings.node_id in told.replicas
                 ]
-                await slices.beside(self._missing.make(topic.name, topic.topic_id, here))
+                await slices.beside(self.missing.make(topic.name, topic.topic_id, here))
                 for told in topic.partitions:
                     place = (topic.name, told.partition)
                     error_code = self._refused(topic, told)
@@ -319,7 +319,7 @@ class ReplicaManager:
         try:
             replica.lead(state)
         except LogPoisoned:
-            self._missing.could_not_lead(replica.topic, replica.index)
+            self.missing.could_not_lead(replica.topic, replica.index)
             return KAFKA_STORAGE_ERROR
         self._lines.add(
             "leads a partition",
@@ -379,7 +379,7 @@ class ReplicaManager:
         replica = self._logs.get(topic, told.partition)
         if replica is None:
             if told.delete:
-                self._missing.forget(topic, told.partition)
+                self.missing.forget(topic, told.partition)
             return NONE
         if replica.role is Role.OFFLINE:
             return KAFKA_STORAGE_ERROR

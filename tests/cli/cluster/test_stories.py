@@ -98,9 +98,11 @@ def test_a_partition_is_told_with_who_is_out_and_what_is_waited_for() -> None:
         ],
         "out": [
             {"broker": 3, "alive": False, "left": story[1], "adding": False, "records": None,
-             "fetched_ms": None, "caught_up_ms": None},
+             "fetched_ms": None, "caught_up_ms": None,
+             "held_up": None},
             {"broker": 2, "alive": True, "left": story[2], "adding": False, "records": 60,
-             "fetched_ms": 1_700_000_092_000, "caught_up_ms": None},
+             "fetched_ms": 1_700_000_092_000, "caught_up_ms": None,
+             "held_up": "the disk is full"},
         ],
     }  # fmt: skip
 
@@ -115,6 +117,7 @@ def test_a_partition_is_told_with_who_is_out_and_what_is_waited_for() -> None:
         "broker 2 is out of the ISR since 2023-11-14T22:14:50Z: broker 2 is 60 records behind "
         " (broker 1)",
         "    now: it is 60 records behind, and fetched at 2023-11-14T22:14:52Z",
+        "    broker 2 says: the disk is full",
         "the reassignment of orders-0 waits for broker 2, to be in sync",
         "2023-11-14T22:14:20Z  broker 1 leads (epoch 1, ISR 1, 2): broker 3, which led, is gone"
         " from ZooKeeper; broker 1 is next  (broker 2)",
@@ -139,7 +142,8 @@ def test_a_partition_of_which_nobody_knows_anything_is_told_as_it_is() -> None:
 
 def test_a_broker_is_told_with_where_it_is_out_of_sync_and_why() -> None:
     row = {"topic": "orders", "leader": 1, "since_ms": 1_700_000_000_000, "cause": "slow",
-           "why": "broker 2 is 60 records behind", "records": 60, "fetched_ms": None}  # fmt: skip
+           "why": "broker 2 is 60 records behind", "records": 60, "fetched_ms": None,
+           "held_up": "the disk is full"}  # fmt: skip
     found = {
         "broker": 2, "address": "10.0.0.2:9092", "rack": None, "alive": True, "epoch": 27,
         "zookeeper": {"connect": "zk:2181/kafka", "state": "suspended"}, "leads": 1, "preferred": 2,
@@ -154,6 +158,7 @@ def test_a_broker_is_told_with_where_it_is_out_of_sync_and_why() -> None:
         "it leads 1 partition, is the preferred leader of 2, and has replicas of 6",
         "it is out of the ISR of 2 partitions",
         "    orders:1-2 since 2023-11-14T22:13:20Z: broker 2 is 60 records behind",
+        "        it says: the disk is full",
         "2023-11-14T22:13:20Z  broker 2 is registered  (broker 1)  [kept]",
         "[kept]: written down before the broker's last start",
     ]
