@@ -1,6 +1,7 @@
 """DescribeCluster (60): the brokers of the cluster. v1 brokers or controllers; v2 fenced brokers.
 
 Controller endpoints are not served: this broker is its own controller and has no endpoint as one.
+It waits for the controller's first word (`once_told.py`).
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED
-from broker.net.request import Request, ServedApi
+from broker.apis.once_told import once_told
+from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import MISMATCHED_ENDPOINT_TYPE, NONE, UNSUPPORTED_ENDPOINT_TYPE
 from protocol.messages.describe_cluster import API
 
@@ -19,9 +21,8 @@ _BROKERS = 1
 _CONTROLLERS = 2
 
 
-def _handle(services: Services, request: Request) -> None:
-    value = request.value
-    kind = value["endpoint_type"]
+def _handle(services: Services, request: Request) -> Steps | None:
+    kind = request.value["endpoint_type"]
     if kind != _BROKERS:
         if kind == _CONTROLLERS:
             error_code = MISMATCHED_ENDPOINT_TYPE
@@ -34,9 +35,13 @@ def _handle(services: Services, request: Request) -> None:
         request.respond(
             {"error_code": error_code, "error_message": message, "cluster_id": "", "brokers": []}
         )
-        return
+        return None
+    return once_told(services, request, _answer)
+
+
+def _answer(services: Services, request: Request) -> None:
     cluster = services.cluster
-    wanted = value["include_cluster_authorized_operations"]
+    wanted = request.value["include_cluster_authorized_operations"]
     request.respond(
         {
             "error_code": NONE,

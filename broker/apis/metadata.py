@@ -9,9 +9,7 @@ error.
 An unknown topic that may be created is created with the broker's defaults, and is in the answer; in
 a cluster with LEADER_NOT_AVAILABLE, since the controller has still to hear of it.
 
-A broker of a cluster that has just started knows of nobody until the controller tells it. It
-answers nothing before that: librdkafka forgets all brokers when it is told of none, and finds no
-other ever again.
+It waits for the controller's first word (`once_told.py`).
 """
 
 from __future__ import annotations
@@ -23,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker.apis.once_told import once_told
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.cluster_view import NO_LEADER, PartitionView
 from broker.topics.owned_topics import OWNED
@@ -53,32 +52,16 @@ logger = structlog.get_logger(__name__)
 
 
 NO_EPOCH = -1
-TOLD_WITHIN_S = 5.0
-"""How long a client waits for what the controller tells, before it is to ask another broker."""
 Found = Topic | dict[str, Any]
 """A topic, or the whole entry of one that has only an error."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:
     request.connection.lookups += 1
-    if not services.cluster.is_told:
-        request.check()
-        request.answer_later(_once_told(services, request))
-        return None
-    return _told(services, request)
+    return once_told(services, request, _answer_now)
 
 
-async def _once_told(services: Services, request: Request) -> None:
-    """Answers once the controller has told of the cluster; else the client must go elsewhere."""
-    if not await services.cluster.told(services.time.within(TOLD_WITHIN_S)):
-        request.connection.close()
-        return
-    steps = _told(services, request)
-    if steps is not None:
-        request.work_off(steps)
-
-
-def _told(services: Services, request: Request) -> Steps | None:
+def _answer_now(services: Services, request: Request) -> Steps | None:
     value = request.value
     version = request.api_version
     asked = value["topics"]

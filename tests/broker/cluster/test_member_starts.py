@@ -6,16 +6,19 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from broker.apis import metadata
+from broker.apis import once_told
 from broker.broker import Broker
 from broker.cluster.metadata_cache import MetadataCache
 from controller.requests import UpdateMetadataRequest
 from controller.values import BrokerFact
+from protocol.messages.describe_cluster import API as DESCRIBE_CLUSTER
 from protocol.messages.metadata import API as METADATA
+from protocol.schema import Api
 from protocol.znodes import brokers
 from tests.broker.cluster.members import members
 from tests.broker.cluster.told import brokers as alive
@@ -61,13 +64,23 @@ async def client_of(broker: Broker) -> Client:
     return await Client.connect(port)
 
 
-async def test_metadata_waits_until_the_controller_has_told_who_lives(tmp_path: Path) -> None:
+NAMES_BROKERS: list[tuple[Api, int, str, dict[str, Any]]] = [
+    (METADATA, 9, "node_id", {"topics": [], "allow_auto_topic_creation": False}),
+    (DESCRIBE_CLUSTER, 1, "broker_id", {}),
+]
+"""What is asked by whom, and how its answer names a broker."""
+
+
+@pytest.mark.parametrize(("api", "version", "key", "asked"), NAMES_BROKERS)
+async def test_what_names_brokers_waits_until_the_controller_has_told_who_lives(
+    tmp_path: Path, api: Api, version: int, key: str, asked: dict[str, Any]
+) -> None:
     """librdkafka forgets all brokers when it is told of none, and asks nobody any more."""
     async with members(tmp_path) as there:
         broker = there.brokers[3]
         tell(broker, ())
         client = await client_of(broker)
-        handle = client.send(METADATA.key, 9, topics=[], allow_auto_topic_creation=False)
+        handle = client.send(api.key, version, **asked)
         connections = broker.server.connections
         await eventually(
             "it waits",
@@ -75,18 +88,25 @@ async def test_metadata_waits_until_the_controller_has_told_who_lives(tmp_path: 
         )
         tell(broker, alive((1, 2, 3)))
         answer = await client.receive(handle)
-        assert [each["node_id"] for each in answer["brokers"]] == [1, 2, 3]
+        assert [each[key] for each in answer["brokers"]] == [1, 2, 3]
+        assert answer["controller_id"] == broker.cluster.controller_id
         client.close()
 
 
+@pytest.mark.parametrize(("api", "version", "_key", "asked"), NAMES_BROKERS)
 async def test_who_asks_a_broker_that_nobody_tells_anything_is_sent_away(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    api: Api,
+    version: int,
+    _key: str,
+    asked: dict[str, Any],
 ) -> None:
-    monkeypatch.setattr(metadata, "TOLD_WITHIN_S", 0.05)
+    monkeypatch.setattr(once_told, "TOLD_WITHIN_S", 0.05)
     async with members(tmp_path) as there:
         broker = there.brokers[3]
         tell(broker, ())
         client = await client_of(broker)
-        client.send(METADATA.key, 9, topics=[], allow_auto_topic_creation=False)
+        client.send(api.key, version, **asked)
         assert await client.closed_by_peer()
         client.close()
