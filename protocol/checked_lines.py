@@ -52,3 +52,24 @@ def fields_of(line: bytes) -> Fields:
     if not isinstance(fields, dict):
         raise NotALine("it is no JSON object")
     return fields
+
+
+def text_of(value: Any) -> str:
+    """A field that must be text. Raises TypeError."""
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
+def number_of(value: Any) -> int:
+    """A field that must be a whole number. Raises TypeError."""
+    if not isinstance(value, int):
+        raise TypeError(f"{value!r} is no number")
+    return value
+
+
+def listed_of(value: Any) -> list[Any]:
+    """A field that must be a list. Raises TypeError."""
+    if not isinstance(value, list):
+        raise TypeError(f"{value!r} is no list")
+    return value

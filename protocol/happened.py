@@ -10,7 +10,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from protocol.checked_lines import NotALine, fields_of
+from protocol.checked_lines import NotALine, fields_of, number_of, text_of
 from protocol.checked_lines import line_of as checked_line
 from protocol.kept_text import Source, sentence_bytes
 
@@ -110,16 +110,16 @@ def entry_of(line: bytes) -> tuple[str, Happened]:
     """What a line, without its line feed, says. Raises NotALine."""
     fields = fields_of(line)
     try:
-        name = _text(fields.pop("name"))
+        name = text_of(fields.pop("name"))
         values: dict[str, Any] = {
             "kind": Kind(fields.pop("kind")),
-            "cause": _text(fields.pop("cause")),
-            "why": _text(fields.pop("why")),
+            "cause": text_of(fields.pop("cause")),
+            "why": text_of(fields.pop("why")),
             "isr": _replicas(fields.pop("isr", [])),
             "isr_before": _replicas(fields.pop("isr_before", [])),
             "source": Source.KEPT,
         }
-        values |= {each: _number(value) for each, value in fields.items()}
+        values |= {each: number_of(value) for each, value in fields.items()}
         entry = Happened(**values)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NotALine(f"it is no entry: {error!r}") from None
@@ -131,17 +131,5 @@ def name_of(line: bytes) -> tuple[str, bool]:
     return str(fields_of(line).get("name")), False
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _number(value: Any) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no number")
-    return value
-
-
 def _replicas(value: Any) -> tuple[int, ...]:
-    return tuple([_number(each) for each in value])
+    return tuple([number_of(each) for each in value])

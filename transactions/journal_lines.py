@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.checked_lines import Fields, NotALine, fields_of
+from protocol.checked_lines import Fields, NotALine, fields_of, listed_of, number_of, text_of
 from protocol.checked_lines import line_of as checked_line
 from transactions.calls import Client
 from transactions.events import Cause
@@ -32,7 +32,7 @@ def entry_of(line: bytes) -> tuple[str, Entry]:
     """What a line, without its line feed, says. Raises NotALine."""
     fields = fields_of(line)
     try:
-        return _text(fields["id"]), _read(fields)
+        return text_of(fields["id"]), _read(fields)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise NotALine(f"it is no entry: {error!r}") from None
 
@@ -67,55 +67,43 @@ def _written(entry: Entry) -> Fields:
 def _read(fields: Fields) -> Entry:
     kind = fields["kind"]
     if kind == "gone":
-        return Gone(_number(fields["at_ms"]))
+        return Gone(number_of(fields["at_ms"]))
     if kind == "refused":
-        numbers: Fields = {name: _number(fields[name]) for name in _REFUSALS}
+        numbers: Fields = {name: number_of(fields[name]) for name in _REFUSALS}
         refused = Refusals(**numbers)
-        refused.client, refused.detail = _client(fields["client"]), _text(fields["detail"])
+        refused.client, refused.detail = _client(fields["client"]), text_of(fields["detail"])
         refused.saved_count = refused.count
         return refused
     if kind != "transaction":
         raise NotALine(f"its kind is {kind}")
     cause = fields["cause"]
-    numbers = {name: _number(fields[name]) for name in _STORY}
+    numbers = {name: number_of(fields[name]) for name in _STORY}
     return Story(
         **numbers,
         client=_client(fields["client"]),
-        partitions=[(_text(t), _number(each)) for t, each in _listed(fields["partitions"])],
-        groups=[_text(each) for each in _listed(fields["groups"])],
+        partitions=[(text_of(t), number_of(each)) for t, each in listed_of(fields["partitions"])],
+        groups=[text_of(each) for each in listed_of(fields["groups"])],
         outcome=Outcome(fields["outcome"]),
         cause=None if cause is None else Cause(cause),
-        detail=_text(fields["detail"]),
+        detail=text_of(fields["detail"]),
         ended_by=_client(fields["ended_by"]),
-        past=_text(fields.get("past", "")),
-        waits={each.reader[:3]: each for each in map(_wait, _listed(fields["waits"]))},
+        past=text_of(fields.get("past", "")),
+        waits={each.reader[:3]: each for each in map(_wait, listed_of(fields["waits"]))},
     )
 
 
 def _wait(row: list[Any]) -> Wait:
     group_id, topic, partition, client_id, host, since_ms, seen_ms, over = row
-    who = (_text(group_id), _text(topic), _number(partition), _text(client_id), _text(host))
-    return Wait(Reader(*who, _number(since_ms)), _number(seen_ms), bool(over))
+    who = (
+        text_of(group_id),
+        text_of(topic),
+        number_of(partition),
+        text_of(client_id),
+        text_of(host),
+    )
+    return Wait(Reader(*who, number_of(since_ms)), number_of(seen_ms), bool(over))
 
 
 def _client(pair: list[Any]) -> Client:
-    client_id, host = _listed(pair)
-    return Client(_text(client_id), _text(host))
-
-
-def _listed(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise TypeError(f"{value!r} is no list")
-    return value
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
-    return value
-
-
-def _number(value: Any) -> int:
-    if not isinstance(value, int):
-        raise TypeError(f"{value!r} is no number")
-    return value
+    client_id, host = listed_of(pair)
+    return Client(text_of(client_id), text_of(host))
