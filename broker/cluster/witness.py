@@ -91,14 +91,14 @@ class Witness:
 
     def session_changed(self, connection: Connection) -> None:
         """The session with ZooKeeper is there, lost or over."""
-        before, lost = self._session, (Session.LOST,)
+        before = self._session
         match connection:
             case Connection.SUSPENDED:
                 self._session = Session.LOST
             case Connection.EXPIRED:
                 self._session = Session.EXPIRED
             case Connection.CONNECTED:
-                self._session = Session.BACK if before in lost else Session.BEGUN
+                self._session = Session.BACK if before is Session.LOST else Session.BEGUN
         if self._session is not before:
             self._keeper.observe(SessionChanged(self._session))
 

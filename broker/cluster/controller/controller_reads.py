@@ -7,13 +7,11 @@ told once and left out, so that it harms its own topic or broker and no other.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
-from typing import TypeVar
+from collections.abc import Callable, Sequence
 
 import structlog
 
-from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper
+from broker.cluster.zookeeper.zookeeper import NoNode, Watch, ZooKeeper
 from broker.topics.registry import uuid_bytes
 from controller.facts import (
     BrokersSeen,
@@ -40,12 +38,7 @@ from protocol.znodes.fields import BadNode
 
 logger = structlog.get_logger(__name__)
 
-AT_ONCE = 200
-"""How many nodes are read at once: their answers may all come in one turn of the loop."""
 UNCLEAN = "unclean.leader.election.enable"
-
-Watched = Callable[[], None]
-Item = TypeVar("Item")
 
 
 class ControllerReads:
@@ -58,14 +51,14 @@ class ControllerReads:
         self._told: set[str] = set()
         """The nodes that don't parse, each told once."""
 
-    async def brokers(self, watch: Watched) -> BrokersSeen:
+    async def brokers(self, watch: Watch) -> BrokersSeen:
         """All registered brokers; ``watch`` hears of new, gone and changed ones."""
         names = await self._zookeeper.children(brokers.IDS, watch)
         ids = [int(name) for name in names if name.isascii() and name.isdigit()]
         found = await asyncio.gather(*[self._broker(each, watch) for each in ids])
         return BrokersSeen([each for each in found if each is not None])
 
-    async def _broker(self, broker_id: int, watch: Watched) -> BrokerFact | None:
+    async def _broker(self, broker_id: int, watch: Watch) -> BrokerFact | None:
         path = brokers.path(broker_id)
         try:
             data, stat = await self._zookeeper.get(path, watch)
@@ -78,14 +71,14 @@ class ControllerReads:
         features = tuple((name, low, high) for name, (low, high) in there.features.items())
         return BrokerFact(broker_id, stat.czxid, there.endpoints, there.rack, features)
 
-    async def names(self, path: str, watch: Watched) -> list[str]:
+    async def names(self, path: str, watch: Watch) -> list[str]:
         """The children of a node; none where there is no such node."""
         try:
             return await self._zookeeper.children(path, watch)
         except NoNode:
             return []
 
-    async def topic(self, name: str, watch: Watched) -> TopicSeen | TopicGone | None:
+    async def topic(self, name: str, watch: Watch) -> TopicSeen | TopicGone | None:
         """A topic; ``watch`` hears of its changes.
 
         None: its node does not parse, which says nothing of the topic. It stays as it was known
@@ -157,17 +150,17 @@ class ControllerReads:
             return ProducerIdsUnknown()
         return ProducerIdsRead(-1 if block is None else block.last, stat.version)
 
-    async def reassignments(self, watch: Watched) -> ReassignmentsSeen:
+    async def reassignments(self, watch: Watch) -> ReassignmentsSeen:
         """What an old tool asks to be reassigned; ``watch`` hears of the next. Raises BadNode."""
         data = await self._asked(admin.REASSIGN, watch)
         return ReassignmentsSeen({} if data is None else admin.decode_reassignments(data))
 
-    async def preferred(self, watch: Watched) -> PreferredSeen:
+    async def preferred(self, watch: Watch) -> PreferredSeen:
         """For which partitions an old tool asks for the preferred leader. Raises BadNode."""
         data = await self._asked(admin.PREFERRED, watch)
         return PreferredSeen([] if data is None else admin.decode_preferred(data))
 
-    async def _asked(self, path: str, watch: Watched) -> bytes | None:
+    async def _asked(self, path: str, watch: Watch) -> bytes | None:
         while await self._zookeeper.exists(path, watch) is not None:
             try:
                 return (await self._zookeeper.get(path))[0]
@@ -175,7 +168,7 @@ class ControllerReads:
                 continue
         return None
 
-    async def isr_notices(self, watch: Watched) -> IsrNotified:
+    async def isr_notices(self, watch: Watch) -> IsrNotified:
         """The notices of leaders that wrote another ISR."""
         found = await self._notices(notices.ISR_CHANGES, watch)
         partitions: list[TopicPartition] = []
@@ -186,7 +179,7 @@ class ControllerReads:
                 self._bad(error)
         return IsrNotified([path for path, _ in found], partitions)
 
-    async def log_dir_notices(self, watch: Watched) -> LogDirsNotified:
+    async def log_dir_notices(self, watch: Watch) -> LogDirsNotified:
         """The notices of brokers with broken log directories."""
         found = await self._notices(notices.LOG_DIR_EVENTS, watch)
         ids: list[int] = []
@@ -197,7 +190,7 @@ class ControllerReads:
                 self._bad(error)
         return LogDirsNotified([path for path, _ in found], ids)
 
-    async def _notices(self, parent: str, watch: Watched) -> list[tuple[str, bytes]]:
+    async def _notices(self, parent: str, watch: Watch) -> list[tuple[str, bytes]]:
         names = sorted(await self.names(parent, watch), key=notices.number_of)
         found = []
         for name in names:
@@ -212,10 +205,3 @@ class ControllerReads:
         if str(error) not in self._told:
             self._told.add(str(error))
             logger.error("a node of ZooKeeper does not parse; it is left out", reason=str(error))
-
-
-def slices(items: Iterable[Item]) -> Iterator[list[Item]]:
-    """Topics or partitions, so many at a time that reading and taking them in is short."""
-    rest = iter(items)
-    while some := list(islice(rest, AT_ONCE)):
-        yield some

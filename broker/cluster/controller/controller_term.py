@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.cluster.controller.channels import Channels, ChannelSettings
-from broker.cluster.controller.controller_reads import ControllerReads, Watched, slices
+from broker.cluster.controller.controller_reads import ControllerReads
 from broker.cluster.controller.controller_writes import (
     STATES_AT_ONCE,
     ControllerWrites,
     StateWrite,
 )
 from broker.cluster.controller.election import Elected
-from broker.cluster.zookeeper.zookeeper import Closed, SessionExpired, ZooKeeper
+from broker.cluster.zookeeper.zookeeper import Closed, SessionExpired, Watch, ZooKeeper, slices
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.ticket import deliver
@@ -315,7 +315,7 @@ class Term:
             self.handle(fact)
 
     async def _asked_for(
-        self, path: str, read: Callable[[Watched], Awaitable[Fact]], nothing: Fact, watch: Watched
+        self, path: str, read: Callable[[Watch], Awaitable[Fact]], nothing: Fact, watch: Watch
     ) -> Fact:
         """What an old tool asks for by a node of /admin.
 

@@ -7,16 +7,13 @@ once, those too that nobody has read since they were spoilt.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import Any
 
-from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper
+from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper, slices
 from protocol.znodes import admin, brokers, cluster, configs, topics
 
-AT_ONCE = 200
-"""How many nodes are read at once: their answers may all come in one turn of the loop."""
 BAD_MAX = 100
 """So many are named; the others are counted."""
 
@@ -55,12 +52,12 @@ async def _nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[Node]]:
     ids = [each for each in await _children(zookeeper, brokers.IDS) if each.isdecimal()]
     yield [_registration(int(each)) for each in ids]
     for kind in (configs.TOPICS, configs.BROKERS, configs.CLIENTS, configs.USERS, configs.IPS):
-        for some in _some(await _children(zookeeper, f"{configs.CONFIG}/{kind}")):
+        for some in slices(await _children(zookeeper, f"{configs.CONFIG}/{kind}")):
             yield [_settings(f"{configs.CONFIG}/{kind}/{name}") for name in some]
-    for some in _some(await _children(zookeeper, topics.TOPICS)):
+    for some in slices(await _children(zookeeper, topics.TOPICS)):
         places: list[tuple[str, int]] = []
         yield [_topic(name, places) for name in some]
-        for several in _some(places):
+        for several in slices(places):
             yield [_state(*place) for place in several]
 
 
@@ -91,12 +88,6 @@ async def _children(zookeeper: ZooKeeper, path: str) -> list[str]:
         return sorted(await zookeeper.children(path))
     except NoNode:
         return []
-
-
-def _some(items: Iterable[Any]) -> Iterator[list[Any]]:
-    left = iter(items)
-    while some := list(islice(left, AT_ONCE)):
-        yield some
 
 
 async def _read(zookeeper: ZooKeeper, nodes: list[Node], found: Looked) -> None:

@@ -11,8 +11,9 @@ write).
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from enum import Enum
+from itertools import islice
 from typing import NamedTuple, Protocol, TypeVar
 
 from broker.loop.histogram import Histogram
@@ -25,7 +26,10 @@ again, with another watch."""
 ANY_VERSION = -1
 ANSWERS_S = 5
 """So long a client of ours waits for ZooKeeper: then it is told, and may try again."""
+AT_ONCE = 200
+"""How many nodes are read at once: their answers may all come in one turn of the loop."""
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -226,3 +230,10 @@ async def ensure_path(zookeeper: ZooKeeper, path: str) -> None:
                 await zookeeper.create(node, None)
             except NodeExists:
                 continue
+
+
+def slices(items: Iterable[Item]) -> Iterator[list[Item]]:
+    """What has nodes to be read, so much at a time that reading and taking them in is short."""
+    rest = iter(items)
+    while some := list(islice(rest, AT_ONCE)):
+        yield some
