@@ -19,14 +19,6 @@ from protocol.happened import NAME, VERSION, Happened, Kind, entry_of, line_of, 
 from protocol.now import Now
 from protocol.rings import Rings
 from protocol.unsaved import Unsaved
-from replication.events import (
-    ControllerTold,
-    LeaderTold,
-    Registered,
-    ReplicaIn,
-    ReplicaOut,
-    SessionChanged,
-)
 from replication.events import Event as ReplicaEvent
 from replication.journal import fold
 
@@ -36,14 +28,6 @@ BYTES_KEPT = 32 << 20
 
 FORM: JournalForm[Happened] = JournalForm(
     "cluster.journal", NAME, VERSION, line_of, entry_of, name_of
-)
-_OF_REPLICAS = (
-    LeaderTold,
-    ReplicaOut,
-    ReplicaIn,
-    ControllerTold,
-    SessionChanged,
-    Registered,
 )
 
 
@@ -79,7 +63,7 @@ class ClusterJournal:
 
     def observe(self, event: ControllerEvent | ReplicaEvent, now: Now) -> None:
         """Take in one fact."""
-        if isinstance(event, _OF_REPLICAS):
+        if isinstance(event, ReplicaEvent):
             told = fold(event, now)
         else:
             told = self._controller.fold(event, now)
