@@ -36,12 +36,6 @@ class ClusterSeries:
         self._leaders()
         self._session()
 
-    def _gauge(self, name: str, meaning: str, value: float) -> None:
-        self._families.family(name, meaning).add_plain(value)
-
-    def _counter(self, name: str, meaning: str, value: float) -> None:
-        self._families.family(name, meaning, "counter").add_plain(value)
-
     def _replicas(self) -> None:
         look = self._look
         roles = self._families.family("muster_partitions", "Partitions here by role.")
@@ -53,7 +47,7 @@ class ClusterSeries:
             ("at_min_isr", "Led here, no replica more in sync than needed.", look.at_min_isr),
             ("reassigning", "Led here, on their way to other replicas.", look.reassigning),
         ):
-            self._gauge(f"muster_partitions_{name}", meaning, value)
+            self._families.plain(f"muster_partitions_{name}", meaning, value)
         out = self._families.family("muster_replicas_out_of_sync", "Replicas out of sync.")
         oldest = self._families.family(
             "muster_replicas_out_of_sync_seconds", "For how long the first of them has been."
@@ -71,12 +65,12 @@ class ClusterSeries:
             ("refused", totals.failed_changes),
         ):
             changes.add(label("change", kind), count)
-        self._gauge(
+        self._families.plain(
             "muster_high_watermark_waiting_records",
             "Records above the high watermarks of what is led here.",
             look.waiting_records,
         )
-        self._gauge(
+        self._families.plain(
             "muster_high_watermark_stands_seconds",
             "For how long a high watermark has stood though records wait.",
             look.stands_ms / 1000,
@@ -87,7 +81,7 @@ class ClusterSeries:
         fetchers = self._families.family("muster_replica_fetchers", "Connections to leaders.")
         fetchers.add(label("state", "fetching"), look.fetching)
         fetchers.add(label("state", "failing"), look.failing)
-        self._gauge(
+        self._families.plain(
             "muster_replica_fetch_stopped_partitions",
             "Partitions not fetched until the controller speaks.",
             look.stopped,
@@ -127,7 +121,9 @@ class ClusterSeries:
     def _controller(self) -> None:
         figures = self._member.controller_figures
         counts = figures.counts
-        self._gauge("muster_controller_active", "1 at the controller.", int(figures.is_active))
+        self._families.plain(
+            "muster_controller_active", "1 at the controller.", int(figures.is_active)
+        )
         for name, meaning, value in (
             ("brokers", "Brokers that live.", counts.active_brokers),
             ("topics", "Topics of the cluster.", counts.topics),
@@ -139,7 +135,7 @@ class ClusterSeries:
                 counts.preferred_replica_imbalance,
             ),
         ):
-            self._gauge(f"muster_controller_{name}", meaning, value)
+            self._families.plain(f"muster_controller_{name}", meaning, value)
         doing = self._families.family("muster_controller_doing", "What the controller is at.")
         for kind in ("partitions", "writes", "retries", "calls"):
             doing.add(label("kind", kind), getattr(figures.doing, kind))
@@ -163,17 +159,22 @@ class ClusterSeries:
         )
         for cause, count in totals.leader_changes.items():
             changes.add(label("cause", cause), count)
-        self._counter("muster_controller_terms_total", "Terms as the controller.", totals.terms)
-        self._counter(
+        self._families.plain(
+            "muster_controller_terms_total", "Terms as the controller.", totals.terms, "counter"
+        )
+        self._families.plain(
             "muster_controller_leaderless_seconds_total",
             "For how long partitions had no leader that have one again.",
             totals.leaderless_ms / 1000,
+            "counter",
         )
 
     def _session(self) -> None:
         sessions = self._member.sessions
         registered = int(self._member.broker_epoch() >= 0)
-        self._gauge("muster_broker_registered", "1 while registered in ZooKeeper.", registered)
+        self._families.plain(
+            "muster_broker_registered", "1 while registered in ZooKeeper.", registered
+        )
         state = self._families.family("muster_zookeeper_session", "1 for the state of the session.")
         changes = self._families.family(
             "muster_zookeeper_session_changes_total", "Changes of its state.", "counter"
@@ -181,7 +182,7 @@ class ClusterSeries:
         for each, count in sessions.changes.items():
             state.add(label("state", each.value), int(each is sessions.connection))
             changes.add(label("state", each.value), count)
-        self._gauge(
+        self._families.plain(
             "muster_zookeeper_disconnected_seconds",
             "For how long there has been no connection to ZooKeeper.",
             sessions.lost_for_ms / 1000,

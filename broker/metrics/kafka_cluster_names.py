@@ -90,18 +90,13 @@ class KafkaClusterNames:
         self._bytes()
         self._zookeeper()
 
-    def _gauges(self, prefix: str, values: dict[str, int], at: str = "") -> None:
+    def _gauges(self, prefix: str, values: dict[str, int]) -> None:
         for name, value in values.items():
-            family = self._families.family(f"{prefix}{name}", f"Kafka's {name}.")
-            if at:
-                family.add(at, value)
-            else:
-                family.add_plain(value)
+            self._families.plain(f"{prefix}{name}", f"Kafka's {name}.", value)
 
     def _counters(self, prefix: str, values: dict[str, int]) -> None:
         for name, value in values.items():
-            family = self._families.family(f"{prefix}{name}_total", f"Kafka's {name}.", "counter")
-            family.add_plain(value)
+            self._families.plain(f"{prefix}{name}_total", f"Kafka's {name}.", value, "counter")
 
     @property
     def _totals(self) -> ReplicationTotals:
@@ -162,7 +157,11 @@ class KafkaClusterNames:
             "failedpartitionscount": look.stopped,
             "deadthreadcount": 0,
         }
-        self._gauges("kafka_server_replicafetchermanager_", values, _REPLICA)
+        for name, value in values.items():
+            family = self._families.family(
+                f"kafka_server_replicafetchermanager_{name}", f"Kafka's {name}."
+            )
+            family.add(_REPLICA, value)
 
     def _bytes(self) -> None:
         totals = self._totals
@@ -177,8 +176,8 @@ class KafkaClusterNames:
         if member is not None:
             for side, quota in member.quotas._asdict().items():
                 name = f"kafka_server_{side}replication_byte_rate"
-                rate = self._families.family(name, "Bytes per second of throttled replicas.")
-                rate.add_plain(quota.bytes_per_second)
+                meaning = "Bytes per second of throttled replicas."
+                self._families.plain(name, meaning, quota.bytes_per_second)
 
     def _zookeeper(self) -> None:
         member = self._sources.member
@@ -197,4 +196,4 @@ class KafkaClusterNames:
         shares = times.quantiles(self._quantiles)
         for share, value in zip(self._quantiles, shares, strict=True):
             latency.add(f'quantile="{share}"', value / _NANOSECONDS_PER_MS)
-        self._families.family(f"{name}_count", "Requests timed.", "untyped").add_plain(times.count)
+        self._families.plain(f"{name}_count", "Requests timed.", times.count, "untyped")

@@ -299,7 +299,7 @@ class Jmx(_View):
         counts = {"offsets": offsets, "groups": sum(scan.states.values())}
         counts |= {f"groups{state.lower()}": count for state, count in scan.states.items()}
         for name, count in counts.items():
-            self.families.family(f"{manager}{name}", f"Number of {name}.").add_plain(count)
+            self.families.plain(f"{manager}{name}", f"Number of {name}.", count)
         self._transactions(scan)
         self._cluster.write()
         network = "kafka_network_requestmetrics_"
@@ -338,7 +338,7 @@ class Jmx(_View):
                 failures,
             ),
         ):
-            self.families.family(name, meaning, kind).add_plain(value)
+            self.families.plain(name, meaning, value, kind)
 
 
 Compat = KMinion | LagExporter | Jmx

@@ -83,6 +83,10 @@ class Families:
         found = self._families[name] = Family(name, meaning, kind)
         return found
 
+    def plain(self, name: str, meaning: str, value: float, kind: str = "gauge") -> None:
+        """A new family of one series without labels."""
+        self.family(name, meaning, kind).add_plain(value)
+
     def __getitem__(self, name: str) -> Family:
         return self._families[name]
 
