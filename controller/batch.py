@@ -9,6 +9,7 @@ registers: it sees nothing of a topic until all of it was gathered. LeaderAndIsr
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from typing import TypeVar
 
 from controller.cluster import Cluster
 from controller.partition import Partition, Topic
@@ -26,7 +27,11 @@ from controller.requests import (
 )
 from controller.values import LEADER_OF_DELETED, BrokerFact, LeaderAndIsr
 
-_Shown = dict[Topic, dict[int, ShownPartition]]
+Said = TypeVar("Said")
+
+_Gathered = dict[Topic, dict[int, Said]]
+"""What is said of partitions, by topic and number; the last of each counts."""
+_Shown = _Gathered[ShownPartition]
 
 
 class Batch:
@@ -36,13 +41,13 @@ class Batch:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._told: dict[int, dict[Topic, dict[int, ToldPartition]]] = {}
+        self._told: dict[int, _Gathered[ToldPartition]] = {}
         self._shown: _Shown = {}
         self._shown_to: dict[int, _Shown] = {}
         self._awaited: dict[int, set[Topic]] = {}
         """The topics of which each broker that registered is to see nothing yet."""
         self._greeted = False
-        self._stopped: dict[int, dict[Topic, dict[int, StoppedPartition]]] = {}
+        self._stopped: dict[int, _Gathered[StoppedPartition]] = {}
 
     def tell(self, partition: Partition, brokers: Iterable[int], new: Iterable[int]) -> None:
         """These brokers get the state of a partition, and all get it in UpdateMetadata."""
@@ -56,9 +61,8 @@ class Batch:
         )  # fmt: skip
         for broker_id in brokers:
             if broker_id in self._cluster.brokers:
-                topics = self._told.setdefault(broker_id, {})
                 value = told._replace(is_new=True) if broker_id in new else told
-                topics.setdefault(partition.topic, {})[partition.index] = value
+                _gather(self._told.setdefault(broker_id, {}), partition, value)
         self.show(partition)
 
     def greet(self) -> None:
@@ -80,25 +84,22 @@ class Batch:
     def show(self, partition: Partition) -> None:
         """All brokers get the partition in an UpdateMetadata."""
         if partition.known is not None:
-            shown = self._shown_as(partition, partition.known)
-            self._shown.setdefault(partition.topic, {})[partition.index] = shown
+            _gather(self._shown, partition, self._shown_as(partition, partition.known))
 
     def show_to(self, broker_id: int, partition: Partition) -> None:
         """One broker, which is new, gets the partition in an UpdateMetadata."""
         if partition.known is not None and broker_id in self._cluster.brokers:
             shown = self._shown_as(partition, partition.known)
-            topics = self._shown_to.setdefault(broker_id, {})
-            topics.setdefault(partition.topic, {})[partition.index] = shown
+            _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
 
     def show_deleted(self, partition: Partition) -> None:
         """All brokers are told that a partition is being deleted."""
-        shown = self._shown_as_deleted(partition)
-        self._shown.setdefault(partition.topic, {})[partition.index] = shown
+        _gather(self._shown, partition, self._shown_as_deleted(partition))
 
     def show_deleted_to(self, broker_id: int, partition: Partition) -> None:
         """One broker, which was away, is told that a partition is being deleted."""
-        topics = self._shown_to.setdefault(broker_id, {})
-        topics.setdefault(partition.topic, {})[partition.index] = self._shown_as_deleted(partition)
+        shown = self._shown_as_deleted(partition)
+        _gather(self._shown_to.setdefault(broker_id, {}), partition, shown)
 
     def drop(self, topic: Topic) -> None:
         """The topic goes: what was held back of it is never shown."""
@@ -116,9 +117,8 @@ class Batch:
             epoch = LEADER_OF_DELETED
         else:
             epoch = -1 if partition.known is None else partition.known.leader_epoch
-        topics = self._stopped.setdefault(broker_id, {})
         stopped = StoppedPartition(partition.index, epoch, delete)
-        topics.setdefault(partition.topic, {})[partition.index] = stopped
+        _gather(self._stopped.setdefault(broker_id, {}), partition, stopped)
 
     def _shown_as_deleted(self, partition: Partition) -> ShownPartition:
         isr = () if partition.known is None else partition.known.isr
@@ -183,6 +183,10 @@ class Batch:
     def _leaders(self, topics: list[ToldTopic]) -> list[BrokerFact]:
         ids = {each.leader for topic in topics for each in topic.partitions}
         return [self._cluster.brokers[each] for each in sorted(ids & self._cluster.brokers.keys())]
+
+
+def _gather(said: _Gathered[Said], partition: Partition, value: Said) -> None:
+    said.setdefault(partition.topic, {})[partition.index] = value
 
 
 def _whole_and_held(shown: _Shown, awaited: Container[Topic] = ()) -> tuple[_Shown, _Shown]:
