@@ -31,6 +31,7 @@ from broker.loop.slices import Slices
 from broker.net.request import Chunk, Request, ServedApi
 from broker.topics.long_poll import Waiter
 from broker.topics.replica import Replica
+from broker.topics.topic_logs import TopicLogs
 from protocol.errors import NONE
 from protocol.generated.fetch import DECODE_REQUEST, Forgotten, Topic
 from protocol.messages.fetch import API
@@ -337,21 +338,22 @@ class _Answer:
     def _count(self, services: Services) -> None:
         for key, entries in self._topics.items():
             size_bytes = sum([entry.size_bytes for entry in entries])
-            if size_bytes:
-                name = services.registry.topic_name(key) if isinstance(key, bytes) else key
-                topic = None if name is None else services.logs.topics.get(name)
-                if topic is not None:
-                    topic.bytes_out += size_bytes
+            if size_bytes and (topic := _topic(services, key)) is not None:
+                topic.bytes_out += size_bytes
 
     def _count_replicated(self, services: Services) -> None:
         for key, entries in self._topics.items():
-            name = services.registry.topic_name(key) if isinstance(key, bytes) else key
-            topic = None if name is None else services.logs.topics.get(name)
+            topic = _topic(services, key)
             for entry in entries:
                 replica = None if topic is None else topic.partition(entry.partition)
                 if isinstance(replica, Replica):
                     replica.quotas.leader.count(replica.topic, replica.index, entry.size_bytes)
                     replica.totals.given(replica.state, self._replica_id, entry.size_bytes)
+
+
+def _topic(services: Services, key: TopicKey) -> TopicLogs | None:
+    name = services.registry.topic_name(key) if isinstance(key, bytes) else key
+    return None if name is None else services.logs.topics.get(name)
 
 
 def _is_news(wanted: Wanted, entry: Fetched) -> bool:
