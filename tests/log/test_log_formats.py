@@ -12,7 +12,7 @@ from log.checkpoint import (
     write_offsets,
 )
 from log.errors import CorruptLog
-from log.leader_epochs import LeaderEpochs
+from log.leader_epochs import SECTOR_BYTES, LeaderEpochs
 from log.offset_index import OffsetIndex
 from log.segment import file_name
 from log.time_index import TimeIndex
@@ -22,6 +22,7 @@ from tests.simulated_files import SimulatedFiles
 INDEX = "/i/00000000000000001000.index"
 TIME_INDEX = "/i/00000000000000001000.timeindex"
 CHECKPOINT = "/i/recovery-point-offset-checkpoint"
+EPOCHS = "/i/leader-epoch-checkpoint"
 
 
 @pytest.fixture
@@ -162,6 +163,85 @@ def test_the_leader_epochs_of_a_new_log_begin_with_0_at_its_start() -> None:
     fs = SimulatedFiles()
     open_log(fs, log_start_offset=7)
     assert fs.written(f"{DIRECTORY}/leader-epoch-checkpoint") == b"0\n1\n0 7\n"
+
+
+def begun_epochs(fs: SimulatedFiles) -> LeaderEpochs:
+    fs.put(EPOCHS, b"0\n2\n0 0\n3 7\n")
+    epochs = LeaderEpochs(fs, "/i")
+    assert epochs.load()
+    return epochs
+
+
+@pytest.mark.parametrize(
+    ("begins_at", "written"),
+    [(9, b"0\n3\n0 0\n3 7\n4 9\n"), (7, b"0\n2\n0 0\n4 7\n")],
+)
+def test_an_epoch_that_begins_is_written_into_the_file_that_is_there(
+    fs: SimulatedFiles, begins_at: int, written: bytes
+) -> None:
+    epochs = begun_epochs(fs)
+    there = fs.names[EPOCHS]
+
+    epochs.assign(4, begins_at)
+
+    assert fs.written(EPOCHS) == written
+    assert fs.names[EPOCHS] is there
+
+
+def test_a_file_of_leader_epochs_that_is_no_sector_or_gets_shorter_is_replaced(
+    fs: SimulatedFiles,
+) -> None:
+    epochs = begun_epochs(fs)
+    for epoch in range(4, 100):
+        there, size = fs.names[EPOCHS], len(fs.written(EPOCHS))
+        epochs.assign(epoch, 1000 + epoch)
+        is_one_sector = len(fs.written(EPOCHS)) <= SECTOR_BYTES
+        assert (fs.names[EPOCHS] is there) == is_one_sector
+    assert size > SECTOR_BYTES
+
+    epochs.assign(100, 5)
+    assert fs.written(EPOCHS) == b"0\n2\n0 0\n100 5\n"
+    assert LeaderEpochs(fs, "/i").load()
+
+
+def test_a_file_that_says_the_same_in_other_words_is_replaced(fs: SimulatedFiles) -> None:
+    fs.put(EPOCHS, b"0\n1\n00 0\n")
+    epochs = LeaderEpochs(fs, "/i")
+    assert epochs.load()
+    epochs.assign(4, 9)
+    assert fs.written(EPOCHS) == b"0\n2\n0 0\n4 9\n"
+
+
+@pytest.mark.parametrize("partial_bytes", range(16))
+def test_an_epoch_that_could_not_be_written_over_is_not_in_the_file(
+    fs: SimulatedFiles, partial_bytes: int
+) -> None:
+    epochs = begun_epochs(fs)
+    before = fs.written(EPOCHS)
+    fs.fail("write", "checkpoint", partial_bytes=partial_bytes)
+
+    with pytest.raises(OSError, match="Input/output error"):
+        epochs.assign(4, 9)
+
+    assert fs.written(EPOCHS) == before
+    assert epochs.entries == [(0, 0), (3, 7)]
+    epochs.assign(4, 9)
+    assert LeaderEpochs(fs, "/i").load()
+    assert fs.written(EPOCHS).endswith(b"\n4 9\n")
+
+
+@pytest.mark.parametrize(("epoch", "begins_at"), [(4, 9), (12, 7), (4, 7)])
+def test_a_loss_of_power_while_an_epoch_is_written_over_leaves_no_third_thing(
+    fs: SimulatedFiles, epoch: int, begins_at: int
+) -> None:
+    epochs = begun_epochs(fs)
+    old, before = fs.written(EPOCHS), list(epochs.entries)
+    epochs.assign(epoch, begins_at)
+    new, after = fs.written(EPOCHS), list(epochs.entries)
+    for left in (old, new, new[: len(old)], old + bytes(len(new) - len(old))):
+        fs.put(EPOCHS, left)
+        epochs = LeaderEpochs(fs, "/i")
+        assert not epochs.load() or epochs.entries in (before, after)
 
 
 @pytest.mark.parametrize(
