@@ -75,14 +75,7 @@ def _head(request: Send) -> Value:
 
 
 def _leader_and_isr(request: LeaderAndIsrRequest, listener: str) -> Value:
-    topics = [
-        {
-            "topic_name": topic.name,
-            "topic_id": topic.topic_id or ZERO_UUID,
-            "partition_states": [_told(each) for each in topic.partitions],
-        }
-        for topic in request.topics
-    ]
+    topics = [_topic(topic, [_told(each) for each in topic.partitions]) for topic in request.topics]
     leaders = [(each.broker_id, _endpoint(each, listener)) for each in request.live_leaders]
     return {
         **_head(request),
@@ -96,15 +89,30 @@ def _leader_and_isr(request: LeaderAndIsrRequest, listener: str) -> Value:
     }
 
 
-def _told(each: ToldPartition) -> Value:
+def _topic(topic: ToldTopic | ShownTopic, states: list[Value]) -> Value:
+    return {
+        "topic_name": topic.name,
+        "topic_id": topic.topic_id or ZERO_UUID,
+        "partition_states": states,
+    }
+
+
+def _state(each: ToldPartition | ShownPartition) -> Value:
+    """What is told and shown of a partition in the same words."""
     return {
         "partition_index": each.partition,
         "controller_epoch": each.controller_epoch,
         "leader": each.leader,
         "leader_epoch": each.leader_epoch,
         "isr": list(each.isr),
-        "partition_epoch": each.partition_epoch,
         "replicas": list(each.replicas),
+    }
+
+
+def _told(each: ToldPartition) -> Value:
+    return {
+        **_state(each),
+        "partition_epoch": each.partition_epoch,
         "adding_replicas": list(each.adding),
         "removing_replicas": list(each.removing),
         "is_new": each.is_new,
@@ -114,12 +122,7 @@ def _told(each: ToldPartition) -> Value:
 
 def _update_metadata(request: UpdateMetadataRequest) -> Value:
     topics = [
-        {
-            "topic_name": topic.name,
-            "topic_id": topic.topic_id or ZERO_UUID,
-            "partition_states": [_shown(each) for each in topic.partitions],
-        }
-        for topic in request.topics
+        _topic(topic, [_shown(each) for each in topic.partitions]) for topic in request.topics
     ]
     return {
         **_head(request),
@@ -131,13 +134,8 @@ def _update_metadata(request: UpdateMetadataRequest) -> Value:
 
 def _shown(each: ShownPartition) -> Value:
     return {
-        "partition_index": each.partition,
-        "controller_epoch": each.controller_epoch,
-        "leader": each.leader,
-        "leader_epoch": each.leader_epoch,
-        "isr": list(each.isr),
+        **_state(each),
         "zk_version": each.partition_epoch,
-        "replicas": list(each.replicas),
         "offline_replicas": list(each.offline),
     }
 
