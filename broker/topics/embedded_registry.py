@@ -36,6 +36,7 @@ from broker.topics.registry import (
     DeletedTopic,
     Features,
     Topic,
+    TopicLookups,
     check_topic_name,
     uuid_bytes,
     uuid_text,
@@ -67,7 +68,7 @@ class _Image:
     features: Features = NO_FEATURES
 
 
-class EmbeddedRegistry:
+class EmbeddedRegistry(TopicLookups):
     """See `Registry`.
 
     ``new_id`` returns 16 fresh bytes; ``internal_configs`` are the settings of internal topics,
@@ -85,6 +86,7 @@ class EmbeddedRegistry:
         internal_configs: Mapping[str, Mapping[str, str]],
         missing: str = "",
     ) -> None:
+        super().__init__()
         self._fs = fs
         self._directory = directory
         self._new_id = new_id
@@ -95,12 +97,9 @@ class EmbeddedRegistry:
         self.cluster_id = identity.cluster_id or uuid_text(new_id())
         keep_identity(fs, directory, identity, self.node_id, self.cluster_id)
         self.consumer_paths = FileConsumerPaths(fs, directory)
-        self.topics: dict[str, Topic] = {}
-        self.partition_counts: dict[str, int] = {}
         self.broker_configs: dict[str, dict[str, str]] = {}
         self.adopted: list[str] = []
         """Topics that were found as directories and written down at this start."""
-        self._by_id: dict[bytes, Topic] = {}
         self._image = _Image()
         self._topics_file = ReservedFile(fs, self._path(TOPICS_FILE))
         self._configs_file = ReservedFile(fs, self._path(CONFIGS_FILE))
@@ -111,24 +110,6 @@ class EmbeddedRegistry:
         self._keep_spares()
 
     # -- lookups
-
-    def topic(self, name: str) -> Topic | None:
-        """See Registry."""
-        return self.topics.get(name)
-
-    def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """See Registry."""
-        return self._by_id.get(topic_id)
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        """See Registry."""
-        topic = self._by_id.get(topic_id)
-        return None if topic is None else topic.name
-
-    def topic_id(self, name: str) -> bytes | None:
-        """See Registry."""
-        topic = self.topics.get(name)
-        return None if topic is None else topic.topic_id
 
     @property
     def dying(self) -> Mapping[str, DeletedTopic]:

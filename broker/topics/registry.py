@@ -139,6 +139,33 @@ class Registry(Protocol):
         """The id of the topic of that name."""
 
 
+class TopicLookups:
+    """The lookups of a `Registry`, the same for each; what they look in, it fills by itself."""
+
+    def __init__(self) -> None:
+        self.topics: dict[str, Topic] = {}
+        self.partition_counts: dict[str, int] = {}
+        self._by_id: dict[bytes, Topic] = {}
+
+    def topic(self, name: str) -> Topic | None:
+        """See Registry."""
+        return self.topics.get(name)
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        """See Registry."""
+        return self._by_id.get(topic_id)
+
+    def topic_name(self, topic_id: bytes) -> str | None:
+        """See Registry."""
+        topic = self._by_id.get(topic_id)
+        return None if topic is None else topic.name
+
+    def topic_id(self, name: str) -> bytes | None:
+        """See Registry."""
+        topic = self.topics.get(name)
+        return None if topic is None else topic.topic_id
+
+
 class StoredRegistry(Registry, Protocol):
     """The registry of a broker by itself, which keeps topics and settings on its disk.
 

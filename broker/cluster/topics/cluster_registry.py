@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from broker.cluster.metadata_cache import Learnt, MetadataCache
-from broker.topics.registry import NO_FEATURES, Features, Topic
+from broker.topics.registry import NO_FEATURES, Features, Topic, TopicLookups
 from protocol.schema import ZERO_UUID
 
 
@@ -24,41 +24,19 @@ class TopicsLearnt(NamedTuple):
     """Topics that were deleted; one of `shown` may have the same name."""
 
 
-class ClusterRegistry:
+class ClusterRegistry(TopicLookups):
     """See `Registry`."""
 
     def __init__(self, node_id: int, cluster_id: str, cache: MetadataCache) -> None:
+        super().__init__()
         self.node_id = node_id
         self.cluster_id = cluster_id
         self.features: Features = NO_FEATURES
         """None: a cluster with ZooKeeper has no transaction.version, so that producers keep to the
         rules of version 1."""
-        self.topics: dict[str, Topic] = {}
-        self.partition_counts: dict[str, int] = {}
         self._cache = cache
         self._configs: dict[str, Mapping[str, str]] = {}
         """Own settings by topic, also of topics that were not told of yet."""
-        self._by_id: dict[bytes, Topic] = {}
-
-    # -- lookups
-
-    def topic(self, name: str) -> Topic | None:
-        """See Registry."""
-        return self.topics.get(name)
-
-    def topic_by_id(self, topic_id: bytes) -> Topic | None:
-        """See Registry."""
-        return self._by_id.get(topic_id)
-
-    def topic_name(self, topic_id: bytes) -> str | None:
-        """See Registry."""
-        topic = self._by_id.get(topic_id)
-        return None if topic is None else topic.name
-
-    def topic_id(self, name: str) -> bytes | None:
-        """See Registry."""
-        topic = self.topics.get(name)
-        return None if topic is None else topic.topic_id
 
     # -- what is learnt
 
