@@ -13,7 +13,7 @@ Each works in threads of its own until it is ended.
 from __future__ import annotations
 
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -22,11 +22,10 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 
 from tests import waiting
 from tests.interop.committed_readers import seen
+from tests.interop.work import Work
 from tests.interop.zookeeper_cluster import ZooKeeperCluster
 
 PARTITIONS = 3
-PACE_S = 0.02
-"""Between two pieces of a load: brokers and tests share the machine."""
 WITHIN_S = 120.0
 CLIENT = {
     "log_level": 0,
@@ -37,59 +36,24 @@ CLIENT = {
 """A broker that is paused answers nothing, and closes no connection either."""
 
 
-class Load(ABC):
-    """A thread that does a piece after the other, and what it has found."""
-
-    name: str
-    """Of its topic, and in reports."""
+class Load(Work):
+    """What clients do, and what they have found; the name is that of the topic too."""
 
     def __init__(self, cluster: ZooKeeperCluster) -> None:
+        super().__init__()
         self.cluster = cluster
         self.done = 0
         """How many pieces were successful."""
-        self._broken: list[Exception] = []
-        self._over = threading.Event()
-        self._threads: list[threading.Thread] = []
-
-    def start(self) -> None:
-        """Begins."""
-        self._begin(self._piece)
-
-    def _begin(self, piece: Callable[[], None]) -> None:
-        thread = threading.Thread(target=self._run, args=(piece,), daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _run(self, piece: Callable[[], None]) -> None:
-        try:
-            while not self._over.wait(PACE_S):
-                piece()
-        except Exception as error:  # noqa: BLE001 - of whatever kind, the test raises it
-            self._broken.append(error)
-
-    @abstractmethod
-    def _piece(self) -> None:
-        """Does one piece, and counts it in `done`."""
 
     def until_goes_on(self) -> None:
         """Waits for a few more pieces than there are now."""
         wanted = self.done + 5
 
         def more() -> bool:
-            if self._broken:
-                raise self._broken[0]
+            self.raise_broken()
             return self.done >= wanted
 
         waiting.until(f"{self.name} goes on", more, WITHIN_S, tolerate=())
-
-    def end(self) -> None:
-        """Ends it; what was begun is brought to its end."""
-        self._over.set()
-        for thread in self._threads:
-            thread.join(WITHIN_S)
-            assert not thread.is_alive(), f"{self.name} does not end"
-        if self._broken:
-            raise self._broken[0]
 
     @abstractmethod
     def check(self) -> None:

@@ -7,7 +7,6 @@ with its records.
 
 from __future__ import annotations
 
-import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,61 +22,33 @@ from confluent_kafka import (
 from tests import java, waiting
 from tests.interop.committed_readers import seen
 from tests.interop.transactional_producers import ClientError, Transactional, producers
+from tests.interop.work import Work
 
 ORDERS, PAYMENTS = "orders", "payments"
 GROUP, BILLING = "readers", "billing"
 PARTITIONS = 3
 IN_A_TRANSACTION = 6
-PAUSE_S = 0.02
-"""Between two records: the clients are there to be disturbed, not to fill disks."""
 WITHIN_S = 60.0
 NOTHING = -1001
 """What librdkafka says for no committed offset."""
 
 
-class Steady:
-    """One client: `step` again and again in a thread, until `stop`. What it raises, `stop` does."""
+class Steady(Work):
+    """A client that works until it is ended, and then says goodbye."""
 
-    def __init__(self) -> None:
-        self._ended = threading.Event()
-        self._failed: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name=type(self).__name__, daemon=True)
+    def end(self) -> None:
+        """Ends the work, and raises what was wrong with it."""
+        super().end()
+        self._close()
 
-    def start(self) -> None:
-        """Begins to work."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Ends the work after a whole step."""
-        self._ended.set()
-        self._thread.join(WITHIN_S)
-        assert not self._thread.is_alive(), f"{self._thread.name} is stuck"
-        self.check()
-
-    def check(self) -> None:
-        """Raises what ended the work."""
-        if self._failed is not None:
-            raise self._failed
-
-    def _run(self) -> None:
-        try:
-            while not self._ended.wait(PAUSE_S):
-                self.step()
-        except BaseException as error:  # noqa: BLE001 - stop raises it
-            self._failed = error
-        finally:
-            self.close()
-
-    def step(self) -> None:
-        """One piece of work."""
-        raise NotImplementedError
-
-    def close(self) -> None:
+    def _close(self) -> None:
         """Says goodbye."""
 
 
 class Writer(Steady):
     """Distinct values, numbered within each partition; all must be acknowledged."""
+
+    name = "writer"
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__()
@@ -93,7 +64,7 @@ class Writer(Steady):
             }
         )
 
-    def step(self) -> None:
+    def _piece(self) -> None:
         self._producer.produce(
             ORDERS,
             b"order-%d" % self.sent,
@@ -103,7 +74,7 @@ class Writer(Steady):
         self.sent += 1
         self._producer.poll(0)
 
-    def close(self) -> None:
+    def _close(self) -> None:
         assert self._producer.flush(WITHIN_S) == 0, "records wait for their acknowledgement"
         assert self.refused == []
 
@@ -119,6 +90,8 @@ class Writer(Steady):
 
 class Reader(Steady):
     """The only member of a group: it reads what `Writer` writes and commits it."""
+
+    name = "reader"
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__()
@@ -136,7 +109,7 @@ class Reader(Steady):
         )
         self._consumer.subscribe([ORDERS])
 
-    def step(self) -> None:
+    def _piece(self) -> None:
         messages = self._consumer.consume(200, 0.2)
         for message in messages:
             partition, offset, value = message.partition(), message.offset(), message.value()
@@ -152,12 +125,14 @@ class Reader(Steady):
             except KafkaException:
                 pass  # the coordinator moves: the next commit covers this one
 
-    def close(self) -> None:
+    def _close(self) -> None:
         self._consumer.close()
 
 
 class Observer(Steady):
     """Asks what a group has committed: it never goes back."""
+
+    name = "observer"
 
     def __init__(self, bootstrap: str, group: str) -> None:
         super().__init__()
@@ -169,7 +144,7 @@ class Observer(Steady):
             {"bootstrap.servers": bootstrap, "group.id": group, "log_level": 0}
         )
 
-    def step(self) -> None:
+    def _piece(self) -> None:
         try:
             found = self._consumer.committed(self._places, 5)
         except KafkaException:
@@ -180,7 +155,7 @@ class Observer(Steady):
             assert each.offset >= before, f"{each} was at {before}"
             self.committed[each.partition] = each.offset
 
-    def close(self) -> None:
+    def _close(self) -> None:
         self._consumer.close()
 
 
@@ -191,6 +166,8 @@ class Payer(Steady):
     metadata for a moment, beside Kafka too.
     """
 
+    name = "payer"
+
     def __init__(self, producer: Transactional) -> None:
         super().__init__()
         self.committed: list[int] = []
@@ -200,7 +177,7 @@ class Payer(Steady):
         self._number = 0
         producer.init()
 
-    def step(self) -> None:
+    def _piece(self) -> None:
         number, self._number = self._number, self._number + 1
         if self._done(number) and number % 4:
             self._until_told(self._producer.commit)
@@ -253,7 +230,7 @@ class SteadyClients:
 
         def all_go_on() -> bool:
             for each in self._all:
-                each.check()
+                each.raise_broken()
             now = self._steps()
             stuck = {name: mark for name, mark in now.items() if mark <= before[name] + 3}
             assert not stuck, f"{stuck}, which were {before}"
@@ -275,12 +252,12 @@ class SteadyClients:
 
         ``bootstrap`` names brokers that are there now.
         """
-        self.writer.stop()
-        self.payer.stop()
+        self.writer.end()
+        self.payer.end()
         waiting.until("the group has read all", self._all_read, WITHIN_S)
-        self.reader.stop()
+        self.reader.end()
         for observer in self.observers:
-            observer.stop()
+            observer.end()
         self._check_orders(bootstrap)
         self._check_payments(bootstrap)
 
