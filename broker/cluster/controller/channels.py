@@ -29,7 +29,7 @@ logger = structlog.get_logger(__name__)
 
 AGAIN_S = 0.1
 """How soon a request is repeated."""
-SLICE = 500
+SLICE = 1000
 """So many requests and partitions are looked at in one go: some milliseconds."""
 LOAD_MIN = 1000
 """So many requests and partitions may wait before it is looked what of them holds."""

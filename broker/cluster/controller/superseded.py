@@ -9,12 +9,15 @@ order of what is left stays, so that a broker is known to live before somebody i
 |---|---|
 | is_new of a LeaderAndIsr | the replica was never told of: the later request gets it |
 | an UpdateMetadata that shows a deletion | a topic of the same name may come after it |
+| what UpdateMetadata says first of a partition | it is shown in one piece with its neighbours |
 | a StopReplica that deletes | a later one that does not delete is no substitute |
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 from controller.requests import (
@@ -44,20 +47,23 @@ def load(request: Send) -> int:
 def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Send]]:
     """Those requests, in their order, without what later ones say anew.
 
-    Yields after each how much it was.
+    Yields how much it was after each that it looks at; it looks at each twice.
     """
     kept: list[Send] = []
-    seen: tuple[set[Key], set[Key], set[Key]] = (set(), set(), set())
-    new_before: set[TopicPartition] = _new(requests)
-    for request in reversed(requests):
+    told, stopped = set[Key](), set[Key]()
+    first = yield from _said_first(requests)
+    shown = _Shown(first)
+    for number in reversed(range(len(requests))):
+        request = requests[number]
         left: Send | None
         match request:
             case LeaderAndIsrRequest():
-                left = _told(request, seen[0], new_before)
+                left = _told(request, told, first.new)
             case UpdateMetadataRequest():
-                left = _shown(request, seen[1], kept[-1] if kept else None)
+                may_merge = bool(kept) and isinstance(kept[-1], UpdateMetadataRequest)
+                left = shown.left(number, request, may_merge)
             case StopReplicaRequest():
-                left = _stopped(request, seen[2])
+                left = _stopped(request, stopped)
         if left is not None:
             kept.append(left)
         yield load(request)
@@ -65,16 +71,40 @@ def without_superseded(requests: Sequence[Send]) -> Generator[int, None, list[Se
     return kept
 
 
-def _new(requests: Iterable[Send]) -> set[TopicPartition]:
-    """The replicas that some request tells of for the first time."""
-    return {
-        (topic.name, each.partition)
-        for request in requests
-        if isinstance(request, LeaderAndIsrRequest)
-        for topic in request.topics
-        for each in topic.partitions
-        if each.is_new
-    }
+@dataclass(slots=True)
+class _First:
+    """What is said of partitions for the first time."""
+
+    new: set[TopicPartition] = field(default_factory=set)
+    """Replicas that some LeaderAndIsr tells of as new."""
+    shown: dict[TopicPartition, int] = field(default_factory=dict)
+    """The number of the UpdateMetadata that shows a partition first since its last deletion."""
+
+    def is_shown_in(self, number: int, place: TopicPartition) -> bool:
+        return self.shown.get(place) == number
+
+
+def _said_first(requests: Sequence[Send]) -> Generator[int, None, _First]:
+    first = _First()
+    for number, request in enumerate(requests):
+        match request:
+            case LeaderAndIsrRequest():
+                first.new.update(
+                    (topic.name, each.partition)
+                    for topic in request.topics
+                    for each in topic.partitions
+                    if each.is_new
+                )
+            case UpdateMetadataRequest():
+                for topic in request.topics:
+                    for shown in topic.partitions:
+                        place = (topic.name, shown.partition)
+                        if _is_deleted(shown):
+                            first.shown.pop(place, None)
+                        else:
+                            first.shown.setdefault(place, number)
+        yield load(request)
+    return first
 
 
 def _told(
@@ -84,47 +114,73 @@ def _told(
     for topic in request.topics:
         partitions = [
             each._replace(is_new=each.is_new or (topic.name, each.partition) in new)
-            for each in _first_seen(topic.name, topic.partitions, seen, _never)
+            for each in _needed(topic.name, topic.partitions, seen, _never, _never)
         ]
         if partitions:
             topics.append(ToldTopic(topic.name, topic.topic_id, partitions))
     return request._replace(topics=topics) if topics else None
 
 
-def _first_seen(
-    topic: str, partitions: Iterable[Said], seen: set[Key], ends: Callable[[Said], bool]
+def _needed(
+    topic: str,
+    partitions: Iterable[Said],
+    seen: set[Key],
+    ends: Callable[[Said], bool],
+    is_first: Callable[[TopicPartition], bool],
 ) -> Iterator[Said]:
-    """What no later request says; what ends a partition stands for all that came before it."""
+    """What no later request says, and what is said first; what ends a partition stands for all
+    that came before it."""
     for each in partitions:
-        key = (topic, each.partition, ends(each))
-        if key not in seen and (topic, each.partition, True) not in seen:
+        place: TopicPartition = (topic, each.partition)
+        if (*place, True) in seen:
+            continue
+        key = (*place, ends(each))
+        if key not in seen or is_first(place):
             seen.add(key)
             yield each
 
 
-def _shown(
-    request: UpdateMetadataRequest, seen: set[Key], later: Send | None
-) -> UpdateMetadataRequest | None:
-    """None: the request after it is one of its kind, and says the rest too."""
-    topics = [
-        ShownTopic(topic.name, topic.topic_id, partitions)
-        for topic in request.topics
-        if (partitions := [*_first_seen(topic.name, topic.partitions, seen, _is_deleted)])
-    ]
-    if not isinstance(later, UpdateMetadataRequest):
-        return request._replace(topics=topics)
-    there = {each.name: each for each in later.topics}
-    if not all(_fits(each, there.get(each.name)) for each in topics):
-        return request._replace(topics=topics)
-    assert isinstance(later.topics, list)
-    for each in topics:
-        if each.name in there:
-            shown_later = there[each.name].partitions
-            assert isinstance(shown_later, list)
-            shown_later.extend(each.partitions)
-        else:
-            later.topics.append(each)
-    return None
+class _Shown:
+    """What is left of each UpdateMetadata, from the last to the first."""
+
+    def __init__(self, first: _First) -> None:
+        self._first = first
+        self._seen: set[Key] = set()
+        self._topics: list[ShownTopic] = []
+        """Those of the request that was kept last, which takes up the ones before it."""
+        self._by_name: dict[str, ShownTopic] = {}
+        self._places: set[TopicPartition] = set()
+        """All partitions of theirs."""
+
+    def left(
+        self, number: int, request: UpdateMetadataRequest, may_merge: bool
+    ) -> UpdateMetadataRequest | None:
+        """None: the request that was kept last is one of its kind, and says the rest too."""
+        is_first = partial(self._first.is_shown_in, number)
+        topics = []
+        for each in request.topics:
+            needed = _needed(each.name, each.partitions, self._seen, _is_deleted, is_first)
+            if partitions := [*needed]:
+                topics.append(each._replace(partitions=partitions))
+        merges = may_merge and all(_fits(each, self._by_name.get(each.name)) for each in topics)
+        if not merges:
+            self._topics, self._by_name, self._places = [], {}, set()
+        for topic in topics:
+            self._take(topic)
+        return None if merges else request._replace(topics=self._topics)
+
+    def _take(self, topic: ShownTopic) -> None:
+        """What a later request says of a partition stands."""
+        there = self._by_name.get(topic.name)
+        if there is None:
+            there = self._by_name[topic.name] = topic._replace(partitions=[])
+            self._topics.append(there)
+        assert isinstance(there.partitions, list)
+        for each in topic.partitions:
+            place = (topic.name, each.partition)
+            if place not in self._places:
+                self._places.add(place)
+                there.partitions.append(each)
 
 
 def _fits(topic: ShownTopic, later: ShownTopic | None) -> bool:
@@ -140,12 +196,12 @@ def _stopped(request: StopReplicaRequest, seen: set[Key]) -> StopReplicaRequest 
     topics = [
         StoppedTopic(topic.name, partitions)
         for topic in request.topics
-        if (partitions := [*_first_seen(topic.name, topic.partitions, seen, _deletes)])
+        if (partitions := [*_needed(topic.name, topic.partitions, seen, _deletes, _never)])
     ]
     return request._replace(topics=topics) if topics else None
 
 
-def _never(_: ToldPartition) -> bool:
+def _never(_: object) -> bool:
     return False
 
 

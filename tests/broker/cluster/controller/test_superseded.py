@@ -87,7 +87,19 @@ T1, T2 = ("t", 0, 1), ("t", 0, 2)
         ([shown(), told(T1), shown(T1)], ["U", "L t0:1", "U t0:1"]),
         (
             [shown(), told(T1), shown(T1), told(T2), shown(T2)],
-            ["U", "L t0:2", "U t0:2"],
+            ["U t0:1", "L t0:2", "U t0:2"],
+        ),
+        (
+            [shown(T1, ("t", 1, 1)), told(T2), shown(("t", 1, 2)), told(T1), shown(("t", 1, 3))],
+            ["U t0:1 t1:1", "L t0:1", "U t1:3"],
+        ),
+        (
+            [shown(T1, ("t", 1, 1)), told(T1), shown(("t", 1, 2), ("t", 2, 2)), shown(T2)],
+            ["U t0:1 t1:1", "L t0:1", "U t0:2 t1:2 t2:2"],
+        ),
+        (
+            [shown(T1), told(T1), shown(T1, leader=-2), stopped("u", delete=True), shown(T2)],
+            ["U", "L t0:1", "U t0:1", "S u0:True", "U t0:2"],
         ),
         ([shown(T1), shown(T2, leader=-2)], ["U t0:2"]),
         ([shown(T1, leader=-2), shown(T2)], ["U t0:1", "U t0:2"]),
@@ -127,5 +139,33 @@ def test_the_last_that_is_said_of_each_partition_is_left_and_no_more(seed: int) 
         for each in topic.partitions
     }
     assert found == last
-    assert sum(map(load, left)) - len(left) == len(last)
+    assert sum(map(load, left)) - len(left) <= len(last) + len(places), "the first of each too"
     assert len(left) <= 2 * len(places) + 1
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_topic_is_shown_in_parts_that_the_controller_showed_whole(seed: int) -> None:
+    """Clients would place keys by too small a number of partitions."""
+    chance = Random(seed)
+    there = dict.fromkeys("tuv", 0)
+    requests: list[Send] = []
+    counts = {(name, 0) for name in there}
+    for epoch in range(300):
+        name = chance.choice("tuv")
+        if there[name] < 12 and chance.random() < 0.1:
+            grown = there[name] + chance.randint(1, 4)
+            requests.append(shown(*[(name, each, epoch) for each in range(there[name], grown)]))
+            there[name] = grown
+            counts.add((name, grown))
+        elif there[name]:
+            some = chance.sample(range(there[name]), chance.randint(1, there[name]))
+            kind = chance.choice((told, shown))
+            requests.append(kind(*[(name, each, epoch) for each in some]))
+    seen: dict[str, set[int]] = {name: set() for name in there}
+    for request in without_superseded(without_superseded(requests)):
+        if isinstance(request, UpdateMetadataRequest):
+            for topic in request.topics:
+                seen[topic.name].update(each.partition for each in topic.partitions)
+            assert {(name, len(each)) for name, each in seen.items()} <= counts
+            assert all(sorted(each) == [*range(len(each))] for each in seen.values())
+    assert {name: len(each) for name, each in seen.items()} == there
