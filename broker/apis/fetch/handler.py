@@ -134,6 +134,8 @@ class _Fetch:
 
     def begin(self) -> None:
         """Looks at the logs; answers, or waits for more."""
+        if self.waiter is not None:
+            self.reader.takes_position = False
         look = Look(self.reader, self.wanted, self.max_bytes)
         elsewhere = None
         if look.left <= AT_ONCE:

@@ -140,6 +140,9 @@ class Reader:
         """It says that it is a broker, and did not come by the listener of brokers."""
         self.only_news = False
         """A session gets a partition when something has changed, and no other."""
+        self.takes_position = True
+        """The first look learns from the request how far a replica is, and that it lives. While the
+        request waits the replica may die: a later look learns nothing."""
 
     def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
         """At most ``room`` bytes of one partition, but one whole batch of the ``first``.
@@ -201,7 +204,8 @@ class Reader:
             and wanted.fetch_offset == log.log_end_offset
             and wanted.last_fetched_epoch in (-1, log.epochs.latest)
         ):
-            partition.follower_fetched(self.replica_id, wanted.fetch_offset)
+            if self.takes_position:
+                partition.follower_fetched(self.replica_id, wanted.fetch_offset)
             return NO_NEWS
         return None
 
@@ -230,7 +234,7 @@ class Reader:
                 return self._fetched(partition, 0, diverging=(epoch, end))
         if self.replica_id >= 0 and log.log_start_offset <= wanted.fetch_offset:
             assert isinstance(partition, Replica)
-            if wanted.fetch_offset <= log.log_end_offset:
+            if self.takes_position and wanted.fetch_offset <= log.log_end_offset:
                 partition.follower_fetched(self.replica_id, wanted.fetch_offset)
             if self._holds_back(partition):
                 return self._fetched(partition, 0)

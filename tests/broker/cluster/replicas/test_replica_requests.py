@@ -216,6 +216,21 @@ async def test_a_client_that_says_it_is_a_replica_reads_nothing_and_moves_nothin
         assert (await it.fetch(0))["error_code"] == NONE, "it may read as a consumer does"
 
 
+async def test_a_request_that_waits_tells_nothing_new_of_its_replica() -> None:
+    """A replica that stands still had all when its request came, and is not heard again."""
+    async with house() as it:
+        waits = asyncio.ensure_future(it.fetch(0, 2, wait_ms=60_000))
+        led = it.replica.led
+        assert led is not None
+        follower = led.followers[2]
+        await eventually(lambda: follower.end_offset == 0)
+        heard_ms = follower.fetched_ms
+        await eventually(lambda: it.fellow.time.now().mono_ms > heard_ms)
+        it.fellow.append(1)
+        assert values_of((await waits)["records"]) == [b"v"]
+        assert (follower.fetched_ms, follower.caught_up_ms) == (heard_ms, heard_ms)
+
+
 async def test_from_version_15_on_a_replica_says_so_in_a_tag() -> None:
     async with house(records=2) as it:
         value = {
