@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from broker.apis.cluster_table import SERVED_IN_CLUSTER
+from broker.apis.without_transactions import SERVED_WITHOUT_TRANSACTIONS
 from broker.cluster.coordinators.coordinators import Coordinators
 from broker.cluster.member import Member, join_cluster
 from broker.cluster.metadata_cache import Learnt, MetadataCache
@@ -28,7 +29,6 @@ class InCluster(Standing):
     """See `Standing`."""
 
     duties = ClusterTransactionDuties
-    served = SERVED_IN_CLUSTER
 
     def __init__(self, basis: Basis, member: Member) -> None:
         """The logs are not open yet: see `join`."""
@@ -38,6 +38,8 @@ class InCluster(Standing):
         self.registry = member.registry
         self.controller = member.host
         self.topics = member.topics
+        has_transactions = member.settings.spoken.has_magic_2
+        self.served = SERVED_IN_CLUSTER if has_transactions else SERVED_WITHOUT_TRANSACTIONS
         self.old_offsets = member.old_offsets
         services = member.partition_services(
             lambda name: self.logs.settings(name),  # noqa: PLW0108 - `logs` comes after it

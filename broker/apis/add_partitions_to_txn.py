@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _KNOWS_FENCED = 2
 """The first version with PRODUCER_FENCED."""
-_FROM_BROKERS = 4
+FROM_BROKERS = 4
 """The first version that clients do not send."""
 
 _FROM_CLIENTS = ("results_by_topic_v3_and_below",)
@@ -51,7 +51,7 @@ class _Asked:
 
 
 def _handle(services: Services, request: Request) -> Steps:
-    if request.api_version >= _FROM_BROKERS:
+    if request.api_version >= FROM_BROKERS:
         return _handle_of_broker(services, request)
     return _handle_of_client(services, request)
 

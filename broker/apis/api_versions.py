@@ -57,6 +57,7 @@ def _body(
     keys = [
         {"api_key": row.api.key, "min_version": row.min_version, "max_version": row.max_version}
         for row in rows
+        if row.is_offered
     ]
     finalized = [
         {"name": name, "max_version_level": level, "min_version_level": level}

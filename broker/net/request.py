@@ -58,6 +58,8 @@ class ServedApi:
     decoders: Mapping[int, Callable[[bytes, int], Any]] = field(default_factory=dict)
     """By version, what decodes large bodies for a handler that takes them from ``context``; the
     reference codec, into ``value``, for the other versions."""
+    is_offered: bool = True
+    """Whether ApiVersions names it; who sends it is answered in any case."""
 
     def decode(self, version: int, buffer: bytes, position: int) -> Any:
         """Counts and decodes a large body; in any thread. Raises ProtocolError."""

@@ -1,0 +1,97 @@
+"""The table of a cluster whose brokers do not speak of transactions: before 0.11 nobody did.
+
+Of the requests of transactions InitProducerId stays, as in Kafka 3.9: a producer may be idempotent,
+though no broker then keeps its numbers. The others are not offered; whoever sends one nevertheless
+is answered UNSUPPORTED_VERSION, wherever its answer has room for an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from broker.apis.add_offsets_to_txn import SERVED as ADD_OFFSETS_TO_TXN
+from broker.apis.add_partitions_to_txn import FROM_BROKERS
+from broker.apis.add_partitions_to_txn import SERVED as ADD_PARTITIONS_TO_TXN
+from broker.apis.cluster_table import SERVED_IN_CLUSTER
+from broker.apis.end_txn import SERVED as END_TXN
+from broker.apis.table import by_key
+from broker.apis.txn_offset_commit import SERVED as TXN_OFFSET_COMMIT
+from broker.apis.write_txn_markers import SERVED as WRITE_TXN_MARKERS
+from broker.net.request import Handler, Request, ServedApi, Steps
+from protocol.encoded_array import EncodedArray
+from protocol.errors import UNSUPPORTED_VERSION
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+def _refuse(_services: Services, request: Request) -> None:
+    request.respond({"error_code": UNSUPPORTED_VERSION})
+
+
+def _refuse_partitions(services: Services, request: Request) -> Steps:
+    if request.api_version >= FROM_BROKERS:
+        _refuse(services, request)
+        return
+    path = "results_by_topic_v3_and_below"
+    named = ((topic["name"], topic["partitions"]) for topic in request.value["v3_and_below_topics"])
+    topics = yield from _topics(
+        request, (path,), "results_by_partition", "partition_error_code", named
+    )
+    request.respond({path: topics}, UNSUPPORTED_VERSION)
+
+
+def _refuse_offsets(_services: Services, request: Request) -> Steps:
+    named = (
+        (topic["name"], (each["partition_index"] for each in topic["partitions"]))
+        for topic in request.value["topics"]
+    )
+    topics = yield from _topics(request, ("topics",), "partitions", "error_code", named)
+    request.respond({"topics": topics}, UNSUPPORTED_VERSION)
+
+
+def _refuse_markers(_services: Services, request: Request) -> Steps:
+    markers = request.array("markers")
+    for marker in request.value["markers"]:
+        named = ((topic["name"], topic["partition_indexes"]) for topic in marker["topics"])
+        path = ("markers", "topics")
+        topics = yield from _topics(request, path, "partitions", "error_code", named)
+        markers.append({"producer_id": marker["producer_id"], "topics": topics})
+        yield None
+    request.respond({"markers": markers}, UNSUPPORTED_VERSION)
+
+
+def _topics(
+    request: Request,
+    path: tuple[str, ...],
+    array: str,
+    error: str,
+    named: Iterable[tuple[str, Iterable[int]]],
+) -> Generator[None, None, EncodedArray]:
+    """The error for each partition of these topics; ``array`` and ``error`` are names of fields."""
+    topics = request.array(*path)
+    for name, indexes in named:
+        partitions = request.array(*path, array)
+        for index in indexes:
+            partitions.append({"partition_index": index, error: UNSUPPORTED_VERSION})
+            yield None
+        topics.append({"name": name, array: partitions})
+        yield None
+    return topics
+
+
+_REFUSED: tuple[tuple[ServedApi, Handler], ...] = (
+    (ADD_PARTITIONS_TO_TXN, _refuse_partitions),
+    (ADD_OFFSETS_TO_TXN, _refuse),
+    (END_TXN, _refuse),
+    (WRITE_TXN_MARKERS, _refuse_markers),
+    (TXN_OFFSET_COMMIT, _refuse_offsets),
+)
+
+
+_ROWS = (replace(row, handle=handle, decoders={}, is_offered=False) for row, handle in _REFUSED)
+
+SERVED_WITHOUT_TRANSACTIONS = SERVED_IN_CLUSTER | by_key(*_ROWS)
+"""API key to how it is served where ``inter.broker.protocol.version`` is below 0.11."""
