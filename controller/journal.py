@@ -69,6 +69,8 @@ class Story:
                 yield from self._deleting(event, now)
             case ControllerReady() | ControllerResigned() | OtherController():
                 yield self._of_controller(event, now)
+            case ShutdownAsked(broker) if self._how.get(broker) == _STOPS:
+                pass  # it asks again until its partitions are settled
             case BrokerJoined() | BrokerLeft() | ShutdownAsked() | LogDirsFailed():
                 yield self._of_broker(event, now)
             case RequestRefused(broker, request, error):
@@ -88,8 +90,9 @@ class Story:
             case ControllerReady(epoch, brokers, topics, partitions):
                 self._epoch = epoch
                 self._live, self._how, self._failed = {*brokers}, {}, {}
-                why = f"{me} is the controller of {_brokers(brokers)}, {topics}"
-                why += f" topics and {partitions} partitions"
+                counts = ((topics, "topic"), (partitions, "partition"))
+                held = " and ".join(f"{count} {noun}{'s' * (count != 1)}" for count, noun in counts)
+                why = f"{me} is the controller of {_brokers(brokers)}, {held}"
                 cause = "elected"
             case ControllerResigned(reason):
                 cause, why = "resigned", f"{me} is the controller no longer: {reason}"

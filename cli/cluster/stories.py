@@ -6,6 +6,7 @@ out of sync, the others what they were told. Of one change the one who knows mos
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,10 +14,12 @@ Value = dict[str, Any]
 
 _HEARSAY = {"leader": {"told"}, "isr": {"isr", "controller"}, "controller": {"told"}}
 """Causes by kind that say nothing beside those of who did it."""
+_REPEATED = {"unassigned"} | _HEARSAY["isr"]
+_LAST = 1 << 62
 
 
 def merged(told: Mapping[int, Iterable[Value]]) -> list[Value]:
-    """The entries of several journals, by the id of the broker that has each; the oldest first.
+    """The entries of several journals, by the id of the broker that has each, `in_order`.
 
     Each entry gets ``told_by``. Entries of one change are one, or as many as say something.
     """
@@ -27,8 +30,45 @@ def merged(told: Mapping[int, Iterable[Value]]) -> list[Value]:
     found: list[Value] = []
     for entries in changes.values():
         knowing = [each for each in entries if not _is_hearsay(each)]
-        found += _distinct(knowing) or entries[:1]
-    return sorted(found, key=lambda each: each["at_ms"])
+        first = entries[0]["told_by"]
+        found += _distinct(knowing) or [each for each in entries if each["told_by"] == first]
+    return _without_repeats(in_order(found))
+
+
+def in_order(story: Iterable[Value]) -> list[Value]:
+    """The oldest first. A later leader epoch is later, whatever the clock says of who tells it:
+    a leader hears that the controller has written its ISR when the next change may be written."""
+    entries = sorted(story, key=lambda each: each["at_ms"])
+    since: dict[int, int] = {}
+    reached_ms = 0
+    for epoch in sorted({each["leader_epoch"] or 0 for each in entries}):
+        since[epoch] = reached_ms
+        of_epoch = [each["at_ms"] for each in entries if each["leader_epoch"] == epoch]
+        reached_ms = max([reached_ms, *of_epoch])
+
+    def when(entry: Value) -> tuple[int, int]:
+        epoch = entry["leader_epoch"]
+        return max(entry["at_ms"], since[epoch or 0]), _LAST if epoch is None else epoch
+
+    return sorted(entries, key=when)
+
+
+def _without_repeats(story: Iterable[Value]) -> list[Value]:
+    """Without what is so already, and was told to a broker in a later epoch."""
+    found: list[Value] = []
+    leader, in_sync = None, set[int]()
+    for entry in story:
+        match entry["kind"]:
+            case "leader":
+                if _is_hearsay(entry) and found and entry["leader"] == leader:
+                    continue
+                leader, in_sync = entry["leader"], {*entry["isr"]}
+            case "isr":
+                if entry["cause"] in _REPEATED and {*entry["isr"]} == in_sync:
+                    continue
+                in_sync = {*entry["isr"]}
+        found.append(entry)
+    return found
 
 
 def _change(entry: Value) -> tuple[Any, ...]:
@@ -49,8 +89,14 @@ def _is_hearsay(entry: Value) -> bool:
 
 
 def _distinct(entries: list[Value]) -> list[Value]:
-    """Each sentence once."""
-    return list({each["why"]: each for each in reversed(entries)}.values())[::-1]
+    """Each sentence as often as one broker says it: it may have happened again."""
+    found: dict[tuple[str, int], Value] = {}
+    said: Counter[tuple[str, int]] = Counter()
+    for entry in entries:
+        teller = entry["why"], entry["told_by"]
+        found.setdefault((entry["why"], said[teller]), entry)
+        said[teller] += 1
+    return list(found.values())
 
 
 def left_isr(story: Iterable[Value], replica: int) -> Value | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from cli.cluster.stories import in_order
 from cli.names import partitions_text
 from cli.output import counted
 from cli.times import instant
@@ -161,7 +162,7 @@ def _waits(waits: list[Value]) -> list[str]:
 
 
 def _story(story: list[Value], last: int) -> list[str]:
-    shown = sorted(story, key=lambda each: each["at_ms"])[-last:]
+    shown = in_order(story)[-last:]
     if not shown:
         return [_NOTHING]
     lines = [f"{instant(each['at_ms'])}  {_entry(each)}{_by(each)}" for each in shown]

@@ -160,6 +160,7 @@ def _of_broker(facts: Facts, asked: Asked, broker: int) -> Value:
     told = asked.all(f"/api/cluster/brokers/{broker}")
     clusters = asked.all("/api/cluster")
     own = clusters.get(broker)
+    story = merged({node: each["journal"] for node, each in told.items()})
     return {
         "broker": broker,
         "address": there.address if there else None,
@@ -170,9 +171,9 @@ def _of_broker(facts: Facts, asked: Asked, broker: int) -> Value:
         "leads": sum(each.leader == broker for each in here),
         "preferred": sum(each.assigned[0] == broker for each in here),
         "replicas": len(here),
-        "out": _out_of(broker, clusters),
+        "out": [_explained(each, story) for each in _out_of(broker, clusters)],
         "out_of_isr": sum(broker in each.lagging for each in here),
-        "story": merged({node: each["journal"] for node, each in told.items()}),
+        "story": story,
         "session_story": _first(told.values(), "session_journal") or [],
     }
 
@@ -194,6 +195,15 @@ def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
         for out in row["out"]
         if out["broker"] == broker and row["leader"] == node
     ]
+
+
+def _explained(out: Value, story: list[Value]) -> Value:
+    """With the words of the controller, where it took the replica out and told why."""
+    if out["cause"] == "controller":
+        for entry in reversed(story):
+            if entry["cause"] in ("stops", "stopped", "gone", "directory"):
+                return {**out, "cause": entry["cause"], "why": entry["why"]}
+    return out
 
 
 def _first(answers: Any, field: str) -> Any:

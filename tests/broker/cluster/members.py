@@ -43,7 +43,7 @@ class Members:
     files: Mapping[int, FileSystem] = field(default_factory=dict)
     """The disks of brokers that do not use this machine's."""
 
-    async def start(self, node_id: int, port: int = 0) -> Broker:
+    async def start(self, node_id: int, port: int = 0, time: Time | None = None) -> Broker:
         """Starts a broker, or starts it again with what it had; it listens on ``port``."""
         flags = {
             "listeners": f"{LISTENER}://127.0.0.1:{port}",
@@ -53,11 +53,13 @@ class Members:
         }
         sets = {**SETTINGS, **self.settings, "broker.id": str(node_id)}
         config = load(None, {}, [f"{key}={value}" for key, value in sets.items()], flags)
-        broker = Broker(config, fs=self.files.get(node_id), zookeeper=self._connect)
+        files = self.files.get(node_id)
+        broker = Broker(config, fs=files, time=time, zookeeper=self._connect)
         try:
             broker.open()
             await broker.join()
             await broker.start()
+            await broker.start_http()
         except BaseException:
             broker.release()
             raise
