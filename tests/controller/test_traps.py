@@ -230,6 +230,19 @@ def test_requests_after_a_bounce_carry_the_new_epoch() -> None:
     assert isinstance(to_it[0], UpdateMetadataRequest)
 
 
+def test_a_broker_that_joins_hears_who_lives_before_it_is_to_follow() -> None:
+    """Trap 9, after the election: a follower obeys no leader that it does not know to live."""
+    host = cluster(1, 2, topics={"t": {0: (1, 3)}})
+    host.world.register(3)
+
+    outcome = host.give(host.world.see_brokers())
+
+    heard = [type(each) for each in outcome.sends if each.broker_id == 3]
+    assert heard[:2] == [UpdateMetadataRequest, LeaderAndIsrRequest]
+    shown = [each for each in outcome.sends if isinstance(each, UpdateMetadataRequest)]
+    assert all({b.broker_id for b in each.brokers} == {1, 2, 3} for each in shown)
+
+
 def test_a_state_that_somebody_deletes_is_created_with_a_later_epoch() -> None:
     host = cluster()
     world = host.world

@@ -93,6 +93,15 @@ async def test_what_names_brokers_waits_until_the_controller_has_told_who_lives(
         client.close()
 
 
+async def test_all_are_told_in_which_rack_a_broker_is(tmp_path: Path) -> None:
+    async with members(tmp_path, {"broker.rack": "cellar"}) as there:
+        await there.settled()
+        client = await client_of(there.brokers[1])
+        answer = await client.call(METADATA.key, 9, topics=[], allow_auto_topic_creation=False)
+        client.close()
+    assert [each["rack"] for each in answer["brokers"]] == ["cellar"] * 3
+
+
 @pytest.mark.parametrize(("api", "version", "_key", "asked"), NAMES_BROKERS)
 async def test_who_asks_a_broker_that_nobody_tells_anything_is_sent_away(
     tmp_path: Path,

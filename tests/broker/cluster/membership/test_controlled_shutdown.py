@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from time import monotonic
 
@@ -26,6 +26,8 @@ from protocol.znodes.brokers import Endpoint
 from tests.broker.cluster.other_broker import LISTENER, OtherBroker, Value, other_broker
 
 LEFT = {"topic_name": "t", "partition_index": 3}
+Answer = Value | None | Callable[[], Value]
+"""None: the connection is lost; a call is made when the broker asks."""
 SOON = ShutdownSettings(is_enabled=True, attempts=3, backoff_ms=1)
 
 
@@ -38,7 +40,7 @@ class Scene:
         self.cache = MetadataCache(1)
         self.controller = ControllerPeer(1, LISTENER, self.cache, self.time, 2000)
         self.epoch = 77
-        self.answers: list[Value | None] = []
+        self.answers: list[Answer] = []
         other.serve(API.key, 0, 3, self._answer)
         self.show()
 
@@ -49,9 +51,10 @@ class Scene:
         self.cache.update(UpdateMetadataRequest(1, self.epoch, 2, 1, facts, ()))
 
     async def _answer(self, version: int, value: Value) -> Value | None:
-        return self.answers.pop(0)
+        found = self.answers.pop(0)
+        return found() if callable(found) else found
 
-    async def asks(self, *answers: Value | None, settings: ShutdownSettings = SOON) -> bool:
+    async def asks(self, *answers: Answer, settings: ShutdownSettings = SOON) -> bool:
         self.answers = [*answers]
         done = await hand_over(settings, 1, lambda: self.epoch, self.controller, self.time)
         assert not self.answers
@@ -94,10 +97,15 @@ async def test_a_refusal_or_a_lost_connection_is_one_attempt(refusal: Value | No
 
 
 async def test_its_epoch_is_that_of_the_moment() -> None:
+    """Trap 14: the session may be another at the next attempt."""
     async with scene() as there:
-        there.epoch = 99
-        await there.asks(answer())
-        assert there.other.asked[-1][2]["broker_epoch"] == 99
+
+        def renewed() -> Value:
+            there.epoch = 99
+            return answer(LEFT)
+
+        await there.asks(renewed, answer())
+        assert [value["broker_epoch"] for _, _, value in there.other.asked] == [77, 99]
         there.epoch = NO_EPOCH
         assert await there.asks(), "nobody believes that it leads anything"
 

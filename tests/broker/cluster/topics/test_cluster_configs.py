@@ -334,6 +334,23 @@ def test_what_was_written_during_a_loss_is_followed(played: Played, loss: str) -
     played(conduct)
 
 
+def test_a_look_that_ended_with_its_session_is_taken_again_in_the_next(played: Played) -> None:
+    """Trap 20: what the watch has begun ends with the session, and arms no other watch."""
+
+    async def conduct(scene: Scene) -> None:
+        scene.configs.start()
+        scene.learn("t")
+        await scene.settle()
+        scene.zookeeper.suspend()
+        await scene.settle()  # the watch has rung, and what it has begun waits
+        await scene.write("topics/t", {RETENTION: "5"})
+        scene.zookeeper.ensemble.end_session(scene.zookeeper.session)
+        scene.zookeeper.resume()
+        await scene.until(lambda: scene.retention_ms == 5)
+
+    played(conduct)
+
+
 def test_a_change_is_written_and_told_to_others_and_holds_here_at_once(played: Played) -> None:
     async def conduct(scene: Scene) -> None:
         scene.learn("t")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -48,7 +48,13 @@ class Host:
 class Scene:
     """One broker's view of a cluster of three."""
 
-    def __init__(self, alive: int = 3, version: int = VERSION, **settings: str) -> None:
+    def __init__(
+        self,
+        alive: int = 3,
+        version: int = VERSION,
+        racks: Mapping[int, str] | None = None,
+        **settings: str,
+    ) -> None:
         given = {name.replace("_", "."): text for name, text in settings.items()}
         self.zookeeper = SimulatedZooKeeper(Ensemble())
         self.cache = MetadataCache(1)
@@ -63,7 +69,7 @@ class Scene:
             Time(),
             version,
         )
-        self.alive = brokers(range(1, alive + 1))
+        self.alive = brokers(range(1, alive + 1), racks)
 
     def tell(self, *told: ShownTopic) -> None:
         """What the controller says."""
@@ -118,6 +124,22 @@ def test_replicas_are_placed_by_the_defaults() -> None:
         assert {replicas[0] for replicas in partitions.values()} == {1, 2, 3}
 
     played(conduct, default_replication_factor="2")
+
+
+def test_each_partition_has_a_replica_in_each_rack() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "b"}
+
+    async def conduct(scene: Scene) -> None:
+        await scene.topics.create("t", 8, {})
+        scene.tell(topic("t", [1] * 8, ID, replicas=[1, 3]))
+        await scene.topics.add_partitions("t", 12)
+
+        partitions = (await scene.node("/brokers/topics/t"))["partitions"]
+        assert len(partitions) == 12
+        for replicas in partitions.values():
+            assert {racks[each] for each in replicas} == {"a", "b"}
+
+    played(conduct, alive=4, racks=racks, default_replication_factor="2")
 
 
 def test_a_cluster_before_ids_has_topics_without() -> None:
