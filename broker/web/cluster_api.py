@@ -24,6 +24,7 @@ from broker.web.cluster_views import (
     cluster_view,
     doing_view,
     entry_view,
+    known_or_none,
     partition_view,
     troubled_rows,
     waits_rows,
@@ -99,11 +100,10 @@ class ClusterApi:
             bad = [{"path": path, "why": why} for path, why in looked.bad]
             view |= {"nodes": looked.nodes, "bad_nodes": bad, "more_bad_nodes": looked.more}
         strays = await member.strays()
-        epoch = member.broker_epoch()
         view |= {
             "strays": strays[:STRAYS_MAX],
             "more_strays": max(0, len(strays) - STRAYS_MAX),
-            "epoch": epoch if epoch >= 0 else None,
+            "epoch": known_or_none(member.broker_epoch()),
             "zookeeper": member.joined.zookeeper.connection.value,
             "now_ms": self.sources.time.now().wall_ms,
         }
@@ -137,7 +137,7 @@ class ClusterApi:
             {
                 **view,
                 "broker": member.joined.node_id,
-                "controller": member.cache.controller_id,
+                "controller": known_or_none(member.cache.controller_id),
                 "waits": [
                     each
                     for each in waits_rows(member, topic)

@@ -43,9 +43,9 @@ def cluster_view(sources: Sources, member: Member) -> View:
             "state": member.joined.zookeeper.connection.value,
             "journal": [entry_view(each) for each in journal.of(SESSION)],
         },
-        "epoch": _known(member.broker_epoch()),
-        "controller": _known(cache.controller_id),
-        "controller_epoch": _known(cache.controller_epoch),
+        "epoch": known_or_none(member.broker_epoch()),
+        "controller": known_or_none(cache.controller_id),
+        "controller_epoch": known_or_none(cache.controller_epoch),
         "controller_since_ms": None if told is None else told.at_ms,
         "brokers": list(_brokers(member)),
         "journal": [entry_view(each) for each in journal.of(CONTROLLER)],
@@ -138,7 +138,7 @@ def partition_view(
     return {
         "topic": topic,
         "partition": index,
-        "leader": _known(shown.leader),
+        "leader": known_or_none(shown.leader),
         "leader_epoch": shown.leader_epoch,
         "replicas": list(shown.replicas),
         "isr": list(shown.isr),
@@ -171,7 +171,7 @@ def _out_view(sources: Sources, member: Member, topic: str, index: int, replica:
     if isinstance(partition, Replica) and partition.led is not None:
         now = sources.time.now()
         how = behind(partition.led, replica, now.mono_ms)
-        view["records"] = _known(how.records)
+        view["records"] = known_or_none(how.records)
         for field, ago_ms in (
             ("fetched_ms", how.fetched_ago_ms),
             ("caught_up_ms", how.caught_up_ago_ms),
@@ -201,17 +201,18 @@ def entry_view(entry: Happened) -> View:
         "kind": entry.kind.value,
         "cause": entry.cause,
         "why": entry.why,
-        "broker": _known(entry.broker),
-        "controller_epoch": _known(entry.controller_epoch),
-        "leader": _known(entry.leader),
-        "leader_before": _known(entry.leader_before),
-        "leader_epoch": _known(entry.leader_epoch),
+        "broker": known_or_none(entry.broker),
+        "controller_epoch": known_or_none(entry.controller_epoch),
+        "leader": known_or_none(entry.leader),
+        "leader_before": known_or_none(entry.leader_before),
+        "leader_epoch": known_or_none(entry.leader_epoch),
         "isr": list(entry.isr),
         "isr_before": list(entry.isr_before),
-        "records": _known(entry.records),
+        "records": known_or_none(entry.records),
         "source": entry.source.value,
     }
 
 
-def _known(number: int) -> int | None:
+def known_or_none(number: int) -> int | None:
+    """A broker's id or an epoch; None in place of the -1 of what nobody has told."""
     return None if number < 0 else number

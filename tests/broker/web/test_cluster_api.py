@@ -104,6 +104,19 @@ def leads_no_more(broker: Broker, index: int, gone: int) -> bool:
     return view is not None and view.leader not in (-1, gone) and gone not in view.isr
 
 
+async def test_a_controller_that_nobody_has_told_of_is_null_everywhere(tmp_path: Path) -> None:
+    async with members(tmp_path) as cluster:
+        await cluster.create("orders", 1)
+        controller = controller_of(cluster)
+        broker = next(each for each in cluster.brokers.values() if each is not controller)
+        assert broker.standing.member is not None
+        broker.standing.member.cache.controller_id = -1
+        views = [await got(broker), await got(broker, "/api/cluster/partitions/orders/0")]
+        broker.standing.member.cache.controller_id = controller.registry.node_id
+
+    assert [view["controller"] for view in views] == [None, None]
+
+
 async def test_what_is_not_there_is_refused_with_what_there_is(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 1)
