@@ -19,7 +19,6 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 from broker.topics.replica import Replica
 from broker.topics.roles import Role
@@ -38,6 +37,8 @@ Place = tuple[str, int]
 _PARTITION = re.compile(r"/data/(.+)-(\d+)")
 _Known = tuple[int, int]
 """Leader epoch and partition epoch."""
+_Seen = dict[Replica, tuple[PartitionState | None, int]]
+"""State and high watermark of each replica."""
 
 
 class ClusterCheckers:
@@ -52,10 +53,9 @@ class ClusterCheckers:
         again so fast that the controller's successor finds it there."""
         self._known: dict[tuple[int, int, Place], _Known] = {}
         """What a replica knew last, in one life of its broker."""
-        self._seen: WeakKeyDictionary[Replica, tuple[PartitionState | None, int]] = (
-            WeakKeyDictionary()
-        )
-        """What each replica had when it was last looked at."""
+        self._seen: dict[int, tuple[int, _Seen]] = {}
+        """Of each broker, in which of its lives: what its replicas had when they were last looked
+        at."""
         self._controller_epochs: dict[tuple[int, int], int] = {}
 
     # -- after a turn
@@ -68,10 +68,12 @@ class ClusterCheckers:
             elif place[0] not in self.states.going:
                 self._of(place).in_sync(written.isr)
         life = (machine.node_id, machine.lives)
+        seen = self._seen_in(life)
         for replica in self._logs(machine):
-            now = (replica.state, replica.high_watermark)
-            if self._seen.get(replica) != now:
-                self._seen[replica] = now
+            state, end = replica.state, replica.high_watermark
+            before = seen.get(replica)
+            if before is None or before[0] is not state or before[1] != end:
+                seen[replica] = (state, end)
                 self._changed(machine, life, replica)
         broker = None if machine.process is None else machine.process.broker
         manager = getattr(getattr(broker, "standing", None), "replicas", None)
@@ -80,6 +82,14 @@ class ClusterCheckers:
             before = self._controller_epochs.get(life, -1)
             assert epoch >= before, f"{life}: controller epoch {before}, then {epoch}"
             self._controller_epochs[life] = epoch
+
+    def _seen_in(self, life: tuple[int, int]) -> _Seen:
+        """What was seen in this life of a broker: of the one before nothing is there any more."""
+        node_id, number = life
+        known = self._seen.get(node_id)
+        if known is None or known[0] != number:
+            known = self._seen[node_id] = (number, {})
+        return known[1]
 
     def _changed(self, machine: BrokerMachine, life: tuple[int, int], replica: Replica) -> None:
         """A replica has another role or high watermark than when it was last looked at."""
@@ -179,7 +189,7 @@ class ClusterCheckers:
     def _logs(self, machine: BrokerMachine) -> Iterable[Replica]:
         process = machine.process
         logs = None if process is None else getattr(process.broker, "logs", None)
-        return () if logs is None else (each for each in logs.all() if isinstance(each, Replica))
+        return () if logs is None else [each for each in logs.all() if isinstance(each, Replica)]
 
     def replicas(self, machine: BrokerMachine) -> dict[Place, Replica]:
         """Those of a machine's broker, by topic and partition."""

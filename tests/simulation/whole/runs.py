@@ -3,11 +3,13 @@ seed again and again."""
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 import pytest
@@ -16,6 +18,8 @@ from protocol.records.corrupt import CorruptRecords
 from tests.simulation.whole.agenda import Agenda
 
 Record = Callable[[str, object], None]
+COLLECTS_AT = 50_000
+"""How many objects more than before there are when Python looks for garbage in a world."""
 
 
 class AnyWorld(Protocol):
@@ -45,6 +49,19 @@ class AnyWorld(Protocol):
 WorldT = TypeVar("WorldT", bound=AnyWorld)
 
 
+@contextmanager
+def collected_rarely() -> Iterator[None]:
+    """A world is full of objects that refer to each other and live on: at Python's own threshold
+    every fifth second goes into looking for garbage among them."""
+    at, *older = gc.get_threshold()
+    gc.set_threshold(COLLECTS_AT, *older)
+    try:
+        yield
+    finally:
+        gc.set_threshold(at, *older)
+
+
+@collected_rarely()
 def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
     """One world, and its rest; a broken law says which seed broke it."""
     began_s = time.process_time()
@@ -63,6 +80,7 @@ def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
     return world
 
 
+@collected_rarely()
 def find_fault(new_world: Callable[[int], AnyWorld], seeds: int, seconds: int) -> None:
     """Runs worlds until one breaks a law; fails where none does."""
     for seed in range(seeds):
@@ -78,6 +96,7 @@ def find_fault(new_world: Callable[[int], AnyWorld], seeds: int, seconds: int) -
     pytest.fail(f"{seeds} worlds of {seconds} s found nothing wrong")
 
 
+@collected_rarely()
 def fingerprint(world: AnyWorld, seconds: int) -> str:
     """What a world leaves behind."""
     world.run(seconds)
