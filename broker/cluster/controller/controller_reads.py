@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from broker.cluster.zookeeper.zookeeper import NoNode, Watch, ZooKeeper
+from broker.cluster.zookeeper.zookeeper import NoNode, Stat, Watch, ZooKeeper
 from broker.topics.registry import uuid_bytes
 from controller.facts import (
     BrokersSeen,
@@ -50,6 +50,8 @@ class ControllerReads:
         self._spare_id = spare_id
         self._told: set[str] = set()
         """The nodes that don't parse, each told once."""
+        self._moves_czxid = -1
+        """Of the node that asked for reassignments last."""
 
     async def brokers(self, watch: Watch) -> BrokersSeen:
         """All registered brokers; ``watch`` hears of new, gone and changed ones."""
@@ -150,20 +152,31 @@ class ControllerReads:
             return ProducerIdsUnknown()
         return ProducerIdsRead(-1 if block is None else block.last, stat.version)
 
-    async def reassignments(self, watch: Watch) -> ReassignmentsSeen:
-        """What an old tool asks to be reassigned; ``watch`` hears of the next. Raises BadNode."""
-        data = await self._asked(admin.REASSIGN, watch)
-        return ReassignmentsSeen({} if data is None else admin.decode_reassignments(data))
+    async def reassignments(self, watch: Watch) -> ReassignmentsSeen | None:
+        """What an old tool asks to be reassigned; ``watch`` hears of the next. Raises BadNode.
+
+        None: the node was read before. The controller itself writes into it what is left, and who
+        took that for a wish would begin all that is under way again.
+        """
+        found = await self._asked(admin.REASSIGN, watch)
+        if found is None:
+            return ReassignmentsSeen({})
+        data, stat = found
+        seen = ReassignmentsSeen(admin.decode_reassignments(data))
+        if stat.czxid == self._moves_czxid:
+            return None
+        self._moves_czxid = stat.czxid
+        return seen
 
     async def preferred(self, watch: Watch) -> PreferredSeen:
         """For which partitions an old tool asks for the preferred leader. Raises BadNode."""
-        data = await self._asked(admin.PREFERRED, watch)
-        return PreferredSeen([] if data is None else admin.decode_preferred(data))
+        found = await self._asked(admin.PREFERRED, watch)
+        return PreferredSeen([] if found is None else admin.decode_preferred(found[0]))
 
-    async def _asked(self, path: str, watch: Watch) -> bytes | None:
+    async def _asked(self, path: str, watch: Watch) -> tuple[bytes, Stat] | None:
         while await self._zookeeper.exists(path, watch) is not None:
             try:
-                return (await self._zookeeper.get(path))[0]
+                return await self._zookeeper.get(path)
             except NoNode:
                 continue
         return None

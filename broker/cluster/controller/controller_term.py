@@ -315,8 +315,12 @@ class Term:
             self.handle(fact)
 
     async def _asked_for(
-        self, path: str, read: Callable[[Watch], Awaitable[Fact]], nothing: Fact, watch: Watch
-    ) -> Fact:
+        self,
+        path: str,
+        read: Callable[[Watch], Awaitable[Fact | None]],
+        nothing: Fact,
+        watch: Watch,
+    ) -> Fact | None:
         """What an old tool asks for by a node of /admin.
 
         A node that does not parse is deleted, or the tools would refuse to ask again for ever.
@@ -330,7 +334,7 @@ class Term:
             self._ended(self, "another broker has been elected controller")
         return nothing
 
-    def _reader(self, what: str) -> Callable[[], Awaitable[Fact]]:
+    def _reader(self, what: str) -> Callable[[], Awaitable[Fact | None]]:
         reads, watch = self._reads, partial(self._watched, what)
 
         async def deletions() -> Fact:
@@ -339,7 +343,7 @@ class Term:
         async def seen_topics() -> Fact:
             return TopicsSeen(await reads.names(topics.TOPICS, watch))
 
-        readers: dict[str, Callable[[], Awaitable[Fact]]] = {
+        readers: dict[str, Callable[[], Awaitable[Fact | None]]] = {
             "brokers": lambda: reads.brokers(watch),
             "topics": seen_topics,
             "deletions": deletions,

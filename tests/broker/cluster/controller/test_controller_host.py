@@ -9,7 +9,14 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from controller.calls import AllocateProducerIds, ControlledShutdown
-from controller.events import BrokerJoined, BrokerLeft, ControllerReady, NoLeader, TopicAdded
+from controller.events import (
+    BrokerJoined,
+    BrokerLeft,
+    ControllerReady,
+    NoLeader,
+    ReassignmentStarted,
+    TopicAdded,
+)
 from controller.outcome import ControlledShutdownReply, ProducerIdsReply
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, NONE, NOT_CONTROLLER
 from protocol.messages import leader_and_isr, update_metadata
@@ -187,6 +194,26 @@ async def test_what_old_tools_ask_badly_is_deleted() -> None:
         good = admin.encode_reassignments({("t", 0): (11,)})
         await there.zookeeper.create(admin.REASSIGN, good)
         await eventually(lambda: there.data(admin.REASSIGN) is None)
+
+
+async def test_what_is_left_of_the_reassignments_asked_for_does_not_begin_again() -> None:
+    """The controller writes it into the node itself; only another node is another wish."""
+    async with hosted(1, obedient=2) as there:
+        host = await begun(there)
+        for each in ("fast", "slow"):
+            await there.topic(each, (11,))
+            await eventually(lambda each=each: leads(there, each, 11))
+        left = {("slow", 0): (12,)}  # nobody fetches: it never catches up
+        asked = admin.encode_reassignments({("fast", 0): (11,), **left})
+        await there.zookeeper.create(admin.REASSIGN, asked)
+        await eventually(lambda: there.data(admin.REASSIGN) == admin.encode_reassignments(left))
+        await there.topic("meanwhile", (11,))
+        await eventually(lambda: leads(there, "meanwhile", 11))
+        begun_for = [each.topic for each in host.seen(ReassignmentStarted)]
+        assert sorted(begun_for) == ["fast", "slow"]
+        await there.zookeeper.delete(admin.REASSIGN)
+        await there.zookeeper.create(admin.REASSIGN, admin.encode_reassignments(left))
+        await eventually(lambda: len(host.seen(ReassignmentStarted)) == 3)
 
 
 async def test_a_bad_block_of_producer_ids_is_answered_and_read_again() -> None:
