@@ -215,8 +215,8 @@ class ReplicaManager:
     def _stop_where_moved(self, topic: str, shown: ShownPartition) -> None:
         """Leads and follows no more what was moved away from here.
 
-        StopReplica says so, and is never sent to a broker whose session is over: one that has a new
-        session would lead on for ever, and clients that know of no other leader would stay.
+        StopReplica says so next, but never to a broker whose session was over then: it would lead
+        on for ever in its new session, and clients that know of no other leader would stay.
         """
         replica = self._logs.get(topic, shown.partition)
         if replica is None or replica.state is None:
@@ -225,8 +225,8 @@ class ReplicaManager:
         if is_late and shown.leader != LEADER_OF_DELETED:
             return
         if replica.role in (Role.LEADER, Role.FOLLOWER):
-            logger.warning(
-                "a replica was moved away while this broker was not heard of; its files are left",
+            logger.info(
+                "a replica was moved away; its files stay until the controller has them deleted",
                 partition=replica.name,
                 replicas=list(shown.replicas),
             )
