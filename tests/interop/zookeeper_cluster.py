@@ -76,6 +76,9 @@ class ZooKeeperCluster:
         self.processes: dict[int, subprocess.Popen[bytes]] = {}
         self.nodes = KazooClient(self.zookeeper, timeout=30)
         """A session of the test's own."""
+        self.stale: set[int] = set()
+        """Kafkas that were paused. Until its session's end is told to it, one answers from what it
+        knew before; a Muster that stood still does not."""
 
     @property
     def is_old(self) -> bool:
@@ -122,6 +125,8 @@ class ZooKeeperCluster:
 
     def pause(self, broker: int) -> None:
         """Stops a broker's time, until `resume`."""
+        if self.kinds[broker] != MUSTER:
+            self.stale.add(broker)
         self.processes[broker].send_signal(signal.SIGSTOP)
 
     def resume(self, broker: int) -> None:
@@ -221,6 +226,7 @@ class ZooKeeperCluster:
             return True
 
         waiting.until("the cluster has settled", settled, within_s)
+        self.stale.clear()
 
     # -- what the cluster is
 
