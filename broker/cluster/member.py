@@ -346,6 +346,7 @@ class Member:
             self.joined.node_id,
             self.broker_epoch,
             self.controller,
+            self.joined.zookeeper,
             self._basis.time,
         )
 

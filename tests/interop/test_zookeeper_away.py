@@ -17,6 +17,8 @@ pytestmark = pytest.mark.interop
 
 AWAY_S = 14.0
 """Twice the session of 6 s, which is the shortest that ZooKeeper gives."""
+STOPS_S = 20.0
+"""A broker stops in half of that, on a machine that has nothing else to do."""
 SETTINGS = {"zookeeper.connection.timeout.ms": "4000"}
 
 
@@ -50,6 +52,29 @@ def test_leaders_and_coordinators_go_on_without_zookeeper(tmp_path: Path) -> Non
         group.end()
         for load in loads:
             load.check()
+
+
+@pytest.mark.timeout(120)
+def test_a_broker_that_is_stopped_without_zookeeper_ends_soon_and_says_what_it_leaves(
+    tmp_path: Path,
+) -> None:
+    """Each attempt to give its partitions away would wait for controller.socket.timeout.ms."""
+    alone = {
+        "default.replication.factor": "1",
+        "offsets.topic.replication.factor": "1",
+        "zookeeper.session.timeout.ms": "18000",
+    }
+    with running(tmp_path, dict.fromkeys((1, 2), MUSTER), alone) as cluster:
+        cluster.create("t", 4, 2)
+        cluster.until_settled()
+        process = cluster.processes[2]
+        with cluster.without_zookeeper():
+            cluster.stop(2, within_s=STOPS_S)
+        told = cluster.log(2).read_text()
+        assert process.returncode == 0
+        assert "what it leads has no leader until ZooKeeper is back" in told, told
+        assert "the session was not ended, and ends by itself" in told, told
+        assert "Traceback" not in told, told
 
 
 def _refused(cluster: ZooKeeperCluster) -> str:

@@ -3,10 +3,14 @@
 It asks with ControlledShutdown until the controller answers that nothing is left, or often enough;
 then it stops in any case. Whoever asks serves meanwhile, since leaders are replaced one by one. A
 broker that is the controller asks itself, by its own listener as all others do.
+
+Without ZooKeeper no controller can give anything away, and each attempt would wait for as long as
+`controller.socket.timeout.ms`. So it is looked meanwhile whether ZooKeeper answers.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -16,13 +20,22 @@ from broker.cluster.membership.registration import NO_EPOCH
 from broker.cluster.peers.controller_peer import ControllerPeer
 from broker.cluster.peers.fitting import fitting
 from broker.cluster.peers.peer import PeerLost
+from broker.cluster.zookeeper.zookeeper import (
+    SessionExpired,
+    ZooKeeper,
+    ZooKeeperError,
+    in_time,
+)
 from broker.config.config import Config
 from broker.time import Time
 from protocol.errors import NONE
 from protocol.messages.controlled_shutdown import API
+from protocol.znodes.cluster import CONTROLLER
 
 logger = structlog.get_logger(__name__)
 
+LOOK_S = 1.0
+"""How often it is looked whether ZooKeeper answers, and when first."""
 SHOWN = 5
 """How many of the partitions that are left a line names."""
 
@@ -49,11 +62,48 @@ async def hand_over(
     node_id: int,
     broker_epoch: Callable[[], int],
     controller: ControllerPeer,
+    zookeeper: ZooKeeper,
     time: Time,
 ) -> bool:
-    """Asks until nothing is led here, or often enough; whether nothing is."""
+    """Asks until nothing is led here, often enough, or ZooKeeper is away; whether nothing is."""
     if not settings.is_enabled:
         return False
+    asking = asyncio.ensure_future(_asked(settings, node_id, broker_epoch, controller, time))
+    looking = asyncio.ensure_future(_until_away(zookeeper, time))
+    try:
+        await asyncio.wait((asking, looking), return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        looking.cancel()
+        if not asking.done():
+            asking.cancel()
+    if asking.done():
+        return asking.result()
+    logger.warning(
+        "ZooKeeper does not answer, and without it nobody can lead in place of this broker; it"
+        " stops nevertheless: what it leads has no leader until ZooKeeper is back"
+    )
+    return False
+
+
+async def _until_away(zookeeper: ZooKeeper, time: Time) -> None:
+    """Waits until ZooKeeper has left a question without an answer."""
+    while True:
+        await time.sleep(LOOK_S)
+        try:
+            await in_time(time, zookeeper.exists(CONTROLLER))
+        except SessionExpired:
+            continue  # it answers
+        except ZooKeeperError:
+            return
+
+
+async def _asked(
+    settings: ShutdownSettings,
+    node_id: int,
+    broker_epoch: Callable[[], int],
+    controller: ControllerPeer,
+    time: Time,
+) -> bool:
     for attempt in range(settings.attempts):
         if attempt:
             await time.sleep(settings.backoff_ms / 1000)

@@ -65,6 +65,8 @@ _LOST = (ConnectionLoss, ConnectionClosedError, OperationTimeoutError)
 """The request may have been done; nobody knows."""
 _EPHEMERAL, _SEQUENCE = 1, 2
 """The flags of a create in the protocol."""
+CLOSED_WITHIN_S = 3
+"""How long the end of a session is waited for."""
 _AGAIN_S = 0.01
 """What was lost is sent again after so long: kazoo may not have noticed yet."""
 _ERRORS: dict[type[KazooException], type[ZooKeeperError]] = {
@@ -188,12 +190,28 @@ class KazooZooKeeper:
             return
         self._closed = True
         self._connected.set()  # those who wait are told
-        await self._time.in_thread(self._stop)
+        ended = asyncio.Event()
+        self._time.start_thread(partial(self._stop, ended), "end of a ZooKeeper session")
+        try:
+            async with self._time.within(CLOSED_WITHIN_S):
+                await ended.wait()
+        except TimeoutError:
+            logger.warning(
+                "ZooKeeper does not answer: the session was not ended, and ends by itself",
+                hosts=self._hosts,
+                session=hex(self.session),
+            )
 
-    def _stop(self) -> None:
-        self._client.remove_listener(self._state_changed)
-        self._client.stop()
-        self._client.close()
+    def _stop(self, ended: asyncio.Event) -> None:
+        """Ends the session; kazoo waits for as long as the session may last, and raises then."""
+        try:
+            self._client.remove_listener(self._state_changed)
+            self._client.stop()
+            self._client.close()
+        except (KazooException, OSError) as error:
+            logger.warning("the session with ZooKeeper was not ended", reason=repr(error))
+        finally:
+            self._on_loop(ended.set)
 
     # -- how a request is sent
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from time import monotonic
 
 import pytest
+from structlog.testing import capture_logs
 
+from broker.cluster.membership import controlled_shutdown
 from broker.cluster.membership.controlled_shutdown import (
     ShutdownSettings,
     hand_over,
@@ -16,6 +19,7 @@ from broker.cluster.membership.controlled_shutdown import (
 from broker.cluster.membership.registration import NO_EPOCH
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.peers.controller_peer import ControllerPeer
+from broker.cluster.zookeeper import zookeeper
 from broker.config.config import Config
 from broker.time import Time
 from controller.requests import UpdateMetadataRequest
@@ -24,6 +28,7 @@ from protocol.errors import NOT_CONTROLLER, STALE_BROKER_EPOCH
 from protocol.messages.controlled_shutdown import API
 from protocol.znodes.brokers import Endpoint
 from tests.broker.cluster.other_broker import LISTENER, OtherBroker, Value, other_broker
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 LEFT = {"topic_name": "t", "partition_index": 3}
 Answer = Value | None | Callable[[], Value]
@@ -39,6 +44,7 @@ class Scene:
         self.time = Time()
         self.cache = MetadataCache(1)
         self.controller = ControllerPeer(1, LISTENER, self.cache, self.time, 2000)
+        self.zookeeper = SimulatedZooKeeper(Ensemble())
         self.epoch = 77
         self.answers: list[Answer] = []
         other.serve(API.key, 0, 3, self._answer)
@@ -56,9 +62,14 @@ class Scene:
 
     async def asks(self, *answers: Answer, settings: ShutdownSettings = SOON) -> bool:
         self.answers = [*answers]
-        done = await hand_over(settings, 1, lambda: self.epoch, self.controller, self.time)
+        done = await self.hands_over(settings)
         assert not self.answers
         return done
+
+    async def hands_over(self, settings: ShutdownSettings = SOON) -> bool:
+        return await hand_over(
+            settings, 1, lambda: self.epoch, self.controller, self.zookeeper, self.time
+        )
 
 
 @asynccontextmanager
@@ -123,6 +134,41 @@ async def test_it_waits_between_attempts_alone() -> None:
         began = monotonic()
         await there.asks(answer(LEFT), answer(LEFT), settings=ShutdownSettings(True, 2, 100))
         assert 0.1 <= monotonic() - began < 2
+
+
+async def test_without_zookeeper_it_is_given_up_though_the_controller_says_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The controller waits for ZooKeeper too."""
+    monkeypatch.setattr(controlled_shutdown, "LOOK_S", 0.01)
+    monkeypatch.setattr(zookeeper, "ANSWERS_S", 0.05)
+    async with scene() as there:
+        silence = asyncio.Event()
+
+        async def says_nothing(_version: int, _value: Value) -> None:
+            await silence.wait()
+
+        there.other.serve(API.key, 0, 3, says_nothing)
+        there.zookeeper.suspend()
+        with capture_logs() as lines:
+            assert not await asyncio.wait_for(there.hands_over(), 1.5)
+        [said] = [each["event"] for each in lines if "ZooKeeper" in each["event"]]
+        assert "what it leads has no leader until ZooKeeper is back" in said
+        silence.set()
+
+
+async def test_a_session_that_expires_meanwhile_is_no_zookeeper_that_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(controlled_shutdown, "LOOK_S", 0.001)
+    async with scene() as there:
+        many = SOON._replace(attempts=20, backoff_ms=5)
+        there.answers = [answer(LEFT)] * 19 + [answer()]
+        handing = asyncio.ensure_future(there.hands_over(many))
+        for _ in range(5):
+            await asyncio.sleep(0)
+            there.zookeeper.expire()
+        assert await handing
 
 
 def test_the_settings_are_kafka_s() -> None:
