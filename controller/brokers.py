@@ -60,7 +60,7 @@ def _lost(work: Work, broker_id: int) -> None:
             partition.lost = (*partition.lost, broker_id)
         partition.owed = tuple(each for each in partition.owed if each != broker_id)
         partition.show = True
-        work.mark(partition)
+        work.mark(partition, leaderless=partition.is_led_by(broker_id))
 
 
 def _joined(work: Work, broker_id: int) -> None:
@@ -110,7 +110,7 @@ def begin(work: Work) -> None:
             partition.lost = work.cluster.lost_since(partition.known)
         partition.owed = partition.replicas
         partition.show = True
-        work.mark(partition)
+        work.mark(partition, leaderless=any(map(partition.is_led_by, partition.lost)))
 
 
 def log_dirs_notified(work: Work, notice: LogDirsNotified) -> None:

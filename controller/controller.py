@@ -102,9 +102,12 @@ class Controller:
         while budget and work.results:
             budget -= 1
             work.land(work.results.popleft())
-        while budget and work.backlog:
+        # What nobody can write to is written and told in a step of its own: nothing else of that
+        # step is in its multi, or in the requests that new leaders wait for.
+        backlog = work.leaderless or work.backlog
+        while budget and backlog:
             budget -= 1
-            partition = work.backlog.popleft()
+            partition = backlog.popleft()
             partition.dirty = False
             settle(work, partition)
         if work.look_at_queued and work.ready:

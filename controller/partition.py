@@ -116,6 +116,10 @@ class Partition:
         """What its replicas shall be."""
         return self.assignment.target if self.removing else self.replicas
 
+    def is_led_by(self, broker_id: int) -> bool:
+        """Whether its state names that leader, as far as is known."""
+        return self.known is not None and self.known.leader == broker_id
+
     def begin(self) -> None:
         """There is this partition: it and its replicas are new."""
         self.transition_to(PartitionState.NEW)

@@ -190,7 +190,8 @@ def _written(work: Work, partition: Partition, change: Change, version: int) -> 
         granting.moved(work, partition, change)
     if change.wish is not None:
         granting.granted(work, partition, change.wish)
-    work.mark(partition)
+    is_led_anew = known.leader != leader_before or leader_before in change.lost
+    work.mark(partition, leaderless=is_led_anew)
 
 
 def _pay(work: Work, partition: Partition) -> None:

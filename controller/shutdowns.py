@@ -30,7 +30,7 @@ def controlled_shutdown(work: Work, call: ControlledShutdown) -> None:
     for partition in cluster.of_broker.get(broker_id, ()):
         if len(partition.replicas) > 1 and not partition.topic.is_being_deleted:
             shutdown.waits_for.add(partition)
-            work.mark(partition)
+            work.mark(partition, leaderless=partition.is_led_by(broker_id))
     work.shutdowns[broker_id] = shutdown
     _answer_if_done(work, broker_id)
 

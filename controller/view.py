@@ -52,7 +52,7 @@ class Doing(NamedTuple):
 def doing(work: Work) -> Doing:
     """What it is at now."""
     return Doing(
-        len(work.backlog),
+        len(work.leaderless) + len(work.backlog),
         work.writing,
         len(work.retries),
         work.waiting,

@@ -41,8 +41,11 @@ class Work:
         self.ready = False
         self.resigned = ""
         self.now_ms = 0
+        self.leaderless: deque[Partition] = deque()
+        """Partitions that are to be looked at before all others: their leader is gone, or a new one
+        has been written, and is to be told."""
         self.backlog: deque[Partition] = deque()
-        """Partitions that are to be looked at, each once."""
+        """The others that are to be looked at; each is in one of the two, once."""
         self.sweeps: deque[Iterator[None]] = deque()
         """Long work, a unit with each `next`."""
         self.results: deque[WriteResult] = deque()
@@ -84,7 +87,7 @@ class Work:
         if self._states:
             self._reads.append(ReadStates(self._states))
             self._states = []
-        more = bool(self.backlog or self.sweeps or self.results) and self.ready
+        more = bool(self.leaderless or self.backlog or self.sweeps or self.results) and self.ready
         outcome = Outcome(
             self._writes, self._sends, self._reads, self._replies, self._events,
             self.resigned, more,
@@ -158,11 +161,11 @@ class Work:
 
     # -------------------------------------------------------------------------- the backlog
 
-    def mark(self, partition: Partition) -> None:
-        """A partition is to be looked at."""
+    def mark(self, partition: Partition, *, leaderless: bool = False) -> None:
+        """A partition is to be looked at; before others if nobody can write to it meanwhile."""
         if not partition.dirty and self.ready:
             partition.dirty = True
-            self.backlog.append(partition)
+            (self.leaderless if leaderless else self.backlog).append(partition)
 
     # -------------------------------------------------------------------------- the tickets
 
@@ -190,8 +193,8 @@ class Work:
         self.ready = False
         self._replies += self._parked.values()
         for waiting in (
-            self._parked, self._landed, self.backlog, self.sweeps, self.results, self.retries,
-            self.shutdowns, self.queued,
+            self._parked, self._landed, self.leaderless, self.backlog, self.sweeps, self.results,
+            self.retries, self.shutdowns, self.queued,
         ):  # fmt: skip
             waiting.clear()
         self.retry_due_ms = self.balance_due_ms = None

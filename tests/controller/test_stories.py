@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from controller.calls import (
     AllocateProducerIds,
     AlterReassignments,
@@ -9,8 +11,15 @@ from controller.calls import (
     ElectLeaders,
     ListReassignments,
 )
-from controller.facts import DeletionsSeen, PreferredSeen, ReassignmentsSeen, TopicSeen, TopicsSeen
-from controller.outcome import ControlledShutdownReply, ProducerIdsReply
+from controller.facts import (
+    DeletionsSeen,
+    PreferredSeen,
+    ReassignmentsSeen,
+    TopicSeen,
+    TopicsSeen,
+    Written,
+)
+from controller.outcome import ControlledShutdownReply, Outcome, ProducerIdsReply, SetState
 from controller.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
 from controller.values import NO_LEADER
 from tests.controller.world import Host, World, replicas
@@ -59,6 +68,39 @@ def test_the_next_of_the_isr_leads_when_a_leader_dies() -> None:
     assert world.nodes.states[T0][:3] == (2, 1, (2, 3))
     assert world.brokers[3].replicas[T0].leader == 2
     assert world.brokers[3].shown == {T0: 2}
+
+
+SIX = {"t": {index: ((1, 2, 3), (2, 3, 1), (3, 1, 2))[index % 3] for index in range(6)}}
+"""Six partitions, of which each broker leads two."""
+
+
+@pytest.mark.parametrize("how", ["dies", "stops"])
+def test_what_nobody_can_write_to_is_written_and_told_before_all_else(how: str) -> None:
+    host = cluster(topics=SIX)
+    world = host.world
+
+    if how == "dies":
+        world.unregister(2)
+        begun = host.give(world.see_brokers())
+    else:
+        begun = host.give(ControlledShutdown("ticket", 2, 2))
+
+    def led_anew(outcome: Outcome) -> list[list[int]]:
+        return [
+            sorted(each.partition for topic in send.topics for each in topic.partitions)
+            for send in outcome.sends
+            if isinstance(send, LeaderAndIsrRequest)
+        ]
+
+    assert [each.partition for each in begun.writes if isinstance(each, SetState)] == [1, 4]
+    assert begun.more
+    results = [host.write_one(), host.write_one()]
+    assert all(each == [1, 4] for each in led_anew(host.give(Written(results))))
+    assert host.more
+    rest = host.work()
+    assert [each.partition for each in rest.writes if isinstance(each, SetState)] == [0, 2, 3, 5]
+    host.settle()
+    assert {each.leader for each in world.nodes.states.values()} == {1, 3}
 
 
 def test_a_bounced_leader_is_dead_and_then_new() -> None:
@@ -281,7 +323,8 @@ def test_requests_go_out_in_kafkas_order() -> None:
     world = host.world
     host.give(ControlledShutdown("bye", 1, world.brokers[1].epoch))
     host.settle(answers=False)
-    order = [LeaderAndIsrRequest, UpdateMetadataRequest, StopReplicaRequest]
+    led, followed = LeaderAndIsrRequest, StopReplicaRequest
+    order = [led, UpdateMetadataRequest, UpdateMetadataRequest, followed]  # one step for each
 
     requests = [type(each) for each in host.channels[1, world.brokers[1].epoch]]
 

@@ -51,8 +51,8 @@ _RESULTS: dict[type[ZooKeeperError], Result] = {
     NodeExists: Result.NODE_EXISTS,
     NoNode: Result.NO_NODE,
 }
-STATES_AT_ONCE = 64
-"""So many states share a multi: 20 kB."""
+STATES_AT_ONCE = 128
+"""So many states share a multi: 40 kB, and a millisecond of the loop."""
 StateWrite = CreateState | SetState
 _DELETIONS_MAX = 5
 """How often a tree is deleted in which others create nodes meanwhile."""

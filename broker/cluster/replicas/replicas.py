@@ -242,14 +242,12 @@ class ReplicaManager:
                 return Told(refusal, {})
             slices = self._slicer.work("LeaderAndIsr")
             errors: dict[Place, int] = {}
+            node_id = self._settings.node_id
             for topic in request.topics:
-                here = [
-                    told.partition
-                    for told in topic.partitions
-                    if self._settings.node_id in told.replicas
-                ]
+                here = [each.partition for each in topic.partitions if node_id in each.replicas]
                 await slices.beside(self.missing.make(topic.name, topic.topic_id, here))
-                for told in topic.partitions:
+                # Clients wait for those that are to be led.
+                for told in sorted(topic.partitions, key=lambda each: each.leader != node_id):
                     place = (topic.name, told.partition)
                     error_code = self._refused(topic, told)
                     errors[place] = error_code or self._change(topic.name, told)

@@ -204,7 +204,7 @@ async def test_the_controller_hears_when_a_log_that_could_not_be_led_takes_write
     async with cluster(one) as controller:
         await controller.lead(1)
         one.said.clear()
-        files.fail("write", "leader-epoch-checkpoint.tmp", code=errno.ENOSPC)
+        files.fail("write", "leader-epoch-checkpoint", code=errno.ENOSPC)
         assert (await controller.lead(1))[1].partitions == {PLACE: KAFKA_STORAGE_ERROR}
         assert one.said == []
         await eventually(lambda: one.said)
@@ -238,7 +238,7 @@ async def test_a_log_that_could_not_be_made_and_is_not_wanted_any_more_is_not_ma
                 controller.show(controller.shown("t", state))
         files.heal()
         await controller.lead(1, topic="other")
-        await eventually(lambda: not one.manager._missing._missing)
+        await eventually(lambda: not one.manager.missing._missing)
         assert one.replica_logs.get("t", 0) is None
         assert ("directory changed",) not in one.said
 
