@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
+from broker.apis.any_replica import error_at
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.partition import Partition
 from broker.topics.registry import absent_error
@@ -83,15 +84,15 @@ def _handle(services: Services, request: Request) -> Steps:
         for partition in topic["partitions"]
     )
     twice = frozenset(key for key, times in asked.items() if times > 1)
-    is_replica = value["replica_id"] >= 0
-    committed = value["isolation_level"] == READ_COMMITTED and not is_replica
+    replica_id = value["replica_id"]
+    committed = value["isolation_level"] == READ_COMMITTED and replica_id < 0
     version = request.api_version
     answers = request.array("topics")
     worst = NONE
     for topic in value["topics"]:
         name = topic["name"]
         partitions = request.array("topics", "partitions")
-        look = partial(_partition, services, version, twice, is_replica, committed, name)
+        look = partial(_partition, services, version, twice, replica_id, committed, name)
         for first in range(0, len(topic["partitions"]), LOOKUPS_AT_ONCE):
             piece = topic["partitions"][first : first + LOOKUPS_AT_ONCE]
             if version and all(wanted["timestamp"] in _KNOWN for wanted in piece):
@@ -117,7 +118,7 @@ def _partition(
     services: Services,
     version: int,
     asked_twice: frozenset[tuple[str, int]],
-    is_replica: bool,
+    replica_id: int,
     committed: bool,
     topic: str,
     wanted: dict[str, Any],
@@ -131,12 +132,15 @@ def _partition(
     log = partition.log
     error_code = partition.serving_error(wanted["current_leader_epoch"])
     if error_code:
+        error_code = error_at(partition, error_code, replica_id)
+    if error_code:
         return _error(index, error_code)
     timestamp = wanted["timestamp"]
     if timestamp < 0 and version < _FIRST_VERSIONS.get(timestamp, version + 1):
         return _error(index, UNSUPPORTED_VERSION)
     if timestamp not in (LATEST, EARLIEST) and log.config.message_magic == 0 and version:
         return _error(index, UNSUPPORTED_FOR_MESSAGE_FORMAT)
+    is_replica = replica_id >= 0
     end = log.log_end_offset if is_replica else partition.high_watermark
     try:
         if version == 0:

@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource
 
 from tests import java, waiting
+from tests.interop.programs import Program
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster, running
 
 pytestmark = pytest.mark.interop
@@ -173,6 +174,24 @@ def throttles(cluster: ZooKeeperCluster, topic: str) -> list[str]:
         for setting, entry in entries.items()
         if "replication.throttled" in setting and entry.value
     )
+
+
+def test_replicas_are_compared(cluster: ZooKeeperCluster, name: str) -> None:
+    """The tool reads each replica; it goes on until it is stopped."""
+    cluster.create(name, 3, 3)
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0, "acks": "all"})
+    for number in range(30):
+        producer.produce(name, str(number), partition=number % 3)
+    assert producer.flush(60) == 0
+    words = ["--broker-list", cluster.bootstrap, "--topics-include", name, "--time", "-2"]
+    main_class = f"{TOOLS}.ReplicaVerificationTool"
+    often = ["--report-interval-ms", "1000"]
+    jars = java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS
+    verification = Program(main_class, java.command(jars, main_class, *words, *often))
+    try:
+        verification.until_says(r"max lag is 0 for partition \S+ at offset 10 among 3 partitions")
+    finally:
+        verification.kill()
 
 
 def old(cluster: ZooKeeperCluster, main_class: str, words: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
+from broker.apis.any_replica import error_at
 from broker.apis.fetch.old_form import Converted, old_form_with, size_of
 from broker.apis.fetch.response import Fetched
 from broker.apis.fetch.sessions import Wanted
@@ -161,6 +162,8 @@ class Reader:
             error_code = absent_error(self.services.registry, name, wanted.partition)
             return Fetched(wanted.partition, error_code)
         error_code = partition.serving_error(wanted.current_leader_epoch)
+        if error_code:
+            error_code = error_at(partition, error_code, self.replica_id)
         if error_code:
             return Fetched(wanted.partition, error_code)
         if self.replica_id >= 0:

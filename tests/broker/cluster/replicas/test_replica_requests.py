@@ -418,3 +418,21 @@ async def test_a_follower_sends_others_to_the_leader(
     async with house() as it:
         await it.controller.lead(2, replicas=REPLICAS)
         assert code_of(await it.asks(name, 0, value)) == NOT_LEADER_OR_FOLLOWER
+
+
+async def test_a_tool_that_compares_replicas_reads_what_is_committed_at_a_follower_too() -> None:
+    async with house() as it:
+        await it.controller.lead(2, replicas=REPLICAS)
+        it.replica.append_replicated(batch(0) + batch(1), 1, 0)
+        found = await it.fetch(0, -2)
+        assert (found["error_code"], found["high_watermark"]) == (NONE, 1)
+        entries = list(iter_stored(found["records"], partial=True))
+        assert [header.last_offset for header, _ in entries] == [0]
+        for timestamp, offset in ((-2, 0), (-1, 1)):
+            assert await it.ends(timestamp, replica=-2) == (NONE, offset)
+        epoch = it.replica.leader_epoch
+        assert (await it.fetch(0, -2, epoch=epoch + 1))["error_code"] == UNKNOWN_LEADER_EPOCH
+        assert (await it.fetch(0))["error_code"] == NOT_LEADER_OR_FOLLOWER
+        assert await it.ends() == (NOT_LEADER_OR_FOLLOWER, -1)
+        await it.controller.stop(it.fellow, it.replica.leader_epoch + 1, delete=False)
+        assert (await it.fetch(0, -2))["error_code"] == NOT_LEADER_OR_FOLLOWER
