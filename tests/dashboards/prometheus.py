@@ -30,6 +30,15 @@ class Prometheus:
         result = answer["data"]["result"]
         return [result] if answer["data"]["resultType"] == "scalar" else result
 
+    def firing(self) -> set[tuple[str, str]]:
+        """The alerts that fire: the name of each, and whom it is about."""
+        alerts = self.client.get("/api/v1/alerts").json()["data"]["alerts"]
+        return {
+            (each["labels"]["alertname"], each["labels"].get("instance", ""))
+            for each in alerts
+            if each["state"] == "firing"
+        }
+
     def ready(self) -> bool:
         """Whether it has scraped for a while."""
         with suppress(httpx.TransportError):
@@ -41,13 +50,15 @@ class Prometheus:
 
 
 @contextmanager
-def scraping(folder: Path, *targets: str) -> Iterator[Prometheus]:
+def scraping(
+    folder: Path, *targets: str, rules: Path = RULES / "rules.yml"
+) -> Iterator[Prometheus]:
     """A Prometheus that has scraped ``targets`` (HOST:PORT) a few times; ``folder`` is for it."""
     command = program("prometheus", "prometheus")
     port = free_port()
     (folder / "prometheus.yml").write_text(
         f"global: {{scrape_interval: 1s, evaluation_interval: 1s}}\n"
-        f"rule_files: ['{RULES}/rules.yml']\n"
+        f"rule_files: ['{rules}']\n"
         "scrape_configs:\n"
         f"  - {{job_name: muster, static_configs: [{{targets: {list(targets)}}}]}}\n"
     )
