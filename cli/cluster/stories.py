@@ -102,8 +102,10 @@ def _distinct(entries: list[Value]) -> list[Value]:
 def left_isr(story: Iterable[Value], replica: int) -> Value | None:
     """The entry of a merged story with which a replica left the in-sync replicas for good."""
     found: Value | None = None
+    last: list[int] = []
     for entry in story:
-        before, after = entry["isr_before"], entry["isr"]
+        before, after = entry["isr_before"] or last, entry["isr"]
+        last = after or last
         if replica in after:
             found = None
         elif replica in before and (found is None or not _is_about(found, replica)):

@@ -31,11 +31,17 @@ def lines_of_partition(found: Value, last: int) -> list[str]:
     lines = [f"{name}  {leads}{epoch}"]
     lines.append(f"replicas {_ids(found['replicas'])}  ISR {_ids(found['isr'])}")
     moved = found["moved"]
+    knows = _unasked(found, found["controller"], "the controller")
     if moved is None:
-        lines.append("why it is so is not known: who saw it could not be asked, or has forgotten")
+        knows = knows or "who saw it could not be asked, or has forgotten"
+        lines.append(f"why it is so is not known: {knows}")
     else:
         lines.append(f"so since {instant(moved['at_ms'])}: {moved['why']}{_by(moved)}")
-    lines += [line for each in found["out"] for line in _out(each)]
+        if moved["cause"] == "told":
+            knows = knows or f"the controller of epoch {moved['controller_epoch']} knew"
+            lines.append(f"    why is not known: {knows}")
+    leader = _unasked(found, found["leader"], "its leader")
+    lines += [line for each in found["out"] for line in _out(each, leader)]
     if found["moving"]:
         adding = f", which brings {_brokers(found['adding'])}" if found["adding"] else ""
         lines.append(f"a reassignment is under way{adding}")
@@ -43,12 +49,19 @@ def lines_of_partition(found: Value, last: int) -> list[str]:
     return lines + _story([*found["topic_story"], *found["story"]], last)
 
 
-def _out(out: Value) -> Iterator[str]:
+def _unasked(found: Value, broker: int | None, what: str) -> str:
+    """Who would know and could not be asked; nothing where that broker could be."""
+    if any(each["broker"] == broker for each in found["unasked"]):
+        return f"broker {broker}, {what}, knows and could not be asked"
+    return ""
+
+
+def _out(out: Value, leader: str) -> Iterator[str]:
     who = f"broker {out['broker']} is out of the ISR"
     left = out["left"]
     if left is None:
-        brought = ": a reassignment brings it" if out["adding"] else "; since when is not known"
-        yield f"{who}{brought}"
+        unknown = "; since when is not known" + (f": {leader}" if leader else "")
+        yield who + (": a reassignment brings it" if out["adding"] else unknown)
     else:
         reason = left["why"].partition("; broker ")[0]  # who leads instead is told above
         yield f"{who} since {instant(left['at_ms'])}: {reason}{_by(left)}"
@@ -79,7 +92,12 @@ def lines_of_broker(found: Value, last: int) -> list[str]:
     if found["out_of_isr"]:
         lines.append(f"it is out of the ISR of {counted(found['out_of_isr'], 'partition')}")
     lines += _out_by_reason(found["out"])
-    return lines + _story([*found["story"], *found["session_story"]], last)
+    for leader in sorted({each["leader"] for each in found["out_elsewhere"]}):
+        rows = [each for each in found["out_elsewhere"] if each["leader"] == leader]
+        knows = _unasked(found, leader, "which leads")
+        lines.append(f"    {_partitions(rows)}; {knows or 'why is not known'}")
+    knows = _unasked(found, found["controller"], "the controller")
+    return lines + _story([*found["story"], *found["session_story"]], last, knows)
 
 
 def _out_by_reason(out: list[Value]) -> Iterator[str]:
@@ -88,16 +106,19 @@ def _out_by_reason(out: list[Value]) -> Iterator[str]:
     for each in out:
         reasons.setdefault((each["cause"], each["held_up"]), []).append(each)
     for rows in reasons.values():
-        by_topic: dict[str, list[int]] = {}
-        for each in rows:
-            by_topic.setdefault(each["topic"], []).append(each["partition"])
-        texts = [partitions_text(topic, numbers) for topic, numbers in by_topic.items()]
         oldest = min(rows, key=lambda each: each["since_ms"] or 0)
         since = "" if oldest["since_ms"] is None else f" since {instant(oldest['since_ms'])}"
         why = f": {oldest['why']}" if oldest["why"] else "; why is in the story of each"
-        yield f"    {', '.join(texts)}{since}{why}"
+        yield f"    {_partitions(rows)}{since}{why}"
         if rows[0]["held_up"] is not None:
             yield f"        it says: {rows[0]['held_up']}"
+
+
+def _partitions(rows: list[Value]) -> str:
+    by_topic: dict[str, list[int]] = {}
+    for each in rows:
+        by_topic.setdefault(each["topic"], []).append(each["partition"])
+    return ", ".join(partitions_text(topic, numbers) for topic, numbers in by_topic.items())
 
 
 def lines_of_controller(found: Value, last: int) -> list[str]:
@@ -161,10 +182,11 @@ def _waits(waits: list[Value]) -> list[str]:
     return lines
 
 
-def _story(story: list[Value], last: int) -> list[str]:
+def _story(story: list[Value], last: int, knows: str = "") -> list[str]:
+    """The last entries; ``knows`` names who would have told the rest."""
     shown = in_order(story)[-last:]
     if not shown:
-        return [_NOTHING]
+        return [f"its story is not known: {knows}" if knows else _NOTHING]
     lines = [f"{instant(each['at_ms'])}  {_entry(each)}{_by(each)}" for each in shown]
     return lines + [_LEGEND] * any(line.endswith(_KEPT) for line in lines)
 

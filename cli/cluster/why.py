@@ -55,18 +55,19 @@ def why(
         asked = Asked(every_api(cluster, "cluster why"))
         if place is not None:
             found = _of_partition(facts, asked, place[1], int(place[2]))
-            lines = lines_of_partition(found, last)
+            tell = lines_of_partition
         elif what == _CONTROLLER:
             found = _of_controller(facts, asked)
-            lines = lines_of_controller(found, last)
+            tell = lines_of_controller
         else:
             found = _of_broker(facts, asked, int(what))
-            lines = lines_of_broker(found, last)
+            tell = lines_of_broker
+    found["controller"] = facts.controller if facts.controller in facts.brokers else None
     found["unasked"] = [{"broker": node, "why": said} for node, said in asked.unasked.items()]
     if json:
         output.show_json(found)
         return
-    for line in lines:
+    for line in tell(found, last):
         output.say_folded(line)
     for node, said in sorted(asked.unasked.items()):
         output.say_folded(f"broker {node} could not be asked: {said}")
@@ -134,7 +135,6 @@ def _of_controller(facts: Facts, asked: Asked) -> Value:
     told = asked.all("/api/cluster")
     here = told.get(facts.controller, {})
     return {
-        "controller": facts.controller if facts.controller in facts.brokers else None,
         "doing": here.get("doing"),
         "waits": here.get("waits"),
         "more_waits": here.get("more_waits", 0),
@@ -172,6 +172,11 @@ def _of_broker(facts: Facts, asked: Asked, broker: int) -> Value:
         "preferred": sum(each.assigned[0] == broker for each in here),
         "replicas": len(here),
         "out": [_explained(each, story) for each in _out_of(broker, clusters)],
+        "out_elsewhere": [
+            {"topic": each.topic, "partition": each.partition, "leader": each.leader}
+            for each in here
+            if broker in each.lagging and each.has_leader and each.leader not in clusters
+        ],
         "out_of_isr": sum(broker in each.lagging for each in here),
         "story": story,
         "session_story": _first(told.values(), "session_journal") or [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from confluent_kafka import Producer
 
 from cli.errors import FOUND
 from tests.cli.running import run
-from tests.interop.zookeeper_cluster import MUSTER, ZooKeeperCluster, running
+from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster, running
 from tests.waiting import until
+from tests.wire import Wire
 
 pytestmark = pytest.mark.interop
 
@@ -68,6 +70,66 @@ def test_why_tells_of_a_lag_a_death_and_the_way_back(tmp_path: Path) -> None:
         assert (found["controller"], found["waits"], found["unasked"]) == (1, [], [])
         text = run("cluster", "why", f"orders-{own}", "-b", cluster.bootstrap).out
         assert "broker 3, its preferred leader, is in the ISR again" in text
+
+
+def test_beside_a_kafka_it_says_what_it_does_not_know_and_who_would(tmp_path: Path) -> None:
+    with running(tmp_path / "c", {1: KAFKA, 2: MUSTER, 3: MUSTER}) as cluster:
+        cluster.create("orders", 3, 3)
+        cluster.until_settled()
+        leaders = {cluster.state("orders", index)["leader"]: index for index in range(3)}
+        for index in range(3):
+            written(cluster, index)
+        until("nothing is wrong", lambda: checked(cluster, set()))
+        until("they say the same", lambda: log_dirs(cluster, 1) == log_dirs(cluster, 2))
+
+        cluster.stop(3)
+        cluster.until_led("orders", 3)
+        until("it is found", lambda: checked(cluster, {"BROKER_DOWN"}))
+        of_kafka, moved = (told(cluster, f"orders-{leaders[each]}") for each in (1, 3))
+        controller, gone, kafka = (told(cluster, each) for each in ("controller", "3", "1"))
+
+    knows = "broker 1, the controller, knows and could not be asked"
+    assert f"why is not known: {knows}" in of_kafka
+    assert "broker 3 is out of the ISR; since when is not known: broker 1, its leader" in of_kafka
+    assert f"why is not known: {knows}" in moved
+    assert "broker 1 is the controller\n" in controller
+    assert "what it is at is not known" in controller
+    assert "; broker 1, which leads, knows and could not be asked" in gone
+    assert f"its story is not known: {knows}" in kafka
+    for text in (of_kafka, moved, controller, gone, kafka):
+        assert f"broker 1 could not be asked: the broker at 127.0.0.1:{cluster.ports[1]}" in text
+
+
+def log_dirs(cluster: ZooKeeperCluster, broker: int) -> list[Any]:
+    """What DescribeLogDirs says of each version and of what is asked for, but for the disk."""
+    orders = {"topic": "orders", "partitions": [0, 9]}
+    strange = [{"topic": "nowhere", "partitions": [0]}, {"topic": "orders", "partitions": []}]
+    found = []
+    with Wire(cluster.ports[broker]) as wire:
+        for version in range(5):
+            for topics in (None, [], [orders], strange):
+                answer = wire.call("DescribeLogDirs", version, {"topics": topics})
+                (directory,) = answer["results"]
+                assert directory.pop("log_dir") == str(cluster.directory(broker))
+                total, free = (directory.pop(f"{each}_bytes") for each in ("total", "usable"))
+                disk = shutil.disk_usage(cluster.directory(broker))
+                assert total == (disk.total if version >= 4 else -1)
+                assert (disk.free * 0.9 < free < disk.free * 1.1) if version >= 4 else free == -1
+                directory["topics"].sort(key=lambda topic: topic["name"])
+                for topic in directory["topics"]:
+                    topic["partitions"].sort(key=lambda each: each["partition_index"])
+                found.append(answer)
+    sizes = [each["partition_size"] for each in found[0]["results"][0]["topics"][0]["partitions"]]
+    assert len(sizes) == 3, sizes
+    assert all(sizes), sizes
+    return found
+
+
+def told(cluster: ZooKeeperCluster, what: str) -> str:
+    """What `muster cluster why` prints."""
+    ran = run("cluster", "why", what, "-b", cluster.bootstrap)
+    assert ran.code == 0, ran.err
+    return ran.out
 
 
 def written(cluster: ZooKeeperCluster, index: int) -> None:

@@ -92,7 +92,7 @@ def test_a_partition_is_told_with_who_is_out_and_what_is_waited_for() -> None:
     found = {
         "topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 1, "replicas": [3, 1, 2],
         "isr": [1], "adding": [], "moving": False, "moved": story[1], "story": story,
-        "topic_story": [], "waits": [
+        "topic_story": [], "controller": 2, "unasked": [], "waits": [
             {"what": "reassignment", "topic": "orders", "partition": 0, "brokers": [2],
              "since_ms": None}
         ],
@@ -128,8 +128,8 @@ def test_a_partition_is_told_with_who_is_out_and_what_is_waited_for() -> None:
 def test_a_partition_of_which_nobody_knows_anything_is_told_as_it_is() -> None:
     found = {
         "topic": "orders", "partition": 0, "leader": None, "leader_epoch": None, "replicas": [3],
-        "isr": [3], "adding": [], "moving": False, "moved": None, "story": [], "topic_story": [],
-        "waits": None, "out": [],
+        "isr": [3], "adding": [], "moving": False, "controller": None, "unasked": [],
+        "moved": None, "story": [], "topic_story": [], "waits": None, "out": [],
     }  # fmt: skip
 
     assert lines_of_partition(found, 5) == [
@@ -149,7 +149,7 @@ def test_a_broker_is_told_with_where_it_is_out_of_sync_and_why() -> None:
         "zookeeper": {"connect": "zk:2181/kafka", "state": "suspended"}, "leads": 1, "preferred": 2,
         "replicas": 6, "out": [{**row, "partition": 1}, {**row, "partition": 2}], "out_of_isr": 2,
         "story": [entry(0, "broker", "came", "broker 2 is registered", told_by=1, source="kept")],
-        "session_story": [],
+        "session_story": [], "out_elsewhere": [], "controller": 1, "unasked": [],
     }  # fmt: skip
 
     assert lines_of_broker(found, 5) == [
@@ -208,3 +208,42 @@ def test_what_is_no_partition_broker_or_controller_is_refused(what: str) -> None
     assert ran.err == (
         f"muster: {what}: write TOPIC-PARTITION such as orders-0, a broker's id, or controller\n"
     )
+
+
+def test_who_knows_and_could_not_be_asked_is_named() -> None:
+    unasked = [{"broker": 1, "why": "the broker at a:9092 is not a Muster"}]
+    moved = merged({2: [TOLD]})[0]
+    out = {"broker": 3, "alive": True, "left": None, "adding": False, "records": None,
+           "fetched_ms": None, "caught_up_ms": None, "held_up": None}  # fmt: skip
+    partition = {
+        "topic": "orders", "partition": 0, "leader": 1, "leader_epoch": 1, "replicas": [3, 1, 2],
+        "isr": [1, 2], "adding": [], "moving": False, "moved": moved, "story": [moved],
+        "topic_story": [], "waits": [], "out": [out], "controller": 1, "unasked": unasked,
+    }  # fmt: skip
+    broker = {
+        "broker": 3, "address": "10.0.0.3:9092", "rack": None, "alive": True, "epoch": None,
+        "zookeeper": None, "leads": 0, "preferred": 1, "replicas": 1, "out": [], "out_of_isr": 1,
+        "out_elsewhere": [{"topic": "orders", "partition": 0, "leader": 1}], "story": [],
+        "session_story": [], "controller": 1, "unasked": unasked,
+    }  # fmt: skip
+
+    lines = lines_of_partition(partition, 1)
+    assert lines[3:5] == [
+        "    why is not known: broker 1, the controller, knows and could not be asked",
+        "broker 3 is out of the ISR; since when is not known: broker 1, its leader, knows and could"
+        " not be asked",
+    ]
+    assert lines_of_partition({**partition, "unasked": []}, 1)[3] == (
+        "    why is not known: the controller of epoch 2 knew"
+    )
+    assert lines_of_broker(broker, 1)[-2:] == [
+        "    orders:0; broker 1, which leads, knows and could not be asked",
+        "its story is not known: broker 1, the controller, knows and could not be asked",
+    ]
+
+
+def test_hearsay_tells_when_a_replica_left_too() -> None:
+    first = led(0, "told", "the controller says that broker 3 leads", 3, 0, [1, 2, 3])
+    then = {**TOLD, "isr_before": []}
+
+    assert left_isr([{**first, "isr_before": []}, then], 3) == then
