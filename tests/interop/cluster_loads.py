@@ -5,10 +5,11 @@
 | `Plain` | a producer with acks=all | each acknowledged record is there |
 | `Idempotent` | the same with enable.idempotence | each is there once, in its order |
 | `Transactional` | three records, committed or aborted | all or nothing of each, once |
-| `Group` | two members read and commit | all is read; committed offsets never go back |
+| `Group` | two members read and commit | all is read; commits are kept, and never go back |
 
-Each works in threads of its own until it is ended. A Kafka that was paused still tells the offsets
-that it knew as a coordinator, for a second or two: what it says is not held against the cluster.
+Each works in threads of its own until it is ended. A coordinator that has been replaced still tells
+the offsets that it knew until it hears of that: a Kafka that was paused, and any broker while
+ZooKeeper is away. What it says then is not held against the cluster.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
+from offsets.partitioner import partition_for
+from offsets.record_values import offset_key_head
 from tests import waiting
-from tests.interop.committed_readers import seen
+from tests.interop.committed_readers import messages, seen
 from tests.interop.work import Work
 from tests.interop.zookeeper_cluster import ZooKeeperCluster
 
+OFFSETS = "__consumer_offsets"
 PARTITIONS = 3
 WITHIN_S = 120.0
 CLIENT = {
@@ -244,7 +248,9 @@ class Group(Load):
             "partition.assignment.strategy": "range",
         }
         self._committed = dict.fromkeys(range(PARTITIONS), -1)
-        """What was told of each partition's committed offset."""
+        """The highest that was told of each partition's committed offset."""
+        self._told_all: set[tuple[int, int]] = set()
+        """Each partition and offset that was told."""
         self._watcher = Consumer(self._settings)
         self._members: dict[int, Consumer] = {}
         self._locks = {number: threading.Lock() for number in (1, 2)}
@@ -288,6 +294,8 @@ class Group(Load):
     def _told(self, position: TopicPartition) -> None:
         known = self._committed[position.partition]
         self._committed[position.partition] = max(known, position.offset)
+        if position.offset >= 0:
+            self._told_all.add((position.partition, position.offset))
 
     def _piece(self) -> None:
         before = dict(self._committed)
@@ -310,7 +318,21 @@ class Group(Load):
         wanted = set(self._source.acknowledged)
         waiting.until(f"{self.name} has read all", lambda: wanted <= self.values, WITHIN_S)
 
+    def _kept(self) -> set[tuple[int, int]]:
+        """Each partition and offset of the group's commits in the log."""
+        head = offset_key_head(self.name, self._source.name)
+        count = int(self.cluster.settings["offsets.topic.num.partitions"])
+        index = partition_for(self.name, count)
+        kept = set()
+        for each in messages(self.cluster.bootstrap, OFFSETS, index, committed=False):
+            key, value = each.key() or b"", each.value()
+            if key[:-4] == head and value is not None:
+                kept.add((int.from_bytes(key[-4:], "big"), int.from_bytes(value[2:10], "big")))
+        return kept
+
     def check(self) -> None:
         assert set(self._source.acknowledged) <= self.values
+        lost = self._told_all - self._kept()
+        assert not lost, f"{self.name}: commits that were told are not in the log: {sorted(lost)}"
         for each in (*self._members.values(), self._watcher):
             each.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from tests.waiting import until
 
@@ -15,6 +15,14 @@ _END_OF_PARTITION = -191
 
 def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True) -> list[str]:
     """What a reader sees of a partition, up to its end for that reader's isolation level."""
+    found = messages(bootstrap, topic, partition, committed=committed)
+    return [(each.value() or b"").decode() for each in found]
+
+
+def messages(
+    bootstrap: str, topic: str, partition: int = 0, *, committed: bool = True
+) -> list[Message]:
+    """The same, with their keys."""
     level = "read_committed" if committed else "read_uncommitted"
     consumer = Consumer(
         {
@@ -25,13 +33,13 @@ def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = Tr
             "enable.auto.commit": False,
         }
     )
-    values: list[str] = []
+    found: list[Message] = []
 
     def at_end() -> bool:
         for message in consumer.consume(500, 0.2):
             if message.error() is not None:
                 return bool(message.error().code() == _END_OF_PARTITION)
-            values.append((message.value() or b"").decode())
+            found.append(message)
         return False
 
     try:
@@ -39,7 +47,7 @@ def seen(bootstrap: str, topic: str, partition: int = 0, *, committed: bool = Tr
         until(f"the end of {topic}", at_end)
     finally:
         consumer.close()
-    return values
+    return found
 
 
 def seen_by(reader: str, bootstrap: str, topic: str, until_offset: int) -> list[str]:

@@ -121,12 +121,11 @@ def run(scenario: Scenario, folder: Path) -> None:
                 load.until_goes_on()
             print(f"{time.monotonic() - began:.0f} s: {failure} of {broker} is over", flush=True)
         _end(loads)
+        # A leader that stops gives away what it leads, and does not wait until all have its last
+        # record, which is not committed then.
+        waiting.until("all replicas are alike", lambda: _are_alike(cluster), 60)
         _stop_all(cluster)
-        for topic, partition in _partitions(cluster):
-            logs = cluster.logs(topic, partition)
-            assert len(logs) == len(scenario.kinds), (topic, partition, set(logs))
-            sizes = {broker: len(log) for broker, log in logs.items()}
-            assert len(set(logs.values())) == 1, (topic, partition, sizes)
+        assert _are_alike(cluster)
 
 
 def _loads(cluster: ZooKeeperCluster) -> list[Load]:
@@ -173,6 +172,15 @@ def _partitions(cluster: ZooKeeperCluster) -> list[tuple[str, int]]:
             if index.isdigit():  # a Kafka keeps what it deletes for a minute, as ...-delete
                 found.add((topic, int(index)))
     return sorted(found)
+
+
+def _are_alike(cluster: ZooKeeperCluster) -> bool:
+    for topic, partition in _partitions(cluster):
+        logs = cluster.logs(topic, partition)
+        assert len(logs) == len(cluster.kinds), (topic, partition, set(logs))
+        sizes = {broker: len(log) for broker, log in logs.items()}
+        assert len(set(logs.values())) == 1, (topic, partition, sizes)
+    return True
 
 
 def _stop_all(cluster: ZooKeeperCluster) -> None:

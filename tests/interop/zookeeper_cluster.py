@@ -77,8 +77,8 @@ class ZooKeeperCluster:
         self.nodes = KazooClient(self.zookeeper, timeout=30)
         """A session of the test's own."""
         self.stale: set[int] = set()
-        """Kafkas that were paused. Until its session's end is told to it, one answers from what it
-        knew before; a Muster that stood still does not."""
+        """Kafkas that were paused, and all brokers while ZooKeeper is away. Until its session's end
+        is told to it, one answers from what it knew before; a Muster that stood still does not."""
 
     @property
     def is_old(self) -> bool:
@@ -137,6 +137,7 @@ class ZooKeeperCluster:
     def without_zookeeper(self) -> Iterator[None]:
         """ZooKeeper's time stands still: it accepts connections, and answers nothing."""
         assert self._zookeeper_process is not None
+        self.stale |= set(self.kinds)
         self._zookeeper_process.send_signal(signal.SIGSTOP)
         try:
             yield
