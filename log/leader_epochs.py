@@ -110,11 +110,20 @@ class LeaderEpochs:
             file.write(0, text)
             self._is_saved = True
 
-    def truncate_from_end(self, end_offset: int) -> None:
-        """Drop the epochs that began at or above ``end_offset``."""
+    def truncate_from_end(self, end_offset: int, *, durable: bool = True) -> bool:
+        """Drop the epochs that began at or above ``end_offset``; whether there were any.
+
+        Without ``durable`` a loss of power may bring them back, until `sync`.
+        """
         kept = [entry for entry in self.entries if entry[1] < end_offset]
-        if len(kept) < len(self.entries):
-            self._replace(kept, self.entries)
+        if len(kept) == len(self.entries):
+            return False
+        self._replace(kept, self.entries, durable=durable)
+        return True
+
+    def sync(self) -> None:
+        """Bring the file to the disk, in any thread; its name comes with its directory."""
+        self._fs.open(self._path).fsync()
 
     def truncate_from_start(self, start_offset: int) -> None:
         """Drop the epochs that ended at or below ``start_offset``; the one after begins there."""

@@ -80,6 +80,8 @@ class PartitionLog:
         self.committed_offset = LONG_MAX
         """In a cluster all below stays, whoever leads (the high watermark); what lies above it may
         yet go, and replaces nothing."""
+        self._cuts = self._cuts_synced = 0
+        """How often something was dropped at its end, and how much of that is on the disk."""
         self.truncations = 0
         """How often its end was moved back, or all of it dropped."""
         self.recovery = RecoveryReport()
@@ -325,10 +327,11 @@ class PartitionLog:
     def drop_empty_epochs(self) -> None:
         """Drop the leader epochs that have no batch: they were another leader's never.
 
-        Raises LogPoisoned.
+        On the disk with the cut before it. Raises LogPoisoned.
         """
         try:
-            self.epochs.truncate_from_end(self.log_end_offset)
+            if self.epochs.truncate_from_end(self.log_end_offset, durable=False):
+                self._note_cut()
         except OSError as error:
             raise self._poison(error) from error
 
@@ -713,7 +716,7 @@ class PartitionLog:
         """Drop all batches that reach ``offset`` or lie above; return the new end.
 
         An epoch that begins at the log's end, without a batch, stays unless something is dropped.
-        Raises LogPoisoned, and LogBusy.
+        The disk has it all with `sync_cuts`. Raises LogPoisoned, and LogBusy.
         """
         if offset >= self.log_end_offset:
             return self.log_end_offset
@@ -737,7 +740,7 @@ class PartitionLog:
             self.fail_for_good(reason)
             raise LogPoisoned(reason, final=True) from error
         self.log_start_offset = offset
-        self.epochs.truncate_from_end(0)
+        self.epochs.truncate_from_end(0, durable=False)
         self._truncated(offset, gone, now_ms)
         return offset
 
@@ -754,14 +757,41 @@ class PartitionLog:
         self.recovery_point = min(self.recovery_point, end_offset)
         for segment in gone:
             self.segments.hide(segment, now_ms + self.config.file_delete_delay_ms)
-        self.epochs.truncate_from_end(end_offset)
+        self.epochs.truncate_from_end(end_offset, durable=False)
         self._fold()
-        try:  # what was cut must not come back behind new batches when power is lost
-            self.active.file.fsync()
-            self.fs.fsync_directory(self.directory)
-        except OSError as error:
-            self.fail_for_good(f"truncating {self.directory} failed: {error}")
-            raise LogPoisoned(str(self.poisoned), final=True) from error
+        self._note_cut()
+
+    def _note_cut(self) -> None:
+        self.segments.unsynced_directories[self.directory] = None
+        self._cuts += 1
+
+    @property
+    def cuts_are_synced(self) -> bool:
+        """Whether all that was dropped is gone from the disk too; before, nothing is appended."""
+        return self._cuts == self._cuts_synced
+
+    def sync_cuts(self) -> None:
+        """Bring to the disk what was dropped, in any thread. Raises LogPoisoned, for good.
+
+        What was cut would else come back behind new batches when power is lost. Before this a loss
+        of power leaves the log as it was before the cut, or any part of the cut: recovery reads all
+        from the recovery point on, which was lowered before, so the log is whole then and may be
+        cut again. A cut that comes meanwhile is for the next call.
+        """
+        if self.cuts_are_synced:
+            return
+        with self._flushing:
+            cuts = self._cuts
+            if cuts == self._cuts_synced or self.failed_for_good:
+                return
+            try:
+                self.active.file.fsync()
+                self.epochs.sync()
+                self.segments.sync_names()
+            except OSError as error:
+                self.fail_for_good(f"truncating {self.directory} failed: {error}")
+                raise LogPoisoned(str(self.poisoned), final=True) from error
+            self._cuts_synced = cuts
 
     @property
     def first_unstable_offset(self) -> int:

@@ -80,19 +80,20 @@ class Replica(Partition):
     def lead(self, state: PartitionState) -> bool:
         """This broker leads, in the epoch of ``state``; whether it did not before.
 
-        Raises LogPoisoned when the epoch can't be written: it leads nothing then.
+        What it dropped as a follower is gone from the disk before, though its fetcher had no time
+        to see to that. Raises LogPoisoned when the epoch can't be written: it leads nothing then.
         """
         now_ms = self._services.time.now().mono_ms
         end_offset = self.log.log_end_offset
         if self.state is None or state.leader_epoch > self.state.leader_epoch:
             try:
+                self.log.sync_cuts()
                 self.log.start_epoch(state.leader_epoch)
             except LogPoisoned as error:
                 self.poisoned(error)
                 raise
         self.state, self.role = state, Role.LEADER
-        led = self.led
-        if led is not None:
+        if (led := self.led) is not None:
             led.rules = self._services.rules(self.topic)
             self._services.tell_in_sync(self, led, now_ms, state)
             self._take(led.new_state(state, end_offset, now_ms))

@@ -10,6 +10,7 @@ import random
 import pytest
 
 from log.checkpoint import RECOVERY_POINT, read_offsets, write_offsets
+from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
 from tests.log.log_tools import DIRECTORY, batch, open_log, values
 from tests.simulated_files import SimulatedFiles
@@ -113,3 +114,67 @@ def test_a_new_segment_is_on_the_disk_before_the_recovery_point_passes_into_it()
             "00000000000000000002.log",
             "00000000000000000004.log",
         ]
+
+
+def written_and_cut(
+    fs: SimulatedFiles, chance: random.Random, written: Written
+) -> tuple[PartitionLog, int]:
+    """A log that was flushed somewhere, and cut somewhere as a follower does; the new end."""
+    log = open_log(fs, **SETTINGS)
+    ends = [0]
+    for _ in range(chance.randint(1, 8)):
+        append_some(log, chance, written)
+        ends.append(log.log_end_offset)
+        if chance.random() < 0.3:
+            log.flush()
+    end = chance.choice(ends)
+    log.recovery_point = min(log.recovery_point, end)
+    checkpoint(fs, log)
+    return log, log.truncate_to(end, 1)
+
+
+def opened_after_power_loss(fs: SimulatedFiles, chance: random.Random) -> PartitionLog:
+    fs.lose_power(chance)
+    return open_log(fs, recovery_point=read_offsets(fs, CHECKPOINT)["t", 0], **SETTINGS)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_a_cut_that_is_not_synced_yet_leaves_a_prefix_of_what_was(seed: int) -> None:
+    chance, fs, written = random.Random(seed), SimulatedFiles(), Written()
+    log, _ = written_and_cut(fs, chance, written)
+    kept = log.recovery_point
+
+    found = values(opened_after_power_loss(fs, chance))
+
+    assert found == written[: len(found)], f"seed {seed}"
+    assert len(found) >= kept, f"seed {seed}"
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_was_cut_does_not_come_back_behind_new_records(seed: int) -> None:
+    chance, fs, written = random.Random(seed), SimulatedFiles(), Written()
+    log, end = written_and_cut(fs, chance, written)
+    kept = log.recovery_point
+    was_cut = end < len(written)
+    assert log.cuts_are_synced != was_cut
+    log.sync_cuts()
+    assert log.cuts_are_synced
+    written = written[:end]
+    append_some(log, chance, written)
+
+    found = values(opened_after_power_loss(fs, chance))
+
+    assert found == written[: len(found)], f"seed {seed}"
+    assert len(found) >= kept, f"seed {seed}"
+
+
+def test_a_cut_that_can_not_be_synced_is_the_end_of_the_log() -> None:
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    append_some(log, random.Random(1), [])
+    log.truncate_to(0, 1)
+    fs.fail("fsync", ".log")
+    with pytest.raises(LogPoisoned, match="truncating") as caught:
+        log.sync_cuts()
+    assert caught.value.final
+    assert not log.cuts_are_synced

@@ -165,6 +165,7 @@ class Play:
             return
         offset = self.chance.randint(max(0, self.model.end - 12), self.model.end)
         end = self.log.truncate_to(offset, NOW_MS)
+        self.log.sync_cuts()
         self.flushed = min(self.flushed, end)
         self.model.cut(end)
         self.model.forgotten = self.model.end

@@ -41,7 +41,7 @@ from broker.cluster.replicas.fetch_messages import (
     encode_fetch,
 )
 from broker.cluster.replicas.fetch_session import FetchSession
-from broker.cluster.replicas.followed import NEVER, Followed, Next
+from broker.cluster.replicas.followed import NEVER, Followed, Next, sync_cuts
 from broker.cluster.replicas.leader_questions import end_of_epochs, ends_of_logs
 from broker.cluster.replicas.replication_settings import ReplicationSettings
 from broker.loop.slices import Slicer, Slices
@@ -255,6 +255,7 @@ class Fetcher:
             for followed, ends in await ends_of_logs(peer, self._settings, resetting):
                 if self._is_followed(followed):
                     followed.reset(ends, self._again_ms())
+        await slices.beside(sync_cuts(due, self._time))
         fetching = self._at(due, Next.FETCH)
         allowed = [each for each in fetching if not each.is_held_back]
         if allowed:

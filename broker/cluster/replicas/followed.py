@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from contextlib import suppress
 from enum import Enum
 from typing import NamedTuple
 
@@ -10,9 +12,11 @@ import structlog
 from broker.cluster.lines import AGAIN_MS, PartitionLines
 from broker.cluster.peers.inter_broker import InterBroker
 from broker.cluster.replicas.fetch_messages import Answered, Asked
+from broker.time import Time
 from broker.topics.replica import Replica
 from broker.topics.roles import NotFollower
 from log.errors import LogPoisoned
+from log.partition_log import PartitionLog
 from protocol.errors import NAMES, NONE, ProtocolError
 from protocol.records.corrupt import CorruptRecords
 from replication.follower import Begin, OnError, Way, begin, cut_to, on_error, reset
@@ -56,6 +60,24 @@ def way_of(spoken: InterBroker) -> Way:
     if spoken.truncates_on_fetch:
         return Way.BY_FETCH
     return Way.BY_EPOCH if spoken.has_leader_epochs else Way.BY_HIGH_WATERMARK
+
+
+async def sync_cuts(due: Iterable[Followed], time: Time) -> None:
+    """Brings to the disk what was cut, in a thread, before anything more is fetched.
+
+    A Fetch tells the leader where the log ends now, and what it answers is appended there. Whoever
+    follows the partition by then waits for this, whatever leader it was cut for.
+    """
+    cut = [each.replica.log for each in due if not each.replica.log.cuts_are_synced]
+    if cut:
+        await time.in_thread(_sync_each, cut)
+
+
+def _sync_each(logs: Iterable[PartitionLog]) -> None:
+    """A log that fails is poisoned for good, and takes nothing that is fetched for it."""
+    for log in logs:
+        with suppress(LogPoisoned):
+            log.sync_cuts()
 
 
 class Followed:

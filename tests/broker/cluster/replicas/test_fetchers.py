@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from typing import Any
 
 import pytest
 
 from broker.cluster.replicas.fetch_messages import FetchHead, encode_fetch
 from broker.cluster.replicas.followed import Next
+from log.partition_log import PartitionLog
 from protocol.records.message_set import encode
 from protocol.records.section import Record
 from protocol.records.stored import iter_stored
@@ -58,6 +60,57 @@ async def test_a_leader_that_comes_back_loses_what_only_it_had(spoken: str) -> N
         assert b"lost" not in found
         assert one.end_offset() == 7
         assert one.replica().log.epochs.entries == [(0, 0), (1, 5)]
+
+
+@pytest.mark.parametrize("spoken", ["1.0", BY_EPOCH, BY_FETCH])
+async def test_nothing_is_fetched_behind_a_cut_before_the_disk_has_it(
+    spoken: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is brought there in a thread: the loop goes on, and so do the other partitions."""
+    loop_thread, allowed, begun = threading.get_ident(), threading.Event(), threading.Event()
+    real = PartitionLog.sync_cuts
+
+    def slow(log: PartitionLog) -> None:
+        if not log.cuts_are_synced:
+            assert threading.get_ident() != loop_thread
+            begun.set()
+            assert allowed.wait(30)
+        real(log)
+
+    one, two, three = fellows = fellows_of(spoken)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(5)
+        await alike(*fellows)
+        await controller.lead(2, to=[two, three])
+        one.append(4, b"lost")
+        two.append(2, b"kept")
+        await eventually(lambda: three.end_offset() == 7)
+        monkeypatch.setattr(PartitionLog, "sync_cuts", slow)
+        await controller.lead(2)
+        await eventually(begun.is_set)
+        assert one.end_offset() == 5
+        two.append(1, b"kept too")
+        await eventually(lambda: three.end_offset() == 8)
+        assert one.end_offset() == 5
+        led = two.replica().led
+        assert led is not None
+        assert led.followers[1].end_offset in (-1, 9)  # as it was when its log was whole
+        allowed.set()
+        await alike(*fellows)
+
+
+async def test_who_is_to_lead_waits_until_the_disk_has_what_was_cut() -> None:
+    one, two = fellows = fellows_of(BY_FETCH, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        one.append(5)
+        await alike(*fellows)
+        log = two.replica().log
+        two.replica().truncate_for_leader(3)
+        assert not log.cuts_are_synced
+        await controller.lead(2, to=[two])
+        assert log.cuts_are_synced
 
 
 @pytest.mark.parametrize("spoken", [BY_EPOCH, BY_FETCH])
