@@ -207,6 +207,7 @@ def test_tools_that_write_zookeepers_nodes_are_followed(
 ) -> None:
     old(cluster, "TopicCommand", f"--create --topic {name} --replica-assignment 1:2,2:1")
     cluster.until_whole(name, 2)
+    assert replicas(old(cluster, "TopicCommand", f"--describe --topic {name}")) == [[1, 2], [2, 1]]
     old(cluster, "TopicCommand", f"--alter --topic {name} --partitions 3")
     grown = waiting.until(
         "there is one more",

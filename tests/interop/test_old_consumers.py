@@ -6,6 +6,7 @@ records alone. With ``offsets.storage=kafka`` it commits to the group's coordina
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -126,6 +127,15 @@ class Scene:
             for partition in range(PARTITIONS)
         ]
 
+    def described(self) -> list[tuple[int, int, int, int, str]]:
+        """What the tool of that time tells of each partition: offset, end, lag and owner."""
+        words = ["--zookeeper", self.cluster.zookeeper, "--describe", "--group", self.group]
+        done = java.run(java.KAFKA_OLD, "kafka.admin.ConsumerGroupCommand", *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        rows = re.findall(rf"^{self.topic} +(.+?) *$", done.stdout, re.MULTILINE)
+        found = [row.split() for row in rows]
+        return sorted((*map(int, row[:4]), row[4]) for row in found)  # type: ignore[misc]
+
     def in_kafka(self) -> list[int]:
         """What the group's coordinator has; -1: nothing."""
         asked = [{"name": self.topic, "partition_indexes": list(range(PARTITIONS))}]
@@ -211,6 +221,10 @@ def test_two_consumers_share_partitions_and_take_over(scene: Scene) -> None:
     zero, one, two = scene.written
     until_read({first: zero + one + two[:RECORDS], second: two[RECORDS:]})
     scene.until_in_zookeeper()
+    assert scene.described() == [
+        (partition, 2 * RECORDS, 2 * RECORDS, 0, f"{scene.group}_{owner}")
+        for partition, owner in enumerate((FIRST, FIRST, SECOND))
+    ]
 
     first.stop()
     scene.until_owned(**{SECOND: [0, 1, 2]})
