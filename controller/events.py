@@ -144,6 +144,8 @@ class ReassignmentStarted:
     topic: str
     partition: int
     assignment: Assignment
+    before: Replicas
+    """Its origin, in the order in which the replicas were preferred."""
 
 
 @dataclass(slots=True, frozen=True)

@@ -133,9 +133,9 @@ class Story:
 
     def _moving(self, event: ReassignmentStarted | ReassignmentDone, now: Now) -> Named:
         if isinstance(event, ReassignmentStarted):
-            way = event.assignment
+            target = event.assignment.target
             cause = "started"
-            why = f"it is on its way from the replicas {_ids(way.origin)} to {_ids(way.target)}"
+            why = f"it is on its way from the replicas {_ids(event.before)} to {_ids(target)}"
         else:
             cause, why = "done", f"its replicas are {_ids(event.replicas)}"
         name = of_partition(event.topic, event.partition)

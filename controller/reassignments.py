@@ -145,7 +145,8 @@ def _node_written(work: Work, partition: Partition, assignment: Assignment) -> N
     work.cluster.place(partition, partition.replicas)
     nobody_has_it = partition.known is None and partition.flight is None
     partition.moving = Moving.NO if nobody_has_it else Moving.START
-    work.report(ReassignmentStarted(*partition.key, assignment))
+    origin = tuple(each for each in before if each in assignment.origin)
+    work.report(ReassignmentStarted(*partition.key, assignment, origin))
     for wish in partition.movers:
         if wish.request is not None:
             _answer(work, partition.key, wish.request, _OK)

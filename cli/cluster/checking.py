@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 
 from cli import clock, output
@@ -28,9 +29,10 @@ def check(
     Each broker is asked. Partitions without a leader, or with too few replicas in sync; brokers
     that are down, or that see the cluster otherwise; leaders that are not the preferred ones.
     Musters tell of strays too, of nodes of ZooKeeper that don't parse, and of clocks that are
-    apart. A broker that --bootstrap names is found where another has its id.
+    apart; which broker could not be asked is said. A broker that --bootstrap names is found where
+    another has its id.
     """
-    facts, found = _look(bootstrap, timeout)
+    facts, found, unasked = _look(bootstrap, timeout)
     if json:
         output.show_json(
             {
@@ -38,12 +40,15 @@ def check(
                 "brokers": len(facts.brokers),
                 "partitions": len(facts.partitions),
                 "faults": [each._asdict() for each in found],
+                "unasked": [{"broker": node, "why": why} for node, why in unasked.items()],
             }
         )
     else:
         for each in found:
             output.say_folded(f"{each.verdict}: {each.sentence}")
             output.say_folded(f"    {each.advice}")
+        for line in _unasked(unasked, len(facts.brokers)):
+            output.say_folded(line)
     name = f"cluster {facts.cluster_id or 'without an id'}"
     if found:
         raise CommandError(f"{name} has {output.counted(len(found), 'fault')}", FOUND)
@@ -53,21 +58,34 @@ def check(
         output.say(f"{name}  {brokers}  {partitions}  nothing is wrong")
 
 
-def _look(bootstrap: str, timeout_s: float) -> tuple[Facts, list[Fault]]:
+def _unasked(unasked: Mapping[int, str], brokers: int) -> Iterator[str]:
+    """What was not looked at."""
+    for node, why in unasked.items():
+        yield f"broker {node} could not be asked for strays and the time of its clock: {why}"
+    if len(unasked) == brokers > 1:
+        yield "so nobody looked for nodes of ZooKeeper that don't parse"
+
+
+Looked = tuple[Facts, list[Fault], dict[int, str]]
+"""The facts, the faults, and why each broker could not be asked that was not."""
+
+
+def _look(bootstrap: str, timeout_s: float) -> Looked:
     """The facts and the faults; looked at once more where some may pass by themselves."""
     with closing(Cluster(bootstrap, timeout_s=timeout_s)) as cluster:
-        facts, found = _look_once(cluster, bootstrap)
-        if any(each.verdict in MAY_PASS for each in found):
+        looked = _look_once(cluster, bootstrap)
+        if any(each.verdict in MAY_PASS for each in looked[1]):
             clock.sleep(AGAIN_S)
-            facts, found = _look_once(cluster, bootstrap)
-    return facts, found
+            looked = _look_once(cluster, bootstrap)
+    return looked
 
 
-def _look_once(cluster: Cluster, bootstrap: str) -> tuple[Facts, list[Fault]]:
+def _look_once(cluster: Cluster, bootstrap: str) -> Looked:
     facts = read_facts(cluster)
     seen = faults(facts, read_views(cluster, facts.brokers.values()))
     cluster.deadline = clock.Deadline(cluster.timeout_s)
     asked = Asked(every_api(cluster, "cluster check"))
     told = asked.all("/api/cluster/check")
     nodes = asked.first("/api/cluster/check", cluster.timeout_s, nodes="true") if told else None
-    return facts, told_faults(told, nodes, twins(cluster, bootstrap, facts)) + seen
+    found = told_faults(told, nodes, twins(cluster, bootstrap, facts)) + seen
+    return facts, found, dict(sorted(asked.unasked.items())) if len(facts.brokers) > 1 else {}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cli.cluster.stories import in_order
+from cli.groups.why import some
 from cli.names import partitions_text
 from cli.output import counted
 from cli.times import instant
@@ -118,7 +119,7 @@ def _partitions(rows: list[Value]) -> str:
     by_topic: dict[str, list[int]] = {}
     for each in rows:
         by_topic.setdefault(each["topic"], []).append(each["partition"])
-    return ", ".join(partitions_text(topic, numbers) for topic, numbers in by_topic.items())
+    return some(partitions_text(topic, numbers) for topic, numbers in by_topic.items())
 
 
 def lines_of_controller(found: Value, last: int) -> list[str]:

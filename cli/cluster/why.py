@@ -184,7 +184,16 @@ def _of_broker(facts: Facts, asked: Asked, broker: int) -> Value:
 
 
 def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
-    """The partitions in which it is out of sync, each as its leader sees it, and as it says."""
+    """The partitions in which it is out of sync, each as its leader sees it, and as it says.
+
+    A leader that was elected meanwhile does not know why: another broker may.
+    """
+    known: dict[tuple[str, int], Value] = {}
+    for each in clusters.values():
+        for row in each["partitions"]:
+            for out in row["out"]:
+                if out["broker"] == broker and out["why"] is not None:
+                    known.setdefault((row["topic"], row["partition"]), out)
     own = clusters.get(broker, {"partitions": []})["partitions"]
     held_up = {(row["topic"], row["partition"]): row.get("held_up") for row in own}
     return [
@@ -192,7 +201,8 @@ def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
             "topic": row["topic"],
             "partition": row["partition"],
             "leader": row["leader"],
-            **{name: out[name] for name in ("since_ms", "cause", "why", "records", "fetched_ms")},
+            **{name: out[name] for name in ("records", "fetched_ms")},
+            **_told(out if out["why"] else known.get((row["topic"], row["partition"]), out)),
             "held_up": held_up.get((row["topic"], row["partition"])),
         }
         for node, each in sorted(clusters.items())
@@ -200,6 +210,10 @@ def _out_of(broker: int, clusters: Mapping[int, Value]) -> list[Value]:
         for out in row["out"]
         if out["broker"] == broker and row["leader"] == node
     ]
+
+
+def _told(out: Value) -> Value:
+    return {name: out[name] for name in ("since_ms", "cause", "why")}
 
 
 def _explained(out: Value, story: list[Value]) -> Value:

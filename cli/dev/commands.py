@@ -55,6 +55,8 @@ def cluster(
     pages = range(ports.stop + 1, ports.stop + 1 + brokers)
     for each in [*ports, *pages] if zookeeper else [*ports, ports.stop, *pages]:
         _must_be_free(each)
+    config = folder / "zookeeper.properties"
+    command = [] if zookeeper else command_of(zookeeper_home, config)
     folder.mkdir(parents=True, exist_ok=True)
     keeper: list[Running] = []
     started: list[Running] = []
@@ -62,7 +64,7 @@ def cluster(
         at = zookeeper
         if not at:
             at = f"{_LOCAL}:{ports.stop}"
-            keeper.append(_start_zookeeper(folder, zookeeper_home, ports.stop))
+            keeper.append(_start_zookeeper(folder, command, config, ports.stop))
             _until_it_listens(keeper[0], ports.stop)
         for node, (each, page) in enumerate(zip(ports, pages, strict=True), 1):
             started.append(_start_broker(folder, node, each, page, at, brokers))
@@ -82,9 +84,7 @@ def _must_be_free(port: int) -> None:
         raise CommandError(sentence) from error
 
 
-def _start_zookeeper(folder: Path, home: Path | None, port: int) -> Running:
-    config = folder / "zookeeper.properties"
-    command = command_of(home, config)
+def _start_zookeeper(folder: Path, command: list[str], config: Path, port: int) -> Running:
     write_config(config, folder / "zookeeper", port)
     logs = str((folder / "zookeeper-logs").absolute())
     own = {"LOG_DIR": logs, "ZOO_LOG_DIR": logs}

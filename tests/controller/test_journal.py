@@ -119,7 +119,7 @@ def test_what_is_about_brokers_and_topics_has_their_names() -> None:
             BrokerLeft(3, 9),
             DeletionQueued("t", (3,)),
             TopicRemoved("t"),
-            ReassignmentStarted("u", 1, way),
+            ReassignmentStarted("u", 1, way, (2, 1)),
             ReassignmentDone("u", 1, (2, 3)),
             RequestRefused(2, "LeaderAndIsr", 11),
         )

@@ -85,6 +85,7 @@ def test_beside_a_kafka_it_says_what_it_does_not_know_and_who_would(tmp_path: Pa
         cluster.stop(3)
         cluster.until_led("orders", 3)
         until("it is found", lambda: checked(cluster, {"BROKER_DOWN"}))
+        unasked = run("cluster", "check", "-b", cluster.bootstrap).out
         of_kafka, moved = (told(cluster, f"orders-{leaders[each]}") for each in (1, 3))
         controller, gone, kafka = (told(cluster, each) for each in ("controller", "3", "1"))
 
@@ -96,6 +97,7 @@ def test_beside_a_kafka_it_says_what_it_does_not_know_and_who_would(tmp_path: Pa
     assert "what it is at is not known" in controller
     assert "; broker 1, which leads, knows and could not be asked" in gone
     assert f"its story is not known: {knows}" in kafka
+    assert "broker 1 could not be asked for strays and the time of its clock" in unasked
     for text in (of_kafka, moved, controller, gone, kafka):
         assert f"broker 1 could not be asked: the broker at 127.0.0.1:{cluster.ports[1]}" in text
 

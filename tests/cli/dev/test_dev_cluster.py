@@ -40,6 +40,7 @@ def test_without_a_zookeeper_it_says_how_to_get_one(tmp_path: Path) -> None:
     assert f"there is no ZooKeeper in {tmp_path} or its bin" in ran.err
     assert "--zookeeper HOST:PORT" in ran.err
     assert "it needs Java" in ran.err
+    assert not (tmp_path / "dev").exists()
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:

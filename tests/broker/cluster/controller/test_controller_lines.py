@@ -118,7 +118,7 @@ async def test_what_changes_no_leader_has_no_line(event: Event) -> None:
         (TopicAdded("t", 3), "info", {"what": ["t"]}),
         (TopicRemoved("t"), "info", {"what": ["t"]}),
         (DeletionQueued("t", (4,)), "info", {"brokers": (4,), "what": ["t"]}),
-        (ReassignmentStarted("t", 0, Assignment((1,))), "info", {"what": ["t-0"]}),
+        (ReassignmentStarted("t", 0, Assignment((1,)), (1,)), "info", {"what": ["t-0"]}),
         (ReassignmentDone("t", 0, (1,)), "info", {"what": ["t-0"]}),
     ],
     ids=lambda each: type(each).__name__,
