@@ -3,8 +3,9 @@
     .venv/bin/python -m bench.cluster [--only produce,idle] [--rounds 3] [--secs 4]
 
 Each kind has three brokers and a ZooKeeper of its own, on this machine. Printed are medians of the
-rounds and, where both kinds were measured, Kafka's figure divided by Muster's. Needs Java, Go, and
-Kafka's jars, which Maven brings once as for the interop tests.
+rounds and, where both kinds were measured, Kafka's figure divided by Muster's; a line above says
+from where to where is measured, of both kinds by the same code. Needs Java, Go, and Kafka's jars,
+which Maven brings once as for the interop tests. One scenario takes one to five minutes.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import signal
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -32,6 +34,8 @@ class Scenario(NamedTuple):
     """What is measured."""
 
     what: str
+    span: str
+    """From where to where."""
     prepare: Callable[[MeasuredCluster, float], None]
     """Once for each cluster; the number is for how many seconds a JVM is to be warmed up."""
     measure: Callable[[MeasuredCluster, float], Figures]
@@ -44,12 +48,15 @@ class Scenario(NamedTuple):
 
 
 SCENARIOS = {
-    "produce": Scenario("acks=all, 1 kB, three replicas", produce.prepare, produce.measure),
+    "produce": Scenario(
+        "acks=all, 1 kB, three replicas", produce.SPAN, produce.prepare, produce.measure
+    ),
     "idle": Scenario(
-        "3,000 partitions, three replicas, idle", idle.prepare, idle.measure, rounds=1
+        "3,000 partitions, three replicas, idle", idle.SPAN, idle.prepare, idle.measure, rounds=1
     ),
     "leadership": Scenario(
         "200 partitions without a leader",
+        leadership.SPAN,
         leadership.prepare,
         leadership.measure,
         settings=leadership.SETTINGS,
@@ -57,19 +64,26 @@ SCENARIOS = {
     ),
     "controller": Scenario(
         "fail-over of the controller, 5,000 partitions",
+        controller.SPAN,
         controller.prepare,
         controller.measure,
         beside=False,
     ),
     "coordinator": Scenario(
         "fail-over of a coordinator with 1,000,000 offsets",
+        coordinator.SPAN,
         coordinator.prepare,
         coordinator.measure,
         settings=coordinator.SETTINGS,
         beside=False,
     ),
     "rejoin": Scenario(
-        "a follower that missed 1 GiB", rejoin.prepare, rejoin.measure, rounds=1, beside=False
+        "a follower that missed 1 GiB",
+        rejoin.SPAN,
+        rejoin.prepare,
+        rejoin.measure,
+        rounds=1,
+        beside=False,
     ),
 }
 
@@ -86,7 +100,9 @@ def main() -> None:
     given = options.parse_args()
     chosen = [name for name in given.only.split(",") if name] or list(SCENARIOS)
     for name in chosen:
-        table(name, run(SCENARIOS[name], given))
+        began = time.perf_counter()
+        found = run(SCENARIOS[name], given)
+        table(name, found, time.perf_counter() - began)
 
 
 def run(scenario: Scenario, given: argparse.Namespace) -> dict[str, list[Figures]]:
@@ -109,10 +125,11 @@ def run(scenario: Scenario, given: argparse.Namespace) -> dict[str, list[Figures
     return found
 
 
-def table(name: str, found: Mapping[str, list[Figures]]) -> None:
+def table(name: str, found: Mapping[str, list[Figures]], took_s: float) -> None:
     """One line for each figure: the medians side by side."""
-    scenario = SCENARIOS[name]
-    print(f"{name}: {scenario.what}")
+    scenario, rounds = SCENARIOS[name], max(map(len, found.values()))
+    print(f"{name}: {scenario.what}; medians of {rounds}, all in {took_s:.0f} s")
+    print(f"    {scenario.span}")
     print(f"    {'':32}{''.join(f'{kind:>10}' for kind in found)}{'kafka/muster':>14}")
     for figure in dict.fromkeys(name for rounds in found.values() for name in rounds[0]):
         medians = {

@@ -15,6 +15,10 @@ from bench.cluster.watching import Bystander, controller_of, long_pieces, until,
 from tests.raw_connection import RawConnection
 
 PARTITIONS, TOPICS, REPLICAS = 5000, 10, 2
+SPAN = (
+    "from the deletion of /controller to what each broker answers to Metadata:"
+    " the new controller, then a topic made by it"
+)
 _TIME_LIMIT_S = 120
 
 

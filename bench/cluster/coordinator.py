@@ -15,6 +15,7 @@ from tests.raw_connection import RawConnection
 GROUPS, PARTITIONS = 10_000, 100
 SETTINGS = {"offsets.topic.num.partitions": "1", "zookeeper.session.timeout.ms": "3000"}
 OFFSETS = "__consumer_offsets"
+SPAN = "from the end of its node in ZooKeeper to the right answers to OffsetFetch"
 _FILL = f"-scenario fill -groups {GROUPS} -parts {PARTITIONS} -topicparts {PARTITIONS} -conns 32"
 _TOPIC = "bench"
 """That of groupload."""

@@ -7,6 +7,7 @@ import time
 from bench.cluster.running import BROKERS, MeasuredCluster
 
 PARTITIONS, TOPICS = 3000, 6
+SPAN = "over so many seconds in which no client does anything"
 _LEAST_S = 20
 
 

@@ -27,6 +27,10 @@ PARTITIONS = 200
 TOPIC = "moving"
 SESSION_S = 3
 SETTINGS = {"zookeeper.session.timeout.ms": str(SESSION_S * 1000)}
+SPAN = (
+    "from the end of its node in ZooKeeper, or from the last write before the stop,"
+    " to the first write elsewhere"
+)
 _FLAGS = f"-scenario leaderless -topic {TOPIC} -topicparts {PARTITIONS}"
 _KILLED, _STOPPED = 3, 2
 """Neither is the controller, which is the first."""

@@ -9,6 +9,7 @@ from bench.cluster.running import BROKERS, MEGABYTE, MeasuredCluster
 PARTITIONS = 8
 MISSED_BYTES = 1 << 30
 TOPIC = "missed"
+SPAN = "from exec, or its registration, to Metadata with all replicas in sync"
 _AWAY = 3
 _PRODUCE = f"-scenario produce -conns {PARTITIONS} -depth 5 -topic {TOPIC}"
 _PIECE_S = 2

@@ -34,6 +34,7 @@ from broker.cluster.replicas.fetch_messages import (
     OLDEST,
     WITH_IDS,
     Answered,
+    Asked,
     FetchAnswer,
     FetchHead,
     TopicKey,
@@ -301,13 +302,12 @@ class Fetcher:
     async def _fetch(self, peer: Peer, fetching: list[Followed], slices: Slices) -> None:
         settings = self._settings
         version, places = self._named(fetching)
-        turn = self._session.turn(
-            {
-                place: each.asked(settings.partition_max_bytes, by_epoch=version >= FLEXIBLE)
-                for place, each in places.items()
-            },
-            by_id=version >= WITH_IDS,
-        )
+        asked: dict[Named, Asked] = {}
+        for place, each in places.items():  # one that moves meanwhile is answered with an error
+            asked[place] = each.asked(settings.partition_max_bytes, by_epoch=version >= FLEXIBLE)
+            if slices.over:
+                await slices.pause()
+        turn = self._session.turn(asked, by_id=version >= WITH_IDS)
         head = FetchHead(
             settings.node_id,
             self._fetchers.broker_epoch(),
