@@ -17,7 +17,6 @@ import structlog
 from broker.alone import Alone
 from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.services import Services
-from broker.cluster.membership.cannot_join import CannotJoin
 from broker.config.config import Config
 from broker.config.listeners import parse_host_and_port
 from broker.cores.groups.journal_keeper import group_journal_keeper
@@ -55,7 +54,7 @@ from broker.net.turn_writes import TurnWrites
 from broker.net.unsupported import Unsupported
 from broker.standing import Coordination, Standing, Stop
 from broker.time import Time
-from broker.topics.basis import Basis
+from broker.topics.basis import Basis, CannotJoin
 from broker.topics.cleaner_checkpoint import CleanerCheckpoint
 from broker.topics.cleaning import Cleaning
 from broker.topics.config_changes import ConfigChanges

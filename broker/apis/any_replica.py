@@ -7,7 +7,7 @@ committed, like any other client.
 from __future__ import annotations
 
 from broker.topics.partition import Partition
-from broker.topics.replica import Replica
+from broker.topics.replica_of import replica_of
 from broker.topics.roles import Role
 from protocol.errors import NONE, NOT_LEADER_OR_FOLLOWER
 
@@ -17,10 +17,11 @@ COMPARES_REPLICAS = -2
 
 def error_at(partition: Partition, error_code: int, replica_id: int) -> int:
     """``error_code`` of a partition, but none for such a tool where the partition is followed."""
+    replica = replica_of(partition)
     serves = (
         error_code == NOT_LEADER_OR_FOLLOWER
         and replica_id == COMPARES_REPLICAS
-        and isinstance(partition, Replica)
-        and partition.role is Role.FOLLOWER
+        and replica is not None
+        and replica.role is Role.FOLLOWER
     )
     return NONE if serves else error_code

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.partition import Partition
 from broker.topics.registry import BadTopicName, absent_error, check_topic_name
-from broker.topics.replica import Replica
+from broker.topics.replica_of import replica_of
 from broker.topics.roles import Role
 from protocol.errors import (
     INVALID_REQUEST,
@@ -92,10 +92,11 @@ def _described(
 
 def _follows_and_is_stable(partition: Partition) -> bool:
     """Whether a follower may be looked at: operators look for what hangs on one replica alone."""
+    replica = replica_of(partition)
     return (
-        isinstance(partition, Replica)
-        and partition.role is Role.FOLLOWER
-        and partition.high_watermark == partition.log.log_end_offset
+        replica is not None
+        and replica.role is Role.FOLLOWER
+        and replica.high_watermark == replica.log.log_end_offset
     )
 
 

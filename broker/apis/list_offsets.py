@@ -21,7 +21,7 @@ from broker.apis.any_replica import error_at
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.partition import Partition
 from broker.topics.registry import absent_error
-from broker.topics.replica import Replica
+from broker.topics.replica_of import replica_of
 from log.errors import CorruptLog
 from protocol.errors import (
     INVALID_REQUEST,
@@ -189,7 +189,8 @@ def _is_above(partition: Partition, timestamp: int, found: Found) -> bool:
     if timestamp in (EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return False
     is_last = timestamp == LATEST or found.offset < 0
-    return is_last and isinstance(partition, Replica) and partition.end_is_unknown
+    replica = replica_of(partition)
+    return is_last and replica is not None and replica.end_is_unknown
 
 
 def _stable(partition: Partition, timestamp: int, found: Found) -> Found:

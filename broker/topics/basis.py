@@ -16,6 +16,10 @@ from broker.topics.partition_services import PartitionServices
 from log.filesystem import FileSystem
 
 
+class CannotJoin(Exception):
+    """The cluster can't be joined; the text is one sentence for the operator."""
+
+
 @dataclass(frozen=True, slots=True)
 class Basis:
     """See the module."""

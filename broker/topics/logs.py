@@ -28,9 +28,6 @@ from broker.topics.registry import (
     partition_name,
     partition_of,
 )
-from broker.topics.replica import Replica
-from broker.topics.replica_services import ReplicaServices
-from broker.topics.strays import put_strays_aside
 from broker.topics.topic_logs import TopicLogs
 from log.checkpoint import clear_clean_shutdown, read_clean_shutdown, write_clean_shutdown
 from log.config import LogConfig
@@ -150,6 +147,8 @@ class LogManager:
         self._begin_checkpoints(truncated, missing)
 
     def _put_strays_aside(self, entries: Iterable[TopicLogs]) -> None:
+        from broker.topics.strays import put_strays_aside  # what a broker alone need not import
+
         there = {entry.topic.name: entry.topic for entry in entries}
         if put_strays_aside(self.fs, self.directory, there, self.checkpoints.forget_partitions):
             self.checkpoints.read()
@@ -181,7 +180,11 @@ class LogManager:
     def _partition(self, log: PartitionLog) -> Partition:
         services = self.services
         writes = services.owned_writes.get(log.topic, services.writes)
-        if isinstance(services, ReplicaServices):
+        if services.in_cluster:  # what a broker alone need not import
+            from broker.topics.replica import Replica
+            from broker.topics.replica_services import ReplicaServices
+
+            assert isinstance(services, ReplicaServices)
             known = self.checkpoints.expected((log.topic, log.partition))
             return Replica(
                 log, services, writes, self.serves, known.high_watermark, self.checkpoints.lower

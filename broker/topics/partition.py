@@ -15,7 +15,7 @@ from __future__ import annotations
 from asyncio import CancelledError, Task, TimerHandle, get_running_loop, wait
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import structlog
 
@@ -73,6 +73,9 @@ class Owner(Protocol):
 
 class Partition:
     """One partition that this broker serves."""
+
+    is_replica: ClassVar[bool] = False
+    """It is a `Replica`, one of several in a cluster; who wants that one asks `replica_of`."""
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from asyncio import Task
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from broker.loop.histogram import Writes
 from broker.loop.internal_errors import InternalErrors
@@ -17,6 +17,8 @@ from broker.topics.long_poll import LongPolls
 class PartitionServices:
     """What every partition of a broker uses."""
 
+    in_cluster: ClassVar[bool] = False
+    """They are `ReplicaServices`."""
     time: Time
     spawn: Callable[[Coroutine[Any, Any, None], str], Task[None]]
     """Runs work beside the requests, which handles its own errors."""

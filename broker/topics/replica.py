@@ -49,6 +49,7 @@ NO_EPOCH = -1
 class Replica(Partition):
     """One partition of which this broker is to have a replica."""
 
+    is_replica = True
     _services: ReplicaServices
 
     def __init__(
@@ -301,8 +302,7 @@ class Replica(Partition):
             self._take(self.led.isr_refused(error_code))
 
     def _take(self, step: Step) -> None:
-        wanted = step.wanted_isr
-        if wanted is not None:
+        if (wanted := step.wanted_isr) is not None:
             self._services.isr_writer.wanted(self, wanted.isr, wanted.expected_partition_epoch)
         self._raise_to(step.high_watermark)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from broker.quotas.replication_quota import ReplicationQuotas
 from broker.topics.partition_services import PartitionServices
@@ -48,6 +48,7 @@ class IsrWriter(Protocol):
 class ReplicaServices(PartitionServices):
     """What the replicas of a broker in a cluster use besides."""
 
+    in_cluster: ClassVar[bool] = True
     node_id: int
     rules: Callable[[str], Rules]
     """Those of a topic as they are now."""

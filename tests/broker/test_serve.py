@@ -383,16 +383,26 @@ def test_every_address_is_said_at_once_and_can_be_connected_to(tmp_path: Path) -
 
 HEAVY = ("rich", "typer", "uvicorn", "starlette", "prometheus_client", "pydantic", "pydantic_core")
 """What takes long to import and what nobody needs before the broker listens."""
+OF_A_CLUSTER = (
+    "broker.cluster",
+    "broker.quotas",
+    "broker.topics.replica",
+    "controller",
+    "kazoo",
+    "replication",
+)
+"""What a broker alone has no use for, and each room in it."""
 
 
-def test_nothing_heavy_is_imported_before_it_listens(tmp_path: Path) -> None:
+def test_nothing_heavy_or_of_a_cluster_is_imported_before_it_listens(tmp_path: Path) -> None:
     program = (
         "import sys\n"
         "from broker.net.server import Server\n"
         "accept = Server.accept\n"
         "async def told(*words):\n"
         "    await accept(*words)\n"
-        f"    print(sorted(set({HEAVY!r}) & set(sys.modules)), flush=True)\n"
+        "    names = {'.'.join(name.split('.')[:n]) for name in sys.modules for n in (1, 2, 3)}\n"
+        f"    print(sorted(names & set({(*HEAVY, *OF_A_CLUSTER)!r})), flush=True)\n"
         "Server.accept = told\n"
         "sys.argv = ['muster', 'serve', '--listen', '127.0.0.1:0', '--http', 'off', '--data', "
         f"{str(tmp_path / 'd')!r}]\n"

@@ -30,7 +30,7 @@ from broker.apis.fetch.sessions import (
 from broker.loop.slices import Slices
 from broker.net.request import Chunk, Request, ServedApi
 from broker.topics.long_poll import Waiter
-from broker.topics.replica import Replica
+from broker.topics.replica_of import replica_of
 from broker.topics.topic_logs import TopicLogs
 from protocol.errors import NONE
 from protocol.generated.fetch import DECODE_REQUEST, Forgotten, Topic
@@ -347,8 +347,9 @@ class _Answer:
         for key, entries in self._topics.items():
             topic = _topic(services, key)
             for entry in entries:
-                replica = None if topic is None else topic.partition(entry.partition)
-                if isinstance(replica, Replica):
+                partition = None if topic is None else topic.partition(entry.partition)
+                replica = replica_of(partition)
+                if replica is not None:
                     replica.quotas.leader.count(replica.topic, replica.index, entry.size_bytes)
                     replica.totals.given(replica.state, self._replica_id, entry.size_bytes)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import structlog
 
@@ -37,37 +37,41 @@ class Converted(NamedTuple):
     """The transactions among them that were aborted."""
 
 
-def old_form_with(aborted: Sequence[tuple[int, int]], *what: Any, **how: Any) -> Converted:
-    """`old_form`, and what its reader must know."""
-    return old_form(*what, **how)._replace(aborted=aborted)
+def without_zstd(
+    info: ReadInfo, aborted: Sequence[tuple[int, int]], *, wait: bool = True
+) -> Converted:
+    """What ``info`` found, for a client that knows batches but no zstd.
+
+    In any thread; raises CorruptLog, OSError, and unless ``wait`` is set NotInMemory.
+    """
+    pieces = _before_zstd(info, wait)
+    if pieces is None:
+        return Converted(UNSUPPORTED_COMPRESSION_TYPE)
+    return Converted(NONE, pieces, aborted=aborted)
 
 
 def old_form(
     partition: Partition,
     info: ReadInfo,
     end: int,
-    magic: int | None,
+    magic: int,
     offset: int,
     limit: int,
     *,
     may_convert: bool,
-    wait: bool = True,
 ) -> Converted:
-    """What ``info`` found, without zstd and in ``magic`` at the most, where that is not None.
+    """What ``info`` found, without zstd and in ``magic`` at the most.
 
     Batches without a record for an old client (markers, emptied ones) are passed over: with an
     answer of nothing it would ask for the same offset for ever. This reader may have what lies
-    below ``end``. In any thread; raises CorruptLog, OSError, and unless ``wait`` is set
-    NotInMemory.
+    below ``end``. It waits for the disk, in any thread; raises CorruptLog and OSError.
     """
-    pieces = _before_zstd(info, wait)
+    pieces = _before_zstd(info, wait=True)
     if pieces is None:
         return Converted(UNSUPPORTED_COMPRESSION_TYPE)
-    if magic is None:
-        return Converted(NONE, list(pieces))
     data = _bytes(pieces)
     if not needs_conversion(data, magic):
-        return Converted(NONE, list(pieces))
+        return Converted(NONE, pieces)
     if not may_convert:
         return Converted(UNSUPPORTED_VERSION)
     records = 0
@@ -79,7 +83,7 @@ def old_form(
                 return Converted(NONE, [converted.data], records)
             last = max(header.last_offset for header, _ in iter_stored(data, partial=True))
             more = partition.log.read(last + 1, limit, max_offset=end)
-            following = _before_zstd(more, wait)
+            following = _before_zstd(more, wait=True)
             if not following:
                 return Converted(NONE, (), records)
             data = _bytes(following)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import structlog
 
 from broker.apis.any_replica import error_at
-from broker.apis.fetch.old_form import Converted, old_form_with, size_of
+from broker.apis.fetch.old_form import Converted, old_form, size_of, without_zstd
 from broker.apis.fetch.response import Fetched
 from broker.apis.fetch.sessions import Wanted
 from broker.net.request import Chunk
 from broker.topics.partition import Partition
 from broker.topics.registry import absent_error
-from broker.topics.replica import Replica
+from broker.topics.replica_of import replica_of
 from broker.topics.topic_logs import TopicLogs
 from log.errors import CorruptLog, NotInMemory, OffsetOutOfRange
 from log.values import ReadInfo, Slice
@@ -29,6 +29,7 @@ from protocol.errors import (
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+    from broker.topics.replica import Replica
 
 logger = structlog.get_logger(__name__)
 
@@ -167,7 +168,7 @@ class Reader:
         if error_code:
             return Fetched(wanted.partition, error_code)
         if self.replica_id >= 0:
-            known = self._for_follower(partition, wanted)
+            known = self._for_follower(replica_of(partition), wanted)
             if known is not None:
                 return known
         elif (
@@ -187,12 +188,12 @@ class Reader:
             logger.error("a log can't be read", partition=partition.name, why=str(error))
             return Fetched(wanted.partition, KAFKA_STORAGE_ERROR)
 
-    def _for_follower(self, partition: Partition, wanted: Wanted) -> Fetched | None:
+    def _for_follower(self, partition: Replica | None, wanted: Wanted) -> Fetched | None:
         """The answer for another replica that is not served, or has all; None: its log is read.
 
         A broker alone has no followers.
         """
-        if not isinstance(partition, Replica):
+        if partition is None:
             return Fetched(wanted.partition, NOT_LEADER_OR_FOLLOWER)
         if self.is_client:
             return Fetched(wanted.partition, TOPIC_AUTHORIZATION_FAILED)
@@ -236,10 +237,11 @@ class Reader:
             if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
                 return self._fetched(partition, 0, diverging=(epoch, end))
         if self.replica_id >= 0 and log.log_start_offset <= wanted.fetch_offset:
-            assert isinstance(partition, Replica)
+            replica = replica_of(partition)
+            assert replica is not None
             if self.takes_position and wanted.fetch_offset <= log.log_end_offset:
-                partition.follower_fetched(self.replica_id, wanted.fetch_offset)
-            if self._holds_back(partition):
+                replica.follower_fetched(self.replica_id, wanted.fetch_offset)
+            if self._holds_back(replica):
                 return self._fetched(partition, 0)
         limit = max(0, min(room, wanted.max_bytes))
         if done is not None and wanted.fetch_offset < log.log_start_offset:
@@ -303,28 +305,27 @@ class Reader:
         self, topic: TopicLogs, partition: Partition, info: ReadInfo, offset: int, limit: int
     ) -> Fetched:
         """Records for a client that may not know zstd, or not even batches."""
+        if self.version < _FIRST_WITH_MAGIC_2:
+            job = partial(
+                old_form,
+                partition,
+                info,
+                self._end(partition),
+                int(self.version >= _FIRST_WITH_MAGIC_1),
+                offset,
+                limit,
+                may_convert=topic.settings["message.downconversion.enable"],
+            )
+            raise Elsewhere(partition, job, reads=False)
         aborted: Sequence[tuple[int, int]] = ()
         if self.read_committed:
             aborted = partition.log.aborted_in(info, offset, partition.last_stable_offset)
-        old = partial(
-            old_form_with,
-            aborted,
-            partition,
-            info,
-            self._end(partition),
-            None
-            if self.version >= _FIRST_WITH_MAGIC_2
-            else int(self.version >= _FIRST_WITH_MAGIC_1),
-            offset,
-            limit,
-            may_convert=topic.settings["message.downconversion.enable"],
-        )
-        if self.version >= _FIRST_WITH_MAGIC_2 and info.size_bytes <= LOOKED_THROUGH_AT_ONCE:
+        if info.size_bytes <= LOOKED_THROUGH_AT_ONCE:
             try:
-                return self._converted(partition, old(wait=False))
+                return self._converted(partition, without_zstd(info, aborted, wait=False))
             except NotInMemory:
                 pass
-        raise Elsewhere(partition, old, reads=self.version >= _FIRST_WITH_MAGIC_2)
+        raise Elsewhere(partition, partial(without_zstd, info, aborted))
 
     def _converted(self, partition: Partition, converted: Converted) -> Fetched:
         self.services.metrics.fetch_conversions += converted.records

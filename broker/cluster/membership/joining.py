@@ -14,12 +14,12 @@ from dataclasses import dataclass
 import structlog
 
 from broker.cluster.membership import registration
-from broker.cluster.membership.cannot_join import CannotJoin
 from broker.cluster.membership.settings import ClusterSettings
 from broker.cluster.topics.cluster_configs import ConfigNodes
 from broker.cluster.zookeeper.zookeeper import Connect, NoNode, SessionExpired, ZooKeeper
 from broker.config.config import Config
 from broker.time import Time
+from broker.topics.basis import CannotJoin
 from broker.topics.identity import Identity, keep_identity, read_identity
 from broker.topics.missing import KnownMissing
 from broker.topics.partition_mark import mark_of

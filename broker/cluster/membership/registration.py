@@ -14,7 +14,6 @@ from typing import Any
 
 import structlog
 
-from broker.cluster.membership.cannot_join import CannotJoin
 from broker.cluster.zookeeper.zookeeper import (
     Closed,
     Connection,
@@ -29,6 +28,7 @@ from broker.cluster.zookeeper.zookeeper import (
     ensure_path,
 )
 from broker.time import Time
+from broker.topics.basis import CannotJoin
 from broker.topics.registry import BadDirectory
 from protocol.znodes import brokers, cluster
 from protocol.znodes.brokers import Registration

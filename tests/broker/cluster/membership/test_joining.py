@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.cluster.membership.cannot_join import CannotJoin
 from broker.cluster.membership.joining import Joined, join
 from broker.cluster.membership.settings import cluster_settings
 from broker.cluster.zookeeper.zookeeper import Where, ZooKeeper
 from broker.config.config import BadConfig, Config
 from broker.time import Time
+from broker.topics.basis import CannotJoin
 from broker.topics.missing import KnownMissing
 from broker.topics.partition_mark import mark
 from broker.topics.registry import BadDirectory
