@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from protocol.errors import NOT_CONTROLLER
 from protocol.schema import ZERO_UUID
 from tests import waiting
-from tests.cluster_errors import of_controller, of_coordinators, of_partitions, of_settings
+from tests.cluster_errors import (
+    of_controller,
+    of_coordinators,
+    of_partitions,
+    of_settings,
+    of_troubles,
+)
 from tests.cluster_errors.cell import (
     ASSIGNED,
     DIRECTORY,
     GROUP,
+    LOST,
     TOPIC,
     TOPIC_ID,
     TRANSACTION,
+    Cell,
     Cluster,
     Codes,
     Value,
@@ -32,6 +41,8 @@ CELLS = [
     *of_controller.cells(),
     *of_settings.cells(),
 ]
+LEADERLESS = [*of_troubles.leaderless()]
+WITHOUT_CONTROLLER = [*of_troubles.without_controller()]
 
 NEVER_READ_FROM_FOLLOWERS = "consumers are not served by followers (KIP-392)"
 DIFFERS = {
@@ -44,9 +55,9 @@ DIFFERS = {
     "ControlledShutdown of a strange broker at the controller": "Kafka says UNKNOWN_SERVER_ERROR",
     "DescribeTopicPartitions": "Kafka has it in KRaft clusters alone",
     **{
-        f"ElectLeaders, strange, of {place} at {where}": "Kafka says UNKNOWN_SERVER_ERROR"
+        f"ElectLeaders, strange, of {place} {where}": "Kafka says UNKNOWN_SERVER_ERROR"
         for place in (f"{TOPIC}-0", f"{TOPIC}-9", "nowhere-0")
-        for where in ("the controller", "another broker")
+        for where in ("at the controller", "at another broker", "without a controller")
     },
     **{
         f"IncrementalAlterConfigs of {who} broker, a strange setting": (
@@ -72,10 +83,49 @@ def written() -> dict[str, Codes]:
     return found
 
 
-def ask_all(ports: Mapping[int, int]) -> dict[str, Codes]:
-    """The answers to all cells, by their names; blocks."""
-    cluster = prepared(ports)
-    return {cell.name: cell.ask(cluster) for cell in CELLS}
+def ask(cluster: Cluster, cells: Iterable[Cell]) -> dict[str, Codes]:
+    """The answers to cells, by their names; blocks."""
+    return {cell.name: cell.ask(cluster) for cell in cells}
+
+
+def make_lost(cluster: Cluster) -> None:
+    """Makes the topic that will be without a leader."""
+    placed = [{"partition_index": 0, "broker_ids": [3]}]
+    counts = {"num_partitions": -1, "replication_factor": -1}
+    topic = {"name": LOST, **counts, "assignments": placed, "configs": []}
+    with Wire(cluster.ports[cluster.controller]) as wire:
+        made = wire.call("CreateTopics", 7, {"topics": [topic], "timeout_ms": 30_000})
+    assert made["topics"][0]["error_code"] == 0, made
+    _until_led_by(cluster, 3)
+
+
+def until_lost(cluster: Cluster) -> None:
+    """Waits until broker 1 knows that nobody leads it."""
+    _until_led_by(cluster, -1)
+
+
+def _until_led_by(cluster: Cluster, leader: int) -> None:
+    def known() -> bool:
+        with Wire(cluster.ports[1]) as wire:
+            (topic,) = wire.call("Metadata", 8, {"topics": [{"name": LOST}]})["topics"]
+        assert [each["leader_id"] for each in topic["partitions"]] == [leader], topic
+        return True
+
+    waiting.until(f"{LOST} is led by {leader}", known, 60)
+
+
+def until_nobody_is_controller(cluster: Cluster) -> None:
+    """Waits until brokers 1 and 2 say that they are not it."""
+
+    def is_so() -> bool:
+        asked = {"topics": None, "timeout_ms": 1000}
+        for broker in (1, 2):
+            with Wire(cluster.ports[broker]) as wire:
+                answer = wire.call("ListPartitionReassignments", 0, asked)
+            assert answer["error_code"] == NOT_CONTROLLER, (broker, answer)
+        return True
+
+    waiting.until("nobody is the controller", is_so, 60)
 
 
 def prepared(ports: Mapping[int, int]) -> Cluster:

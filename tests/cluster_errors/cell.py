@@ -33,6 +33,8 @@ PLACES = {
     "no such topic": (NOWHERE, 0),
 }
 """What broker 1 is of a partition."""
+LOST = "lost"
+"""A topic whose one replica, at broker 3, is away."""
 GROUP, TRANSACTION = "billing", "payments"
 TOPIC_ID = b"the topic's id  "
 """Stands for that of TOPIC, which the cluster has given it."""

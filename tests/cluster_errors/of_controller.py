@@ -114,14 +114,19 @@ def _of_brokers() -> Iterator[Said]:
         yield f"AlterPartition of {said}", 3, {**who, "topics": topics}
 
 
-def cells() -> Iterator[Cell]:
+def requests() -> Iterator[Said]:
     """All of them."""
     for group in (_created, _grown, _deleted, _elected, _moved, _of_brokers):
-        for name, version, value in group():
-            yield Cell(f"{name} at the controller", version, value, lambda each: each.controller)
-            yield Cell(
-                f"{name} at another broker",
-                version,
-                value,
-                lambda each: each.other_than(each.controller),
-            )
+        yield from group()
+
+
+def cells() -> Iterator[Cell]:
+    """All of them, at the controller and elsewhere."""
+    for name, version, value in requests():
+        yield Cell(f"{name} at the controller", version, value, lambda each: each.controller)
+        yield Cell(
+            f"{name} at another broker",
+            version,
+            value,
+            lambda each: each.other_than(each.controller),
+        )

@@ -35,7 +35,7 @@ def _fetch(topic: Value, index: int, offset: int = 0, epoch: int = -1) -> Value:
     }
 
 
-def _of_partition(topic: str, index: int) -> Iterator[tuple[str, int, Value]]:
+def of_partition(topic: str, index: int) -> Iterator[tuple[str, int, Value]]:
     def one(name: str, number: str, **more: Any) -> list[Value]:
         return [{name: topic, "partitions": [{number: index, **more}]}]
 
@@ -80,7 +80,7 @@ def _of_partition(topic: str, index: int) -> Iterator[tuple[str, int, Value]]:
 def cells() -> Iterator[Cell]:
     """All of them."""
     for place, (topic, index) in PLACES.items():
-        for name, version, value in _of_partition(topic, index):
+        for name, version, value in of_partition(topic, index):
             yield Cell(f"{name} at {place}", version, value)
     for said, topic_id in (("its topic's id", TOPIC_ID), ("a strange id", STRANGE_ID)):
         for index in (0, 1, 2, 9):

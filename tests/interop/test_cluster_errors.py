@@ -6,17 +6,41 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster_errors.asking import DIFFERS, ask_all, written
+from tests.cluster_errors.asking import (
+    CELLS,
+    DIFFERS,
+    LEADERLESS,
+    WITHOUT_CONTROLLER,
+    ask,
+    make_lost,
+    prepared,
+    until_lost,
+    until_nobody_is_controller,
+    written,
+)
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER, running
 
 pytestmark = pytest.mark.interop
+NOBODY = b'{"version":1,"brokerid":9,"timestamp":"1"}'
+"""What `/controller` says of a broker that is not there."""
 
 
 @pytest.mark.parametrize("kind", [KAFKA, MUSTER])
 def test_whoever_is_asked_gives_the_same_error(kind: str, tmp_path: Path) -> None:
     """What Kafka answers is what is written down; Muster answers the same."""
-    with running(tmp_path, dict.fromkeys((1, 2, 3), kind), {"min.insync.replicas": "1"}) as cluster:
-        found = ask_all(cluster.ports)
+    with running(tmp_path, dict.fromkeys((1, 2, 3), kind), {"min.insync.replicas": "1"}) as there:
+        cluster = prepared(there.ports)
+        found = ask(cluster, CELLS)
+        make_lost(cluster)
+        there.kill(3)
+        until_lost(cluster)
+        found |= ask(cluster, LEADERLESS)
+        change = there.nodes.transaction()
+        change.delete("/controller")
+        change.create("/controller", NOBODY, ephemeral=True)
+        change.commit()
+        until_nobody_is_controller(cluster)
+        found |= ask(cluster, WITHOUT_CONTROLLER)
     expected = written()
     differ = {
         name: (found[name], expected[name]) for name in found if found[name] != expected[name]

@@ -7,26 +7,60 @@ tests/interop/test_cluster_errors.py compares with a real one.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from broker.cluster.zookeeper.zookeeper import Create, Delete
 from tests.broker.cluster.members import members
-from tests.cluster_errors.asking import CELLS, DIFFERS, ask_all, written
+from tests.cluster_errors.asking import (
+    CELLS,
+    DIFFERS,
+    LEADERLESS,
+    WITHOUT_CONTROLLER,
+    ask,
+    make_lost,
+    prepared,
+    until_lost,
+    until_nobody_is_controller,
+    written,
+)
+from tests.cluster_errors.cell import Cell, Cluster, Codes
+from tests.simulated_zookeeper import SimulatedZooKeeper
+
+CONTROLLER = "/controller"
+NOBODY = b'{"version":1,"brokerid":9,"timestamp":"1"}'
 
 
 def test_each_cell_has_its_own_name_and_its_answer() -> None:
-    names = [cell.name for cell in CELLS]
+    names = [cell.name for cell in (*CELLS, *LEADERLESS, *WITHOUT_CONTROLLER)]
     assert len(set(names)) == len(names)
     assert set(names) == set(written())
     assert set(DIFFERS) <= set(names)
 
 
 async def test_each_broker_gives_the_error_of_kafka(tmp_path: Path) -> None:
-    async with members(tmp_path, {"group.min.session.timeout.ms": "6000"}) as cluster:
+    async with members(tmp_path, {"group.min.session.timeout.ms": "6000"}) as there:
         ports = {
-            node_id: broker.sockets.addresses()[0][1] for node_id, broker in cluster.brokers.items()
+            node_id: broker.sockets.addresses()[0][1] for node_id, broker in there.brokers.items()
         }
-        found = await asyncio.get_running_loop().run_in_executor(None, ask_all, ports)
+        cluster = await asyncio.to_thread(prepared, ports)
+        found = await answers(cluster, CELLS)
+        await asyncio.to_thread(make_lost, cluster)
+        await there.stop(3)
+        found |= await answers(cluster, LEADERLESS, until_lost)
+        stranger = SimulatedZooKeeper(there.ensemble)
+        await stranger.multi([Delete(CONTROLLER), Create(CONTROLLER, NOBODY, True)])
+        found |= await answers(cluster, WITHOUT_CONTROLLER, until_nobody_is_controller)
     kafka = written()
     differ = {name: (found[name], kafka[name]) for name in found if found[name] != kafka[name]}
     assert {name: codes for name, codes in differ.items() if name not in DIFFERS} == {}
     assert set(differ) == set(DIFFERS), "no longer another answer"
+
+
+async def answers(
+    cluster: Cluster, cells: Iterable[Cell], ready: Callable[[Cluster], None] | None = None
+) -> dict[str, Codes]:
+    """The answers to cells, as soon as the cluster is ready for them."""
+    if ready is not None:
+        await asyncio.to_thread(ready, cluster)
+    return await asyncio.to_thread(ask, cluster, cells)

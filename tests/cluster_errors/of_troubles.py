@@ -1,0 +1,39 @@
+"""Requests for a partition that nobody leads, and for a controller that is not there.
+
+They are asked when broker 3 is away, which has the one replica of LOST, at its leader and at the
+controller of before; then when nobody is the controller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from protocol.schema import ZERO_UUID
+from tests.cluster_errors.cell import LOST, WAIT_MS, Cell
+from tests.cluster_errors.of_controller import requests
+from tests.cluster_errors.of_partitions import of_partition
+
+
+def leaderless() -> Iterator[Cell]:
+    """At broker 1, which is the controller and has no replica of it."""
+    for name, version, value in of_partition(LOST, 0):
+        yield Cell(f"{name} of a leaderless partition", version, value)
+    for version in (1, 8, 12):
+        named = {"name": LOST, **({"topic_id": ZERO_UUID} if version >= 10 else {})}
+        yield Cell(f"Metadata {version} of a leaderless partition", version, {"topics": [named]})
+    for kind, election in ((0, "preferred"), (1, "unclean")):
+        topics = [{"topic": LOST, "partitions": [0]}]
+        value = {"election_type": kind, "topic_partitions": topics, "timeout_ms": WAIT_MS}
+        yield Cell(f"ElectLeaders, {election}, of a leaderless partition", 2, value)
+    where = {"name": LOST, "partitions": [{"partition_index": 0, "replicas": None}]}
+    value = {"topics": [where], "timeout_ms": WAIT_MS}
+    yield Cell("AlterPartitionReassignments, cancelled, of a leaderless partition", 0, value)
+
+
+def without_controller() -> Iterator[Cell]:
+    """At broker 1, which was it before."""
+    for name, version, value in requests():
+        yield Cell(f"{name} without a controller", version, value)
+    for version in (1, 12):
+        yield Cell(f"Metadata {version} without a controller", version, {"topics": []})
+    yield Cell("DescribeCluster without a controller", 0, {})
