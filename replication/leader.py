@@ -3,6 +3,7 @@
 | what is learnt | high watermark | in-sync replicas |
 |---|---|---|
 | a replica fetches at an offset | it may rise | one that has all may be wanted in |
+| a replica had all still | | |
 | the leader appends | it may rise, where it is alone | |
 | time passes | | one that was behind for too long is wanted out |
 | the wanted change is written | it may rise | as written |
@@ -135,6 +136,17 @@ class LedReplicas:
         if moved:
             return self._step(now_ms, wanted)
         return Step(self.high_watermark, wanted)
+
+    def had_all(self, replica_id: int, fetched_ms: int) -> None:
+        """A member that has all fetched at that time, and had all still."""
+        follower = self.followers.get(replica_id)
+        if (
+            follower is not None
+            and replica_id in self.state.isr
+            and follower.end_offset == self.end_offset
+            and follower.fetched_ms < fetched_ms
+        ):
+            follower.fetched(follower.end_offset, self.end_offset, fetched_ms)
 
     def appended(self, end_offset: int, now_ms: int) -> Step:
         """The leader's log has grown."""

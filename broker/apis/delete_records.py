@@ -78,7 +78,7 @@ def _delete(services: Services, name: str, index: int, offset: int) -> dict[str,
         error_code = not_served
     else:
         try:
-            low_watermark = partition.log.delete_records(offset, partition.high_watermark)
+            low_watermark = partition.delete_records(offset)
         except OffsetOutOfRange:
             error_code = OFFSET_OUT_OF_RANGE
         except OSError as error:

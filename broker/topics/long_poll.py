@@ -151,6 +151,11 @@ class LongPolls:
         for waiter in self._by_partition.get((topic, partition), ()):
             self._wake_soon(waiter)
 
+    def wake(self, waiter: Waiter) -> None:
+        """There is something for a waiter, as somebody else knows."""
+        if not waiter.done:
+            self._wake_soon(waiter)
+
     def wake_topic(self, topic: str) -> None:
         """Something happened to a topic's partitions that its waiters must see."""
         if topic not in self._by_topic:

@@ -213,6 +213,10 @@ class Partition:
             if self._waiting:
                 self._arm(self._waiting[-1][1])
 
+    def delete_records(self, offset: int) -> int:
+        """As `PartitionLog.delete_records`, of what is stable; raises the same."""
+        return self.log.delete_records(offset, self.high_watermark)
+
     def append_failed(self, error: Exception) -> None:
         """An append of the log's owner has failed: what is not in the log never will be.
 

@@ -22,6 +22,7 @@ from collections.abc import Callable
 
 from broker.loop.histogram import Writes
 from broker.topics.partition import OnFailure, Partition, Reply, Waiting, all_of_them
+from broker.topics.quiet_followers import QuietFollowers
 from broker.topics.replica_services import ReplicaServices
 from broker.topics.roles import NotEnoughReplicas, NotFollower, NotLeader, Role
 from broker.topics.ticket import Ticket
@@ -75,6 +76,7 @@ class Replica(Partition):
         """The replicas, where this broker is the leader."""
         self._unflushed: deque[tuple[int, tuple[Ticket, Reply], OnFailure]] = deque()
         """Who waits until the leader alone has his records on its disk, by offset."""
+        self.quiet = QuietFollowers()
 
     # -- roles
 
@@ -94,6 +96,7 @@ class Replica(Partition):
                 self.poisoned(error)
                 raise
         self.state, self.role = state, Role.LEADER
+        self.quiet.stir(wake=True)
         if (led := self.led) is not None:
             led.rules = self._services.rules(self.topic)
             self._services.tell_in_sync(self, led, now_ms, state)
@@ -123,6 +126,7 @@ class Replica(Partition):
     def _leave(self, role: Role, why: str) -> None:
         self.role, self.led = role, None
         self._fail_waiting(NotLeader(why))
+        self.quiet.stir(wake=True)
         self._services.long_polls.wake_all(self.topic, self.index)
 
     # -- who is served
@@ -191,6 +195,8 @@ class Replica(Partition):
     def appended(self, size_bytes: int) -> None:
         """The log has grown by so much: the followers may have it, and then it is stable."""
         log = self.log
+        if self.led is not None:
+            self.quiet.appended(self.led)
         self._services.long_polls.appended_behind(self.topic, self.index, size_bytes)
         if log.flush_due:
             self._promise_flush()
@@ -198,6 +204,12 @@ class Replica(Partition):
             self._take(self.led.appended(log.log_end_offset, self._services.time.now().mono_ms))
             if self._waiting:
                 self._arm(self._waiting[-1][1])
+
+    def delete_records(self, offset: int) -> int:
+        """See `Partition`; the followers hear of it by their next fetch."""
+        low_watermark = super().delete_records(offset)
+        self.quiet.stir(wake=False)
+        return low_watermark
 
     def keeps(self, offset: int) -> bool:
         """See `Partition`: its leader has it, on its disk where a flush is due."""
@@ -313,6 +325,7 @@ class Replica(Partition):
         if stable > self.high_watermark:
             before, self.high_watermark = self.high_watermark, stable
             log.committed_offset = stable
+            self.quiet.stir(wake=False)
             moved = self._stable.moved(before, stable)
             self._services.long_polls.wake_partition(self.topic, self.index, moved)
             if self._waiting and not self._promised:

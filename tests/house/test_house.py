@@ -26,6 +26,8 @@ LONGER = {
     "broker/net/connection.py",
     # What is stable, who waits for it, and what a failed write does to both: one state.
     "broker/topics/partition.py",
+    # What each role does to the log, to who waits and to the other replicas: one state.
+    "broker/topics/replica.py",
     # What may be done to a log, each with its conditions: one surface, one state behind it.
     "log/partition_log.py",
     # What becomes of a shard as a whole: led, loaded, failed, loaded again, given up. One state.

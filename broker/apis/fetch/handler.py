@@ -23,6 +23,7 @@ from broker.apis.fetch.sessions import (
     INITIAL_EPOCH,
     NO_SESSION,
     FetchSessionError,
+    ReplicaSession,
     Session,
     TopicKey,
     Wanted,
@@ -114,7 +115,9 @@ class _Fetch:
             if session_id != NO_SESSION:
                 sessions.close(session_id)
             if epoch == INITIAL_EPOCH and self.request.api_version >= 7 and wanted:
-                self.session = sessions.create(wanted, self.uses_ids, now_ms)
+                told = self.reader.replica_id >= 0 and self.min_bytes <= 1  # of whatever comes
+                kind = ReplicaSession if told else Session
+                self.session = sessions.create(wanted, self.uses_ids, now_ms, kind)
             return wanted
         session = sessions.resume(
             session_id,
@@ -128,12 +131,20 @@ class _Fetch:
             return wanted
         self.session = session
         self.is_incremental = self.reader.only_news = True
+        if isinstance(session, ReplicaSession):
+            session.look_through(now_ms)
+            session.wake = self._stirred
+            self.reader.replica = session
+            return ()
         return list(session.partitions.values())
 
     # -- looking
 
     def begin(self) -> None:
         """Looks at the logs; answers, or waits for more."""
+        session = self.reader.replica
+        if session is not None:
+            self.wanted = session.due()
         if self.waiter is not None:
             self.reader.takes_position = False
         look = Look(self.reader, self.wanted, self.max_bytes)
@@ -227,7 +238,7 @@ class _Fetch:
     def _missing(self, look: Look) -> int:
         """How many bytes must still come; 0 or less where there is to be an answer now."""
         found = look.found
-        if self.due or self.max_wait_ms <= 0 or not found:
+        if self.due or self.max_wait_ms <= 0 or not (found or self.reader.replica):
             return 0
         if any(entry.error_code or entry.diverging for entry in found):
             return 0
@@ -261,6 +272,10 @@ class _Fetch:
         assert self.waiter is not None
         self.waiter.missing_bytes = missing_bytes
 
+    def _stirred(self) -> None:
+        if self.waiter is not None:
+            self.services.long_polls.wake(self.waiter)
+
     def _woken(self, due: bool) -> None:
         self.due = self.due or due
         if self.looking:
@@ -273,6 +288,9 @@ class _Fetch:
             self.request.fail()
 
     def _forget(self) -> None:
+        session = self.reader.replica
+        if session is not None and session.wake == self._stirred:
+            session.wake = None
         if self.waiter is not None:
             self.services.long_polls.forget(self.waiter)
 

@@ -11,7 +11,7 @@ import structlog
 from broker.apis.any_replica import error_at
 from broker.apis.fetch.old_form import Converted, old_form, size_of, without_zstd
 from broker.apis.fetch.response import Fetched
-from broker.apis.fetch.sessions import Wanted
+from broker.apis.fetch.sessions import ReplicaSession, Wanted
 from broker.net.request import Chunk
 from broker.topics.partition import Partition
 from broker.topics.registry import absent_error
@@ -142,6 +142,8 @@ class Reader:
         """It says that it is a broker, and did not come by the listener of brokers."""
         self.only_news = False
         """A session gets a partition when something has changed, and no other."""
+        self.replica: ReplicaSession | None = None
+        """That of another broker, whose partitions are left alone while nothing is new."""
         self.takes_position = True
         """The first look learns from the request how far a replica is, and that it lives. While the
         request waits the replica may die: a later look learns nothing."""
@@ -210,6 +212,14 @@ class Reader:
         ):
             if self.takes_position:
                 partition.follower_fetched(self.replica_id, wanted.fetch_offset)
+            session = self.replica
+            if (
+                session is not None
+                and partition.led is not None
+                and wanted.high_watermark == partition.high_watermark  # this fetch may raise it
+                and partition.quiet.add(partition.led, self.replica_id, session, wanted)
+            ):
+                session.quiet(wanted)
             return NO_NEWS
         return None
 

@@ -4,12 +4,17 @@ A session keeps its partitions in the order in which they are read. A partition 
 to the end, so that each gets its turn when answers are full. The number of sessions is bounded: a
 new one replaces one that was idle for two minutes, or an older and smaller one; otherwise it is not
 made, and its client goes on with full requests.
+
+A replica's session (`ReplicaSession`) may have thousands of partitions of which a few change. One
+that has nothing new is left alone until its leader stirs it: by an append, a new high watermark,
+deleted records, another state; and for `LOOKED_THROUGH_MS` at most, for what nobody stirs for, such
+as retention.
 Source: Kafka 3.9 ``FetchSession.scala``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 
@@ -23,6 +28,8 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 NO_SESSION = 0
 EVICTION_MS = 120_000
+LOOKED_THROUGH_MS = 3_000
+"""A replica's partitions are all looked at so often."""
 _INT_MAX = 2**31 - 1
 
 TopicKey = str | bytes
@@ -83,6 +90,58 @@ class Session:
             self.partitions[key] = entry
 
 
+class ReplicaSession(Session):
+    """That of another broker, which follows what is led here."""
+
+    __slots__ = ("_due", "_through_ms", "wake")
+
+    def __init__(self, session_id: int, wanted: Iterable[Wanted], uses_ids: bool, now_ms: int):
+        super().__init__(session_id, wanted, uses_ids, now_ms)
+        self._due = dict(self.partitions)
+        """Those that are not known to have nothing new."""
+        self._through_ms = now_ms
+        """When all were looked at."""
+        self.wake: Callable[[], None] | None = None
+        """Has the request that waits look again."""
+
+    def update(self, wanted: Iterable[Wanted], forgotten: Iterable[Key]) -> None:
+        """See `Session`."""
+        wanted, forgotten = list(wanted), list(forgotten)
+        super().update(wanted, forgotten)
+        for entry in wanted:
+            self._due[entry.key] = self.partitions[entry.key]
+        for key in forgotten:
+            self._due.pop(key, None)
+
+    def gave_data(self, key: Key) -> None:
+        """See `Session`; a partition that gave data is looked at again."""
+        super().gave_data(key)
+        entry = self._due.pop(key, None)
+        if entry is not None:
+            self._due[key] = entry
+
+    def look_through(self, now_ms: int) -> None:
+        """All is to be looked at where that is long ago."""
+        if now_ms - self._through_ms >= LOOKED_THROUGH_MS:
+            self._through_ms = now_ms
+            self._due = dict(self.partitions)
+
+    def due(self) -> list[Wanted]:
+        """What is to be looked at now."""
+        return list(self._due.values())
+
+    def quiet(self, wanted: Wanted) -> None:
+        """There is nothing new in a partition until it is stirred."""
+        self._due.pop(wanted.key, None)
+
+    def stirred(self, wanted: Wanted, *, wake: bool) -> None:
+        """There may be something, for which the request is to ``wake``, or which can wait."""
+        if self.partitions.get(wanted.key) is wanted:
+            self._due[wanted.key] = wanted
+            if wake and self.wake is not None:
+                self.wake()
+
+
 class FetchSessionError(Exception):
     """The request does not fit its session; ``error_code`` is the answer's."""
 
@@ -138,14 +197,16 @@ class FetchSessions:
         """Ends a session; one that is not there is no error."""
         self._sessions.pop(session_id, None)
 
-    def create(self, wanted: list[Wanted], uses_ids: bool, now_ms: int) -> Session | None:
+    def create(
+        self, wanted: list[Wanted], uses_ids: bool, now_ms: int, kind: type[Session] = Session
+    ) -> Session | None:
         """A new session, None when there is no room for it."""
         if len(self._sessions) >= self.slots and not self._evict(len(wanted), now_ms):
             return None
         session_id = self._chance.randint(1, _INT_MAX)
         while session_id in self._sessions:
             session_id = self._chance.randint(1, _INT_MAX)
-        session = self._sessions[session_id] = Session(session_id, wanted, uses_ids, now_ms)
+        session = self._sessions[session_id] = kind(session_id, wanted, uses_ids, now_ms)
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:

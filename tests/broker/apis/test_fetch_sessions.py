@@ -8,8 +8,10 @@ import pytest
 
 from broker.apis.fetch.sessions import (
     EVICTION_MS,
+    LOOKED_THROUGH_MS,
     FetchSessionError,
     FetchSessions,
+    ReplicaSession,
     Session,
     Wanted,
     next_epoch,
@@ -94,3 +96,70 @@ def test_an_update_moves_offsets_adds_and_forgets() -> None:
     assert list(session.partitions) == [("t", 1), ("t", 2), ("u", 0)]
     entry = session.partitions["t", 1]
     assert (entry.fetch_offset, entry.max_bytes, entry.current_leader_epoch) == (77, 500, 4)
+
+
+def replicas_session(size: int) -> ReplicaSession:
+    session = sessions(1).create(wanted(size), False, 0, ReplicaSession)
+    assert isinstance(session, ReplicaSession)
+    return session
+
+
+def due(session: ReplicaSession) -> list[int]:
+    return [entry.partition for entry in session.due()]
+
+
+def test_a_replica_looks_at_what_is_not_quiet() -> None:
+    session = replicas_session(4)
+    assert due(session) == [0, 1, 2, 3]
+    first, second, third, _ = session.due()
+    for entry in (first, second, third):
+        session.quiet(entry)
+    assert due(session) == [3]
+    session.stirred(second, wake=False)
+    assert due(session) == [3, 1]
+    session.update([Wanted("t", 0, 5, 1000)], [])
+    assert due(session) == [3, 1, 0]
+    assert session.due()[2] is first
+    assert first.fetch_offset == 5
+
+
+def test_a_stir_wakes_the_request_that_waits_if_it_is_to() -> None:
+    session = replicas_session(1)
+    [entry] = session.due()
+    woken: list[bool] = []
+    session.wake = lambda: woken.append(True)
+    session.stirred(entry, wake=False)
+    assert woken == []
+    session.stirred(entry, wake=True)
+    assert woken == [True]
+
+
+def test_a_partition_that_was_left_out_is_not_stirred() -> None:
+    session = replicas_session(2)
+    first, second = session.due()
+    session.update([], [("t", 0)])
+    session.quiet(second)
+    session.stirred(first, wake=True)
+    assert due(session) == []
+
+
+def test_all_are_looked_at_from_time_to_time() -> None:
+    session = replicas_session(2)
+    for now_ms in (LOOKED_THROUGH_MS, 2 * LOOKED_THROUGH_MS):
+        for entry in session.due():
+            session.quiet(entry)
+        session.look_through(now_ms - 1)
+        assert due(session) == []
+        session.look_through(now_ms)
+        assert due(session) == [0, 1]
+
+
+def test_what_gave_data_comes_behind_the_others() -> None:
+    session = replicas_session(3)
+    session.gave_data(("t", 0))
+    assert due(session) == [1, 2, 0]
+    [quiet] = [entry for entry in session.due() if entry.partition == 1]
+    session.quiet(quiet)
+    session.gave_data(("t", 1))
+    assert due(session) == [2, 0]
+    assert list(session.partitions) == [("t", 2), ("t", 0), ("t", 1)]

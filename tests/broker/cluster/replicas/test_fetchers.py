@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from broker.apis.fetch.reading import Reader
+from broker.apis.fetch.response import Fetched
+from broker.apis.fetch.sessions import Wanted
 from broker.cluster.replicas.fetch_messages import FetchHead, encode_fetch
 from broker.cluster.replicas.followed import Next
 from log.partition_log import PartitionLog
@@ -396,3 +399,30 @@ async def test_a_follower_of_an_older_epoch_is_fenced_until_it_is_told() -> None
         assert two.end_offset() == 0
         await controller.lead(1)
         await alike(*fellows)
+
+
+async def test_a_partition_without_news_is_looked_at_when_it_is_stirred(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, _ = fellows = fellows_of(BY_FETCH, 2)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1, partitions=range(5))
+        for index in range(5):
+            one.append(1, index=index)
+            await alike(*fellows, index=index)
+        quiet = [one.replica(index=index) for index in range(5)]
+        await eventually(lambda: all(2 in each.quiet for each in quiet))
+        session: Any = quiet[0].quiet._known[2][0]
+        session._through_ms += 3_600_000  # all of them are looked at in an hour, and not just now
+        looked: list[int] = []
+        real = Reader.partition
+
+        def counted(self: Reader, wanted: Wanted, *rest: Any) -> Fetched:
+            looked.append(wanted.partition)
+            return real(self, wanted, *rest)
+
+        monkeypatch.setattr(Reader, "partition", counted)
+        one.append(1, index=3)
+        await alike(*fellows, index=3)
+        assert set(looked) == {3}
+        await eventually(lambda: fellows[1].replica(index=3).high_watermark == 2)
