@@ -18,6 +18,7 @@ from kazoo.exceptions import NoNodeError
 
 from tests import java, waiting
 from tests.brokers import free_port
+from tests.raw_connection import RawConnection
 from tests.zookeeper import zookeeper_process
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -248,7 +249,7 @@ class ZooKeeperCluster:
         return waiting.until(f"the cluster has the brokers {brokers}", controller, within_s)
 
     def create(self, topic: str, partitions: int, factor: int, **config: str) -> None:
-        """Creates a topic and waits for its leaders; the controller may be moving."""
+        """Creates a topic and waits until each broker has heard of it; the controller may move."""
         admin = self.admin()
         asked = NewTopic(topic, partitions, factor, config=dict(config))
 
@@ -261,11 +262,18 @@ class ZooKeeperCluster:
             return True
 
         waiting.until(f"{topic} is made", made, 60, KafkaException)
-        waiting.until(
-            f"all partitions of {topic} are known",
-            lambda: len(self.partitions(topic)) == partitions,
-        )
+        for broker in self.processes:
+            waiting.until(
+                f"broker {broker} knows all partitions of {topic}",
+                lambda broker=broker: self._known_to(broker, topic) == partitions,
+            )
         self.until_whole(topic, factor)
+
+    def _known_to(self, broker: int, topic: str) -> int:
+        """How many partitions a broker knows of a topic."""
+        with RawConnection(self.ports[broker]) as connection:
+            known = connection.call("Metadata", 1, topics=None)["topics"]
+        return sum(len(each["partitions"]) for each in known if each["name"] == topic)
 
     def partitions(self, topic: str) -> Partitions:
         """Leaders and in-sync replicas of a topic."""
