@@ -44,6 +44,7 @@ class Alone(Standing):
     replicas = None
     controller = None
     enlisting = None
+    mandate = None
     member = None
     ends_elsewhere = None
 

@@ -341,6 +341,7 @@ class Broker:
             replicas=standing.replicas,
             controller=standing.controller,
             enlisting=standing.enlisting,
+            mandate=standing.mandate,
         )
         self.server = Server(
             services,

@@ -10,6 +10,7 @@ from broker.apis.cluster_table import SERVED_IN_CLUSTER
 from broker.apis.without_transactions import SERVED_WITHOUT_TRANSACTIONS
 from broker.cluster.coordinators.coordinators import Coordinators
 from broker.cluster.member import Member, join_cluster
+from broker.cluster.membership.mandate import Mandate
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.replicas.replica_hooks import ReplicaHooks
 from broker.cluster.zookeeper.zookeeper import Connect
@@ -23,6 +24,7 @@ from broker.standing import Coordination, Standing, Stop
 from broker.topics.basis import Basis
 from broker.topics.logs import LogManager
 from broker.topics.producer_ids import BLOCK
+from protocol.znodes import brokers
 
 
 class InCluster(Standing):
@@ -41,6 +43,13 @@ class InCluster(Standing):
         has_transactions = member.settings.spoken.has_magic_2
         self.served = SERVED_IN_CLUSTER if has_transactions else SERVED_WITHOUT_TRANSACTIONS
         self.old_offsets = member.old_offsets
+        self.mandate = Mandate(
+            member.joined.zookeeper,
+            member.registration,
+            brokers.path(member.joined.node_id),
+            member.settings.zookeeper.session_ms,
+            basis.time,
+        )
         services = member.partition_services(
             lambda name: self.logs.settings(name),  # noqa: PLW0108 - `logs` comes after it
         )

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from broker.cluster.controller.controller_host import ControllerHost
     from broker.cluster.coordinators.remote_enlisting import RemoteEnlisting
     from broker.cluster.member import Member
+    from broker.cluster.membership.mandate import Mandate
     from broker.cluster.replicas.replicas import ReplicaManager
     from broker.cluster.topics.ends_elsewhere import EndsElsewhere
 
@@ -66,9 +67,10 @@ class Standing(Protocol):
     replicas: ReplicaManager | None
     controller: ControllerHost | None
     enlisting: RemoteEnlisting | None
+    mandate: Mandate | None
     member: Member | None
     ends_elsewhere: EndsElsewhere | None
-    """Where the logs end that others lead; this and the four above are a cluster's."""
+    """Where the logs end that others lead; this and the five above are a cluster's."""
 
     # Since `make`:
     topics: TopicChanges

@@ -13,6 +13,7 @@ from broker.apis.controlled_shutdown import SERVED as CONTROLLED_SHUTDOWN
 from broker.apis.elect_leaders_in_cluster import SERVED as ELECT_LEADERS
 from broker.apis.leader_and_isr import SERVED as LEADER_AND_ISR
 from broker.apis.list_reassignments_in_cluster import SERVED as LIST_PARTITION_REASSIGNMENTS
+from broker.apis.offset_fetch_in_cluster import SERVED as OFFSET_FETCH
 from broker.apis.stop_replica import SERVED as STOP_REPLICA
 from broker.apis.table import SERVED, by_key
 from broker.apis.update_metadata import SERVED as UPDATE_METADATA
@@ -34,6 +35,10 @@ _BY_THE_CONTROLLER = (
 """Some of them in place of what a broker alone answers."""
 
 SERVED_IN_CLUSTER = by_key(
-    *SERVED.values(), ALTER_REPLICA_LOG_DIRS, *_AMONG_BROKERS, *_BY_THE_CONTROLLER
+    *SERVED.values(),
+    ALTER_REPLICA_LOG_DIRS,
+    OFFSET_FETCH,
+    *_AMONG_BROKERS,
+    *_BY_THE_CONTROLLER,
 )
 """API key to how it is served by a broker of a cluster, which other brokers ask too."""

@@ -20,6 +20,7 @@ from broker.cluster.controller.control_requests import decode_leader_and_isr
 from broker.cluster.replicas.replicas import ReplicaManager, Told
 from broker.net.request import Request, ServedApi
 from controller.requests import LeaderAndIsrRequest
+from protocol.errors import NONE
 from protocol.messages.leader_and_isr import API
 from protocol.schema import ZERO_UUID
 
@@ -33,11 +34,15 @@ def _handle(services: Services, request: Request) -> None:
     replicas = replicas_for(services, request)
     if replicas is not None:
         told = told_by(request, decode_leader_and_isr)
-        request.answer_later(_answer(replicas, request, told))
+        request.answer_later(_answer(services, replicas, request, told))
 
 
-async def _answer(replicas: ReplicaManager, request: Request, told: LeaderAndIsrRequest) -> None:
+async def _answer(
+    services: Services, replicas: ReplicaManager, request: Request, told: LeaderAndIsrRequest
+) -> None:
     done = await replicas.leader_and_isr(told)
+    if done.error_code == NONE and services.mandate is not None:
+        services.mandate.told()
     value: dict[str, Any] = {"error_code": done.error_code}
     if request.api_version >= _BY_ID:
         value["topics"] = _by_id(told, done)

@@ -37,6 +37,7 @@ from broker.topics.topic_changes import TopicChanges
 if TYPE_CHECKING:
     from broker.cluster.controller.controller_host import ControllerHost
     from broker.cluster.coordinators.remote_enlisting import RemoteEnlisting
+    from broker.cluster.membership.mandate import Mandate
     from broker.cluster.replicas.replicas import ReplicaManager
 
 
@@ -88,3 +89,5 @@ class Services:
     """Takes calls to the controller; a broker alone has none."""
     enlisting: RemoteEnlisting | None = None
     """Asks the coordinators of transactions that are other brokers; a broker alone has none."""
+    mandate: Mandate | None = None
+    """Whether this broker is still what the controller made it; a broker alone is its own."""

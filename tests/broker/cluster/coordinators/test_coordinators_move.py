@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from broker.apis import offset_fetch_in_cluster
 from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from protocol.errors import (
@@ -20,6 +22,7 @@ from protocol.errors import (
     NOT_ENOUGH_REPLICAS,
     NOT_LEADER_OR_FOLLOWER,
 )
+from protocol.znodes import brokers
 from tests.broker.cluster.members import GROUP, TRANSACTION, Members, members
 from tests.broker.serving import asked, eventually
 from tests.broker.transactional import TransactionalProducer
@@ -76,8 +79,8 @@ class Client:
         return code
 
 
-async def _committed(cluster: Members, group_id: str) -> int:
-    """The committed offset of partition 0, as whoever coordinates the group says it."""
+def _fetch(group_id: str) -> Callable[[Wire], int]:
+    """Asks for the committed offset of partition 0; -1000 less an error is that error."""
     value = {
         "groups": [{"group_id": group_id, "topics": [{"name": TOPIC, "partition_indexes": [0]}]}],
         "require_stable": False,
@@ -89,8 +92,13 @@ async def _committed(cluster: Members, group_id: str) -> int:
             return -1000 - int(group["error_code"])
         return int(group["topics"][0]["partitions"][0]["committed_offset"])
 
+    return run
+
+
+async def _committed(cluster: Members, group_id: str) -> int:
+    """The committed offset of partition 0, as whoever coordinates the group says it."""
     offset: int = await cluster.at_coordinator(
-        group_id, GROUP, run, *[-1000 - code for code in RETRIED]
+        group_id, GROUP, _fetch(group_id), *[-1000 - code for code in RETRIED]
     )
     return offset
 
@@ -133,6 +141,33 @@ async def test_committed_offsets_are_there_after_each_move(tmp_path: Path) -> No
             await cluster.settled()
             for number, group_id in enumerate(groups):
                 assert await _commit(cluster, group_id, number) == NONE
+
+
+async def test_a_coordinator_that_stood_still_beyond_its_session_tells_nothing_of_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_fetch_in_cluster, "SURE_WITHIN_S", 60.0)
+    async with members(tmp_path) as cluster:
+        await cluster.create(TOPIC, 1)
+        assert await _commit(cluster, "g", 1) == NONE
+        old = await cluster.coordinator("g", GROUP)
+        node_id = next(key for key, each in cluster.brokers.items() if each is old)
+        session = cluster.ensemble.nodes[brokers.path(node_id)].owner
+        zookeeper = cluster.ensemble.sessions[session]
+        zookeeper.suspend()
+        cluster.ensemble.end_session(session)
+        del cluster.brokers[node_id]  # the others do not ask it
+        assert await _commit(cluster, "g", 2) == NONE
+        old.time.left_out_ms += 60_000
+        answer = asyncio.ensure_future(asked(old, _fetch("g")))
+        for _ in range(2):  # who asks another broker is answered meanwhile
+            assert await _committed(cluster, "g") == 2
+        assert not answer.done()
+        zookeeper.resume()
+        assert await answer in (2, -1000 - NOT_COORDINATOR, -1000 - COORDINATOR_LOAD_IN_PROGRESS)
+        cluster.brokers[node_id] = old
+        await cluster.settled()
+        assert await _committed(cluster, "g") == 2
 
 
 @pytest.mark.parametrize("commit", [True, False])

@@ -1,0 +1,69 @@
+"""The mandate: after which pauses ZooKeeper is asked, and who must speak after a lost session."""
+
+from __future__ import annotations
+
+import asyncio
+
+from broker.cluster.membership.mandate import Mandate
+from broker.time import Time
+from tests.broker.cluster.membership.test_registration import PATH, Scene
+from tests.broker.edge import eventually
+
+SESSION_MS = 6000
+
+
+async def mandated(scene: Scene) -> tuple[Mandate, Time]:
+    """That of a registered broker, and its clock."""
+    time = Time()
+    mandate = Mandate(scene.zookeeper, scene.registration, PATH, SESSION_MS, time)
+    await scene.begin()
+    await scene.registration.start()
+    return mandate, time
+
+
+async def test_only_a_pause_that_could_cost_the_session_is_a_reason_to_ask() -> None:
+    scene = Scene()
+    mandate, time = await mandated(scene)
+    assert mandate.is_sure
+    time.left_out_ms += 1999
+    assert mandate.is_sure
+    time.left_out_ms += 1  # pauses add up
+    assert not mandate.is_sure
+    assert await mandate.until_sure(time.within(5))
+    assert mandate.is_sure
+
+
+async def test_a_lost_connection_is_no_reason() -> None:
+    scene = Scene()
+    mandate, _ = await mandated(scene)
+    scene.zookeeper.suspend()
+    assert mandate.is_sure
+    scene.zookeeper.resume()
+    assert mandate.is_sure
+
+
+async def test_who_waits_while_zookeeper_is_silent_waits_in_vain() -> None:
+    scene = Scene()
+    mandate, time = await mandated(scene)
+    time.left_out_ms += SESSION_MS
+    scene.zookeeper.suspend()
+    assert not await mandate.until_sure(time.within(0.05))
+    scene.zookeeper.resume()
+    assert await mandate.until_sure(time.within(5))
+
+
+async def test_once_the_session_is_lost_the_controller_must_speak_in_the_next() -> None:
+    scene = Scene()
+    mandate, time = await mandated(scene)
+    time.left_out_ms += SESSION_MS
+    scene.zookeeper.suspend()
+    asked = [asyncio.ensure_future(mandate.until_sure(time.within(20))) for _ in range(2)]
+    scene.ensemble.end_session(scene.zookeeper.session)
+    scene.zookeeper.resume()
+    mandate.told()  # what an earlier controller said, which was read late
+    await eventually(lambda: len(scene.epochs) == 2)
+    assert not mandate.is_sure
+    assert not any(each.done() for each in asked)
+    mandate.told()
+    assert await asyncio.gather(*asked) == [True, True]
+    assert mandate.is_sure
