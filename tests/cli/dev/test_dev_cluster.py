@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shlex
 import signal
 import socket
@@ -10,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer
 
 from cli.errors import INTERRUPTED, REFUSED, TERMINATED
 from tests import java
@@ -74,25 +77,65 @@ def test_three_brokers_run_until_the_end(ending: signal.Signals, code: int, tmp_
     port, folder = free_ports(7), tmp_path / "dev"
     words = ["--port", str(port), "--dir", str(folder), "--zookeeper-home", str(tmp_path)]
     dev = subprocess.Popen(
-        [*COMMAND, "dev", "cluster", *words],
+        [*COMMAND, "dev", "cluster", "--brokers", "3", *words],
         cwd=CHECKOUT,
         stdout=subprocess.PIPE,
         text=True,
         preexec_fn=partial(signal.signal, ending, signal.SIG_DFL),  # noqa: PLW1509 - nohup ignores it
     )
+    processes: list[int] = []
     try:
         assert dev.stdout is not None
         told = [dev.stdout.readline() for _ in range(10)]
-        assert told[0].startswith(f"3 brokers at 127.0.0.1:{port},"), told
-        checked = run("cluster", "check", "-b", f"127.0.0.1:{port}")
-        assert (checked.code, "3 brokers" in checked.out) == (0, True), checked
+        bootstrap = ",".join(f"127.0.0.1:{each}" for each in range(port, port + 3))
+        assert told[0] == f"3 brokers at {bootstrap}, ZooKeeper at 127.0.0.1:{port + 3}\n", told
+        processes = [int(each) for each in re.findall(r": process (\d+), ", "".join(told))]
+        assert len(processes) == 4, told
+        works(bootstrap)
         dev.send_signal(ending)
         assert dev.wait(120) == code
     finally:
         dev.terminate()
         dev.wait()
-    assert run("cluster", "-b", f"127.0.0.1:{port}").code != 0
+    assert [each for each in processes if is_there(each)] == []
     assert until("ZooKeeper's port is free", lambda: free_again(port + 3))
+
+
+def works(bootstrap: str) -> None:
+    """Records come back from a topic with a replica on each broker, and nothing is wrong."""
+    created = run("topics", "create", "orders", "-p", "6", "-b", bootstrap)
+    assert created.code == 0, created.err
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "log_level": 0})
+    for number in range(60):
+        producer.produce("orders", str(number), partition=number % 6)
+    assert producer.flush(60) == 0
+    group = {"group.id": "all", "auto.offset.reset": "earliest", "log_level": 0}
+    consumer = Consumer({"bootstrap.servers": bootstrap, **group})
+    read = set[int]()
+    try:
+        consumer.subscribe(["orders"])
+        until("all is read", lambda: read.update(polled(consumer)) or len(read) == 60, 60)
+    finally:
+        consumer.close()
+    view = run("cluster", "describe", "--json", "-b", bootstrap).json
+    assert [row["broker"] for row in view["brokers"]] == [1, 2, 3]
+    checked = run("cluster", "check", "-b", bootstrap)
+    assert (checked.code, "3 brokers" in checked.out) == (0, True), checked
+
+
+def polled(consumer: Consumer) -> list[int]:
+    """The values of records that have come."""
+    messages = consumer.consume(60, 1.0)
+    return [int(each.value() or b"") for each in messages if each.error() is None]
+
+
+def is_there(process: int) -> bool:
+    """Whether a process runs."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def script(path: Path, line: str) -> None:
