@@ -18,7 +18,8 @@ works for longer than a slice. Of each outcome, in this order:
 
 - ``writes``: each is one multi of [check `/controller_epoch` at version v, the op]. Many may be in
   flight. Each result goes back in a `Written`, as many as there are by then in one event, in any
-  order. A write whose fence failed has the result FENCED.
+  order. A write whose fence failed has the result FENCED. A state that was decided before a broker
+  registered should not be written: OUTDATED.
 - ``sends``: put each into the channel of (broker_id, broker_epoch), in order; a channel sends one
   request at a time and repeats it until it is answered or its broker's znode is gone. A broker with
   another epoch has another channel, the queue of the old one is discarded. Each answer goes back as

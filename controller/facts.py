@@ -16,6 +16,8 @@ class BrokersSeen:
     """All registered brokers, each time one comes, goes or changes its data."""
 
     brokers: Sequence[BrokerFact]
+    registrations: int = -1
+    """The version that their parent node had before: the host fences writes by it."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -125,6 +127,8 @@ class Result(Enum):
     NO_NODE = "no node"
     FENCED = "fenced"
     """`/controller_epoch` has another version: this broker is no longer the controller."""
+    OUTDATED = "outdated"
+    """A broker has registered of which this controller did not know yet: nothing was written."""
     FAILED = "failed"
     """Anything else. Nobody knows whether it was written."""
 

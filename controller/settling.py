@@ -70,6 +70,10 @@ def _landed(work: Work, partition: Partition, change: Change, result: WriteResul
             _retry(work, partition, partial(work.mark, partition))
         case Result.NO_NODE:
             _read(work, partition)
+        case Result.OUTDATED:
+            # It may be one that this state speaks of: it is decided anew, with what is known then.
+            _drop_flight(partition)
+            work.mark(partition)
         case Result.FAILED | Result.FENCED:
             partition.reading = True
             _retry(work, partition, partial(_read_again, work, partition, change))

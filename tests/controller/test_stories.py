@@ -15,8 +15,10 @@ from controller.facts import (
     DeletionsSeen,
     PreferredSeen,
     ReassignmentsSeen,
+    Result,
     TopicSeen,
     TopicsSeen,
+    WriteResult,
     Written,
 )
 from controller.outcome import ControlledShutdownReply, Outcome, ProducerIdsReply, SetState
@@ -55,6 +57,26 @@ def test_a_failover_tells_of_brokers_first_then_of_partitions() -> None:
     assert world.nodes.states[T0][:3] == (1, 0, (1, 2, 3))
     assert all(each.replicas[T0].leader == 1 for each in world.brokers.values())
     assert all(each.shown == {T0: 1} for each in world.brokers.values())
+
+
+def test_a_state_that_was_decided_before_its_leader_came_back_is_decided_again() -> None:
+    """Nothing was written: the host fences states by the registrations of brokers."""
+    host = cluster()
+    world = host.world
+    world.unregister(3)
+    host.give(world.see_brokers())
+    write = host.writes.popleft()
+    assert isinstance(write, SetState)
+    assert write.state[:3] == (1, 1, (1, 2))
+
+    host.give(Written([WriteResult(write.ticket, Result.OUTDATED)]))
+    assert [type(each) for each in host.writes] == [SetState], "as long as no more is known"
+    world.unregister(1)
+    world.register(1)
+    host.give(world.see_brokers())
+    host.give(Written([WriteResult(host.writes.popleft().ticket, Result.OUTDATED)]))
+    host.settle()
+    assert world.nodes.states[T0][:3] == (2, 1, (2,))
 
 
 def test_the_next_of_the_isr_leads_when_a_leader_dies() -> None:

@@ -55,10 +55,12 @@ class ControllerReads:
 
     async def brokers(self, watch: Watch) -> BrokersSeen:
         """All registered brokers; ``watch`` hears of new, gone and changed ones."""
+        before = await self._zookeeper.exists(brokers.IDS)
         names = await self._zookeeper.children(brokers.IDS, watch)
         ids = [int(name) for name in names if name.isascii() and name.isdigit()]
         found = await asyncio.gather(*[self._broker(each, watch) for each in ids])
-        return BrokersSeen([each for each in found if each is not None])
+        there = [each for each in found if each is not None]
+        return BrokersSeen(there, -1 if before is None else before.version)
 
     async def _broker(self, broker_id: int, watch: Watch) -> BrokerFact | None:
         path = brokers.path(broker_id)

@@ -23,7 +23,14 @@ from broker.cluster.controller.controller_writes import (
     StateWrite,
 )
 from broker.cluster.controller.election import Elected
-from broker.cluster.zookeeper.zookeeper import Closed, SessionExpired, Watch, ZooKeeper, slices
+from broker.cluster.zookeeper.zookeeper import (
+    ANY_VERSION,
+    Closed,
+    SessionExpired,
+    Watch,
+    ZooKeeper,
+    slices,
+)
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.ticket import deliver
@@ -110,6 +117,8 @@ class Term:
         self._reads = ControllerReads(zookeeper, self._spare_id)
         self._writes = ControllerWrites(zookeeper, elected.epoch_version, services.topic_version)
         self.channels = Channels(services.channels, self._time, services.spawn, self.handle)
+        self._registrations = ANY_VERSION
+        """The version of `/brokers/ids` by which the core decides."""
         self._results: list[WriteResult] = []
         self._timer: TimerHandle | None = None
         self._working = False
@@ -205,6 +214,7 @@ class Term:
         try:
             if isinstance(event, BrokersSeen):
                 self.channels.brokers_are(event.brokers)
+                self._registrations = event.registrations
             self._do(self.core.handle(event, self._time.now()))
         except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
             self._failed(error)
@@ -232,7 +242,8 @@ class Term:
             else:
                 self._spawn(self._write(write))
         for at in range(0, len(states), STATES_AT_ONCE):
-            self._spawn(self._write_states(states[at : at + STATES_AT_ONCE]))
+            some = states[at : at + STATES_AT_ONCE]
+            self._spawn(self._write_states(some, self._registrations))
         for send in outcome.sends:
             self.channels.send(send)
         for read in outcome.reads:
@@ -279,8 +290,11 @@ class Term:
     async def _write(self, write: Write) -> None:
         self._done([await self._writes.do(write)])
 
-    async def _write_states(self, writes: Sequence[StateWrite]) -> None:
-        self._done(await self._writes.do_states(writes))
+    async def _write_states(self, writes: Sequence[StateWrite], registrations: int) -> None:
+        results = await self._writes.do_states(writes, registrations)
+        if any(each.result is Result.OUTDATED for each in results):
+            self._watched("brokers")
+        self._done(results)
 
     def _done(self, results: Sequence[WriteResult]) -> None:
         """Takes note of writes: what is known in one turn is one fact."""

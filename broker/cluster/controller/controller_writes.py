@@ -4,6 +4,11 @@ A write is a multi with a check of ``/controller_epoch`` at the version that thi
 its election (KAFKA-6082): whoever lost it writes nothing more. After a lost connection a write may
 have been done although the answer is a refusal; then what is there is compared with what was
 wanted. States that are to be written at once share a multi, and stand alone where that is refused.
+
+A state that is changed is fenced by the brokers' registrations too: each Muster that registers sets
+``/brokers/ids``, and a state that was decided before that is not written. A leader that lost power
+and registers again would otherwise lead on with a log that has lost its end, where the controller
+dies before it sees that: the next one takes the state for newer than the registration.
 """
 
 from __future__ import annotations
@@ -44,7 +49,7 @@ from controller.outcome import (
     Write,
 )
 from controller.values import LeaderAndIsr
-from protocol.znodes import admin, cluster, configs, topics
+from protocol.znodes import admin, brokers, cluster, configs, topics
 
 _RESULTS: dict[type[ZooKeeperError], Result] = {
     BadVersion: Result.BAD_VERSION,
@@ -62,6 +67,15 @@ class _Fenced(Exception):
     """``/controller_epoch`` has another version."""
 
 
+class _Outdated(Exception):
+    """``/brokers/ids`` has another version: a broker has registered since it was read."""
+
+    def __init__(self, unsure: bool) -> None:
+        super().__init__()
+        self.unsure = unsure
+        """See `ZooKeeperError`."""
+
+
 class ControllerWrites:
     """The writes of one election; ``epoch_version`` is the version of its ``/controller_epoch``."""
 
@@ -71,37 +85,52 @@ class ControllerWrites:
         self._fence = Check(cluster.CONTROLLER_EPOCH, epoch_version)
         self._topic_version = topic_version
 
-    async def do(self, write: Write, *, unsure: bool = False) -> WriteResult:
-        """Does a write, and says what came of it; it may have been done already if ``unsure``."""
+    async def do(
+        self, write: Write, registrations: int = ANY_VERSION, *, unsure: bool = False
+    ) -> WriteResult:
+        """Does a write, and says what came of it; it may have been done already if ``unsure``.
+
+        ``registrations``: the version of ``/brokers/ids`` by which it was decided, if known.
+        """
         try:
-            version = await self._do(write, unsure)
+            version = await self._do(write, registrations, unsure)
         except _Fenced:
             return WriteResult(write.ticket, Result.FENCED)
+        except _Outdated:
+            return WriteResult(write.ticket, Result.OUTDATED)
         except (SessionExpired, Closed):
             return WriteResult(write.ticket, Result.FAILED)
         except ZooKeeperError as error:
             return WriteResult(write.ticket, _RESULTS.get(type(error), Result.FAILED))
         return WriteResult(write.ticket, Result.OK, version)
 
-    async def do_states(self, writes: Sequence[StateWrite]) -> list[WriteResult]:
+    async def do_states(
+        self, writes: Sequence[StateWrite], registrations: int = ANY_VERSION
+    ) -> list[WriteResult]:
         """Does writes of different states, `STATES_AT_ONCE` at most, and says what came of each."""
         if len(writes) == 1:
-            return [await self.do(writes[0])]
+            return [await self.do(writes[0], registrations)]
         try:
-            versions = await self._states(writes)
+            versions = await self._states(writes, registrations)
         except _Fenced:
             return [WriteResult(write.ticket, Result.FENCED) for write in writes]
         except (SessionExpired, Closed):
             return [WriteResult(write.ticket, Result.FAILED) for write in writes]
-        except ZooKeeperError as error:
-            return await asyncio.gather(*[self.do(write, unsure=error.unsure) for write in writes])
+        except (ZooKeeperError, _Outdated) as error:
+            if isinstance(error, _Outdated) and not error.unsure:
+                return [WriteResult(write.ticket, Result.OUTDATED) for write in writes]
+            return await asyncio.gather(
+                *[self.do(write, registrations, unsure=error.unsure) for write in writes]
+            )
         return [
             WriteResult(write.ticket, Result.OK, version)
             for write, version in zip(writes, versions, strict=True)
         ]
 
-    async def _states(self, writes: Sequence[StateWrite]) -> list[int]:
+    async def _states(self, writes: Sequence[StateWrite], registrations: int) -> list[int]:
         """Writes all states or none; the versions that they have then."""
+        changes = any(isinstance(write, SetState) for write in writes)
+        seen = registrations if changes else ANY_VERSION
         operations: list[Operation] = []
         last: list[int] = []
         for write in writes:
@@ -111,7 +140,7 @@ class ControllerWrites:
                 operations.append(_set(write))
             last.append(len(operations) - 1)
         try:
-            done = await self._fenced(*operations)
+            done = await self._fenced(*operations, registrations=seen)
         except NoNode as error:
             if error.unsure:
                 raise
@@ -119,16 +148,16 @@ class ControllerWrites:
             for topic in new:
                 with suppress(NodeExists):
                     await self._fenced(Create(topics.partitions_path(topic), None))
-            done = await self._fenced(*operations)
+            done = await self._fenced(*operations, registrations=seen)
         stats = [done[index] for index in last]
         return [stat.version if isinstance(stat, Stat) else 0 for stat in stats]
 
-    async def _do(self, write: Write, unsure: bool) -> int:
+    async def _do(self, write: Write, registrations: int, unsure: bool) -> int:
         match write:
             case CreateState():
                 return await self._create_state(write, unsure)
             case SetState():
-                return await self._set_at(_set(write), unsure)
+                return await self._set_at(_set(write), registrations, unsure=unsure)
             case RewriteTopic():
                 return await self._rewrite(write)
             case DeleteTopic():
@@ -141,13 +170,19 @@ class ControllerWrites:
                 return await self._set_producer_ids(write)
         return ANY_VERSION
 
-    async def _fenced(self, *operations: Operation) -> list[Done]:
-        """Does operations behind the fence. Raises _Fenced, or the error of the one that failed."""
+    async def _fenced(self, *operations: Operation, registrations: int = ANY_VERSION) -> list[Done]:
+        """Does operations behind the fence. Raises _Fenced, _Outdated, or the error of the one that
+        failed."""
+        fences = [self._fence]
+        if registrations != ANY_VERSION:
+            fences.append(Check(brokers.IDS, registrations))
         try:
-            return (await self._zookeeper.multi([self._fence, *operations]))[1:]
+            return (await self._zookeeper.multi([*fences, *operations]))[len(fences) :]
         except MultiFailed as failed:
             if failed.index == 0:
                 raise _Fenced from failed
+            if failed.index < len(fences):
+                raise _Outdated(failed.error.unsure) from failed
             raise failed.error from None
 
     # -- states
@@ -174,11 +209,13 @@ class ControllerWrites:
             if not (unsure or error.unsure) or not await self._is(state.path, state.data):
                 raise
 
-    async def _set_at(self, wanted: Set, unsure: bool = False) -> int:
+    async def _set_at(
+        self, wanted: Set, registrations: int = ANY_VERSION, *, unsure: bool = False
+    ) -> int:
         """Sets a node at its version; the version that it has then."""
         try:
-            (stat,) = await self._fenced(wanted)
-        except BadVersion as error:
+            (stat,) = await self._fenced(wanted, registrations=registrations)
+        except (BadVersion, _Outdated) as error:
             found, there = await self._zookeeper.get(wanted.path)
             may_be_ours = (unsure or error.unsure) and there.version == wanted.version + 1
             if not may_be_ours or found != wanted.data:

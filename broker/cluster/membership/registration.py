@@ -155,7 +155,10 @@ class BrokerRegistration:
         data = brokers.encode_registration(broker, self._node_version)
         while True:
             try:
-                done = await zookeeper.multi([Create(path, None, ephemeral=True), Set(path, data)])
+                # The last lets a controller write nothing that it decided before this broker came.
+                done = await zookeeper.multi(
+                    [Create(path, None, ephemeral=True), Set(path, data), Set(brokers.IDS, b"")]
+                )
             except MultiFailed as failed:
                 if not isinstance(failed.error, NodeExists):
                     raise failed.error from None

@@ -14,6 +14,7 @@ from broker.cluster.controller.controller_term import HostServices
 from broker.cluster.membership.registration import prepare
 from broker.cluster.peers.fitting import fitting
 from broker.cluster.peers.inter_broker import parse
+from broker.cluster.zookeeper.zookeeper import Create, Set, Stat
 from broker.loop.background import Background
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog
@@ -59,8 +60,16 @@ class Obedient:
         said = brokers.Registration(self.node_id, (endpoint,))
         data = brokers.encode_registration(said)
         path = brokers.path(self.node_id)
-        _, stat = await self.zookeeper.create(path, data, ephemeral=True)
+        registering = [Create(path, None, ephemeral=True), Set(path, data), Set(brokers.IDS, b"")]
+        stat = (await self.zookeeper.multi(registering))[1]
+        assert isinstance(stat, Stat)
         return stat.czxid
+
+    async def register_again(self) -> int:
+        """Its session is over, and it is back."""
+        self.zookeeper.ensemble.end_session(self.zookeeper.session)
+        self.zookeeper = SimulatedZooKeeper(self.zookeeper.ensemble)
+        return await self.register()
 
     def of(self, key: int) -> list[Value]:
         """The requests of one API that it got."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any
 
 from structlog.testing import capture_logs
 
+from broker.cluster.zookeeper.zookeeper import Done, Operation, Set
 from controller.calls import AllocateProducerIds, ControlledShutdown
 from controller.events import (
     BrokerJoined,
@@ -286,3 +288,31 @@ async def test_a_term_begins_in_short_turns() -> None:
         (ready,) = host.seen(ControllerReady)
         assert (ready.topics, ready.partitions) == (450, 450)
         assert host.seen(TopicAdded) == [], "they were there"
+
+
+async def test_no_state_is_written_that_was_decided_before_its_leader_came_back() -> None:
+    """The leader may have lost the end of its log with the power. Were the state written and its
+    controller dead a moment later, the next one would take it for newer than the registration."""
+    async with hosted(1, obedient=3) as there:
+        host = await begun(there)
+        leader, _, third = there.obedient
+        await there.topic("t", (11, 12, 13))
+        await eventually(lambda: leads(there, "t", 11))
+        multi, since = host.zookeeper.multi, list[int]()
+
+        async def multi_with_a_return_before(operations: Sequence[Operation]) -> list[Done]:
+            changes = any(isinstance(each, Set) and "/state" in each.path for each in operations)
+            if changes and not since:
+                since.append(len(there.ensemble.writes))
+                await leader.register_again()
+            return await multi(operations)
+
+        host.zookeeper.multi = multi_with_a_return_before  # type: ignore[method-assign]
+        there.ensemble.end_session(third.zookeeper.session)
+        await eventually(lambda: leads(there, "t", 12))
+        written = [
+            topics.decode_state("t", 0, each.data).leader
+            for each in there.ensemble.writes[since[0] :]
+            if isinstance(each, Set) and each.path == topics.state_path("t", 0)
+        ]
+        assert set(written) == {12}

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from broker.cluster.controller.controller_writes import ControllerWrites
 from broker.cluster.controller.election import elect
 from broker.cluster.membership.registration import prepare
-from broker.cluster.zookeeper.zookeeper import Check, Delete
+from broker.cluster.zookeeper.zookeeper import Check, Delete, Done, MultiFailed, Operation
 from controller.facts import Result, WriteResult
 from controller.outcome import (
     CreateState,
@@ -22,7 +23,7 @@ from controller.outcome import (
     Write,
 )
 from controller.values import Assignment, LeaderAndIsr
-from protocol.znodes import admin, cluster, configs, topics
+from protocol.znodes import admin, brokers, cluster, configs, topics
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 STATE = LeaderAndIsr(1, 0, (1, 2), 1)
@@ -179,6 +180,53 @@ async def _three_states() -> Scene:
     done = await there.writes.do_states([CreateState(each, "t", each, STATE) for each in range(3)])
     assert done == [WriteResult(each, Result.OK, 0) for each in range(3)]
     return there
+
+
+@pytest.mark.parametrize("lost", [0, 1, 2])
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_state_is_not_changed_by_what_was_decided_before_a_broker_registered(
+    count: int, lost: int
+) -> None:
+    there = await scene()
+    created = [CreateState(each, "t", each, STATE) for each in range(count)]
+    await there.writes.do_states(created)
+    before = (await there.other.set(brokers.IDS, b"")).version
+    changes = [SetState(each, "t", each, STATE._replace(isr=(1,))) for each in range(count)]
+
+    assert {each.result for each in await there.writes.do_states(created, before - 1)} == {
+        Result.NODE_EXISTS
+    }
+    there.zookeeper.lose_answers(lost)
+    outdated = await there.writes.do_states(changes, before - 1)
+    assert {each.result for each in outdated} == {Result.OUTDATED}
+    assert topics.decode_state("t", 0, (await there.other.get(PATH))[0]).isr == (1, 2)
+
+    there.zookeeper.lose_answers(lost)
+    done = await there.writes.do_states(changes, before)
+    assert [(each.result, each.version) for each in done] == [(Result.OK, 1)] * count
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_a_broker_that_registers_after_a_lost_answer_undoes_nothing(count: int) -> None:
+    there = await scene()
+    await there.writes.do_states([CreateState(each, "t", each, STATE) for each in range(count)])
+    before = (await there.other.set(brokers.IDS, b"")).version
+    changes = [SetState(each, "t", each, STATE._replace(isr=(1,))) for each in range(count)]
+    multi = there.zookeeper.multi
+
+    async def multi_of_lost_answer(operations: Sequence[Operation]) -> list[Done]:
+        there.zookeeper.multi = multi  # type: ignore[method-assign]
+        await multi(operations)
+        await there.other.set(brokers.IDS, b"")
+        try:
+            return await multi(operations)
+        except MultiFailed as failed:
+            failed.error.unsure = True
+            raise
+
+    there.zookeeper.multi = multi_of_lost_answer  # type: ignore[method-assign]
+    done = await there.writes.do_states(changes, before)
+    assert [(each.result, each.version) for each in done] == [(Result.OK, 1)] * count
 
 
 async def test_states_that_are_written_at_once_share_a_multi() -> None:
