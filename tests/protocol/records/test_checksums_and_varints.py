@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import crcmod.predefined
 import pytest
 from hypothesis import given
@@ -26,6 +29,17 @@ def test_crc32_of_the_catalogue_input() -> None:
 def test_both_checksums_agree_with_crcmod(data: bytes) -> None:
     assert crc32c(data) == crcmod.predefined.mkPredefinedCrcFun("crc-32c")(data)
     assert crc32(data) == crcmod.predefined.mkPredefinedCrcFun("crc-32")(data)
+
+
+def test_only_the_c_part_of_its_package_is_imported() -> None:
+    program = (
+        "import sys; from protocol.records.crc import crc32c; "
+        "print(type(crc32c).__name__, {'crc32c', 'crcmod', 'email', 'zipfile'} & set(sys.modules))"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    assert ran.stdout == "builtin_function_or_method set()\n"
 
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
