@@ -120,8 +120,8 @@ class BrokerCollector(Collector):
             "What clients asked for in vain.",
             labels=["api"],
         )
-        for api, count in server.unsupported.counts.items():
-            unsupported.add_metric([api], count)
+        for table in BY_KEY.values():
+            unsupported.add_metric([table.name], server.unsupported.counts[table.name])
         yield unsupported
 
     def _process(self) -> Iterator[Metric]:

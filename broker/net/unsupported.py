@@ -7,6 +7,7 @@ counted by API, and a log line an hour names the API for each client. Shown in `
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,7 +15,6 @@ import structlog
 
 from broker.net.peer import display_client_id
 from broker.time import Time
-from protocol.messages import BY_KEY
 
 SAID_EVERY_MS = 3_600_000
 CLIENTS_MAX = 1000
@@ -54,8 +54,8 @@ class Unsupported:
 
     def __init__(self, time: Time) -> None:
         self._time = time
-        self.counts = dict.fromkeys((api.name for api in BY_KEY.values()), 0)
-        """By API."""
+        self.counts = Counter[str]()
+        """By API. One that nobody asked for has no entry: all their tables would be imported."""
         self._wanted: dict[tuple[str, str, str], Wanted] = {}
         """By API, client id and host; who asked last is at the end."""
 
