@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _PREFIX = b"/api/cluster/"
 STRAYS_MAX = 100
+NOT_FOLLOWED_MAX = 100
 PARTITIONS_MAX = 1000
 """So many partitions with trouble are shown; the others are counted."""
 
@@ -100,7 +101,10 @@ class ClusterApi:
             bad = [{"path": path, "why": why} for path, why in looked.bad]
             view |= {"nodes": looked.nodes, "bad_nodes": bad, "more_bad_nodes": looked.more}
         strays = await member.strays()
+        clients = member.configs.clients
         view |= {
+            "not_followed": [each._asdict() for each in clients.not_followed(NOT_FOLLOWED_MAX)],
+            "more_not_followed": max(0, len(clients.settings) - NOT_FOLLOWED_MAX),
             "strays": strays[:STRAYS_MAX],
             "more_strays": max(0, len(strays) - STRAYS_MAX),
             "epoch": known_or_none(member.broker_epoch()),

@@ -28,9 +28,9 @@ def check(
 
     Each broker is asked. Partitions without a leader, or with too few replicas in sync; brokers
     that are down, or that see the cluster otherwise; leaders that are not the preferred ones.
-    Musters tell of strays too, of nodes of ZooKeeper that don't parse, and of clocks that are
-    apart; which broker could not be asked is said. A broker that --bootstrap names is found where
-    another has its id.
+    Musters tell of strays too, of nodes of ZooKeeper that don't parse, of quotas and credentials
+    that are set and that they don't follow, and of clocks that are apart; which broker could not
+    be asked is said. A broker that --bootstrap names is found where another has its id.
     """
     facts, found, unasked = _look(bootstrap, timeout)
     if json:

@@ -16,6 +16,8 @@ Value = dict[str, Any]
 CLOCKS_APART_MS = 1000
 """Clocks that differ by more, beyond what cannot be known, are told."""
 
+_SCRAM = "SCRAM-"
+
 
 class Twin(NamedTuple):
     """A broker that was reached, whose id the cluster knows at another address."""
@@ -32,6 +34,7 @@ def told_faults(told: Mapping[int, Value], nodes: Value | None, twins: list[Twin
     if nodes is not None and nodes["bad_nodes"]:
         found.append(_bad_nodes(nodes))
     found += _clocks(told)
+    found += _not_followed(told)
     found += [_strays(node, each) for node, each in told.items() if each["strays"]]
     return found
 
@@ -97,6 +100,44 @@ def _clocks(told: Mapping[int, Value]) -> list[Fault]:
             )
             found.append(Fault("CLOCKS_APART", sentence, advice, node, []))
     return found
+
+
+def _not_followed(told: Mapping[int, Value]) -> list[Fault]:
+    """Quotas and credentials that tools have set; all Musters read the same."""
+    quotas, credentials, more = dict[str, list[str]](), dict[str, list[str]](), 0
+    for each in told.values():
+        more = max(more, each.get("more_not_followed", 0))  # a Muster of before has neither field
+        for row in each.get("not_followed", []):
+            scram = [name for name in row["settings"] if name.startswith(_SCRAM)]
+            others = [name for name in row["settings"] if name not in scram]
+            for names, found in ((others, quotas), (scram, credentials)):
+                if names:
+                    found[row["entity"]] = names
+    uncounted = f" ({more} more entities have settings too)" if more else ""
+    faults = []
+    if quotas:
+        sentence = f"quotas of {_entities(quotas)} are set; Muster does not follow them{uncounted}"
+        advice = (
+            "clients at a Muster are not held back, those at Apache Kafka are. Where that must not"
+            " be, leave partitions that they use with Apache Kafka; `kafka-configs.sh --alter"
+            " --delete-config` takes the quotas away"
+        )
+        faults.append(Fault("QUOTAS_NOT_FOLLOWED", sentence, advice, None, []))
+    if credentials:
+        sentence = (
+            f"credentials of {_entities(credentials)} are set; Muster does not ask for them"
+            f"{'' if quotas else uncounted}"
+        )
+        advice = (
+            "whoever reaches a Muster may do all there; let nobody reach it who may not, or put"
+            " a proxy in front. `kafka-configs.sh --alter --delete-config` takes them away"
+        )
+        faults.append(Fault("CREDENTIALS_NOT_FOLLOWED", sentence, advice, None, []))
+    return faults
+
+
+def _entities(settings: Mapping[str, list[str]]) -> str:
+    return some(f"{entity} ({', '.join(names)})" for entity, names in sorted(settings.items()))
 
 
 def _strays(node: int, told: Value) -> Fault:

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import NamedTuple
 from urllib.parse import quote, unquote
 
-from protocol.znodes.fields import Fields, encode
+from protocol.znodes.fields import BadNode, Fields, encode
 
 CONFIG = "/config"
 TOPICS, BROKERS, CLIENTS, USERS, IPS = "topics", "brokers", "clients", "users", "ips"
 DEFAULT = "<default>"
 """The name of the entity whose settings hold for all of its type."""
-_ENCODED = frozenset({CLIENTS, USERS, IPS})
-"""The types whose names are percent-encoded in paths."""
+CLIENT_KINDS = (CLIENTS, USERS, IPS)
+"""The types that have quotas and credentials; their names are percent-encoded in paths."""
+_NOUNS = {CLIENTS: "client-id", USERS: "user", IPS: "ip"}
+
+
+class ClientEntity(NamedTuple):
+    """A client id, a user, a client id of a user, or an address: who has quotas or credentials."""
+
+    path: str
+    """Its node's path below ``/config``, as notices have it. Writers encode names differently."""
+    parts: tuple[tuple[str, str | None], ...]
+    """Of each part its type and name; None is the default of its type."""
+
+    @property
+    def words(self) -> str:
+        """Such as ``user alice, client-id <default>``."""
+        return ", ".join(
+            f"{_NOUNS[kind]} {DEFAULT if name is None else name}" for kind, name in self.parts
+        )
 
 
 def entity(kind: str, name: str) -> str:
     """An entity's path below ``/config``, as change notices have it."""
-    safe = quote(name, safe="*") if kind in _ENCODED and name != DEFAULT else name
-    return f"{kind}/{safe}"
+    if kind in CLIENT_KINDS and name != DEFAULT:
+        name = quote(name, safe="").replace("~", "%7E")
+    return f"{kind}/{name}"
 
 
 def path(kind: str, name: str) -> str:
@@ -28,7 +47,25 @@ def path(kind: str, name: str) -> str:
 
 def name_of(kind: str, node: str) -> str:
     """The entity's name in the last part of a path."""
-    return unquote(node) if kind in _ENCODED else node
+    return unquote(node) if kind in CLIENT_KINDS else node
+
+
+def client_entity(entity_path: str) -> ClientEntity:
+    """Who it is that a path below ``/config`` names. Raises BadNode."""
+    parts: list[tuple[str, str]] = []
+    match entity_path.split("/"):
+        case [(("clients" | "users" | "ips") as kind), node]:
+            parts = [(kind, node)]
+        case ["users", user, "clients", client]:
+            parts = [(USERS, user), (CLIENTS, client)]
+    if not parts or not all(_is_node(node) for _, node in parts):
+        raise BadNode(f"{CONFIG}/{entity_path[:100]}", "names no client id, user or address")
+    named = ((kind, None if node == DEFAULT else name_of(kind, node)) for kind, node in parts)
+    return ClientEntity(entity_path, tuple(named))
+
+
+def _is_node(name: str) -> bool:
+    return name not in ("", ".", "..") and name.isprintable()
 
 
 def encode_config(settings: Mapping[str, str]) -> bytes:

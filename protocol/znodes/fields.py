@@ -68,10 +68,10 @@ class Fields:
         return value
 
     def texts(self, name: str) -> Mapping[str, str]:
-        """An object of texts; absent is empty."""
+        """An object of texts; absent is empty. The error has no value: it may be a secret."""
         value = self.all.get(name, {})
         if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-            raise self.bad(name, "an object of texts")
+            raise BadNode(self._path, f"has {name} that is not an object of texts")
         return value
 
     def replicas(self, name: str) -> dict[int, tuple[int, ...]]:

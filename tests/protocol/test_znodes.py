@@ -162,7 +162,7 @@ def test_settings_and_their_notices() -> None:
         b'{"version":1,"config":{"retention.ms":"1000"}}'
     )
     assert decode_config("/config/topics/t", b"") == {}
-    assert path("users", "a b/ü") == "/config/users/a%20b%2F%C3%BC"
+    assert path("users", "a b/ü*~") == "/config/users/a%20b%2F%C3%BC%2A%7E"
     assert name_of("users", "a%20b%2F%C3%BC") == "a b/ü"
     assert entity("brokers", "<default>") == "brokers/<default>"
     assert decode_config_change("/x", b'{"version":2,"entity_path":"topics/t"}') == "topics/t"

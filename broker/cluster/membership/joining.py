@@ -15,7 +15,7 @@ import structlog
 
 from broker.cluster.membership import registration
 from broker.cluster.membership.settings import ClusterSettings
-from broker.cluster.topics.cluster_configs import ConfigNodes
+from broker.cluster.topics.config_nodes import ConfigNodes
 from broker.cluster.zookeeper.zookeeper import Connect, NoNode, SessionExpired, ZooKeeper
 from broker.config.config import Config
 from broker.time import Time

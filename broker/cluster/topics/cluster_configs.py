@@ -1,4 +1,4 @@
-"""Settings in ZooKeeper: of topics, of this broker, of every broker.
+"""Settings in ZooKeeper: of topics, of this broker, of every broker, and those of clients.
 
 Each entity has a node. Whoever writes it leaves a notice, a sequential node that names it; every
 broker watches the notices, reads the entities again that new ones name, and removes notices that
@@ -16,11 +16,12 @@ from typing import Any, TypeVar
 
 import structlog
 
+from broker.cluster.topics.client_configs import ClientConfigs
 from broker.cluster.topics.cluster_registry import ClusterRegistry
+from broker.cluster.topics.config_nodes import ConfigNodes
 from broker.cluster.zookeeper.zookeeper import (
     Closed,
     Connection,
-    NodeExists,
     NoNode,
     SessionExpired,
     ZooKeeper,
@@ -30,7 +31,7 @@ from broker.cluster.zookeeper.zookeeper import (
 from broker.config.config import Config
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
-from broker.topics.config_changes import EVERY_BROKER, fitting_topic, with_fitting
+from broker.topics.config_changes import EVERY_BROKER
 from broker.topics.logs import LogManager
 from broker.topics.registry import BadDirectory, Topic
 from broker.topics.topic_changes import CannotChange
@@ -45,57 +46,6 @@ UNCLEAN = "unclean.leader.election.enable"
 EVERY_TOPIC = ""
 
 Result = TypeVar("Result")
-
-
-class ConfigNodes:
-    """The nodes of settings, read and written; what is raised is a ZooKeeperError."""
-
-    def __init__(self, zookeeper: ZooKeeper, config: Config) -> None:
-        self._zookeeper = zookeeper
-        self._config = config
-
-    async def topic(self, name: str) -> dict[str, str]:
-        """A topic's own settings, those that fit."""
-        return fitting_topic(self._config, name, await self._stored(configs.TOPICS, name))
-
-    async def broker(self, node_id: int) -> Config:
-        """A copy of the config with the settings of every broker and of this one, as they fit."""
-        every = await self._stored(configs.BROKERS, configs.DEFAULT)
-        own = await self._stored(configs.BROKERS, str(node_id))
-        return with_fitting(self._config, every, own)
-
-    async def write(
-        self, kind: str, name: str, known: Mapping[str, str], wanted: Mapping[str, str]
-    ) -> None:
-        """Replaces an entity's settings that are ``known`` by others, and leaves a notice.
-
-        What the node has besides, which fits other brokers and not this one, stays.
-        """
-        zookeeper = self._zookeeper
-        path, there = configs.path(kind, name), await self._stored(kind, name)
-        strange = {key: text for key, text in there.items() if known.get(key) != text}
-        data = configs.encode_config({**strange, **wanted})
-        try:
-            await zookeeper.set(path, data)
-        except NoNode:
-            try:
-                await zookeeper.create(path, data)
-            except NodeExists:
-                await zookeeper.set(path, data)
-        notice = notices.encode_config_change(configs.entity(kind, name))
-        await zookeeper.create(notices.CONFIG_CHANGE, notice, sequence=True)
-
-    async def _stored(self, kind: str, name: str) -> dict[str, str]:
-        """What an entity's node has; nothing where it does not parse."""
-        path = configs.path(kind, name)
-        try:
-            data, _ = await self._zookeeper.get(path)
-            return configs.decode_config(path, data)
-        except NoNode:
-            return {}
-        except BadNode as error:
-            logger.error("settings can't be read; the entity has none", reason=str(error))
-            return {}
 
 
 class ClusterConfigs:
@@ -119,6 +69,7 @@ class ClusterConfigs:
         self.changing = asyncio.Lock()
         """See `SettingsStore`."""
         self.nodes = ConfigNodes(zookeeper, config)
+        self.clients = ClientConfigs(zookeeper, self.nodes)
         self._config = config
         self._registry = registry
         self._logs = logs
@@ -132,6 +83,8 @@ class ClusterConfigs:
         """What the controller was told of the broker's own."""
         self._unread: set[str] = set()
         """Topics whose settings are to be read."""
+        self._clients_unread = True
+        """Whether those of all clients are, as in each new connection."""
         self._handled = -1
         """The highest number of a notice that was followed."""
         self._created_ms: dict[str, int] = {}
@@ -158,6 +111,7 @@ class ClusterConfigs:
 
     def _session_changed(self, connection: Connection) -> None:
         if connection is Connection.CONNECTED:
+            self._clients_unread = True
             self._look()
 
     def _look(self) -> None:
@@ -174,6 +128,9 @@ class ClusterConfigs:
                 with suppress(SessionExpired, Closed):  # the next session looks again
                     await self._follow_notices()
                     await asyncio.gather(*[self._read_topic(name) for name in [*self._unread]])
+                    if self._clients_unread:
+                        self._clients_unread = False
+                        await self.clients.read_all()
         except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
             self._errors.caught("observer", error)
         finally:
@@ -235,7 +192,9 @@ class ClusterConfigs:
         try:
             data, stat = await self._zookeeper.get(path)
             self._created_ms[path] = stat.ctime_ms
-            kind, _, name = notices.decode_config_change(path, data).partition("/")
+            entity = notices.decode_config_change(path, data)
+            kind, _, name = entity.partition("/")
+            client = configs.client_entity(entity) if kind in configs.CLIENT_KINDS else None
         except NoNode:
             return  # another broker has removed it
         except BadNode as error:
@@ -246,8 +205,10 @@ class ClusterConfigs:
         elif kind == configs.BROKERS:
             if name in (configs.DEFAULT, str(self._registry.node_id)):
                 await self._read_broker()
-        elif kind not in (configs.CLIENTS, configs.USERS, configs.IPS):
-            logger.error("a notice of settings is passed", path=path, entity=f"{kind}/{name}")
+        elif client is not None:
+            await self.clients.read(client)
+        else:
+            logger.error("a notice of settings is passed", path=path, entity=entity)
 
     async def _purge(self, there: set[str]) -> None:
         """Removes notices that are old, whoever has seen them."""

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from broker.cluster.zookeeper.client_nodes import children_of, client_nodes
 from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper, slices
 from protocol.znodes import admin, brokers, cluster, configs, topics
 
@@ -49,16 +50,18 @@ async def _nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[Node]]:
         (admin.REASSIGN, admin.decode_reassignments),
         (admin.PREFERRED, admin.decode_preferred),
     ]
-    ids = [each for each in await _children(zookeeper, brokers.IDS) if each.isdecimal()]
+    ids = [each for each in await children_of(zookeeper, brokers.IDS) if each.isdecimal()]
     yield [_registration(int(each)) for each in ids]
-    for kind in (configs.TOPICS, configs.BROKERS, configs.CLIENTS, configs.USERS, configs.IPS):
-        for some in slices(await _children(zookeeper, f"{configs.CONFIG}/{kind}")):
+    for kind in (configs.TOPICS, configs.BROKERS):
+        for some in slices(await children_of(zookeeper, f"{configs.CONFIG}/{kind}")):
             yield [_settings(f"{configs.CONFIG}/{kind}/{name}") for name in some]
-    for some in slices(await _children(zookeeper, topics.TOPICS)):
+    async for several in client_nodes(zookeeper):
+        yield [_settings(f"{configs.CONFIG}/{path}") for path in several]
+    for some in slices(await children_of(zookeeper, topics.TOPICS)):
         places: list[tuple[str, int]] = []
         yield [_topic(name, places) for name in some]
-        for several in slices(places):
-            yield [_state(*place) for place in several]
+        for states in slices(places):
+            yield [_state(*place) for place in states]
 
 
 def _registration(broker_id: int) -> Node:
@@ -81,13 +84,6 @@ def _topic(name: str, places: list[tuple[str, int]]) -> Node:
 def _state(topic: str, partition: int) -> Node:
     path = topics.state_path(topic, partition)
     return path, lambda data: topics.decode_state(topic, partition, data)
-
-
-async def _children(zookeeper: ZooKeeper, path: str) -> list[str]:
-    try:
-        return sorted(await zookeeper.children(path))
-    except NoNode:
-        return []
 
 
 async def _read(zookeeper: ZooKeeper, nodes: list[Node], found: Looked) -> None:

@@ -160,6 +160,33 @@ async def test_a_broker_that_is_alone_is_in_no_cluster(tmp_path: Path) -> None:
             assert "zookeeper.connect is not set" in answer.json()["error"]
 
 
+async def test_what_is_set_for_clients_is_told_by_its_names(tmp_path: Path) -> None:
+    async with members(tmp_path) as cluster:
+        broker = controller_of(cluster)
+        member = broker.sources.member
+        assert member is not None
+        none = await got(broker, "/api/cluster/check")
+        nodes, zookeeper = member.configs.nodes, member.joined.zookeeper
+        await zookeeper.create("/config/users/alice", None)
+        await zookeeper.create("/config/users/alice/clients", None)
+        await zookeeper.create("/config/users/alice/clients/bad", b"[]")
+        for kind, name in (("clients", "app"), ("users", "alice")):
+            await nodes.write(
+                kind, name, {}, {"SCRAM-SHA-256": "secret", "consumer_byte_rate": "1"}
+            )
+        clients = member.configs.clients
+        await eventually("they are read", lambda: len(clients.settings) == 2)
+        some = await got(broker, "/api/cluster/check?nodes=true")
+
+    assert (none["not_followed"], none["more_not_followed"]) == ([], 0)
+    names = ["SCRAM-SHA-256", "consumer_byte_rate"]
+    assert some["not_followed"] == [
+        {"entity": "client-id app", "settings": names},
+        {"entity": "user alice", "settings": names},
+    ]
+    assert [each["path"] for each in some["bad_nodes"]] == ["/config/users/alice/clients/bad"]
+
+
 async def test_strays_and_nodes_that_do_not_parse_are_found_on_request(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await cluster.create("orders", 1)

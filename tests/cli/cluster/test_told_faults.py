@@ -89,3 +89,24 @@ def test_an_id_that_is_there_twice_comes_first() -> None:
         "the id 1 is there twice: a broker at a:9092 has it, and the cluster knows broker 1 at"
         " b:9092"
     )
+
+
+def test_quotas_and_credentials_that_nobody_follows_are_told_once() -> None:
+    rows = [
+        {"entity": "client-id app", "settings": ["consumer_byte_rate", "producer_byte_rate"]},
+        {"entity": "user alice", "settings": ["SCRAM-SHA-256", "request_percentage"]},
+    ]
+    told = {node: said(not_followed=rows, more_not_followed=4) for node in (1, 2)}
+
+    assert verdicts(told) == [
+        (
+            "QUOTAS_NOT_FOLLOWED",
+            "quotas of client-id app (consumer_byte_rate, producer_byte_rate), user alice"
+            " (request_percentage) are set; Muster does not follow them (4 more entities have"
+            " settings too)",
+        ),
+        (
+            "CREDENTIALS_NOT_FOLLOWED",
+            "credentials of user alice (SCRAM-SHA-256) are set; Muster does not ask for them",
+        ),
+    ]

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from broker.cluster.membership.registration import prepare
-from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.topics.cluster_configs import NOTICES_KEPT_MS, ClusterConfigs
-from broker.cluster.topics.cluster_registry import ClusterRegistry
-from broker.config.config import Config
-from broker.loop.internal_errors import InternalErrors
-from broker.topics.config_changes import (
-    BROKER_RESOURCE,
-    TOPIC_RESOURCE,
-    ConfigChanges,
-    ConfigRefused,
-)
-from broker.topics.logs import LogManager
-from broker.topics.registry import OFFSETS_TOPIC, Topic
-from log.filesystem import OsFileSystem
+from broker.cluster.topics.cluster_configs import NOTICES_KEPT_MS
+from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigRefused
+from broker.topics.registry import OFFSETS_TOPIC
 from protocol.errors import (
     INVALID_CONFIG,
     INVALID_REQUEST,
@@ -32,110 +19,15 @@ from protocol.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.znodes import configs
-from tests.broker.cluster.told import tell, topic
-from tests.broker.hand_time import HandTime
-from tests.broker.partitions import services_with
-from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+from tests.broker.cluster.topics.settings_scene import CHANGES, Conduct, Scene, play
 
-ID = bytes(range(16))
-CHANGES = "/config/changes"
 RETENTION = "retention.ms"
-
-
-class Scene:
-    """Broker 1 with a log of topic t, and another program that writes."""
-
-    def __init__(self, folder: Path) -> None:
-        self.zookeeper = SimulatedZooKeeper(Ensemble())
-        self.other = SimulatedZooKeeper(self.zookeeper.ensemble)
-        self.time = HandTime(self.zookeeper.ensemble.now_ms)
-        self.config = Config({})
-        self.cache = MetadataCache(1)
-        self.registry = ClusterRegistry(1, "cluster", self.cache)
-        self.errors = InternalErrors()
-        services = services_with(time=self.time)
-        self.logs = LogManager(OsFileSystem(), str(folder), self.config, services)
-        self.logs.show(self.logs.make(Topic("t", ID, 1), [0]))
-        self.unclean: list[str] = []
-        self.applied = 0
-        self.configs = ClusterConfigs(
-            self.config,
-            self.registry,
-            self.logs,
-            self.zookeeper,
-            self.time,
-            lambda work, name: asyncio.get_running_loop().create_task(work, name=name),
-            self.errors,
-            applied=self._apply,
-            unclean_changed=self.unclean.append,
-        )
-        self.changes = ConfigChanges(
-            self.config, self.registry, self.logs, self.configs, self._apply
-        )
-
-    def _apply(self) -> None:
-        self.applied += 1
-
-    def learn(self, *names: str) -> None:
-        """The controller tells of topics."""
-        told = tell(
-            self.cache, *[topic(each, [1], bytes([i] * 16)) for i, each in enumerate(names, 1)]
-        )
-        self.configs.learnt(self.registry.learnt(told).shown)
-
-    async def write(self, entity: str, settings: Mapping[str, str] | bytes) -> None:
-        """What another broker, or a tool, does."""
-        data = settings if isinstance(settings, bytes) else configs.encode_config(settings)
-        path = f"/config/{entity}"
-        if await self.other.exists(path) is None:
-            await self.other.create(path, data)
-        else:
-            await self.other.set(path, data)
-        await self.notice({"version": 2, "entity_path": entity})
-
-    async def notice(self, notice: Any) -> None:
-        data = notice if isinstance(notice, bytes) else json.dumps(notice).encode()
-        await self.other.create(f"{CHANGES}/config_change_", data, sequence=True)
-
-    async def until(self, condition: Callable[[], bool]) -> None:
-        """A condition that comes true within turns of the loop, since nothing takes time."""
-        for _ in range(1000):
-            if condition():
-                return
-            await asyncio.sleep(0)
-        raise AssertionError("it never came true")
-
-    async def settle(self) -> None:
-        """Whatever was written has been followed."""
-        for _ in range(100):
-            await asyncio.sleep(0)
-
-    def own(self, name: str = "t") -> dict[str, str]:
-        return dict(self.registry.configs(name))
-
-    @property
-    def retention_ms(self) -> int | None:
-        """What the log of t keeps to."""
-        partition = self.logs.get("t", 0)
-        assert partition is not None
-        return partition.log.config.retention_ms
+Played = Callable[[Conduct], None]
 
 
 @pytest.fixture
-def played(tmp_path: Path) -> Callable[[Callable[[Scene], Coroutine[Any, Any, None]]], None]:
-    def play(conduct: Callable[[Scene], Coroutine[Any, Any, None]]) -> None:
-        async def run() -> None:
-            async with asyncio.timeout(30):
-                scene = Scene(tmp_path)
-                await prepare(scene.other)
-                await conduct(scene)
-
-        asyncio.run(run())
-
-    return play
-
-
-Played = Callable[[Callable[[Scene], Coroutine[Any, Any, None]]], None]
+def played(tmp_path: Path) -> Played:
+    return partial(play, tmp_path)
 
 
 def test_settings_of_a_topic_hold_when_another_has_written_them(played: Played) -> None:
@@ -191,6 +83,9 @@ def test_notices_that_are_there_at_the_start_are_followed(played: Played) -> Non
         {"version": 2, "entity_path": "topics/"},
         {"version": 2, "entity_path": "ips/127.0.0.1"},
         {"version": 2, "entity_path": "users/u/clients/c"},
+        {"version": 2, "entity_path": "users/u/clients"},
+        {"version": 2, "entity_path": "clients/../topics"},
+        {"version": 2, "entity_path": "clients/"},
     ],
 )
 def test_a_bad_notice_does_not_keep_the_next_from_being_followed(

@@ -1,0 +1,72 @@
+"""The nodes of settings in ZooKeeper, read and written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import structlog
+
+from broker.cluster.zookeeper.zookeeper import NodeExists, NoNode, ZooKeeper
+from broker.config.config import Config
+from broker.topics.config_changes import fitting_topic, with_fitting
+from protocol.znodes import configs, notices
+from protocol.znodes.fields import BadNode
+
+logger = structlog.get_logger(__name__)
+
+
+class ConfigNodes:
+    """The nodes of settings, read and written; what is raised is a ZooKeeperError."""
+
+    def __init__(self, zookeeper: ZooKeeper, config: Config) -> None:
+        self._zookeeper = zookeeper
+        self._config = config
+
+    async def topic(self, name: str) -> dict[str, str]:
+        """A topic's own settings, those that fit."""
+        return fitting_topic(self._config, name, await self._stored(configs.TOPICS, name))
+
+    async def broker(self, node_id: int) -> Config:
+        """A copy of the config with the settings of every broker and of this one, as they fit."""
+        every = await self._stored(configs.BROKERS, configs.DEFAULT)
+        own = await self._stored(configs.BROKERS, str(node_id))
+        return with_fitting(self._config, every, own)
+
+    async def write(
+        self, kind: str, name: str, known: Mapping[str, str], wanted: Mapping[str, str]
+    ) -> None:
+        """Replaces an entity's settings that are ``known`` by others, and leaves a notice.
+
+        What the node has besides, which fits other brokers and not this one, stays.
+        """
+        zookeeper = self._zookeeper
+        path, there = configs.path(kind, name), await self._stored(kind, name)
+        strange = {key: text for key, text in there.items() if known.get(key) != text}
+        data = configs.encode_config({**strange, **wanted})
+        try:
+            await zookeeper.set(path, data)
+        except NoNode:
+            try:
+                await zookeeper.create(path, data)
+            except NodeExists:
+                await zookeeper.set(path, data)
+        notice = notices.encode_config_change(configs.entity(kind, name))
+        await zookeeper.create(notices.CONFIG_CHANGE, notice, sequence=True)
+
+    async def client(self, entity: configs.ClientEntity) -> dict[str, str]:
+        """The quotas and credentials of a client id, a user or an address."""
+        return await self._read(f"{configs.CONFIG}/{entity.path}")
+
+    async def _stored(self, kind: str, name: str) -> dict[str, str]:
+        return await self._read(configs.path(kind, name))
+
+    async def _read(self, path: str) -> dict[str, str]:
+        """What an entity's node has; nothing where it does not parse."""
+        try:
+            data, _ = await self._zookeeper.get(path)
+            return configs.decode_config(path, data)
+        except NoNode:
+            return {}
+        except BadNode as error:
+            logger.error("settings can't be read; the entity has none", reason=str(error))
+            return {}

@@ -1,0 +1,152 @@
+"""Quotas and credentials in ZooKeeper are read, kept, and told as what nobody follows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+from structlog.typing import EventDict
+
+from broker.cluster.topics import client_configs
+from broker.cluster.topics.client_configs import TOLD_AT_ONCE
+from protocol.znodes import configs
+from tests.broker.cluster.topics.settings_scene import Scene, play
+
+RATE = {"producer_byte_rate": "1000"}
+SECRET = "salt=c2VjcmV0,stored_key=a2V5"
+SCRAM = {"SCRAM-SHA-256": SECRET}
+
+
+def kept(scene: Scene) -> dict[str, dict[str, str]]:
+    """What is set, by the words for who has it."""
+    return {who.words: dict(has) for who, has in scene.configs.clients.settings.items()}
+
+
+def told(logs: list[EventDict]) -> list[tuple[str, list[str]]]:
+    """The warnings of what is set."""
+    return [
+        (each["entity"], each["settings"])
+        for each in logs
+        if each["log_level"] == "warning" and "entity" in each
+    ]
+
+
+async def put(scene: Scene, entity: str, data: bytes) -> None:
+    """A node and its parents, without a notice."""
+    parts = f"config/{entity}".split("/")
+    for end in range(1, len(parts) + 1):
+        path = "/" + "/".join(parts[:end])
+        if await scene.other.exists(path) is None:
+            await scene.other.create(path, data if end == len(parts) else None)
+
+
+def test_all_that_is_set_is_read_at_the_start(tmp_path: Path) -> None:
+    async def conduct(scene: Scene) -> None:
+        await put(scene, "users/a%20b%2Fc", configs.encode_config(SCRAM))
+        await put(scene, "users/a%20b%2Fc/clients/app", configs.encode_config(RATE))
+        await put(scene, "users/<default>/clients/<default>", configs.encode_config(RATE))
+        await put(scene, "clients/app", configs.encode_config(RATE))
+        await put(scene, "clients/free", configs.encode_config({}))
+        await put(scene, "clients/bad", b"?")
+        await put(scene, "ips/<default>", configs.encode_config({"connection_creation_rate": "5"}))
+        with capture_logs() as logs:
+            scene.configs.start()
+            await scene.until(lambda: len(scene.configs.clients.settings) == 5)
+            await scene.settle()
+        assert kept(scene) == {
+            "client-id app": RATE,
+            "user a b/c": SCRAM,
+            "user a b/c, client-id app": RATE,
+            "user <default>, client-id <default>": RATE,
+            "ip <default>": {"connection_creation_rate": "5"},
+        }
+        assert len(told(logs)) == 5
+        assert ("user a b/c", ["SCRAM-SHA-256"]) in told(logs)
+        assert any("/config/clients/bad has no JSON" in each.get("reason", "") for each in logs)
+        assert SECRET not in str(logs)
+
+    play(tmp_path, conduct)
+
+
+def test_a_change_is_told_once_and_its_end_too(tmp_path: Path) -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.configs.start()
+        await scene.settle()
+        with capture_logs() as logs:
+            await put(scene, "users/u/clients", b"")
+            for settings in (RATE, RATE, {"consumer_byte_rate": "7"}, {}):
+                await scene.write("users/u/clients/c", settings)
+                await scene.settle()
+        who = "user u, client-id c"
+        assert told(logs) == [(who, ["producer_byte_rate"]), (who, ["consumer_byte_rate"])]
+        assert (logs[-1]["log_level"], logs[-1]["entity"]) == ("info", who)
+        assert kept(scene) == {}
+        assert not scene.errors.counts.total()
+
+    play(tmp_path, conduct)
+
+
+@pytest.mark.parametrize("expires", [False, True])
+def test_all_is_read_again_in_each_new_connection(tmp_path: Path, expires: bool) -> None:
+    """The notices of what changed meanwhile may be gone."""
+
+    async def conduct(scene: Scene) -> None:
+        await put(scene, "clients/old", configs.encode_config(RATE))
+        scene.configs.start()
+        await scene.until(lambda: [*kept(scene)] == ["client-id old"])
+        scene.zookeeper.suspend()
+        await put(scene, "ips/10.0.0.1", configs.encode_config(RATE))
+        await scene.other.delete("/config/clients/old")
+        if expires:
+            scene.zookeeper.ensemble.end_session(scene.zookeeper.session)
+        scene.zookeeper.resume()
+        await scene.until(lambda: [*kept(scene)] == ["ip 10.0.0.1"])
+
+    play(tmp_path, conduct)
+
+
+def test_of_many_the_first_are_told_and_the_others_counted(tmp_path: Path) -> None:
+    async def conduct(scene: Scene) -> None:
+        for number in range(TOLD_AT_ONCE + 3):
+            await put(scene, f"users/u{number}", configs.encode_config(SCRAM))
+        with capture_logs() as logs:
+            scene.configs.start()
+            await scene.until(lambda: len(kept(scene)) == TOLD_AT_ONCE + 3)
+            await scene.settle()
+        assert len(told(logs)) == TOLD_AT_ONCE
+        assert [each["more"] for each in logs if "more" in each] == [3]
+
+    play(tmp_path, conduct)
+
+
+def test_what_is_kept_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_configs, "KEPT_CHARACTERS", 600)
+
+    async def conduct(scene: Scene) -> None:
+        for name in "abcd":
+            await put(scene, f"users/{name}", configs.encode_config(RATE))
+        with capture_logs() as logs:
+            scene.configs.start()
+            await scene.settle()
+            assert [*kept(scene)] == ["user a", "user b"]
+            await scene.write("users/a", {})
+            await scene.write("users/d", SCRAM)
+            await scene.settle()
+        assert kept(scene) == {"user b": RATE, "user d": SCRAM}
+        assert [each["log_level"] for each in logs].count("error") == 1
+
+    play(tmp_path, conduct)
+
+
+def test_a_node_that_is_spoilt_is_told_without_what_it_has(tmp_path: Path) -> None:
+    async def conduct(scene: Scene) -> None:
+        scene.configs.start()
+        await scene.settle()
+        with capture_logs() as logs:
+            await scene.write("users/u", b'{"version":1,"config":["%s"]}' % SECRET.encode())
+            await scene.settle()
+        assert "/config/users/u has config that is not an object of texts" in str(logs)
+        assert SECRET not in str(logs)
+
+    play(tmp_path, conduct)
