@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import AbstractContextManager
 
 from tests.simulation.cluster.checkers import ClusterCheckers
@@ -110,12 +111,16 @@ class BusyCluster(ClusterWorld):
         return WALL_S * 1000 + self.agenda.now_ns // MS
 
     def ends(self) -> dict[Place, int]:
+        """Those of a log whose leader is down nobody knows: then it may end anywhere."""
         found = dict.fromkeys((*OUT, *OFFSETS), 0)
-        for machine in self.machines:
-            replicas = self.checkers.replicas(machine)
-            for place, end in found.items():
-                if place in replicas:
-                    found[place] = max(end, replicas[place].log.log_end_offset)
+        there = {each.node_id: self.checkers.replicas(each) for each in self.machines}
+        for place in found:
+            state = self.checkers.states.now.get(place)
+            if state is not None and place not in there.get(state.leader, ()):
+                found[place] = sys.maxsize
+                continue
+            logs = [replicas[place].log for replicas in there.values() if place in replicas]
+            found[place] = max((log.log_end_offset for log in logs), default=0)
         return found
 
     def may_be_doubled(self, producer: TransactionalProducer, request: WireRequest) -> None:
