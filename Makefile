@@ -54,7 +54,7 @@ check: $(VENV)/test.done ## ruff, mypy and the import rules
 	$(BIN)/lint-imports
 
 unit: $(VENV)/test.done ## tests that need no other program
-	$(BIN)/pytest -q -n 2 -m "not interop and not faults and not pipeline and not soak"
+	$(BIN)/pytest -q -n 2 --dist worksteal -m "not interop and not faults and not pipeline and not soak"
 
 simulate: $(VENV)/test.done ## run the simulations again from one seed: make simulate SEED=4711
 	SEED=$(SEED) $(BIN)/pytest -q tests/simulation -k "the_laws_hold" -m "not soak"

@@ -174,11 +174,7 @@ class ClusterFaults:
         self.world.agenda.after(self.chance.choice((1, 5)) * S, self._disk_is_fast, machine)
 
     def _full_disk(self, machine: BrokerMachine) -> None:
-        """There is room for a little more, or for nothing, for a time.
-
-        Then its broker is started anew: a replica whose log could not be made has failed there
-        until that is done, as a directory has with Kafka.
-        """
+        """There is room for a little more, or for nothing, for a time."""
         files = machine.files
         files.capacity_bytes += self.chance.choice((0, 50, 3_000)) - files.room(0)
         seconds = self.chance.choice((1, 3, 10))
@@ -187,8 +183,6 @@ class ClusterFaults:
 
     def _disk_has_room(self, machine: BrokerMachine) -> None:
         machine.files.capacity_bytes = UNBOUNDED
-        if machine.process is not None:
-            self._stop(machine)
 
     def _disk_is_fast(self, machine: BrokerMachine) -> None:
         machine.disk_ns = 0
