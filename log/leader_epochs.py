@@ -110,6 +110,12 @@ class LeaderEpochs:
             file.write(0, text)
             self._is_saved = True
 
+    def take_back(self, entries: list[tuple[int, int]]) -> None:
+        """Have the entries of before batches that could not be appended; there may be no room to
+        write them. The file may say more: behind the log's end that is dropped when it is read.
+        """
+        self.entries, self._is_saved = entries, False
+
     def truncate_from_end(self, end_offset: int, *, durable: bool = True) -> bool:
         """Drop the epochs that began at or above ``end_offset``; whether there were any.
 

@@ -309,13 +309,19 @@ class PartitionLog:
         return sum([len(piece.buffer) for piece in found])
 
     def _append_piece(self, piece: replicated.Piece, now_ms: int) -> None:
-        for epoch, offset in piece.epochs:
-            self._assign_epoch(epoch, offset)
         producers = self.producers
         aborted = producers.aborted_by(
             [batch for batch in piece.producers if isinstance(batch, Ended) or not batch.is_control]
         )
-        self._write(piece.buffer, piece.last_offset, piece.max_timestamp_ms, now_ms, aborted)
+        known = list(self.epochs.entries) if piece.epochs else []
+        try:
+            for epoch, offset in piece.epochs:
+                self._assign_epoch(epoch, offset)
+            self._write(piece.buffer, piece.last_offset, piece.max_timestamp_ms, now_ms, aborted)
+        except LogPoisoned:
+            if piece.epochs:  # they would make the same batches look as if they were behind them
+                self.epochs.take_back(known)
+            raise
         for batch in piece.producers:
             if isinstance(batch, Ended):
                 producers.end(batch)

@@ -227,6 +227,24 @@ def test_a_full_disk_poisons_it_and_a_probe_frees_it() -> None:
     assert log.log_end_offset == 2
 
 
+def test_epochs_of_batches_that_found_no_room_are_not_known() -> None:
+    """Else the older of them would be refused for ever, as behind the newer."""
+    fs = SimulatedFiles(capacity_bytes=4_000)
+    log = open_log(fs)
+    log.append_replicated(batch(0, leader_epoch=1), NOW_MS)
+    two = batch(1, b"v" * 1_000, leader_epoch=1) + batch(2, leader_epoch=2)
+    fs.capacity_bytes -= fs.room(0) - 500
+    with pytest.raises(LogPoisoned):
+        log.append_replicated(two, NOW_MS)
+    assert (log.log_end_offset, log.epochs.latest) == (1, 1)
+    assert open_log(fs.as_killed()).epochs.latest == 1
+    fs.capacity_bytes += 4_000
+    log.probe()
+    log.append_replicated(two, NOW_MS)
+    assert (log.log_end_offset, log.epochs.entries[-1]) == (3, (2, 2))
+    assert open_log(fs).epochs.entries[-1] == (2, 2)
+
+
 def test_a_new_epoch_is_written_before_its_first_batch() -> None:
     fs = SimulatedFiles()
     log = open_log(fs)
