@@ -24,7 +24,7 @@ def test_every_module_of_broker_apis_is_in_the_table() -> None:
     rows = [
         import_module(".".join(("broker", "apis", *path.relative_to(folder).with_suffix("").parts)))
         for path in folder.rglob("*.py")
-        if "\nSERVED = ServedApi(" in path.read_text()
+        if "\nSERVED = " in path.read_text() and path.stem != "table"
     ]
 
     served = {id(row) for table in (SERVED, SERVED_IN_CLUSTER) for row in table.values()}
