@@ -72,9 +72,11 @@ class Cluster:
             self.of_broker.setdefault(broker_id, {})[partition] = None
 
     def displace(self, partition: Partition, broker_ids: Iterable[int]) -> None:
-        """These brokers have no replica any more."""
-        for broker_id in broker_ids:
+        """These brokers have no replica any more. Another one there has not failed yet."""
+        gone = [*broker_ids]
+        for broker_id in gone:
             self.of_broker.get(broker_id, {}).pop(partition, None)
+        partition.failed_on = tuple(each for each in partition.failed_on if each not in gone)
 
     def add(self, topic: Topic) -> None:
         """There is this topic; or it has an id now."""

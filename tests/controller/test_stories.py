@@ -290,6 +290,24 @@ def test_a_reassignment_is_cancelled() -> None:
     assert host.replies["again"].partitions[T0][0] == 85  # type: ignore[union-attr]
 
 
+def test_a_replica_that_failed_and_was_taken_back_is_another_when_it_comes_again() -> None:
+    """Nobody says that its disk has room again: there was nothing left to make."""
+    host = cluster(1, 2, 3, 4)
+    world = host.world
+    full = world.brokers[4]
+    full.failed.add(T0)
+    host.give(AlterReassignments("move", {T0: (4, 1, 2)}))
+    host.settle()
+    assert T0 not in full.replicas
+    host.give(AlterReassignments("cancel", {T0: None}))
+    host.settle()
+
+    full.failed.clear()
+    host.give(AlterReassignments("again", {T0: (4, 1, 2)}))
+    host.settle()
+    assert full.replicas[T0].replicas == (4, 1, 2, 3)
+
+
 def test_preferred_leaders() -> None:
     host = cluster()
     world = host.world
