@@ -19,7 +19,7 @@ from broker.topics.topic_logs import TopicLogs
 from replication.leader import NEVER, LedReplicas
 
 if TYPE_CHECKING:
-    from broker.cluster.replicas.fetchers import Fetcher
+    from broker.cluster.replicas.fetcher import Fetcher
     from broker.cluster.replicas.followed import Followed
 
 REASONS = ("dead", "silent", "behind", "added")

@@ -21,7 +21,7 @@ from broker.topics.roles import Role
 from controller.view import Counts
 
 if TYPE_CHECKING:
-    from broker.cluster.replicas.fetchers import Fetcher
+    from broker.cluster.replicas.fetcher import Fetcher
     from broker.cluster.replicas.followed import Followed
 
 _NANOSECONDS_PER_MS = 1_000_000

@@ -60,6 +60,15 @@ class FetchSession:
         self._known = wanted
         return Turn(self._id, self._epoch, asked, forgotten)
 
+    @property
+    def lasts(self) -> bool:
+        """Whether the leader keeps what it was told."""
+        return self._epoch > 0
+
+    def same_turn(self) -> Turn:
+        """All is as the leader knows it, while the session `lasts`."""
+        return Turn(self._id, self._epoch, {}, {})
+
     def answered(self, session_id: int) -> None:
         """The leader has taken the last turn."""
         if session_id == NO_SESSION:

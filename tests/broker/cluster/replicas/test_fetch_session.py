@@ -78,3 +78,16 @@ def test_topics_with_other_names_are_another_session() -> None:
     turn(session, ("t", 0, 5), by_id=True)
     session.answered(77)
     assert turn(session, ("t", 0, 5)) == (77, 0, {"t": [asked(0, 5)]}, {})
+
+
+def test_a_turn_without_news_says_nothing_while_the_session_lasts() -> None:
+    session = FetchSession()
+    assert not session.lasts
+    turn(session, ("t", 0, 5))
+    session.answered(77)
+    assert session.lasts
+    assert session.same_turn() == (77, 1, {}, {})
+    session.answered(77)
+    assert turn(session, ("t", 0, 5)) == (77, 2, {}, {})
+    session.answered(0)
+    assert not session.lasts

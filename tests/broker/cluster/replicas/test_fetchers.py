@@ -11,8 +11,9 @@ import pytest
 from broker.apis.fetch.reading import Reader
 from broker.apis.fetch.response import Fetched
 from broker.apis.fetch.sessions import Wanted
-from broker.cluster.replicas.fetch_messages import FetchHead, encode_fetch
-from broker.cluster.replicas.followed import Next
+from broker.cluster.replicas import fetcher
+from broker.cluster.replicas.fetch_messages import Asked, FetchHead, encode_fetch
+from broker.cluster.replicas.followed import Followed, Next
 from log.partition_log import PartitionLog
 from protocol.records.message_set import encode
 from protocol.records.section import Record
@@ -238,7 +239,7 @@ async def test_a_follower_asks_for_what_its_settings_say(monkeypatch: pytest.Mon
         said.append((head, limits))
         return encode_fetch(version, head, asked, forgotten)
 
-    monkeypatch.setattr("broker.cluster.replicas.fetchers.encode_fetch", noted)
+    monkeypatch.setattr("broker.cluster.replicas.fetcher.encode_fetch", noted)
     known = {"wait_max_ms": 77, "min_bytes": 78, "max_bytes": 79_000, "partition_max_bytes": 8_000}
     one, _ = fellows = fellows_of(BY_FETCH, 2, **known)
     async with cluster(*fellows) as controller:
@@ -399,6 +400,38 @@ async def test_a_follower_of_an_older_epoch_is_fenced_until_it_is_told() -> None
         assert two.end_offset() == 0
         await controller.lead(1)
         await alike(*fellows)
+
+
+async def test_while_a_leader_has_nothing_partitions_are_asked_for_in_one_go(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What comes from the leader or the controller ends that at once."""
+    one, two = fellows = fellows_of(BY_FETCH, 2)
+    monkeypatch.setattr(fetcher, "LOOKED_THROUGH_MS", 3_600_000)
+    asked: list[int] = []
+    real = Followed.asked
+
+    def counted(self: Followed, *rest: Any, **more: Any) -> Asked:
+        asked.append(self.place[1])
+        return real(self, *rest, **more)
+
+    monkeypatch.setattr(Followed, "asked", counted)
+    async with cluster(*fellows) as controller:
+        await controller.lead(1, partitions=range(5))
+        one.append(1, index=3)
+        await alike(*fellows, index=3)
+        (fetches,) = two.fetchers.all
+        for index in range(5):
+            await eventually(lambda: fetches._quiet_until_ms > 0)
+            asked.clear()
+            one.append(1, index=index)
+            await alike(*fellows, index=index)
+            await eventually(lambda: set(asked) == set(range(5)))  # the end of one has moved
+        asked.clear()
+        two.fetchers.forget("t", 2)
+        session = one.sessions._sessions[one.session_id]
+        await eventually(lambda: sorted(key[1] for key in session.partitions) == [0, 1, 3, 4])
+        assert 2 not in asked
 
 
 async def test_a_partition_without_news_is_looked_at_when_it_is_stirred(
