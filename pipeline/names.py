@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from pipeline.engines.dialect import Dialect
+if TYPE_CHECKING:
+    from pipeline.engines.dialect import Dialect
 
 
 def where_named(d: Dialect, groups: Sequence[str]) -> str:

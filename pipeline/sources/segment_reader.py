@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, NamedTuple
 
 from protocol.records.batch import BatchHeader
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.stored import MAGIC_POSITION, OVERHEAD, read_stored, validate_stored
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 CHUNK_BYTES = 1 << 20
 ENTRY_BYTES_MAX = 128 << 20
@@ -183,6 +184,8 @@ class SegmentFile:
 
 def _candidates(window: bytes, left: int, expected: int) -> list[int]:
     """Places in a window where magic, size and the upper half of the offset are an entry's."""
+    import numpy as np  # only what reads segments needs it
+
     count = len(window) - _HEAD_BYTES + 1
     data = np.frombuffer(window, np.uint8)
     upper, size = _big_endian(data, 0, count), _big_endian(data, 8, count)
@@ -199,6 +202,8 @@ def _candidates(window: bytes, left: int, expected: int) -> list[int]:
 
 def _big_endian(data: NDArray[np.uint8], at: int, count: int) -> NDArray[np.int64]:
     """The 32-bit number that begins at each byte from ``at`` on."""
+    import numpy as np
+
     number = np.zeros(count, np.int64)
     for byte in range(4):
         number = number << 8 | data[at + byte : at + byte + count]

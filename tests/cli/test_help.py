@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.main import command_of
 from cli.usage import commands
+from tests.brokers import CHECKOUT
 from tests.cli.running import run
 
 COMMANDS = [(" ".join(path), each) for path, each in commands(command_of())]
@@ -38,6 +43,40 @@ def test_help_is_whole_and_has_no_types(
             assert param.metavar.upper() == param.metavar
             assert not param.metavar.startswith("["), "usage adds brackets itself"
             assert not param.metavar.endswith("."), "usage adds dots itself"
+
+
+WITHOUT_EXTRAS = """
+import sys
+
+for name in "cryptography deltalake duckdb numpy pandas pyarrow pyiceberg pyspark".split():
+    sys.modules[name] = None
+from cli.main import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["--version"], 0, "muster "),
+        (["--help"], 0, "pipeline"),
+        (["pipeline", "--help"], 0, "restore"),
+        (["pipeline", "lag", "--help"], 0, "--source"),
+        (["topics", "lst"], 2, "list"),
+        (["pipeline", "lag", "--source", ".", "--out", "x"], 1, "needs duckdb, pyarrow, numpy: "),
+    ],
+)
+def test_nothing_but_the_pipeline_needs_its_packages(
+    words: list[str], code: int, said: str, tmp_path: Path
+) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-c", WITHOUT_EXTRAS, *words],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(CHECKOUT)},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+
+    assert ran.returncode == code, ran.stderr
+    assert said in ran.stdout + ran.stderr
 
 
 @pytest.mark.parametrize(
