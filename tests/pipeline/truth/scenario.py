@@ -52,6 +52,11 @@ KAFKA_SETTINGS = {
     "group.share.assignment.interval.ms": "0",
     "group.share.min.assignment.interval.ms": "0",
     "group.coordinator.append.linger.ms": "0",
+    # Their members speak once; a busy machine reads what they left a minute later.
+    "group.streams.max.session.timeout.ms": "600000",
+    "group.streams.session.timeout.ms": "600000",
+    "group.share.max.session.timeout.ms": "600000",
+    "group.share.session.timeout.ms": "600000",
     "group.streams.heartbeat.interval.ms": "100",
     "group.streams.min.heartbeat.interval.ms": "100",
     "group.streams.initial.rebalance.delay.ms": "0",
