@@ -13,7 +13,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = (
     "protocol", "verdicts", "client", "offsets", "coordinator", "transactions", "controller",
-    "replication", "log", "broker", "cli", "pipeline",
+    "replication", "log", "broker", "cli", "pipeline", "musterd",
 )  # fmt: skip
 MODULE_LINES = 400
 FUNCTION_LINES = 60

@@ -1,0 +1,17 @@
+"""`python -m musterd` is the command `muster`."""
+
+from __future__ import annotations
+
+from musterd import rooms
+
+
+def main() -> None:
+    """Run the command; the entry point of the script `muster` too."""
+    rooms.add()
+    from cli.main import main as command
+
+    command()
+
+
+if __name__ == "__main__":
+    main()
