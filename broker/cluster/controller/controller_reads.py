@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from broker.cluster.zookeeper.zookeeper import NoNode, Stat, Watch, ZooKeeper
+from broker.cluster.zookeeper.zookeeper import NoNode, Stat, Watch, ZooKeeper, children_of
 from broker.topics.registry import uuid_bytes
 from controller.facts import (
     BrokersSeen,
@@ -77,10 +77,7 @@ class ControllerReads:
 
     async def names(self, path: str, watch: Watch) -> list[str]:
         """The children of a node; none where there is no such node."""
-        try:
-            return await self._zookeeper.children(path, watch)
-        except NoNode:
-            return []
+        return await children_of(self._zookeeper, path, watch)
 
     async def topic(self, name: str, watch: Watch) -> TopicSeen | TopicGone | None:
         """A topic; ``watch`` hears of its changes.

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.zookeeper.zookeeper import Closed, NoNode, SessionExpired, ZooKeeper
+from broker.cluster.zookeeper.zookeeper import Closed, SessionExpired, ZooKeeper, children_of
 from broker.time import Time
 from broker.topics.registry import NAMED_MAX
 from protocol.znodes.topics import TOPICS
@@ -68,7 +68,7 @@ class UnheardDeletions:
                 pause_s = min(2 * pause_s, LOOK_S_MAX)
                 if not self._cache.doubted:
                     return
-                gone = self._cache.doubted.difference(await self._there())
+                gone = self._cache.doubted.difference(await children_of(self._zookeeper, TOPICS))
                 gone &= self._cache.doubted  # one may have been shown meanwhile: it is new
                 if gone:
                     logger.info(
@@ -77,9 +77,3 @@ class UnheardDeletions:
                         count=len(gone),
                     )
                     self._forget(gone)
-
-    async def _there(self) -> list[str]:
-        try:
-            return await self._zookeeper.children(TOPICS)
-        except NoNode:
-            return []

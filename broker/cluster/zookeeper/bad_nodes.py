@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker.cluster.zookeeper.client_nodes import children_of, client_nodes
-from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper, slices
+from broker.cluster.zookeeper.client_nodes import client_nodes
+from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper, children_of, slices
 from protocol.znodes import admin, brokers, cluster, configs, topics
 
 BAD_MAX = 100
@@ -53,11 +53,11 @@ async def _nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[Node]]:
     ids = [each for each in await children_of(zookeeper, brokers.IDS) if each.isdecimal()]
     yield [_registration(int(each)) for each in ids]
     for kind in (configs.TOPICS, configs.BROKERS):
-        for some in slices(await children_of(zookeeper, f"{configs.CONFIG}/{kind}")):
+        for some in slices(sorted(await children_of(zookeeper, f"{configs.CONFIG}/{kind}"))):
             yield [_settings(f"{configs.CONFIG}/{kind}/{name}") for name in some]
     async for several in client_nodes(zookeeper):
         yield [_settings(f"{configs.CONFIG}/{path}") for path in several]
-    for some in slices(await children_of(zookeeper, topics.TOPICS)):
+    for some in slices(sorted(await children_of(zookeeper, topics.TOPICS))):
         places: list[tuple[str, int]] = []
         yield [_topic(name, places) for name in some]
         for states in slices(places):

@@ -5,22 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 
-from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper, slices
+from broker.cluster.zookeeper.zookeeper import ZooKeeper, children_of, slices
 from protocol.znodes.configs import CLIENTS, CONFIG, IPS, USERS
-
-
-async def children_of(zookeeper: ZooKeeper, path: str) -> list[str]:
-    """The children of a node, sorted; a node that is not there has none."""
-    try:
-        return sorted(await zookeeper.children(path))
-    except NoNode:
-        return []
 
 
 async def client_nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[str]]:
     """The paths of all below ``/config``, so many at a time as `slices` gives."""
     for kind in (CLIENTS, USERS, IPS):
-        names = await children_of(zookeeper, f"{CONFIG}/{kind}")
+        names = sorted(await children_of(zookeeper, f"{CONFIG}/{kind}"))
         for some in slices(f"{kind}/{name}" for name in names):
             yield some
             if kind == USERS:
@@ -33,5 +25,7 @@ async def _clients_of(zookeeper: ZooKeeper, users: Iterable[str]) -> list[str]:
     parents = [f"{user}/{CLIENTS}" for user in users]
     found = await asyncio.gather(*[children_of(zookeeper, f"{CONFIG}/{each}") for each in parents])
     return [
-        f"{parent}/{name}" for parent, names in zip(parents, found, strict=True) for name in names
+        f"{parent}/{name}"
+        for parent, names in zip(parents, found, strict=True)
+        for name in sorted(names)
     ]

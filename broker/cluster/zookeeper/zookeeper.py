@@ -232,6 +232,14 @@ async def ensure_path(zookeeper: ZooKeeper, path: str) -> None:
                 continue
 
 
+async def children_of(zookeeper: ZooKeeper, path: str, watch: Watch | None = None) -> list[str]:
+    """The names of a node's children; one that is not there has none, and sets no watch."""
+    try:
+        return await zookeeper.children(path, watch)
+    except NoNode:
+        return []
+
+
 def slices(items: Iterable[Item]) -> Iterator[list[Item]]:
     """What has nodes to be read, so much at a time that reading and taking them in is short."""
     rest = iter(items)

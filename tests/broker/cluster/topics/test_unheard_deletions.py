@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -101,7 +102,7 @@ async def test_a_topic_that_is_made_anew_meanwhile_stays() -> None:
     await there.zookeeper.delete(topic_path("a"))
     reading = there.zookeeper.children
 
-    async def children(path: str) -> list[str]:
+    async def children(path: str, watch: Any = None) -> list[str]:
         found = await reading(path)
         tell(there.cache, topic("a", [2], OTHER_ID), topic("b", [2], ID))
         return found
