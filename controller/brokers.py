@@ -52,7 +52,7 @@ def _lost(work: Work, broker_id: int) -> None:
     shutdowns.broker_gone(work, broker_id)
     work.batch.broker_gone(broker_id)
     for partition in work.cluster.of_broker.get(broker_id, ()):
-        partition.failed_on = tuple(each for each in partition.failed_on if each != broker_id)
+        partition.works_on((broker_id,))
         if partition.topic.is_being_deleted:
             deletions.broker_lost(partition, broker_id)
             continue
@@ -161,7 +161,7 @@ def _replicas_answered(work: Work, broker_id: int, answer: Answered) -> None:
             failed.append(key)
             work.mark(partition)
         elif error == errors.NONE and broker_id in partition.failed_on:
-            partition.failed_on = tuple(each for each in partition.failed_on if each != broker_id)
+            partition.works_on((broker_id,))
             owe(partition, broker_id)  # the last state was not for it
             work.mark(partition)
     if failed:

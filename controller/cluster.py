@@ -76,7 +76,7 @@ class Cluster:
         gone = [*broker_ids]
         for broker_id in gone:
             self.of_broker.get(broker_id, {}).pop(partition, None)
-        partition.failed_on = tuple(each for each in partition.failed_on if each not in gone)
+        partition.works_on(gone)
 
     def add(self, topic: Topic) -> None:
         """There is this topic; or it has an id now."""

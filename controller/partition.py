@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from enum import Enum
 
@@ -119,6 +119,10 @@ class Partition:
     def is_led_by(self, broker_id: int) -> bool:
         """Whether its state names that leader, as far as is known."""
         return self.known is not None and self.known.leader == broker_id
+
+    def works_on(self, broker_ids: Container[int]) -> None:
+        """Nothing is known any more against the directories that these brokers have for it."""
+        self.failed_on = tuple(each for each in self.failed_on if each not in broker_ids)
 
     def begin(self) -> None:
         """There is this partition: it and its replicas are new."""
