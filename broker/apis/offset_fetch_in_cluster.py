@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from broker.apis.answer_once import answer_once
 from broker.apis.offset_fetch import SERVED as SERVED_ALONE
 from broker.net.request import Request, Steps
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
-    from broker.cluster.membership.mandate import Mandate
 
 SURE_WITHIN_S = 5.0
 """How long a client waits for ZooKeeper and the controller."""
@@ -24,17 +24,9 @@ def _handle(services: Services, request: Request) -> Steps | None:
     mandate = services.mandate
     if mandate is None or mandate.is_sure or request.api_version == 0:
         return SERVED_ALONE.handle(services, request)
-    request.answer_later(_answer_once_sure(services, request, mandate))
+    there = mandate.until_sure(services.time.within(SURE_WITHIN_S))
+    answer_once(there, services, request, SERVED_ALONE.handle)
     return None
-
-
-async def _answer_once_sure(services: Services, request: Request, mandate: Mandate) -> None:
-    if not await mandate.until_sure(services.time.within(SURE_WITHIN_S)):
-        request.connection.close()
-        return
-    steps = SERVED_ALONE.handle(services, request)
-    if steps is not None:
-        request.work_off(steps)
 
 
 SERVED = replace(SERVED_ALONE, handle=_handle)

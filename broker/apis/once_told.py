@@ -7,9 +7,9 @@ away, and asks another broker. A broker by itself knows at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from broker.apis.answer_once import Answer, answer_once
 from broker.net.request import Request, Steps
 
 if TYPE_CHECKING:
@@ -18,23 +18,12 @@ if TYPE_CHECKING:
 TOLD_WITHIN_S = 5.0
 """How long a client waits for what the controller tells."""
 
-Answer = Callable[["Services", Request], Steps | None]
-"""As a handler: it ends the request, or returns the steps that do."""
-
 
 def once_told(services: Services, request: Request, answer: Answer) -> Steps | None:
     """Answers at once where the brokers are known, and as soon as they are elsewhere."""
     if services.cluster.is_told:
         return answer(services, request)
     request.check()
-    request.answer_later(_answer_once_told(services, request, answer))
+    there = services.cluster.told(services.time.within(TOLD_WITHIN_S))
+    answer_once(there, services, request, answer)
     return None
-
-
-async def _answer_once_told(services: Services, request: Request, answer: Answer) -> None:
-    if not await services.cluster.told(services.time.within(TOLD_WITHIN_S)):
-        request.connection.close()
-        return
-    steps = answer(services, request)
-    if steps is not None:
-        request.work_off(steps)

@@ -1,0 +1,32 @@
+"""Answers that wait for something. Who waits in vain is sent away, and asks another broker."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from broker.net.request import Request, Steps
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+Answer = Callable[["Services", Request], Steps | None]
+"""As a handler: it ends the request, or returns the steps that do."""
+
+
+def answer_once(
+    there: Awaitable[bool], services: Services, request: Request, answer: Answer
+) -> None:
+    """Answers when ``there`` says that it can; closes the connection when that took too long."""
+    request.answer_later(_answer_once(there, services, request, answer))
+
+
+async def _answer_once(
+    there: Awaitable[bool], services: Services, request: Request, answer: Answer
+) -> None:
+    if not await there:
+        request.connection.close()
+        return
+    steps = answer(services, request)
+    if steps is not None:
+        request.work_off(steps)
