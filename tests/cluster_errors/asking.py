@@ -34,6 +34,8 @@ from tests.wire import Wire
 
 OF_KAFKA = Path(__file__).parents[1] / "data" / "cluster" / "errors_of_kafka_3_9_2.json"
 """What a cluster of Apache Kafka 3.9.2 answers."""
+NOBODY = b'{"version":1,"brokerid":9,"timestamp":"1"}'
+"""What `/controller` says of a broker that is not there."""
 
 CELLS = [
     *of_partitions.cells(),

@@ -11,7 +11,7 @@ The topic `orders` has a leader, a second replica, and a broker without any, for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +88,16 @@ class Cell:
                 return codes_of(wire.call(api, self.version, asked))
             except ConnectionError:
                 return CLOSED
+
+
+def there_and_elsewhere(
+    what: str, there: Place, name: str, version: int, value: Value
+) -> Iterator[Cell]:
+    """A request at the one broker of a kind, ``what``, and at one that is not it."""
+    yield Cell(f"{name} at the {what}", version, value, there)
+    yield Cell(
+        f"{name} at another broker", version, value, lambda each: each.other_than(there(each))
+    )
 
 
 def _filled(value: Any, stands_for: Mapping[Any, Any]) -> Any:

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.cluster_errors.cell import NOWHERE, STRANGE_ID, TOPIC, TOPIC_ID, WAIT_MS, Cell, Value
+from tests.cluster_errors.cell import (
+    NOWHERE,
+    STRANGE_ID,
+    TOPIC,
+    TOPIC_ID,
+    WAIT_MS,
+    Cell,
+    Value,
+    there_and_elsewhere,
+)
 
 Said = tuple[str, int, Value]
 
@@ -122,11 +131,5 @@ def requests() -> Iterator[Said]:
 
 def cells() -> Iterator[Cell]:
     """All of them, at the controller and elsewhere."""
-    for name, version, value in requests():
-        yield Cell(f"{name} at the controller", version, value, lambda each: each.controller)
-        yield Cell(
-            f"{name} at another broker",
-            version,
-            value,
-            lambda each: each.other_than(each.controller),
-        )
+    for said in requests():
+        yield from there_and_elsewhere("controller", lambda each: each.controller, *said)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.cluster_errors.cell import GROUP, NOWHERE, TOPIC, TRANSACTION, Cell, Value
+from tests.cluster_errors.cell import (
+    GROUP,
+    NOWHERE,
+    TOPIC,
+    TRANSACTION,
+    Cell,
+    Value,
+    there_and_elsewhere,
+)
 
 Said = tuple[str, int, Value]
 
@@ -58,25 +66,16 @@ def _of_transaction() -> Iterator[Said]:
 
 def cells() -> Iterator[Cell]:
     """All of them."""
-    for name, version, value in _of_group():
-        yield Cell(f"{name} at the coordinator", version, value, lambda each: each.of_group)
-        yield Cell(
-            f"{name} at another broker", version, value, lambda each: each.other_than(each.of_group)
-        )
+    for said in _of_group():
+        yield from there_and_elsewhere("coordinator", lambda each: each.of_group, *said)
     yield Cell(
         "DeleteGroups at another broker",
         2,
         {"groups_names": [GROUP]},
         lambda each: each.other_than(each.of_group),
     )
-    for name, version, value in _of_transaction():
-        yield Cell(f"{name} at the coordinator", version, value, lambda each: each.of_transaction)
-        yield Cell(
-            f"{name} at another broker",
-            version,
-            value,
-            lambda each: each.other_than(each.of_transaction),
-        )
+    for said in _of_transaction():
+        yield from there_and_elsewhere("coordinator", lambda each: each.of_transaction, *said)
     for kind in (0, 1, 7):
         asked = {"key_type": kind, "coordinator_keys": [GROUP]}
         yield Cell(f"FindCoordinator of type {kind}", 4, asked)

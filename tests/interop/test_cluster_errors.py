@@ -10,6 +10,7 @@ from tests.cluster_errors.asking import (
     CELLS,
     DIFFERS,
     LEADERLESS,
+    NOBODY,
     WITHOUT_CONTROLLER,
     ask,
     make_lost,
@@ -21,8 +22,6 @@ from tests.cluster_errors.asking import (
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER, running
 
 pytestmark = pytest.mark.interop
-NOBODY = b'{"version":1,"brokerid":9,"timestamp":"1"}'
-"""What `/controller` says of a broker that is not there."""
 
 
 @pytest.mark.parametrize("kind", [KAFKA, MUSTER])

@@ -16,6 +16,7 @@ from tests.cluster_errors.asking import (
     CELLS,
     DIFFERS,
     LEADERLESS,
+    NOBODY,
     WITHOUT_CONTROLLER,
     ask,
     make_lost,
@@ -28,7 +29,6 @@ from tests.cluster_errors.cell import Cell, Cluster, Codes
 from tests.simulated_zookeeper import SimulatedZooKeeper
 
 CONTROLLER = "/controller"
-NOBODY = b'{"version":1,"brokerid":9,"timestamp":"1"}'
 
 
 def test_each_cell_has_its_own_name_and_its_answer() -> None:
