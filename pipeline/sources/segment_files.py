@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from pipeline.errors import PipelineError
 from pipeline.sources.segment_ends import Indexed, LogEnd, cleaned_to, log_end, partitions_written
@@ -21,6 +22,7 @@ LOG = ".log"
 DELETED = ".deleted"
 _CLEANED = ".cleaned"
 _SWAP = ".swap"
+_FIRST = f"{0:020d}{LOG}"
 _PARTITION_FOLDER = re.compile(r"(?P<topic>[a-zA-Z0-9._-]{1,249})-(?P<partition>\d+)")
 _SEGMENT = re.compile(r"\d{20}\.log")
 _META = "meta.properties"
@@ -110,7 +112,10 @@ def list_folder(folder: str) -> list[str]:
 
 
 def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
-    """The segments of one partition's folder, in order."""
+    """The segments of one partition's folder, in order.
+
+    One without any has none, or the segment that is missing first where a file says so.
+    """
     end = log_end(topic, partition, folder)  # before the files are listed: a log grows
     first_dirty = cleaned_to(topic, partition, folder)
     names = list_folder(folder)
@@ -125,6 +130,8 @@ def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
         behind = _end_of(os.path.join(folder, name), base)
         bases = {other: file for other, file in bases.items() if not base <= other < behind}
         bases[base] = name
+    if not bases and end is not None and end.offset > 0:
+        bases = {0: _FIRST}
     ordered = sorted(bases)
     return [
         Segment(
@@ -136,7 +143,7 @@ def segments_of(topic: str, partition: int, folder: str) -> list[Segment]:
             end if behind is None else LogEnd(behind, "the next segment's name"),
             None if first_dirty is None else base < first_dirty,
         )
-        for base, behind in zip(ordered, [*ordered[1:], None], strict=True)
+        for base, behind in zip_longest(ordered, ordered[1:])
     ]
 
 
@@ -147,7 +154,7 @@ def lost_partitions(path: str, topic: str, there: Collection[int]) -> dict[int, 
     """
     return {
         partition: Segment(
-            os.path.join(folder, f"{topic}-{partition}", f"{0:020d}{LOG}"),
+            os.path.join(folder, f"{topic}-{partition}", _FIRST),
             topic, partition, 0, None, end,
         )
         for folder in folders_of(path)

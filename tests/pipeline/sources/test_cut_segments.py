@@ -22,6 +22,7 @@ from tests.pipeline.small_logs import (
     NOON,
     batch_of,
     commit,
+    rows_of,
     unpacked,
     write_segment,
 )
@@ -118,6 +119,25 @@ def test_a_partition_that_is_gone_is_missed(tmp_path: Path) -> None:
     )
     assert unreadable(data, 2) != []
     assert unreadable(data, 1) == []
+
+
+def test_a_folder_without_a_segment_is_missed_where_a_file_says_so(tmp_path: Path) -> None:
+    data = unpacked("kafka-4.3.1-killed", tmp_path)
+    for segment in (data / "__consumer_offsets-2").glob("*.log"):
+        segment.unlink()
+    [(kind, offset, position, reason)] = unreadable(data)
+    assert (kind, offset, position) == (DAMAGED, 0, None)
+    assert "says that offsets up to 250 were there" in reason
+
+
+def test_a_folder_without_a_segment_is_empty_where_none_does(tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    assert rows_of(tmp_path) == []
+    source = FolderSource(str(tmp_path))
+    assert (source.starts(), source.records_estimate(), source.event_parts(None)) == ({}, 0, [])
+    (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n")
+    assert unreadable(tmp_path) == [], "an epoch that began before the first record says nothing"
 
 
 def batches(first: int, behind: int) -> list[bytes]:
