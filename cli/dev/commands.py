@@ -106,7 +106,7 @@ def _start_broker(
         "transaction.state.log.replication.factor": copies,
         "transaction.state.log.min.isr": least,
     }
-    command = [sys.executable, "-m", "cli.main", "serve", "--http", f"{_LOCAL}:{page}"]
+    command = [sys.executable, "-P", "-m", "musterd", "serve", "--http", f"{_LOCAL}:{page}"]
     command += ["--listen", f"{_LOCAL}:{port}", "--data", str(folder / f"broker-{node}")]
     for name, value in settings.items():
         command += ["--set", f"{name}={value}"]

@@ -119,7 +119,7 @@ def test_what_the_container_is_built_from_is_there() -> None:
     sources = [line.split()[-2] for line in container("COPY") if "--from" not in line]
     assert sources
     assert all((ROOT / source).exists() for source in sources)
-    assert "setuptools==" in (ROOT / "requirements" / "broker.txt").read_text()
+    assert "hatchling==" in (ROOT / "requirements" / "broker.txt").read_text()
 
 
 COMPOSE_CHECK = ["check_jsonschema", "--builtin-schema", "vendor.compose-spec"]

@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from musterd.rooms import ROOMS as PRIVATE
+
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = (
-    "protocol", "verdicts", "client", "offsets", "coordinator", "transactions", "controller",
-    "replication", "log", "broker", "cli", "pipeline", "musterd",
-)  # fmt: skip
+ROOMS = (*PRIVATE, "musterd")
 MODULE_LINES = 400
 FUNCTION_LINES = 60
 
@@ -123,28 +122,13 @@ def test_the_project_names_nothing_outside_itself(pattern: str) -> None:
     assert named == []
 
 
-def test_every_room_is_installed() -> None:
-    declared = re.search(r"packages = \[(.*?)\]\n", (ROOT / "pyproject.toml").read_text(), re.S)
-    assert declared
-    listed = set(re.findall(r'"([\w.]+)"', declared[1]))
-    present = {
-        ".".join(path.parent.relative_to(ROOT).parts)
-        for room in ROOMS
-        for path in (ROOT / room).rglob("__init__.py")
-    }
+def test_every_room_is_installed_privately() -> None:
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
+    wheel, sdist = build["targets"]["wheel"], build["targets"]["sdist"]
 
-    assert listed == present
-
-
-def test_every_file_of_the_page_is_installed() -> None:
-    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"][
-        "package-data"
-    ]
-    there = [path for path in (ROOT / "broker" / "web" / "page").rglob("*") if path.is_file()]
-    taken = {path for pattern in data["broker.web"] for path in (ROOT / "broker/web").glob(pattern)}
-
-    assert len(there) > 5
-    assert set(there) <= taken
+    assert wheel["sources"] == {room: f"musterd/_rooms/{room}" for room in PRIVATE}
+    assert set(wheel["only-include"]) == set(ROOMS)
+    assert set(sdist["only-include"]) - set(ROOMS) == {"CHANGELOG.md"}
 
 
 def test_every_metric_name_has_its_line_in_the_docs() -> None:
