@@ -11,7 +11,7 @@ import os
 import resource
 import shutil
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from log.errors import DirectoryLocked
 from log.open_files import BoundedFile, OpenFiles
@@ -69,6 +69,13 @@ class File(Protocol):
         """Return when data and size are on the disk; after an OSError nobody knows what is."""
 
 
+class DiskSpace(NamedTuple):
+    """How much a disk holds, and how much of that this process may still take."""
+
+    total_bytes: int
+    usable_bytes: int
+
+
 class Lock(Protocol):
     """A directory that is ours until ``release``."""
 
@@ -114,6 +121,9 @@ class FileSystem(Protocol):
 
     def lock(self, directory: str) -> Lock:
         """Take Kafka's ``.lock`` file; raises DirectoryLocked when another process has it."""
+
+    def space(self, directory: str) -> DiskSpace | None:
+        """Of the disk that a directory is on; None where nobody says."""
 
 
 def read_whole(fs: FileSystem, path: str) -> bytes:
@@ -241,3 +251,8 @@ class OsFileSystem:
     def lock(self, directory: str) -> OsLock:
         """See FileSystem."""
         return OsLock(directory)
+
+    def space(self, directory: str) -> DiskSpace | None:
+        """See FileSystem."""
+        found = os.statvfs(directory)
+        return DiskSpace(found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from log.errors import DirectoryLocked
-from log.filesystem import File
+from log.filesystem import DiskSpace, File
 from protocol.buffer import Buffer
 
 Undo = Callable[[], None]
@@ -323,6 +323,9 @@ class SimulatedFiles:
             raise DirectoryLocked(f"{directory} is in use")
         self._locked.add(directory)
         return SimulatedLock(self._locked, directory)
+
+    def space(self, directory: str) -> DiskSpace | None:
+        return None
 
     def _later(self, path: str, undo: Undo) -> None:
         self._unsynced.setdefault(os.path.dirname(path), []).append(undo)

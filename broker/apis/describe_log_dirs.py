@@ -6,7 +6,6 @@ v5 whether it is cordoned. There is one directory, and no replica moves to anoth
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from broker.net.request import Request, ServedApi, Steps
@@ -44,22 +43,19 @@ def _handle(services: Services, request: Request) -> Steps:
         "error_code": NONE,
         "log_dir": services.logs.directory,
         "topics": topics,
-        **_room(services.logs.directory),
+        **_space(services),
         "is_cordoned": False,
     }
     request.respond({"error_code": NONE, "results": [result]})
 
 
-def _room(directory: str) -> dict[str, int]:
+def _space(services: Services) -> dict[str, int]:
     """Total and usable bytes; unknown (-1) where the system does not say."""
     try:
-        found = os.statvfs(directory)
+        found = services.logs.fs.space(services.logs.directory)
     except OSError:
         return {}
-    return {
-        "total_bytes": found.f_blocks * found.f_frsize,
-        "usable_bytes": found.f_bavail * found.f_frsize,
-    }
+    return {} if found is None else found._asdict()
 
 
 SERVED = ServedApi(API, 0, 5, _handle)

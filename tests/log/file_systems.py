@@ -1,0 +1,27 @@
+"""The file systems whose conduct is compared, each with an empty directory in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from broker.tested.disk_faults import DiskFaults
+from broker.tested.faulty_files import FaultyFiles
+from broker.tested.memory_files import MemoryFiles
+from broker.time import Time
+from log.filesystem import FileSystem, OsFileSystem
+
+
+def in_memory(directory: Path) -> MemoryFiles:
+    fs = MemoryFiles(Time())
+    fs.make_directory(str(directory))
+    return fs
+
+
+MADE: dict[str, Callable[[Path], FileSystem]] = {
+    "real": lambda _: OsFileSystem(),
+    "real, few descriptors": lambda _: OsFileSystem(open_files_max=1),
+    "real, with faults": lambda _: FaultyFiles(OsFileSystem(), DiskFaults()),
+    "memory": in_memory,
+    "memory, with faults": lambda directory: FaultyFiles(in_memory(directory), DiskFaults()),
+}

@@ -1,0 +1,335 @@
+"""What every file system does alike: the real one and the one in memory, with faults and without.
+
+The real one says what is right; each case is what the system does, errors included.
+"""
+
+from __future__ import annotations
+
+import errno
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from log.errors import DirectoryLocked
+from log.filesystem import FileSystem, read_whole, write_whole
+from tests.log.file_systems import MADE
+
+
+@pytest.fixture(params=MADE)
+def fs(request: pytest.FixtureRequest, tmp_path: Path) -> FileSystem:
+    return MADE[request.param](tmp_path)
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Callable[[str], str]:
+    """The path of a name in the directory that is there."""
+    return lambda name: str(tmp_path / name)
+
+
+At = Callable[[str], str]
+
+
+def put(fs: FileSystem, path: str, data: bytes) -> None:
+    fs.open(path, create=True).write(0, data)
+
+
+# -- one file
+
+
+def test_a_file_is_read_where_it_was_written(fs: FileSystem, at: At) -> None:
+    file = fs.open(at("f"), create=True)
+    assert (file.path, file.size(), file.read(0, 10)) == (at("f"), 0, b"")
+
+    file.write(0, b"hello world")
+    file.write(6, memoryview(b"there"))
+    file.write(11, bytearray(b"!"))
+
+    assert file.size() == 12
+    assert file.read(0, 100) == b"hello there!"
+    assert file.read(6, 5) == b"there"
+    assert file.read(12, 5) == b""
+    assert file.read(500, 5) == b""
+    assert file.read(3, 0) == b""
+    assert type(file.read(0, 5)) is bytes
+    assert bytes(file.read_cached(6, 100) or b"") == b"there!"
+    assert bytes(file.opened().read(0, 5)) == b"hello"
+    file.fsync()
+
+
+def test_what_is_skipped_is_zeros(fs: FileSystem, at: At) -> None:
+    file = fs.open(at("f"), create=True)
+    file.write(3, b"x")
+    assert file.read(0, 9) == b"\0\0\0x"
+    file.write(9, b"")
+    assert file.size() == 4, "nothing at a distance is nothing"
+
+
+def test_a_file_is_cut_and_padded(fs: FileSystem, at: At) -> None:
+    file = fs.open(at("f"), create=True)
+    file.write(0, b"abcdef")
+    read = file.read_cached(0, 6)
+    file.truncate(2)
+    assert (file.size(), file.read(0, 9)) == (2, b"ab")
+    assert bytes(read or b"") == b"abcdef", "what was read stays what it was"
+    file.truncate(4)
+    assert file.read(0, 9) == b"ab\0\0"
+    file.truncate(0)
+    assert file.size() == 0
+
+
+def test_what_is_reserved_is_not_in_the_file(fs: FileSystem, at: At) -> None:
+    file = fs.open(at("f"), create=True)
+    file.write(0, b"ab")
+    file.reserve(100_000)
+    assert (file.size(), file.read(0, 9)) == (2, b"ab")
+    file.write(2, b"c")
+    file.truncate(3)
+    assert file.read(0, 9) == b"abc"
+
+
+def test_two_that_opened_one_file_see_one_file(fs: FileSystem, at: At) -> None:
+    first, second = fs.open(at("f"), create=True), fs.open(at("f"), create=True)
+    first.write(0, b"first")
+    second.write(5, b" second")
+    assert first.read(0, 99) == second.read(0, 99) == b"first second"
+    second.truncate(1)
+    assert first.read(0, 99) == b"f"
+
+
+def test_a_file_that_is_missing_can_be_made_and_not_opened(fs: FileSystem, at: At) -> None:
+    for path in (at("f"), at("no/f")):
+        with pytest.raises(FileNotFoundError) as caught:
+            fs.open(path)
+        assert caught.value.filename == path
+    with pytest.raises(FileNotFoundError):
+        fs.open(at("no/f"), create=True)
+    with pytest.raises(IsADirectoryError):
+        fs.open(at(""))
+    put(fs, at("f"), b"x")
+    with pytest.raises(NotADirectoryError):
+        fs.open(at("f/g"), create=True)
+    assert fs.exists(at("f"))
+    assert fs.exists(at(""))
+    assert not fs.exists(at("no"))
+    assert not fs.exists(at("f/g"))
+
+
+def test_a_name_has_255_bytes_at_most(fs: FileSystem, at: At) -> None:
+    put(fs, at("n" * 255), b"x")
+    with pytest.raises(OSError, match="too long") as caught:
+        fs.open(at("n" * 256), create=True)
+    assert caught.value.errno == errno.ENAMETOOLONG
+    assert fs.list(at("")) == ["n" * 255]
+
+
+def test_a_file_says_when_it_was_modified(fs: FileSystem, at: At) -> None:
+    before_ms = int(time.time() * 1000) - 60_000
+    put(fs, at("f"), b"x")
+    assert before_ms < fs.modified_ms(at("f")) < before_ms + 120_000
+    with pytest.raises(FileNotFoundError):
+        fs.modified_ms(at("g"))
+
+
+# -- names
+
+
+def test_a_file_goes_by_its_new_name(fs: FileSystem, at: At) -> None:
+    file = fs.open(at("old"), create=True)
+    file.write(0, b"x")
+    fs.rename(at("old"), at("new"), file)
+    assert file.path == at("new")
+    assert fs.list(at("")) == ["new"]
+    file.write(1, b"y")
+    assert read_whole(fs, at("new")) == b"xy"
+
+
+def test_a_rename_replaces_what_is_there(fs: FileSystem, at: At) -> None:
+    put(fs, at("old"), b"old")
+    replaced = fs.open(at("new"), create=True)
+    replaced.write(0, b"replaced")
+    replaced.keep()
+    held = replaced.opened()
+    fs.rename(at("old"), at("new"))
+    assert fs.list(at("")) == ["new"]
+    assert read_whole(fs, at("new")) == b"old"
+    assert held.read(0, 99) == replaced.read(0, 99) == b"replaced"
+    replaced.write(0, b"R")
+    assert held.read(0, 99) == b"Replaced"
+    assert read_whole(fs, at("new")) == b"old"
+
+
+def test_a_rename_of_nothing_and_to_nowhere(fs: FileSystem, at: At) -> None:
+    put(fs, at("f"), b"x")
+    with pytest.raises(FileNotFoundError) as caught:
+        fs.rename(at("missing"), at("new"))
+    assert (caught.value.filename, caught.value.filename2) == (at("missing"), at("new"))
+    with pytest.raises(FileNotFoundError):
+        fs.rename(at("f"), at("no/f"))
+    fs.rename(at("f"), at("f"))
+    assert fs.list(at("")) == ["f"]
+    assert read_whole(fs, at("f")) == b"x"
+
+
+def test_a_rename_takes_a_directory_with_all_that_is_in_it(fs: FileSystem, at: At) -> None:
+    fs.make_directory(at("d/sub"))
+    put(fs, at("d/f"), b"f")
+    put(fs, at("d/sub/g"), b"g")
+    file = fs.open(at("d/f"))
+    file.keep()
+    fs.rename(at("d"), at("e"))
+    assert fs.list(at("")) == ["e"]
+    assert fs.list(at("e")) == ["f", "sub"]
+    assert fs.list(at("e/sub")) == ["g"]
+    assert not fs.exists(at("d/f"))
+    assert file.read(0, 9) == b"f"
+    assert read_whole(fs, at("e/sub/g")) == b"g"
+
+
+def test_a_rename_of_one_kind_over_the_other(fs: FileSystem, at: At) -> None:
+    put(fs, at("f"), b"f")
+    for name in ("d", "empty", "full"):
+        fs.make_directory(at(name))
+    put(fs, at("full/g"), b"g")
+    with pytest.raises(IsADirectoryError):
+        fs.rename(at("f"), at("d"))
+    with pytest.raises(NotADirectoryError):
+        fs.rename(at("d"), at("f"))
+    with pytest.raises(OSError, match="not empty"):
+        fs.rename(at("d"), at("full"))
+    with pytest.raises(OSError, match="Invalid argument"):
+        fs.rename(at("full"), at("full/inside"))
+    fs.rename(at("full"), at("empty"))
+    assert fs.list(at("")) == ["d", "empty", "f"]
+    assert fs.list(at("empty")) == ["g"]
+
+
+def test_a_second_name_is_one_of_the_same_file(fs: FileSystem, at: At) -> None:
+    put(fs, at("f"), b"one")
+    fs.link(at("f"), at("g"))
+    fs.open(at("g")).write(0, b"two")
+    assert read_whole(fs, at("f")) == b"two"
+    fs.remove(at("f"))
+    assert read_whole(fs, at("g")) == b"two"
+    with pytest.raises(FileNotFoundError):
+        fs.link(at("f"), at("h"))
+    put(fs, at("h"), b"h")
+    with pytest.raises(FileExistsError):
+        fs.link(at("g"), at("h"))
+    with pytest.raises(FileNotFoundError):
+        fs.link(at("g"), at("no/g"))
+    assert fs.list(at("")) == ["g", "h"]
+
+
+def test_a_rename_to_another_name_of_the_same_file_leaves_both(fs: FileSystem, at: At) -> None:
+    put(fs, at("f"), b"one")
+    fs.link(at("f"), at("g"))
+    fs.rename(at("f"), at("g"))
+    assert fs.list(at("")) == ["f", "g"]
+
+
+def test_a_file_that_is_removed_is_read_and_written_on_by_who_has_it(
+    fs: FileSystem, at: At
+) -> None:
+    file = fs.open(at("f"), create=True)
+    file.write(0, b"mine")
+    file.keep()
+    held = file.opened()
+    fs.remove(at("f"))
+    assert fs.list(at("")) == []
+    assert file.read(0, 9) == b"mine"
+    file.write(4, b"!")
+    assert held.read(0, 9) == b"mine!"
+    put(fs, at("f"), b"another's")
+    assert file.read(0, 9) == b"mine!"
+    file.truncate(1)
+    assert (held.size(), fs.open(at("f")).size()) == (1, 9)
+    file.fsync()
+
+
+def test_to_remove_what_is_missing_is_no_error(fs: FileSystem, at: At) -> None:
+    fs.remove(at("f"))
+    fs.remove(at("no/f"))
+    fs.make_directory(at("d"))
+    with pytest.raises(IsADirectoryError):
+        fs.remove(at("d"))
+    assert fs.list(at("")) == ["d"]
+
+
+# -- directories
+
+
+def test_directories_are_made_with_their_parents_and_listed(fs: FileSystem, at: At) -> None:
+    fs.make_directory(at("a/b/c"))
+    fs.make_directory(at("a/b/c"))
+    put(fs, at("a/b/z"), b"")
+    put(fs, at("a/b/Y"), b"")
+    fs.make_directory(at("a/b-2"))
+    assert fs.list(at("a")) == ["b", "b-2"]
+    assert fs.list(at("a/b")) == ["Y", "c", "z"]
+    assert fs.list(at("a/b/c")) == []
+    with pytest.raises(FileNotFoundError):
+        fs.list(at("x"))
+    with pytest.raises(NotADirectoryError):
+        fs.list(at("a/b/z"))
+    with pytest.raises(FileExistsError):
+        fs.make_directory(at("a/b/z"))
+    with pytest.raises(NotADirectoryError):
+        fs.make_directory(at("a/b/z/y"))
+
+
+def test_a_directory_is_removed_with_all_that_is_in_it(fs: FileSystem, at: At) -> None:
+    fs.make_directory(at("a/b"))
+    put(fs, at("a/b/f"), b"f")
+    put(fs, at("ab"), b"stays")
+    file = fs.open(at("a/b/f"))
+    file.keep()
+    fs.remove_directory(at("a"))
+    assert fs.list(at("")) == ["ab"]
+    assert not fs.exists(at("a/b/f"))
+    assert file.read(0, 9) == b"f"
+    with pytest.raises(FileNotFoundError):
+        fs.remove_directory(at("a"))
+    with pytest.raises(NotADirectoryError):
+        fs.remove_directory(at("ab"))
+
+
+def test_a_directory_is_fsynced_where_there_is_one(fs: FileSystem, at: At) -> None:
+    fs.make_directory(at("d"))
+    fs.fsync_directory(at("d"))
+    put(fs, at("f"), b"")
+    with pytest.raises(FileNotFoundError):
+        fs.fsync_directory(at("no"))
+    with pytest.raises(NotADirectoryError):
+        fs.fsync_directory(at("f"))
+
+
+def test_a_directory_is_locked_once(fs: FileSystem, at: At) -> None:
+    fs.make_directory(at("d"))
+    fs.make_directory(at("e"))
+    lock = fs.lock(at("d"))
+    with pytest.raises(DirectoryLocked, match=at("d")):
+        fs.lock(at("d"))
+    fs.lock(at("e")).release()
+    assert fs.list(at("d")) == [".lock"]
+    lock.release()
+    again = fs.lock(at("d"))
+    lock.release()  # a second time: it is another's now
+    with pytest.raises(DirectoryLocked):
+        fs.lock(at("d"))
+    again.release()
+    with pytest.raises(FileNotFoundError):
+        fs.lock(at("no"))
+
+
+def test_a_small_file_is_replaced_as_a_whole(fs: FileSystem, at: At) -> None:
+    write_whole(fs, at("f"), b"long enough")
+    write_whole(fs, at("f"), b"short")
+    assert read_whole(fs, at("f")) == b"short"
+    assert fs.list(at("")) == ["f"]
+
+
+def test_the_room_of_a_disk_is_known_or_not(fs: FileSystem, at: At) -> None:
+    found = fs.space(at(""))
+    assert found is None or 0 <= found.usable_bytes <= found.total_bytes
