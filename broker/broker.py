@@ -45,6 +45,8 @@ from broker.metrics.totals import Metrics
 from broker.metrics.trends import Trends
 from broker.metrics.verdicts import Verdicts
 from broker.net.advertised import Advertised
+from broker.net.connection import Connection
+from broker.net.interpose import Interpose
 from broker.net.limits import limits_of
 from broker.net.long_requests import LongRequests
 from broker.net.seekers import Seekers
@@ -93,8 +95,11 @@ class Broker:
         time: Time | None = None,
         bind: Bind = bind,
         zookeeper: Connect | None = None,
+        interpose: Interpose | None = None,
     ) -> None:
+        """``interpose`` stands between the sockets and the APIs; see `broker/net/interpose.py`."""
         self.config = config
+        self._interpose = interpose
         self._zookeeper = zookeeper
         self.fs: FileSystem = fs or OsFileSystem(open_files_max())
         self.time = time or Time()
@@ -343,9 +348,10 @@ class Broker:
             enlisting=standing.enlisting,
             mandate=standing.mandate,
         )
+        interpose = self._interpose
         self.server = Server(
             services,
-            standing.served,
+            standing.served if interpose is None else interpose.served(standing.served),
             limits_of(config),
             writes=self.writes,
             long=LongRequests(self.slicer, self.worker, self.spawn),
@@ -428,8 +434,9 @@ class Broker:
         self.sockets.listen()
         self.advertised.serving_http(self.sockets.http_address())
         await self.standing.start(self.advertised.endpoints)
+        connection = Connection if self._interpose is None else self._interpose.connection
         for bound in self.sockets.listeners:
-            await self.server.accept(bound)
+            await self.server.accept(bound, connection)
         self.maintenance.start()
         self.cleaning.start()
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 
@@ -115,15 +115,17 @@ class Server:
         """How many requests were answered since the start."""
         return sum([sum(errors.values()) for errors in self.errors.values()])
 
-    async def accept(self, bound: socket.socket) -> None:
-        """Accepts the connections of a bound socket."""
+    async def accept(
+        self, bound: socket.socket, connection: Callable[[Server, int], Connection] = Connection
+    ) -> None:
+        """Accepts the connections of a bound socket; ``connection`` makes what is told of each."""
         self._loop = asyncio.get_running_loop()
         if self._look is None:
             self.now_s = self.time.now().mono_ms // 1000
             self._look = self.time.call_later(1, self._tick)
         port: int = bound.getsockname()[1]
         server = await self._loop.create_server(
-            lambda: Connection(self, port), sock=bound, backlog=self.limits.backlog
+            lambda: connection(self, port), sock=bound, backlog=self.limits.backlog
         )
         self._servers.append(server)
 

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from broker.broker import Broker
 from broker.config.sources import load
+from broker.net.interpose import Interpose
 from broker.time import Time
 from log.filesystem import FileSystem
 from tests.wire import Wire
@@ -27,12 +28,13 @@ async def serving(
     settings: Mapping[str, str] | None = None,
     fs: FileSystem | None = None,
     time: Time | None = None,
+    interpose: Interpose | None = None,
 ) -> AsyncIterator[Broker]:
     """A started broker on a free port of 127.0.0.1, stopped in order at the end."""
     flags = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory)}
     sets = {"group.initial.rebalance.delay.ms": "0", "http.listener": "off", **(settings or {})}
     config = load(None, {}, [f"{key}={value}" for key, value in sets.items()], flags)
-    broker = Broker(config, fs=fs, time=time)
+    broker = Broker(config, fs=fs, time=time, interpose=interpose)
     try:
         broker.open()
         await broker.start()

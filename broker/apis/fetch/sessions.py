@@ -162,6 +162,10 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
+    def get(self, session_id: int) -> Session | None:
+        """A session as it is; for who only looks."""
+        return self._sessions.get(session_id)
+
     def resume(
         self,
         session_id: int,

@@ -1,0 +1,25 @@
+"""What may be put between a broker's sockets and its APIs; a plain broker has nothing there.
+
+`Broker` takes one when it is made, and asks it while it makes its server. Nothing asks again per
+request: a broker without one runs the code that it would run if this module did not exist.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from broker.net.connection import Connection
+    from broker.net.request import ServedApi
+    from broker.net.server import Server
+
+
+class Interpose(Protocol):
+    """See the module."""
+
+    def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
+        """The rows by which requests are handled, in place of those of the APIs themselves."""
+
+    def connection(self, server: Server, local_port: int) -> Connection:
+        """The protocol object of one accepted socket."""

@@ -1,0 +1,146 @@
+"""Requests and answers as JSON: by the names of the tables, bytes as text or base64.
+
+Bytes are `{"text": ...}` where they are UTF-8 without control characters, else `{"base64": ...}`. A
+UUID is written as Kafka writes it. Records are a list of what each batch holds, the first
+`RECORDS_SHOWN` of a partition. Fields that a version does not have are not there.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Sequence
+from typing import Any
+
+from protocol import errors
+from protocol.errors import NAMES, ProtocolError
+from protocol.headers import decode_response_header
+from protocol.messages.api_versions import API as API_VERSIONS
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.section import Record
+from protocol.records.stored import iter_stored, stored_records
+from protocol.schema import RECORDS, UUID, Api, Array, Field, Struct, Type, version_range
+
+RECORDS_SHOWN = 100
+"""Of one partition of a request or an answer."""
+SHOWN_BYTES = 4096
+"""Of a key, a value, or other bytes."""
+_DECOMPRESSED_MAX = 16 * 1024 * 1024
+
+View = dict[str, Any]
+
+
+def request_view(api: Api, version: int, body: bytes) -> View:
+    """A request's body; ``{"unreadable": why}`` for bytes that are none."""
+    try:
+        value = api.decode_request(version, body)
+    except ProtocolError as error:
+        return {"unreadable": str(error)}
+    return _struct(api.request, version, value)
+
+
+def answer_view(api: Api, version: int, frame: bytes) -> View:
+    """An answer, whose header comes first."""
+    if api.key == API_VERSIONS.key and frame[4:6] == errors.UNSUPPORTED_VERSION.to_bytes(2):
+        version = 0  # the only one that any client reads
+    try:
+        _, position = decode_response_header(api.key, version, frame)
+        value = api.decode_response(version, frame, position)
+    except ProtocolError as error:
+        return {"unreadable": str(error)}
+    return _struct(api.response, version, value)
+
+
+def error_names(view: Any) -> list[str]:
+    """Every error that an answer says, each once, the outermost first."""
+    found: dict[str, None] = {}
+    todo = [view]
+    for part in todo:
+        if isinstance(part, dict):
+            for name, value in part.items():
+                if name in ("error_code", "partition_error_code") and value:
+                    found[NAMES.get(value, str(value))] = None
+                elif isinstance(value, dict | list):
+                    todo.append(value)
+        elif isinstance(part, list):
+            todo.extend(each for each in part if isinstance(each, dict | list))
+    return list(found)
+
+
+def bytes_view(data: bytes | None) -> View | None:
+    """Bytes as text, or else in base64; the first `SHOWN_BYTES`."""
+    if data is None:
+        return None
+    shown = bytes(data[:SHOWN_BYTES])
+    cut = {"size": len(data)} if len(data) > SHOWN_BYTES else {}
+    try:
+        text = shown.decode()
+    except UnicodeDecodeError:
+        return {"base64": b64encode(shown).decode(), **cut}
+    if any(each < " " and each not in "\t\n\r" for each in text):
+        return {"base64": b64encode(shown).decode(), **cut}
+    return {"text": text, **cut}
+
+
+def uuid_text(data: bytes) -> str:
+    """An id as Kafka's tools write it."""
+    return urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def record_view(record: Record) -> View:
+    """One record."""
+    return {
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp if record.timestamp >= 0 else None,
+        "key": bytes_view(record.key),
+        "value": bytes_view(record.value),
+        "headers": [
+            {
+                "key": name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+                "value": bytes_view(value),
+            }
+            for name, value in record.headers
+        ],
+    }
+
+
+def _struct(fields: Sequence[Field], version: int, value: View) -> View:
+    return {
+        field.name: _value(field.type, version, value[field.name])
+        for field in fields
+        if version in version_range(field.versions) and field.name in value
+    }
+
+
+def _value(type_: Type, version: int, value: Any) -> Any:
+    if value is None:
+        return None
+    if isinstance(type_, Struct):
+        return _struct(type_.fields, version, value)
+    if isinstance(type_, Array):
+        return [_value(type_.element, version, each) for each in value]
+    if type_ is UUID:
+        return uuid_text(value)
+    if type_ is RECORDS:
+        return _records(bytes(value))
+    return bytes_view(bytes(value)) if isinstance(value, bytes | bytearray | memoryview) else value
+
+
+def _records(data: bytes) -> View:
+    """The batches of one partition, in short."""
+    records: list[Record] = []
+    note: str | None = None
+    try:
+        for header, _ in iter_stored(data, partial=True):
+            if header.is_control and header.magic == 2:
+                continue
+            records += stored_records(data, header, _DECOMPRESSED_MAX)
+            if len(records) > RECORDS_SHOWN:
+                note = f"the first {RECORDS_SHOWN} are shown"
+                break
+    except CorruptRecords as error:
+        note = f"the rest is not kept, or can't be read: {error}"
+    view: View = {
+        "size": len(data),
+        "records": [record_view(each) for each in records[:RECORDS_SHOWN]],
+    }
+    return view if note is None else {**view, "note": note}

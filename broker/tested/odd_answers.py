@@ -1,0 +1,181 @@
+"""Error answers that the tables alone don't give.
+
+Metadata names the brokers, or its client would have none left to ask. A Fetch in a session names
+only what has changed, so its partitions are the session's, which goes on. An ApiVersions that is
+not supported is answered in version 0. A Produce that wants no answer learns of an error by the end
+of its connection. Requests that ask for everything by naming nothing are answered with what there
+is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.fetch.sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSessionError, Wanted
+from broker.net.response import unsupported_api_versions
+from broker.tested.error_answers import error_answer
+from protocol import errors
+from protocol.messages.api_versions import API as API_VERSIONS
+from protocol.messages.describe_log_dirs import API as DESCRIBE_LOG_DIRS
+from protocol.messages.describe_topic_partitions import API as DESCRIBE_TOPIC_PARTITIONS
+from protocol.messages.fetch import API as FETCH
+from protocol.messages.metadata import API as METADATA
+from protocol.messages.produce import API as PRODUCE
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+    from broker.net.request import Request
+
+_FIRST_WITH_TOPIC_IDS = 13
+_OF_SESSIONS = frozenset(
+    {
+        errors.FETCH_SESSION_ID_NOT_FOUND,
+        errors.INVALID_FETCH_SESSION_EPOCH,
+        errors.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+"""What a Fetch says of itself; any other error is its partitions'."""
+
+_Respond = Callable[["Services", "Request", int], None]
+
+
+def respond_with(services: Services, request: Request, error_code: int) -> None:
+    """Ends ``request`` with the error. Raises ProtocolError for bytes that are no such request."""
+    respond = _ODD.get(request.served.api.key)
+    if respond is None:
+        request.respond(_plain(request, error_code, request.value), error_code)
+    else:
+        respond(services, request, error_code)
+
+
+def partitions_of_session(services: Services, value: Mapping[str, Any]) -> list[Wanted]:
+    """What the session has that an incremental Fetch goes on with; nothing for other requests."""
+    if value["session_epoch"] in (INITIAL_EPOCH, FINAL_EPOCH):
+        return []
+    session = services.fetch_sessions.get(value["session_id"])
+    return [] if session is None else list(session.partitions.values())
+
+
+def _plain(request: Request, error_code: int, asked: Mapping[str, Any]) -> dict[str, Any]:
+    return error_answer(request.served.api, request.api_version, asked, error_code)
+
+
+def _produce(services: Services, request: Request, error_code: int) -> None:  # noqa: ARG001
+    value = request.value
+    if value["acks"] == 0:
+        request.respond_nothing(error_code)
+        request.connection.drain()
+    else:
+        request.respond(_plain(request, error_code, value), error_code)
+
+
+def _api_versions(services: Services, request: Request, error_code: int) -> None:  # noqa: ARG001
+    request.check()
+    if error_code == errors.UNSUPPORTED_VERSION:
+        row = request.served
+        correlation_id = request.correlation_id
+        request.complete(
+            unsupported_api_versions(correlation_id, row.min_version, row.max_version), error_code
+        )
+    else:
+        request.respond(_plain(request, error_code, {}), error_code)
+
+
+def _metadata(services: Services, request: Request, error_code: int) -> None:
+    value = request.value
+    asked = value["topics"]
+    version = request.api_version
+    names_all = asked is None or (version == 0 and not asked)
+    registry = services.registry
+    topics = [
+        {"name": topic.name, "topic_id": topic.topic_id} for topic in registry.topics.values()
+    ]
+    answer = _plain(request, error_code, {**value, "topics": topics if names_all else asked})
+    listener = services.advertised.listener(request)
+    answer["brokers"] = [each._asdict() for each in services.cluster.brokers(listener)]
+    answer["cluster_id"] = registry.cluster_id
+    answer["controller_id"] = services.cluster.controller_id
+    request.respond(answer, error_code)
+
+
+def _topic_partitions(services: Services, request: Request, error_code: int) -> None:
+    value = request.value
+    asked = value["topics"] or [{"name": name} for name in services.registry.topics]
+    request.respond(_plain(request, error_code, {**value, "topics": asked}), error_code)
+
+
+def _log_dirs(services: Services, request: Request, error_code: int) -> None:
+    answer = _plain(request, error_code, request.value)
+    directory = services.config.directories[0]
+    answer["results"] = [{"error_code": error_code, "log_dir": directory, "topics": []}]
+    request.respond(answer, error_code)
+
+
+def _fetch(services: Services, request: Request, error_code: int) -> None:
+    value = request.value
+    if error_code in _OF_SESSIONS:
+        request.respond({"error_code": error_code, "responses": []}, error_code)
+        return
+    session_id, topics = 0, value["topics"]
+    if value["session_epoch"] not in (INITIAL_EPOCH, FINAL_EPOCH):
+        try:
+            session_id, topics = _next_in_session(services, request, value)
+        except FetchSessionError as error:
+            request.respond({"error_code": error.error_code, "responses": []}, error.error_code)
+            return
+    answer = _plain(request, error_code, {**value, "topics": topics})
+    if answer["responses"]:
+        answer["error_code"] = errors.NONE
+    answer["session_id"] = session_id
+    request.respond(answer, error_code)
+
+
+def _next_in_session(
+    services: Services, request: Request, value: Mapping[str, Any]
+) -> tuple[int, list[dict[str, Any]]]:
+    """The session of a Fetch, brought to its next epoch, and its partitions as in a request."""
+    uses_ids = request.api_version >= _FIRST_WITH_TOPIC_IDS
+    name = "topic_id" if uses_ids else "topic"
+    wanted = [
+        Wanted(
+            topic[name],
+            each["partition"],
+            each["fetch_offset"],
+            each["partition_max_bytes"],
+            each["current_leader_epoch"],
+            each["last_fetched_epoch"],
+        )
+        for topic in value["topics"]
+        for each in topic["partitions"]
+    ]
+    forgotten = [
+        (topic[name], index)
+        for topic in value["forgotten_topics_data"]
+        for index in topic["partitions"]
+    ]
+    session = services.fetch_sessions.resume(
+        value["session_id"],
+        value["session_epoch"],
+        wanted,
+        forgotten,
+        uses_ids,
+        services.time.now().mono_ms,
+    )
+    if session is None:
+        return 0, value["topics"]
+    topics: dict[Any, dict[str, Any]] = {}
+    for entry in session.partitions.values():
+        topic = topics.setdefault(entry.topic, {name: entry.topic, "partitions": []})
+        topic["partitions"].append({"partition": entry.partition})
+    return session.session_id, list(topics.values())
+
+
+_ODD: Mapping[int, _Respond] = {
+    PRODUCE.key: _produce,
+    FETCH.key: _fetch,
+    METADATA.key: _metadata,
+    API_VERSIONS.key: _api_versions,
+    DESCRIBE_LOG_DIRS.key: _log_dirs,
+    DESCRIBE_TOPIC_PARTITIONS.key: _topic_partitions,
+}

@@ -1,0 +1,216 @@
+"""Error answers: every served API and version can say every error, and names what was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.apis.table import SERVED
+from broker.tested.decoded import error_names
+from broker.tested.error_answers import OF_ELEMENTS, error_answer
+from broker.tested.interposed import Interposed
+from broker.tested.rules import Fail, Filter
+from broker.tested.tape import Tape
+from broker.time import Time
+from protocol import errors
+from protocol.messages.api_versions import API as API_VERSIONS
+from protocol.messages.describe_log_dirs import API as DESCRIBE_LOG_DIRS
+from protocol.messages.fetch import API as FETCH
+from protocol.messages.metadata import API as METADATA
+from protocol.messages.produce import API as PRODUCE
+from protocol.schema import (
+    BYTES,
+    RECORDS,
+    STRING,
+    UUID,
+    Api,
+    Array,
+    Field,
+    Struct,
+    Type,
+    version_range,
+)
+from tests.broker.edge import Client, eventually
+from tests.broker.serving import serving
+
+EVERY = [
+    (row.api, version)
+    for row in SERVED.values()
+    for version in range(row.min_version, row.max_version + 1)
+]
+BY_TABLES = [(api, version) for api, version in EVERY if api is not DESCRIBE_LOG_DIRS]
+"""All but the one whose answer has directories, which no request names."""
+ORDERS_ID = bytes(range(16))
+# What names something in a request and in its answer.
+PLAIN = {"acks": 1, "session_epoch": -1, "resource_type": 2, "key_type": 0}
+CODES = [code for code in errors.NAMES if code]
+
+
+def asked(api: Api, version: int) -> dict[str, Any]:
+    """A request that names one thing of each kind that it can name."""
+    return {
+        field.name: _value(field.name, field.type, version)
+        for field in api.request
+        if version in version_range(field.versions) and field.tag is None
+    }
+
+
+def _value(name: str, type_: Type, version: int) -> Any:
+    if isinstance(type_, Array):
+        return [_value(name, type_.element, version)]
+    if isinstance(type_, Struct):
+        fields: list[Field] = [
+            each
+            for each in type_.fields
+            if version in version_range(each.versions) and each.tag is None
+        ]
+        return {field.name: _value(field.name, field.type, version) for field in fields}
+    if name in PLAIN:
+        return PLAIN[name]
+    if type_ is STRING:
+        return "orders"
+    if type_ is UUID:
+        return ORDERS_ID
+    return b"" if type_ in (BYTES, RECORDS) else 0
+
+
+@pytest.mark.parametrize(("api", "version"), BY_TABLES, ids=str)
+def test_every_answer_can_say_every_error(api: Api, version: int) -> None:
+    request = api.decode_request(version, api.encode_request(version, asked(api, version)))
+    for code in CODES:
+        answer = error_answer(api, version, request, code)
+        seen = api.decode_response(version, api.encode_response(version, answer))
+        assert error_names(seen) == [errors.NAMES[code]]
+
+
+@pytest.mark.parametrize(("api", "version"), BY_TABLES, ids=str)
+def test_an_answer_names_what_its_request_named(api: Api, version: int) -> None:
+    request = api.decode_request(version, api.encode_request(version, asked(api, version)))
+    answer = error_answer(api, version, request, errors.NOT_COORDINATOR)
+    for elements in (each for each in answer.values() if isinstance(each, list)):
+        assert len(elements) == 1
+        named = {value for value in _plain(elements[0]) if value in ("orders", ORDERS_ID)}
+        assert named or api.name == "WriteTxnMarkers", elements
+
+
+def _plain(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [each for part in value.values() for each in _plain(part)]
+    if isinstance(value, list):
+        return [each for part in value for each in _plain(part)]
+    return [value]
+
+
+def test_an_error_of_a_partition_stands_at_partitions_alone() -> None:
+    api = SERVED[9].api
+    request = api.decode_request(7, api.encode_request(7, asked(api, 7)))
+    whole = error_answer(api, 7, request, errors.NOT_COORDINATOR)
+    assert whole["error_code"] == errors.NOT_COORDINATOR
+    of_partitions = error_answer(api, 7, request, errors.UNSTABLE_OFFSET_COMMIT)
+    assert of_partitions["error_code"] == errors.NONE
+    partition = of_partitions["topics"][0]["partitions"][0]
+    assert partition["error_code"] == errors.UNSTABLE_OFFSET_COMMIT
+    assert partition["committed_offset"] == -1
+
+
+def test_an_error_of_partitions_stands_at_the_request_where_it_names_none() -> None:
+    api = SERVED[9].api
+    code = next(iter(OF_ELEMENTS))
+    assert error_answer(api, 7, {"topics": None, "group_id": "billing"}, code)["error_code"] == code
+
+
+async def test_a_whole_broker_says_an_error_for_each_api_and_version(tmp_path: Path) -> None:
+    tape = Tape(Time())
+    interposed = Interposed(tape)
+    async with serving(tmp_path, interpose=interposed) as broker:
+        rule = Fail(Filter(), errors.NOT_COORDINATOR)
+        interposed.begin(rule)
+        client = await Client.connect(broker.sockets.addresses()[0][1])
+        for api, version in EVERY:
+            answer = await client.call(api.key, version, **asked(api, version))
+            assert error_names(answer) == ["NOT_COORDINATOR"], (api, version)
+        assert rule.hits == len(EVERY)
+        view = tape.view()
+        assert [row["error"] for row in view["requests"]] == ["NOT_COORDINATOR"] * len(EVERY)
+        assert not [row for row in view["requests"] if "unreadable" in row["request"]]
+        interposed.end(rule)
+        answer = await client.call(METADATA.key, 9, topics=[])
+        assert answer["topics"] == []
+        client.close()
+
+
+async def test_metadata_says_an_error_and_still_names_the_broker(tmp_path: Path) -> None:
+    interposed = Interposed(Tape(Time()))
+    async with serving(tmp_path, interpose=interposed) as broker:
+        await broker.topics.ensure("orders")
+        interposed.begin(Fail(Filter(METADATA), errors.LEADER_NOT_AVAILABLE))
+        client = await Client.connect(broker.sockets.addresses()[0][1])
+        answer = await client.call(METADATA.key, 9, topics=None)
+        assert [each["node_id"] for each in answer["brokers"]] == [answer["controller_id"]]
+        assert [(each["name"], each["error_code"]) for each in answer["topics"]] == [
+            ("orders", errors.LEADER_NOT_AVAILABLE)
+        ]
+        client.close()
+
+
+async def test_api_versions_not_supported_is_answered_in_version_0(tmp_path: Path) -> None:
+    interposed = Interposed(Tape(Time()))
+    async with serving(tmp_path, interpose=interposed) as broker:
+        interposed.begin(Fail(Filter(API_VERSIONS), errors.UNSUPPORTED_VERSION))
+        client = await Client.connect(broker.sockets.addresses()[0][1])
+        client.send(API_VERSIONS.key, 3, client_software_name="a", client_software_version="1")
+        frame = await client.receive_raw()
+        answer = API_VERSIONS.decode_response(0, frame, 4)
+        assert answer["error_code"] == errors.UNSUPPORTED_VERSION
+        client.close()
+
+
+async def test_a_produce_without_answer_ends_its_connection(tmp_path: Path) -> None:
+    tape = Tape(Time())
+    interposed = Interposed(tape)
+    async with serving(tmp_path, interpose=interposed) as broker:
+        interposed.begin(Fail(Filter(PRODUCE), errors.NOT_LEADER_OR_FOLLOWER))
+        client = await Client.connect(broker.sockets.addresses()[0][1])
+        client.send(PRODUCE.key, 3, **{**asked(PRODUCE, 3), "acks": 0, "transactional_id": None})
+        assert await client.closed_by_peer()
+        await eventually(lambda: not interposed.connections)
+        (row,) = tape.view()["requests"]
+        assert (row["outcome"], row["response"]) == ("wants no answer", None)
+
+
+async def test_an_incremental_fetch_fails_for_the_partitions_of_its_session(tmp_path: Path) -> None:
+    interposed = Interposed(Tape(Time()))
+    async with serving(tmp_path, interpose=interposed) as broker:
+        await broker.topics.ensure("orders")
+        client = await Client.connect(broker.sockets.addresses()[0][1])
+
+        async def fetch(session_id: int, epoch: int, *topics: str) -> dict[str, Any]:
+            wanted = [
+                {"topic": name, "partitions": [{"partition": 0, "partition_max_bytes": 1000}]}
+                for name in topics
+            ]
+            return await client.call(
+                FETCH.key,
+                12,
+                max_wait_ms=1,
+                max_bytes=1000,
+                session_id=session_id,
+                session_epoch=epoch,
+                topics=wanted,
+            )
+
+        session_id = (await fetch(0, 0, "orders"))["session_id"]
+        assert session_id
+        rule = Fail(Filter(topic="orders"), errors.OFFSET_OUT_OF_RANGE)
+        interposed.begin(rule)
+        failed = await fetch(session_id, 1)
+        assert failed["error_code"] == errors.NONE
+        assert failed["session_id"] == session_id
+        (partition,) = failed["responses"][0]["partitions"]
+        assert failed["responses"][0]["topic"] == "orders"
+        assert partition["error_code"] == errors.OFFSET_OUT_OF_RANGE
+        interposed.end(rule)
+        assert (await fetch(session_id, 2))["error_code"] == errors.NONE
+        client.close()
