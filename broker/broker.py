@@ -78,7 +78,7 @@ from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 if TYPE_CHECKING:
     from broker.cluster.zookeeper.zookeeper import Connect
     from broker.cores.runtime_settings import RuntimeSettings
-    from broker.web.site import Site
+    from broker.web.site import Pages, Site
     from coordinator.events import Event
 
 logger = structlog.get_logger(__name__)
@@ -135,6 +135,8 @@ class Broker:
         )
         """What became of transactions, and its file."""
         self.http: Site | None = None
+        self.pages: Pages | None = None
+        """What is served over HTTP, by `http` or by another server."""
         self.stopped = asyncio.Event()
         """Set when the broker cannot go on, or was asked to stop."""
         self.fatal: str | None = None
@@ -448,7 +450,17 @@ class Broker:
 
         host, _ = parse_host_and_port(self.config["http.listener"])
         self.http = Site(self.sockets.http, host, self.sources)
+        self.pages = self.http.pages
         self.http.start()
+
+    def serve_pages(self, address: str) -> Pages:
+        """The pages, for a server of HTTP that is another's, at HOST:PORT; `stop` ends them."""
+        from broker.web.site import Pages
+
+        self.advertised.serving_http(address)
+        self.pages = Pages(self.sources)
+        self.pages.start()
+        return self.pages
 
     async def stop(self) -> None:
         """Ends the turn, answers who waits, closes all, writes everything down, unlocks.
@@ -470,8 +482,9 @@ class Broker:
             self.groups.stop,
             self.server.close,
         ]
-        if self.http is not None:
-            parts.append(self.http.stop)
+        pages = self.http or self.pages
+        if pages is not None:
+            parts.append(pages.stop)
         parts += [self.background.stop, self.worker.stop, *self.standing.last_stops()]
         for end in parts:
             try:
@@ -542,8 +555,8 @@ class Broker:
         return any((each.client_id, each.client_host) == (client_id, host) for each in members)
 
     def _show(self, _: Event) -> None:
-        if self.http is not None:
-            self.http.live.happened()
+        if self.pages is not None:
+            self.pages.live.happened()
 
 
 __all__ = ["BadDirectory", "Broker", "CannotJoin", "CannotListen", "CorruptLog", "DirectoryLocked"]

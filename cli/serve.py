@@ -14,7 +14,7 @@ import resource
 import signal
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
@@ -25,6 +25,7 @@ from cli.version import VERSION
 if TYPE_CHECKING:
     from broker.broker import Broker
     from broker.config.config import BadConfig, Config
+    from broker.config.config_table import Value
     from broker.time import Time
 
 FAILED = 1
@@ -62,6 +63,15 @@ def _parser() -> argparse.ArgumentParser:
         metavar="HOST:PORT|off",
         help="the page, /metrics and /healthz (default 127.0.0.1:9644)",
     )
+    parser.add_argument(
+        "--test",
+        action="store_true",
+        help="a broker for tests: free ports, data in memory without --data, verbs under /test,"
+        " and one line of JSON on standard output",
+    )
+    parser.add_argument(
+        "--with-stdin", action="store_true", help="with --test: end when standard input closes"
+    )
     return parser
 
 
@@ -84,10 +94,14 @@ def serve(arguments: Sequence[str]) -> int:
 
 
 def _serve_with(options: argparse.Namespace, time: Time) -> int:
+    if options.test:
+        return _serve_test(options, time)
     from broker.config.config import BadConfig, WrongUse
     from broker.loop.log_lines import configure
 
     try:
+        if options.with_stdin:
+            raise WrongUse("--with-stdin goes with --test")
         config = _config(options)
         configure(time, config["log.format"], config["log.level"])
         return _run(config, time, lambda: _config(options))
@@ -97,6 +111,31 @@ def _serve_with(options: argparse.Namespace, time: Time) -> int:
         return _complain(_all_faults(error))
     except KeyboardInterrupt:  # before the broker's own handling of signals is in place
         return INTERRUPTED
+
+
+def _serve_test(options: argparse.Namespace, time: Time) -> int:
+    from broker.config.config import BadConfig, WrongUse
+    from broker.loop.log_lines import configure
+    from broker.tested.serving import CannotServe, Options, keep_lines, serve_test
+    from broker.tested.settings import DEFAULTS, check
+
+    lines = keep_lines()
+    try:
+        config = _config(options, DEFAULTS)
+        check(config)
+        configure(time, config["log.format"], config["log.level"])
+        _raise_file_limit()
+        asked = Options(VERSION, options.data, options.with_stdin)
+        serve_test(config, asked, lines, _loop_factory())
+    except WrongUse as error:
+        return _complain(str(error), USAGE)
+    except BadConfig as error:
+        return _complain(_all_faults(error))
+    except CannotServe as error:
+        return _complain(str(error))
+    except KeyboardInterrupt:  # before the broker's own handling of signals is in place
+        return INTERRUPTED
+    return 0
 
 
 def _import_structlog() -> None:
@@ -126,7 +165,7 @@ def _all_faults(error: BadConfig) -> str:
     return "\n  ".join([f"{len(lines)} faults in the settings:", *lines])
 
 
-def _config(options: argparse.Namespace) -> Config:
+def _config(options: argparse.Namespace, preset: Mapping[str, Value] = {}) -> Config:
     from broker.config.config import WrongUse
     from broker.config.listeners import parse_host_and_port
     from broker.config.sources import load
@@ -143,7 +182,7 @@ def _config(options: argparse.Namespace) -> Config:
         flags["log.dirs"] = options.data
     if options.http is not None:
         flags["http.listener"] = options.http
-    return load(options.config, os.environ, options.set, flags)
+    return load(options.config, os.environ, options.set, flags, preset)
 
 
 def _run(config: Config, time: Time, reread: Callable[[], Config]) -> int:

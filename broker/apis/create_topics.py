@@ -55,7 +55,7 @@ logger = structlog.get_logger(__name__)
 NOT_CONTROLLER_MESSAGE = "This is not the correct controller for this cluster."
 
 
-class _Made(NamedTuple):
+class Made(NamedTuple):
     """A topic that was made, or could be."""
 
     topic_id: bytes
@@ -79,7 +79,7 @@ def _handle(services: Services, request: Request) -> None:
 async def _create_all(services: Services, request: Request, value: dict[str, Any]) -> None:
     names = Counter(topic["name"] for topic in value["topics"])
     topics = {topic["name"]: topic for topic in value["topics"]}
-    done: dict[str, _Made | Refused] = {}
+    done: dict[str, Made | Refused] = {}
     room = PARTITIONS_MAX
     slices = services.slicer.work(API.name)
     await slices.pause()
@@ -89,14 +89,14 @@ async def _create_all(services: Services, request: Request, value: dict[str, Any
                 raise Refused(NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
             if names[name] > 1:
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
-            made = await _create(services, slices, wanted, value["validate_only"], room)
+            made = await create(services, slices, wanted, value["validate_only"], room)
             room -= len(made.assignment)
             done[name] = made
         except Refused as refused:
             done[name] = refused
         if slices.over:
             await slices.pause()
-    new = {name: len(each.assignment) for name, each in done.items() if isinstance(each, _Made)}
+    new = {name: len(each.assignment) for name, each in done.items() if isinstance(each, Made)}
     if new and not value["validate_only"]:
         for name in await slices.beside(services.topics.led(new, value["timeout_ms"])):
             done[name] = Refused(REQUEST_TIMED_OUT, "Not all partitions have a leader yet.")
@@ -110,7 +110,7 @@ async def _create_all(services: Services, request: Request, value: dict[str, Any
     request.respond({"topics": answers}, next(refusals, NONE))
 
 
-def _answer(services: Services, name: str, made: _Made | Refused) -> dict[str, Any]:
+def _answer(services: Services, name: str, made: Made | Refused) -> dict[str, Any]:
     if isinstance(made, Refused):
         return {
             "name": name,
@@ -133,9 +133,10 @@ def _answer(services: Services, name: str, made: _Made | Refused) -> dict[str, A
     }
 
 
-async def _create(
+async def create(
     services: Services, slices: Slices, wanted: dict[str, Any], validate_only: bool, room: int
-) -> _Made:
+) -> Made:
+    """Makes one topic of a request, whose partitions may be ``room`` at most. Raises Refused."""
     name = wanted["name"]
     try:
         services.topics.check_new(name)
@@ -170,7 +171,7 @@ async def _create(
         except OSError as error:
             logger.error("a topic can't be created", topic=name, error=str(error))
             raise Refused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None
-    return _Made(topic_id, assignment, configs)
+    return Made(topic_id, assignment, configs)
 
 
 _ENTRY_FIELDS = ("name", "value", "read_only", "config_source", "is_sensitive")

@@ -25,8 +25,9 @@ def load(
     environment: Mapping[str, str],
     sets: Iterable[str],
     flags: Mapping[str, str],
+    preset: Mapping[str, Value] = {},
 ) -> Config:
-    """The configuration of a process.
+    """The configuration of a process; ``preset`` is the weakest source.
 
     Raises BadConfig for all that is wrong with it, WrongUse for what can't be read. Without a
     ``file`` the weakest source is QUICK_START.
@@ -39,7 +40,7 @@ def load(
             raise WrongUse(f"--set {pair}: write it as --set NAME=VALUE")
         given[name.strip()] = text
     given.update(flags)
-    return Config(given, QUICK_START if file is None else {})
+    return Config(given, {**(QUICK_START if file is None else {}), **preset})
 
 
 def of_services(environment: Mapping[str, str]) -> list[str]:

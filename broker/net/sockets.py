@@ -72,7 +72,7 @@ class Sockets:
                 try:
                     self.listeners.append(self._bind(listener.host, listener.port, limits))
                 except OSError as error:
-                    raise _taken(listener.address, error, _ADVICE) from None
+                    raise taken(listener.address, error, _ADVICE) from None
             where = self._config["http.listener"]
             if where != "off":
                 self._bind_http(where, limits)
@@ -106,7 +106,7 @@ class Sockets:
             try:
                 bound.listen(backlog)
             except OSError as error:
-                raise _taken(Endpoint("", *address).address, error, _ADVICE) from None
+                raise taken(Endpoint("", *address).address, error, _ADVICE) from None
         where = self.http_address()
         if self.http is not None and where is not None:
             try:
@@ -118,7 +118,7 @@ class Sockets:
 
     def _without_http(self, where: str, error: OSError) -> None:
         """A second broker on a machine, told nothing about HTTP, goes on without, and says so."""
-        refused = _taken(where, error, _ADVICE_HTTP)
+        refused = taken(where, error, _ADVICE_HTTP)
         if self._config.is_given("http.listener"):
             raise refused from None
         logger.warning("/metrics and /healthz are not served", reason=str(refused))
@@ -137,5 +137,6 @@ _ADVICE = "free it or choose another with --listen"
 _ADVICE_HTTP = "choose another with --http HOST:PORT, or --http off"
 
 
-def _taken(address: str, error: OSError, advice: str) -> CannotListen:
+def taken(address: str, error: OSError, advice: str) -> CannotListen:
+    """What is raised where ``address``, HOST:PORT, can't be had; ``advice`` says what to do."""
     return CannotListen(f"{address} can't be listened on: {error.strerror or error}; {advice}")

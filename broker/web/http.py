@@ -71,10 +71,13 @@ class HttpServer:
         hosts: Hosts,
         time: Time,
         limits: HttpLimits = HTTP_LIMITS,
+        *,
+        with_verbs: bool = False,
     ) -> None:
+        """``with_verbs``: /test is served, whose requests have bodies."""
         self._socket = bound
         config = uvicorn.Config(
-            Guard(application, hosts),
+            Guard(application, hosts, with_verbs=with_verbs),
             http=cast(type[asyncio.Protocol], partial(BoundedConnection, limits=limits, time=time)),
             h11_max_incomplete_event_size=limits.head_bytes,
             log_config=None,
@@ -83,6 +86,7 @@ class HttpServer:
             lifespan="off",
             loop="none",
             ws="none",
+            timeout_keep_alive=limits.idle_s,
             timeout_graceful_shutdown=GRACE_S,
         )
         self._server = _QuietServer(config)

@@ -26,6 +26,8 @@ class HttpLimits(NamedTuple):
     """At the same time; `/api/live` has 32 of them at most."""
     request_s: float = 10.0
     """From the connection's beginning, or the last answer, to the end of a request."""
+    idle_s: int = 5
+    """A connection that waits for its next request is closed after so long."""
     unread_s: float = 30.0
     """In so long a peer has to read ``unread_bytes`` of what waits for it, or all."""
     unread_bytes: int = 16384

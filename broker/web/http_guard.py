@@ -5,7 +5,8 @@ the developer's loopback or private network. A browser separates pages by the na
 addresses, and a name can be made to resolve to this machine (DNS rebinding). So a name in ``Host``
 must be known here; an address can't be rebound. No answer allows another origin (CORS), and
 requests of another site's page are refused too, since they would cost work or a place in
-``/api/live``. Requests have no body: everything is read-only.
+``/api/live``. Requests have no body: everything is read-only, but for the verbs under ``/test`` of
+a broker that runs with ``--test``, which no page of any other origin may ask for.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::\d*)?")
 _LOGGED_MAX = 20
 """Names that are written to the log when they are refused, each once."""
 _SHOWN_MAX = 100
+_VERBS = "/test"
+WITHOUT_TEST = "this broker runs without --test: only `muster serve --test` serves /test"
 
 logger = structlog.get_logger(__name__)
 
@@ -57,14 +60,15 @@ class Hosts:
 class Guard:
     """The ASGI application ``inner`` for those who may ask."""
 
-    def __init__(self, inner: ASGIApp, hosts: Hosts) -> None:
+    def __init__(self, inner: ASGIApp, hosts: Hosts, *, with_verbs: bool = False) -> None:
         self._inner = inner
         self._hosts = hosts
+        self._with_verbs = with_verbs
         self._logged: set[str] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve, or refuse."""
-        refused = self._refusal(dict(scope["headers"]))
+        refused = self._refusal(scope["path"], dict(scope["headers"]))
         if refused is None:
             await self._inner(scope, receive, send)
             return
@@ -73,7 +77,7 @@ class Guard:
         answer = JSONResponse({"error": sentence}, status, {"connection": "close"})
         await answer(scope, receive, send)
 
-    def _refusal(self, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
+    def _refusal(self, path: str, headers: dict[bytes, bytes]) -> tuple[int, str] | None:
         host = headers.get(b"host")
         # Without one it is HTTP 1.0, which no browser speaks: a probe.
         if host is not None and not self._hosts.has(host.decode("latin-1")):
@@ -85,6 +89,12 @@ class Guard:
             )
         if _is_foreign(headers):
             return 403, "requests of another site's pages are not answered"
+        if path == _VERBS or path.startswith(f"{_VERBS}/"):
+            if not self._with_verbs:
+                return 404, WITHOUT_TEST
+            if b"origin" in headers:
+                return 403, "a page in a browser may not ask for /test"
+            return None
         if headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers:
             return 413, "send no body: everything here is read-only"
         return None

@@ -248,8 +248,8 @@ async def test_clients_are_bounded_and_leave_nothing_behind(
 ) -> None:
     monkeypatch.setattr(live, "CLIENTS_MAX", 2)
     async with seeing(tmp_path) as seen:
-        assert seen.broker.http is not None
-        feed = seen.broker.http.live
+        assert seen.broker.pages is not None
+        feed = seen.broker.pages.live
         async with watching(seen, "topics"), watching(seen, "topics"):
             assert list(feed.channels) == ["topics"]
             assert (await seen.get("/api/live?watch=groups")).status_code == 503

@@ -1,0 +1,141 @@
+"""`muster serve --test`: the process around a `TestedBroker`, from its addresses to its end.
+
+Standard output has one line, of JSON, when the broker accepts connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from broker.broker import BadDirectory, CannotListen, CorruptLog, DirectoryLocked
+from broker.config.config import Config
+from broker.config.listeners import parse_host_and_port
+from broker.tested.addresses import Addresses
+from broker.tested.lines import KeptLines
+from broker.tested.tested_broker import TestedBroker
+from broker.time import Time
+
+STDIN = 0
+
+
+class CannotServe(Exception):
+    """The broker can't start; the text is one sentence."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    version: str
+    directory: str | None
+    """None: in memory."""
+    with_stdin: bool
+    """It ends when standard input closes."""
+
+
+def keep_lines() -> KeptLines:
+    """Keeps what goes to standard error from here on, on its way."""
+    lines = KeptLines(sys.stderr)
+    sys.stderr = lines
+    return lines
+
+
+def serve_test(
+    config: Config,
+    options: Options,
+    lines: KeptLines,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
+) -> None:
+    """Runs until a signal, or the end of standard input. Raises CannotServe."""
+    try:
+        addresses = Addresses(config)
+    except CannotListen as error:
+        raise CannotServe(str(error)) from None
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(_serve(config, options, addresses, lines))
+
+
+async def _serve(config: Config, options: Options, addresses: Addresses, lines: KeptLines) -> None:
+    tested = TestedBroker(config, addresses, options.directory, lines)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, tested.ended.set)
+    if options.with_stdin:
+        _end_with_stdin(loop, tested.ended)
+    try:
+        await tested.start()
+    except (BadDirectory, CannotListen, CorruptLog, DirectoryLocked) as error:
+        raise CannotServe(str(error)) from None
+    except OSError as error:
+        where = error.filename or options.directory
+        raise CannotServe(f"{where} can't be used: {error.strerror}") from None
+    addresses.http_socket.listen()
+    print(_ready(tested, options), flush=True)
+    server = _http_server(config, tested)
+    await tested.ended.wait()
+    await tested.end()
+    del server
+
+
+def _http_server(config: Config, tested: TestedBroker) -> object:
+    """Serves HTTP, by the system's time, for as long as the process lives."""
+    from broker.tested.routes import Routes
+    from broker.tested.verbs.table import VERBS
+    from broker.web.http import HttpServer
+    from broker.web.http_connection import HttpLimits
+    from broker.web.http_guard import Hosts
+
+    host, _ = parse_host_and_port(config["http.listener"])
+    server = HttpServer(
+        tested.addresses.http_socket,
+        Routes(tested, VERBS),
+        Hosts(host, (), config["http.allowed.hosts"]),
+        Time(),
+        HttpLimits(request_s=_PATIENCE_S, idle_s=_PATIENCE_S),
+        with_verbs=True,
+    )
+    server.start()
+    return server
+
+
+_PATIENCE_S = 24 * 3600
+"""A test may think for as long as it likes between two verbs of a connection."""
+
+
+def _ready(tested: TestedBroker, options: Options) -> str:
+    return json.dumps(
+        {
+            "bootstrap_servers": tested.addresses.bootstrap_servers,
+            "http": f"http://{tested.addresses.http}",
+            "pid": os.getpid(),
+            "version": options.version,
+            "data": options.directory,
+        }
+    )
+
+
+def _end_with_stdin(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    """Has ``ended`` set when standard input closes; what is written to it is not read."""
+
+    def readable() -> None:
+        data = b""
+        with suppress(OSError):
+            data = os.read(STDIN, 1 << 16)
+        if not data:
+            loop.remove_reader(STDIN)
+            ended.set()
+
+    try:
+        loop.add_reader(STDIN, readable)
+    except OSError:  # a file can't be waited for
+        raise CannotServe(
+            "--with-stdin: standard input is a file; it must be a pipe, which closes when whoever"
+            " started the broker ends"
+        ) from None

@@ -1,0 +1,43 @@
+"""The settings of `muster serve --test`: its defaults, and what it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from ipaddress import ip_address
+
+from broker.config.config import Config, WrongUse
+from broker.config.config_table import Value
+from broker.config.listeners import parse_host_and_port
+
+DEFAULTS: Mapping[str, Value] = {
+    "listeners": "PLAINTEXT://127.0.0.1:0",
+    "http.listener": "127.0.0.1:0",
+    "group.initial.rebalance.delay.ms": 0,
+    "offsets.topic.num.partitions": 1,
+    "transaction.state.log.num.partitions": 1,
+}
+"""The weakest source: every other one wins."""
+
+
+def check(config: Config) -> None:
+    """Raises WrongUse, one sentence, for what a broker for tests can't be."""
+    if config.is_in_cluster:
+        raise WrongUse("--test: a broker for tests is alone; take zookeeper.connect away")
+    for each in config.listeners:
+        if not _is_loopback(each.host):
+            raise WrongUse(f"--test: the listener {each.address} is not on loopback; {_LOOPBACK}")
+    where = config["http.listener"]
+    if where == "off":
+        raise WrongUse("--test: its verbs are asked for over HTTP, which can't be off")
+    if not _is_loopback(parse_host_and_port(where)[0]):
+        raise WrongUse(f"--test: the HTTP address {where} is not on loopback; {_LOOPBACK}")
+
+
+_LOOPBACK = "whoever connects may do anything to it, so take 127.0.0.1, ::1 or localhost"
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

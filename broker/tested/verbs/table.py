@@ -1,0 +1,9 @@
+"""The table of all verbs; a module of verbs has its own rows and is named here."""
+
+from __future__ import annotations
+
+from broker.tested.verbs import clock, life, topics
+from broker.tested.verbs.verb import Verb
+
+VERBS: tuple[Verb, ...] = (*life.VERBS, *clock.VERBS, *topics.VERBS)
+"""In the order in which GET /test shows them."""

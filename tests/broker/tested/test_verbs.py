@@ -1,0 +1,99 @@
+"""The verbs of /test: each does what its row says, and refuses anything else with a sentence."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.broker.topic_calls import fetch, produce
+from tests.tested import Tested
+from tests.wire import Wire, batch, values_of
+
+
+def topics_of(muster: Tested) -> dict[str, int]:
+    with Wire(muster.port) as wire:
+        answer = wire.call("Metadata", 12, {"topics": None})
+    return {topic["name"]: len(topic["partitions"]) for topic in answer["topics"]}
+
+
+def test_get_test_lists_every_verb_with_its_arguments(muster: Tested) -> None:
+    verbs = {(each["method"], each["path"]): each for each in muster.get("")["verbs"]}
+
+    assert verbs[("POST", "/test/topics/delete")] == {
+        "method": "POST",
+        "path": "/test/topics/delete",
+        "help": "deletes topics with their records and committed offsets",
+        "arguments": [
+            {
+                "name": "names",
+                "type": "list of texts",
+                "required": True,
+                "help": "the topics' names",
+            }
+        ],
+    }
+    assert all(each["help"] for each in verbs.values())
+
+
+def test_topics_are_there_when_the_verb_returns(muster: Tested) -> None:
+    made = muster.post(
+        "/topics",
+        topics=[
+            {"name": "orders", "partitions": 3, "configs": {"retention.ms": 1000}},
+            {"name": "payments"},
+        ],
+    )
+
+    assert made["topics"] == [
+        {"name": "orders", "partitions": 3},
+        {"name": "payments", "partitions": 1},
+    ]
+    assert topics_of(muster) == {"orders": 3, "payments": 1}
+
+
+def test_deleted_topics_are_gone_when_the_verb_returns(muster: Tested) -> None:
+    muster.post("/topics", topics=[{"name": "orders"}, {"name": "payments"}])
+
+    muster.post("/topics/delete", names=["orders"])
+
+    assert topics_of(muster) == {"payments": 1}
+
+
+def test_a_reset_broker_is_empty_at_the_same_address(muster: Tested) -> None:
+    muster.post("/topics", topics=[{"name": "orders"}])
+    with Wire(muster.port) as wire:
+        produce(wire, "orders", batch(b"one"))
+        assert values_of(fetch(wire, "orders")["records"]) == [b"one"]
+
+    muster.post("/reset")
+
+    assert topics_of(muster) == {}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "sentence"),
+    [
+        ("POST", "/resett", {}, 404, "resett is no verb; the nearest is POST /test/reset"),
+        ("GET", "/reset", None, 404, "GET /test/reset is no verb; there is POST /test/reset"),
+        ("POST", "/what", {}, 404, "POST /test/what is no verb; GET /test lists them all"),
+        ("POST", "/reset", {"x": 1}, 400, "'x' is no argument of it; it takes no argument"),
+        ("POST", "/reset", b"{", 400, "POST /test/reset: the body is no JSON: "),
+        ("POST", "/reset", [1], 400, "the body must be a JSON object"),
+        ("POST", "/reset", b"x" * 2_000_000, 400, "the body has more than 1048576 bytes"),
+        ("GET", "/lines?limit=x", None, 400, 'limit is "x"; it must be a whole number from 1'),
+        ("GET", "/lines?limit=0", None, 400, 'limit is "0"; it must be a whole number from 1'),
+        ("POST", "/topics", {}, 400, "topics is missing: "),
+        ("POST", "/topics", {"topics": "a"}, 400, 'topics is "a"; it must be a list of objects'),
+        ("POST", "/topics", {"topics": [{}]}, 400, "name is missing: the topic's name"),
+        ("POST", "/topics", {"topics": [{"name": 1}]}, 400, "name is 1; it must be a text"),
+        ("POST", "/topics/delete", {"names": ["a"]}, 409, "there is no topic 'a'"),
+        ("POST", "/topics/delete", {"names": [1]}, 400, "names is [1]; it must be a list of texts"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_sentence(
+    muster: Tested, method: str, path: str, body: object, status: int, sentence: str
+) -> None:
+    got, said = muster.refused(method, path, body)
+
+    assert got == status
+    assert sentence in said
+    assert "\n" not in said

@@ -1,0 +1,117 @@
+"""A `muster serve --test` as a process of its own, and its verbs over HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.client import HTTPConnection
+from typing import IO, Any, NamedTuple
+
+from tests.brokers import CHECKOUT, COMMAND
+
+ENDS_WITHIN_S = 20
+
+
+class Answered(NamedTuple):
+    """What HTTP answered."""
+
+    status: int
+    body: Any
+
+
+class Tested:
+    """The process; `start` returns when it accepts connections."""
+
+    __test__ = False
+
+    def __init__(self, *words: str) -> None:
+        self.words = words
+        self.process: subprocess.Popen[str]
+        self.told: dict[str, Any] = {}
+        """Its line of JSON."""
+        self._stderr: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        self._http: HTTPConnection
+
+    def start(self) -> Tested:
+        command = [*COMMAND, "serve", "--test", "--with-stdin", *self.words]
+        self.process = subprocess.Popen(
+            command,
+            cwd=CHECKOUT,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+        )
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        assert line, f"it did not start:\n{self.stderr()}"
+        self.told = json.loads(line)
+        self._http = HTTPConnection(self.told["http"].removeprefix("http://"), timeout=60)
+        return self
+
+    @property
+    def bootstrap(self) -> str:
+        return self.told["bootstrap_servers"]
+
+    @property
+    def port(self) -> int:
+        return int(self.bootstrap.rpartition(":")[2])
+
+    def stderr(self) -> str:
+        """What it has written to standard error."""
+        self._stderr.seek(0)
+        return self._stderr.read()
+
+    def asked(self, method: str, path: str, body: object = None) -> Answered:
+        """What HTTP answers; ``body`` is sent as JSON, or as it is if it is bytes."""
+        sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        self._http.request(method, path, sent)
+        with self._http.getresponse() as response:
+            return Answered(response.status, json.loads(response.read()))
+
+    def post(self, path: str, **arguments: object) -> Any:
+        """What a verb answers, which must be done."""
+        return self._done(self.asked("POST", f"/test{path}", arguments))
+
+    def get(self, path: str) -> Any:
+        return self._done(self.asked("GET", f"/test{path}"))
+
+    def delete(self, path: str) -> Any:
+        return self._done(self.asked("DELETE", f"/test{path}"))
+
+    def _done(self, answered: Answered) -> Any:
+        assert answered.status == 200, answered
+        return answered.body
+
+    def refused(self, method: str, path: str, body: object = None) -> tuple[int, str]:
+        """Status and sentence of a verb that must be refused."""
+        answered = self.asked(method, f"/test{path}", body)
+        assert answered.status != 200, answered
+        assert list(answered.body) == ["error"]
+        return answered.status, answered.body["error"]
+
+    def end(self) -> int:
+        """Close its standard input; its exit code."""
+        if self.process.poll() is None:
+            self._http.close()
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+        try:
+            return self.process.wait(ENDS_WITHIN_S)
+        finally:
+            self.process.kill()
+            assert self.process.stdout is not None
+            self.process.stdout.close()
+
+
+@contextmanager
+def tested(*words: str) -> Iterator[Tested]:
+    """One with these options, in memory unless they say otherwise; ended behind the block."""
+    started = Tested(*words)
+    try:
+        yield started.start()
+    finally:
+        started.end()
