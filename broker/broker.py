@@ -105,7 +105,7 @@ class Broker:
         self.time = time or Time()
         self.sockets = Sockets(config, bind)
         """Where it listens."""
-        self.pulse = Pulse(self.time)
+        self.pulse = Pulse(self.time.real)
         """What keeps the broker's own pauses out of the clock."""
         self.directory = os.path.abspath(config.directories[0])
         self.metrics = Metrics()
@@ -114,7 +114,7 @@ class Broker:
         self.watchdog = Watchdog(self.time)
         self.background = Background(self.time, self.watchdog)
         self.spawn = self.background.spawn
-        self.slicer = Slicer(self.time, self.watchdog)
+        self.slicer = Slicer(self.time.real, self.watchdog)
         """Whose slice of long work is next."""
         self.worker = Worker(self.time)
         """The thread for pure work that takes long."""
@@ -142,7 +142,7 @@ class Broker:
         self.fatal: str | None = None
         """Why it cannot go on."""
         self._lock: Lock | None = None
-        self.long_polls = LongPolls(self.time, self.internal_errors, self.watchdog)
+        self.long_polls = LongPolls(self.time.real, self.internal_errors, self.watchdog)
         self.disk_changes = DiskChanges(self.time, self.fail)
         self.standing: Standing
         """By itself or in a cluster; since `open` or `join`."""
@@ -270,7 +270,7 @@ class Broker:
         Its cores and the sender of markers call each other: the sender is made first.
         """
         self.producer_ids = ProducerIdPool(
-            self.standing.reserve_producer_ids, self.time, self.background.spawn
+            self.standing.reserve_producer_ids, self.time.real, self.background.spawn
         )
         self.local_markers = LocalMarkers(
             self.registry,
@@ -284,7 +284,7 @@ class Broker:
             lambda: self.transactions,
             self.standing.marker_destinations(self.local_markers),
             self.slicer,
-            self.time,
+            self.time.real,
             self.background.spawn,
         )
         self.transactions = transaction_runtime(
@@ -360,7 +360,7 @@ class Broker:
             disk_reads=self.disk_reads,
             unsupported=unsupported,
             seekers=seekers,
-            time=self.time,
+            time=self.time.real,
             watchdog=self.watchdog,
             internal_errors=self.internal_errors,
         )
@@ -377,7 +377,7 @@ class Broker:
             self.server,
             self.slicer,
             self.internal_errors,
-            self.time,
+            self.time.real,
             self.background,
         )
         self.verdicts = Verdicts(

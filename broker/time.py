@@ -5,6 +5,11 @@ Every part of the broker that does one of these has a `Time` and asks it; a test
 syntax trees holds that. So one subclass, on an event loop of virtual time, makes a whole broker
 that does the same again from the same seed.
 
+There are two reasons to wait, and with `broker/tested/hand_time.py` they part. What expires by the
+clock (sessions, joins, transactions, offsets, records) asks the `Time` itself. What waits for a
+peer, a disk or an operator asks `Time.real`, which goes on as the system's time does: a client's
+long poll, a connection that closes, a write that is tried again.
+
 Everything that waits here waits for somebody else: a session for its member's heartbeat, a join for
 those who have still to join. While the event loop stands (the process was stopped, the machine
 gives it no time, a piece of our own work is long) nobody's request is read, so that this time must
@@ -33,6 +38,8 @@ Result = TypeVar("Result")
 
 TRUSTED_MS = 200
 """So long after a sign of life of the loop the clock goes on without another one."""
+ALTERED_S_MAX = 1.0
+"""How long it takes at most until an altered pause is seen."""
 _ALWAYS = 1 << 62
 
 
@@ -69,6 +76,14 @@ class Time:
         """The system's monotonic clock at the last reading."""
         self._last = Now(-1, -1)
         self._trusted_until_ms = _ALWAYS
+
+    @property
+    def real(self) -> Time:
+        """The time of whoever waits for a peer, a disk or an operator.
+
+        It is this one, but where a test has the broker's clock in its hand.
+        """
+        return self
 
     # -- the clocks by which the broker waits and stores
 
@@ -108,6 +123,22 @@ class Time:
     ) -> asyncio.TimerHandle:
         """Call ``callback(*args)`` after so long, unless the handle is cancelled."""
         return asyncio.get_running_loop().call_later(seconds, callback, *args)
+
+    async def pause(
+        self,
+        pause_s: Callable[[], float],
+        idle_ms: Callable[[], int | None] | None = None,  # noqa: ARG002
+    ) -> None:
+        """Wait between two rounds of work that is done again and again.
+
+        ``pause_s`` is asked again while the pause lasts: it may be altered meanwhile. ``idle_ms``
+        is for a time that is moved by hand: see `broker/tested/hand_time.py`.
+        """
+        paused_s = 0.0
+        while (left_s := pause_s() - paused_s) > ALTERED_S_MAX:
+            await self.sleep(ALTERED_S_MAX)
+            paused_s += ALTERED_S_MAX
+        await self.sleep(max(left_s, 0.0))
 
     def within(self, seconds: float) -> asyncio.Timeout:
         """``async with`` this: TimeoutError for a block that takes longer."""

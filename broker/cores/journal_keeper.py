@@ -80,7 +80,7 @@ class JournalKeeper(Generic[JournalT, EntryT]):
         self._file = file
         self.journal = journal
         """What /api shows."""
-        self._threads = time.threads(1, "journal")
+        self._threads = time.real.threads(1, "journal")
         self._due = False
         """A write is under way or will be."""
         self._writing: asyncio.Task[None] | None = None
@@ -109,17 +109,17 @@ class JournalKeeper(Generic[JournalT, EntryT]):
         """Has what is new in the journal written down; after a change that no fact made, too."""
         if self.journal.ripens and not self._ripens and not self._stopped:
             self._ripens = True
-            self._time.call_later(LOOK_AT_AGES_S, self._ripen)
+            self._time.real.call_later(LOOK_AT_AGES_S, self._ripen)
         if self._unsaved and not self._due and not self._stopped:
             self._due = True
-            self._time.call_later(TRY_AGAIN_S if self._fails else WRITE_AFTER_S, self._begin)
+            self._time.real.call_later(TRY_AGAIN_S if self._fails else WRITE_AFTER_S, self._begin)
 
     async def stop(self) -> None:
         """Writes what is left, and nothing more; within a time."""
         self._stopped = True
         self.journal.save_counts()
         with suppress(TimeoutError):
-            async with self._time.within(STOP_WITHIN_S):
+            async with self._time.real.within(STOP_WITHIN_S):
                 if self._writing is not None:
                     await asyncio.wait([self._writing])
                 await self._write()

@@ -226,7 +226,7 @@ class Life(Generic[CoreT, DutiesT]):
 
         What can wait, snapshots and cleanings, does.
         """
-        return self.loading or self._time.now().mono_ms < self._settled_ms
+        return self.loading or self._time.real.now().mono_ms < self._settled_ms
 
     def unreadable(self) -> dict[str, str]:
         """Why a partition can't be served, by its name, for /healthz."""
@@ -361,7 +361,7 @@ class Life(Generic[CoreT, DutiesT]):
     async def _load_after(self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int) -> None:
         """Loads one shard; if it isn't writable it is probed afterwards."""
         if wait_ms:
-            await self._time.sleep(wait_ms / 1000)
+            await self._time.real.sleep(wait_ms / 1000)
         with self._gc_is_off():
             await self._load(hosted, writable)
         if not writable and not self.failed and hosted.phase is Phase.UNWRITABLE:
@@ -405,7 +405,7 @@ class Life(Generic[CoreT, DutiesT]):
                 self._new_core,
                 self.duties.before_serving if writable else None,
             )
-            self._settled_ms = self._time.now().mono_ms + SETTLING_MS
+            self._settled_ms = self._time.real.now().mono_ms + SETTLING_MS
             if self._is_led(hosted):
                 self._loaded(hosted, writable)
         except Superseded:

@@ -261,7 +261,7 @@ class Runtime(Generic[CoreT, DutiesT]):
             if self._turn is None:
                 linger_ms = self.settings.append_linger_ms
                 self._turn = (
-                    self.time.call_later(linger_ms / 1000, self._end_turn)
+                    self.time.real.call_later(linger_ms / 1000, self._end_turn)
                     if linger_ms
                     else self._loop.call_soon(self._end_turn)
                 )

@@ -19,8 +19,6 @@ logger = structlog.get_logger(__name__)
 
 STOP_S_MAX = 2
 """How long a stop waits for tasks."""
-ALTERED_S_MAX = 1.0
-"""How long it takes at most until an altered pause is seen."""
 
 
 class Background:
@@ -47,9 +45,16 @@ class Background:
         pause_s: Callable[[], float],
         work: Callable[[], Awaitable[object]],
         failed: Callable[[Exception], None],
+        idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
-        """`repeat`, watched under ``name``, until whoever asked for it cancels the task."""
-        return self._watchdog.task(name, repeat(self._time, pause_s, work, failed))
+        """`repeat`, watched under ``name``, until whoever asked for it cancels the task.
+
+        Work by which things expire gives ``idle_ms``: in how many milliseconds at the earliest it
+        would find something to do, if nothing happens meanwhile; None for never. Its pauses are
+        the broker's time, those of other work real time.
+        """
+        time = self._time.real if idle_ms is None else self._time
+        return self._watchdog.task(name, repeat(time, pause_s, work, failed, idle_ms))
 
     def after(self, delay_ms: int, work: Callable[[], None]) -> None:
         """Runs ``work`` in a thread after ``delay_ms``, or when the broker stops."""
@@ -65,7 +70,7 @@ class Background:
         """Waits for the tasks, not for ever, and does now what was put off."""
         if self.tasks:
             with suppress(TimeoutError):
-                async with self._time.within(STOP_S_MAX):
+                async with self._time.real.within(STOP_S_MAX):
                     await asyncio.wait(self.tasks)
         for timer, work in list(self._timers.items()):
             timer.cancel()
@@ -84,18 +89,15 @@ async def repeat(
     pause_s: Callable[[], float],
     work: Callable[[], Awaitable[object]],
     failed: Callable[[Exception], None],
+    idle_ms: Callable[[], int | None] | None = None,
 ) -> NoReturn:
     """Pauses and works, again and again; the one such loop of the broker.
 
-    ``pause_s`` is asked for each pause, and again while it lasts: it may be altered meanwhile. What
-    ``work`` raises is handed to ``failed``, and the repeating goes on.
+    What ``work`` raises is handed to ``failed``, and the repeating goes on. For the pauses see
+    `Time.pause`.
     """
     while True:
-        paused_s = 0.0
-        while (left_s := pause_s() - paused_s) > ALTERED_S_MAX:
-            await time.sleep(ALTERED_S_MAX)
-            paused_s += ALTERED_S_MAX
-        await time.sleep(max(left_s, 0.0))
+        await time.pause(pause_s, idle_ms)
         try:
             await work()
         except Exception as error:  # noqa: BLE001 - handed on

@@ -23,7 +23,7 @@ class DiskReads:
     """The threads; use from the event loop's thread alone."""
 
     def __init__(self, time: Time) -> None:
-        self._threads = time.threads(THREADS, "disk")
+        self._threads = time.real.threads(THREADS, "disk")
         self.done = 0
         """Reads since the process began."""
 

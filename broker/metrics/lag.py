@@ -124,7 +124,7 @@ class Lags:
         self.logs = logs
         self.time = time
         self._elsewhere = elsewhere
-        self.times = RecordTimes(time, self._live)
+        self.times = RecordTimes(time.real, self._live)
 
     def _live(self) -> int:
         return sum(hosted.core.view.offsets.count() for hosted in self.groups.hosted_shards)

@@ -111,7 +111,7 @@ class Scan:
         await self.in_slices(self.steps())
         if self._late:
             with suppress(TimeoutError):
-                async with self.sources.time.within(LOOKUP_S_MAX):
+                async with self.sources.time.real.within(LOOKUP_S_MAX):
                     await self.sources.lags.times.settled()
             await self.in_slices(self.late_steps())
 

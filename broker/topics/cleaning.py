@@ -104,7 +104,7 @@ class Cleaning:
         an open transaction, or records too young, stand in the way."""
         self._heavy_since: dict[TopicPartition, int] = {}
         """Since when the dead of a partition with an owner outweigh its live (monotonic)."""
-        self.workers = (CleanerWorker(time), CleanerWorker(time))
+        self.workers = (CleanerWorker(time.real), CleanerWorker(time.real))
         self._tasks: list[asyncio.Task[None]] = []
         self.swaps = SegmentSwaps(logs, time, self._before_exchange)
 

@@ -138,7 +138,7 @@ class Deletions:
 
     async def _retry(self, deleted: _Deleted, wait_ms: int) -> None:
         while True:
-            await self._time.sleep(wait_ms / 1000)
+            await self._time.real.sleep(wait_ms / 1000)
             name = deleted.topic.name
             if self._left.get(name) is deleted and await self._move_away(deleted):
                 del self._left[name]

@@ -79,6 +79,10 @@ class LongPolls:
     def __len__(self) -> int:
         return len({waiter for waiters in self._by_partition.values() for waiter in waiters})
 
+    def until_ms(self, wait_ms: int) -> int:
+        """The deadline of who waits for so long from now on: clients have real time."""
+        return self._time.now().mono_ms + wait_ms
+
     def wait(self, waiter: Waiter) -> None:
         """Keeps ``waiter`` until it is woken for good, or `forget`."""
         for partition in waiter.partitions:

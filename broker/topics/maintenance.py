@@ -199,7 +199,7 @@ class Maintenance:
 
     async def flush_overdue(self) -> None:
         """Flushes the logs whose records have been unflushed for longer than flush.ms."""
-        now_ms = self._time.now().mono_ms
+        now_ms = self._time.real.now().mono_ms
         before, self._unflushed_ms = self._unflushed_ms, {}
         for partition in list(self._logs.all()):
             log = partition.log

@@ -423,7 +423,7 @@ class Partition:
         wait_ms = PROBE_MS_FIRST
         try:
             while True:
-                await self._services.time.sleep(wait_ms / 1000)
+                await self._services.time.real.sleep(wait_ms / 1000)
                 wait_ms = min(2 * wait_ms, PROBE_MS_MAX)
                 if not self._is_served(self):
                     return  # its topic was deleted; its files may be another log's

@@ -172,7 +172,7 @@ class OneGroup(Source):
         if found is None:
             self._judgement = None
         else:
-            now_s = self.sources.time.monotonic_s()
+            now_s = self.sources.time.real.monotonic_s()
             if self._judgement is None or now_s - self._judged_s >= JUDGED_EVERY_S:
                 self._judged_s = now_s
                 self._judgement = await self.sources.verdicts.judged(*found, slices)

@@ -32,7 +32,7 @@ class Pages:
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self.live = Live(lambda watch: find(sources, watch), sources.time, sources.slicer)
+        self.live = Live(lambda watch: find(sources, watch), sources.time.real, sources.slicer)
 
     def application(self) -> ASGIApp:
         """What answers requests."""
@@ -79,7 +79,7 @@ class Site:
         self.pages = Pages(sources)
         names = [endpoint.host for endpoint in sources.advertised.endpoints]
         hosts = Hosts(host, [socket.gethostname(), *names], sources.config["http.allowed.hosts"])
-        self._server = HttpServer(bound, self.pages.application(), hosts, sources.time)
+        self._server = HttpServer(bound, self.pages.application(), hosts, sources.time.real)
 
     def start(self) -> None:
         """Begins to accept connections, to sample and to judge, in the running loop."""

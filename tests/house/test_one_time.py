@@ -70,6 +70,9 @@ FORBIDDEN = (
 LOOPS_OWN = ("call_at", "call_later", "run_in_executor", "subprocess_exec", "subprocess_shell")
 """Methods of an event loop, whatever name it goes by; those of a `Time` are the way."""
 
+TIMES = ("time", "_time", "real")
+"""The names by which a `Time` goes."""
+
 WAITING = ("acquire", "as_completed", "get", "join", "result", "wait")
 """Functions and methods that wait, and for a length of time where they are given a ``timeout``."""
 
@@ -96,7 +99,7 @@ def _by_shape(node: ast.AST, names: dict[str, str]) -> str | None:
     """What needs no import to be seen: a loop's own methods, a timeout, an import by its name."""
     if isinstance(node, ast.Attribute):
         owner = _last_name(node.value)
-        if node.attr in LOOPS_OWN and owner not in ("time", "_time"):
+        if node.attr in LOOPS_OWN and owner not in TIMES:
             return f"{owner}.{node.attr}"
         if node.attr == "time" and owner.endswith("loop"):
             return f"{owner}.time"
@@ -221,6 +224,7 @@ def test_a_planted_use_is_found(planted: str, name: str) -> None:
         "def f(now: float) -> str:\n    return 'time.sleep(1)'  # time.sleep(1)",
         "from broker.time import Time\ndef f(time: Time) -> None:\n    time.call_later(1, print)",
         "class A:\n    def f(self):\n        self._time.call_later(1, print)\n        self.time()",
+        "class A:\n    def f(self):\n        self._time.real.call_later(1, print)",
         "import asyncio\nasyncio.get_running_loop().call_soon(print)\nasyncio.wait(tasks)",
     ],
 )

@@ -260,7 +260,7 @@ class _Fetch:
                 else entry.topic
             )
         ]
-        deadline_ms = self.services.time.now().mono_ms + self.max_wait_ms
+        deadline_ms = self.services.long_polls.until_ms(self.max_wait_ms)
         committed = self.reader.read_committed
         to_end = self.reader.replica_id >= 0
         self.waiter = Waiter(partitions, deadline_ms, 1, self._woken, committed, to_end)

@@ -182,6 +182,6 @@ class DroppedOffsets:
                     if not self.left(name):
                         self._on_dropped(name)
         else:
-            self._time.call_later(_RETRY_S, self.catch_up, hosted)
+            self._time.real.call_later(_RETRY_S, self.catch_up, hosted)
         if done is not None and not done.done():
             done.set_result(None)
