@@ -15,7 +15,7 @@ ROOMS := protocol verdicts client offsets coordinator transactions controller re
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help run pipeline test check unit simulate interop spark soak lock codecs golden coverage dashboards pictures format clean
+.PHONY: help run pipeline test check unit simulate interop spark soak lock codecs golden coverage dashboards pictures dist format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -85,6 +85,9 @@ pictures: $(VENV)/test.done ## take the pictures in README anew (needs Chromium 
 dashboards: $(VENV)/test.done ## write dashboards/grafana anew from their description
 	$(BIN)/python tools/make_dashboards.py
 
+dist: $(VENV)/broker.done ## build what is given to others, into dist/: wheel, sdist, muster.pyz, container image
+	$(BIN)/python tools/make_dist.py
+
 format: $(VENV)/test.done ## let ruff format the code
 	$(BIN)/ruff check --fix $(CODE)
 	$(BIN)/ruff format $(CODE)
@@ -99,4 +102,4 @@ lock: $(UV) ## choose versions anew and write requirements/*.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 
 clean: ## remove the environment and caches, not the data
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build *.egg-info
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist *.egg-info

@@ -1,0 +1,95 @@
+"""Packages as set-up installed them: which ones a project needs, their files, their wheels again.
+
+Set-up checks every package against requirements/*.txt, so that what it installed is what the
+registry gave. Whoever builds from it needs no network and no cache. A file that is no longer as it
+was installed is refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterable
+from importlib.metadata import Distribution, PackagePath, distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+WRITTEN_AT = (2020, 2, 2, 0, 0, 0)
+_OF_THE_INSTALLER = {
+    "INSTALLER", "RECORD", "REQUESTED", "direct_url.json", "uv_build.json", "uv_cache.json",
+}  # fmt: skip
+
+
+def needed(requirements: Iterable[str]) -> list[Distribution]:
+    """The installed packages that these need, by their names, with all that those need in turn."""
+    found: dict[str, Distribution] = {}
+    seen = set()
+    todo = [Requirement(each) for each in requirements]
+    while todo:
+        wanted = todo.pop()
+        key = (wanted.name, *sorted(wanted.extras))
+        if key in seen:
+            continue
+        seen.add(key)
+        package = distribution(wanted.name)
+        if not wanted.specifier.contains(package.version, prereleases=True):
+            raise SystemExit(f"{wanted} is needed, {package.version} installed: make once more")
+        found[package.metadata["Name"].lower()] = package
+        extras = ["", *wanted.extras]
+        for each in map(Requirement, package.requires or ()):
+            if each.marker is None or any(each.marker.evaluate({"extra": e}) for e in extras):
+                todo.append(each)
+    return [found[name] for name in sorted(found)]
+
+
+def files(package: Distribution) -> list[tuple[PackagePath, Path]]:
+    """What it brought into site-packages: path there, and where that is; commands are left out."""
+    found = []
+    for file in sorted(package.files or ()):
+        skipped = file.suffix == ".pyc" or file.name in _OF_THE_INSTALLER
+        if ".." in file.parts or skipped:
+            continue
+        at = Path(str(package.locate_file(file)))
+        if file.hash is not None and _hash(at.read_bytes()) != file.hash.value:
+            raise SystemExit(
+                f"{at} is not as it was installed: rm -r the environment, make it anew"
+            )
+        found.append((file, at))
+    return found
+
+
+def wheel(package: Distribution) -> tuple[str, bytes]:
+    """A wheel of an installed package, without its commands: its file's name, its bytes."""
+    out = io.BytesIO()
+    record = []
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file, at in files(package):
+            data = at.read_bytes()
+            add(archive, str(file), data)
+            record.append(f"{file},sha256={_hash(data)},{len(data)}")
+        info = next(str(f.parent) for f, _ in files(package) if f.name == "METADATA")
+        add(archive, f"{info}/RECORD", "\n".join([*record, f"{info}/RECORD,,", ""]).encode())
+    return f"{info.removesuffix('.dist-info')}-{tags(package)}.whl", out.getvalue()
+
+
+def tags(package: Distribution) -> str:
+    """Pythons, ABIs and platforms that the wheel was for, as in its file's name."""
+    lines = (package.read_text("WHEEL") or "").splitlines()
+    each = [line.removeprefix("Tag: ").split("-") for line in lines if line.startswith("Tag: ")]
+    return "-".join(".".join(dict.fromkeys(parts)) for parts in zip(*each, strict=True))
+
+
+def add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+    """Add a file that is the same whoever adds it, and when."""
+    entry = zipfile.ZipInfo(name, WRITTEN_AT)
+    entry.compress_type = archive.compression
+    entry.external_attr = 0o100644 << 16
+    entry.create_system = 3  # Unix, where the mode means something
+    archive.writestr(entry, data)
+
+
+def _hash(data: bytes) -> str:
+    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()

@@ -1,0 +1,121 @@
+"""Everything that is given to others, into dist/: wheel, sdist, muster.pyz, container image.
+
+Offline: what it is made of is what set-up has installed. The same sources and packages make the
+same bytes, whenever and wherever; SOURCE_DATE_EPOCH names another time for the files inside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.metadata import Distribution, PathDistribution
+from pathlib import Path
+
+from hatchling.build import build_sdist, build_wheel
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import installed
+
+ROOT = Path(__file__).resolve().parent.parent
+START = ROOT / "tools" / "pyz_start.py"
+PYZ = "muster.pyz"
+IMAGE = "muster-image.tar"
+ABI = EXTENSION_SUFFIXES[0].strip(".").partition(".")[0]
+MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
+"""The names from before those that say the version of glibc."""
+
+
+def build(folder: Path) -> tuple[Path, Path]:
+    """Build the wheel and the sdist; their paths."""
+    os.chdir(ROOT)  # the interface of build backends has no other way to say what is built
+    return folder / build_wheel(str(folder)), folder / build_sdist(str(folder))
+
+
+def make_pyz(wheel: Path, target: Path) -> None:
+    """Write the one file: the start, our wheel, and those of what it needs on this machine."""
+    with zipfile.ZipFile(wheel) as opened:
+        info = next(n for n in opened.namelist() if n.endswith(".dist-info/METADATA"))
+        ours = PathDistribution(zipfile.Path(opened, info.rpartition("/")[0] + "/"))
+        wanted = [each for each in ours.requires or () if "extra ==" not in each]
+    packages = installed.needed(wanted)
+    wheels = {wheel.name: wheel.read_bytes(), **dict(map(installed.wheel, packages))}
+    digest = hashlib.sha256(b"".join(wheels[name] for name in sorted(wheels))).hexdigest()[:16]
+    start = START.read_text().replace("@DIGEST@", digest).replace("@ABI@", ABI)
+    partial = target.with_suffix(".partial")
+    with partial.open("wb") as out:
+        out.write(b"#!/usr/bin/env python3\n")
+        with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:
+            installed.add(
+                archive, "__main__.py", start.replace("@GLIBC@", glibc(packages)).encode()
+            )
+            installed.add(archive, "files", "\n".join(files_of(wheels)).encode())
+            for name in sorted(wheels):
+                installed.add(archive, name, wheels[name])
+    partial.chmod(0o755)
+    partial.replace(target)
+
+
+def files_of(wheels: dict[str, bytes]) -> list[str]:
+    """Every file in the wheels, and its size: by these the start knows a damaged cache."""
+    found = []
+    for data in wheels.values():
+        with zipfile.ZipFile(io.BytesIO(data)) as opened:
+            found += [f"{each.filename}\t{each.file_size}" for each in opened.infolist()]
+    return sorted(found)
+
+
+def glibc(packages: list[Distribution]) -> str:
+    """The oldest glibc that all these packages run with, "" where none is needed."""
+    needed = [
+        min(versions) for package in packages if (versions := list(glibcs(installed.tags(package))))
+    ]
+    return ".".join(map(str, max(needed))) if needed else ""
+
+
+def glibcs(tags: str) -> list[tuple[int, int]]:
+    """The versions of glibc that the tags of one wheel name."""
+    named = [(int(a), int(b)) for a, b in re.findall(r"manylinux_(\d+)_(\d+)_", tags)]
+    return named + [version for name, version in MANYLINUX.items() if f"{name}_" in tags]
+
+
+def make_image(target: Path) -> None:
+    """Write the container image as one file, where buildah is there to do it."""
+    buildah = shutil.which("buildah")
+    if buildah is None:
+        print("no container image: buildah is not on this machine", file=sys.stderr)
+        return
+    name = "localhost/muster:dist"
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "1580601600")
+    target.unlink(missing_ok=True)
+    in_place = ["--isolation", "chroot", "--network", "host", "--pull=never"]
+    for words in (
+        ["build", *in_place, "--timestamp", epoch, "-f", "deploy/Containerfile", "-t", name, "."],
+        ["push", name, f"oci-archive:{target}"],
+        ["rmi", name],
+    ):
+        subprocess.run([buildah, *words], cwd=ROOT, check=True, stdout=sys.stderr)
+    print(target)
+
+
+def main() -> None:
+    """Make everything; print the paths."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=ROOT / "dist")
+    folder = parser.parse_args().folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    wheel, sdist = build(folder)
+    make_pyz(wheel, folder / PYZ)
+    print(wheel, sdist, folder / PYZ, sep="\n")
+    make_image(folder / IMAGE)
+
+
+if __name__ == "__main__":
+    main()

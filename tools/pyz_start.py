@@ -1,0 +1,122 @@
+"""What `muster.pyz` runs first: unpacks the wheels in it, once, and starts the program from there.
+
+They lie in `muster/DIGEST` of the user's cache. A folder appears there by a rename, whole; of two
+first starts at once the second waits. One whose files are not those that were unpacked is made
+anew.
+
+Nothing is imported here that a start from a whole folder can do without.
+"""
+
+import os
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+
+# Written by tools/make_dist.py; see there.
+DIGEST = "@DIGEST@"
+ABI = "@ABI@"
+GLIBC = "@GLIBC@"
+WRITTEN_AT = 1580601600
+"""The time of every unpacked file: one that was written to since then has another."""
+
+
+def main():
+    """Start the program, as `muster` does."""
+    sys.dont_write_bytecode, writes = True, sys.dont_write_bytecode
+    _refuse_another_python()
+    archive = sys.path[0]
+    expected = [line.split("\t") for line in __loader__.get_data("files").decode().splitlines()]
+    try:
+        site = _unpacked(archive, expected)
+    except OSError as error:
+        sys.exit(
+            f"muster: cannot unpack into {_cache()}: {error.strerror}; XDG_CACHE_HOME names"
+            " another folder"
+        )
+    sys.dont_write_bytecode = writes
+    sys.path.insert(1, site)
+    # The processes that a broker starts have the same packages.
+    inherited = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([site, inherited] if inherited else [site])
+    from musterd.__main__ import main as muster
+
+    muster()
+
+
+def _refuse_another_python():
+    found = EXTENSION_SUFFIXES[0].strip(".").partition(".")[0]
+    if found != ABI:
+        sys.exit(
+            f"muster: this muster.pyz is for {ABI}, and {sys.executable} is {found}: start it with"
+            " a Python of the first kind, or pip install musterd"
+        )
+    if GLIBC:
+        _, _, has = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+        if _numbers(has) < _numbers(GLIBC):
+            sys.exit(f"muster: this muster.pyz needs glibc {GLIBC}, and here is {has or 'none'}")
+
+
+def _numbers(version):
+    return [int(each) for each in version.split(".") if each.isdigit()]
+
+
+def _cache():
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return os.path.join(base, "muster")
+
+
+def _unpacked(archive, expected):
+    """The folder with the packages, made if need be."""
+    site = os.path.join(_cache(), DIGEST)
+    if not _is_whole(site, expected):
+        import fcntl
+
+        os.makedirs(_cache(), 0o700, exist_ok=True)
+        with open(f"{site}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not _is_whole(site, expected):  # no other start has made it meanwhile
+                _make(archive, site)
+    return site
+
+
+def _make(archive, site):
+    """Put a new folder in place, and a damaged one out of it."""
+    import shutil
+
+    new, old = f"{site}.new", f"{site}.old"
+    for each in (new, old):  # of a start that was killed
+        shutil.rmtree(each, ignore_errors=True)
+    _unpack(archive, new)
+    if os.path.exists(site):
+        os.rename(site, old)
+    os.rename(new, site)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _is_whole(site, expected):
+    """Whether every file is there, of its size, and nobody has written to it since."""
+    try:
+        for name, size in expected:
+            found = os.stat(f"{site}/{name}")
+            if found.st_size != int(size) or int(found.st_mtime) != WRITTEN_AT:
+                return False
+    except OSError:
+        return False
+    return True
+
+
+def _unpack(archive, folder):
+    import io
+    import zipfile
+
+    with zipfile.ZipFile(archive) as outer:
+        for name in outer.namelist():
+            if not name.endswith(".whl"):
+                continue
+            with zipfile.ZipFile(io.BytesIO(outer.read(name))) as wheel:
+                for each in wheel.namelist():
+                    path = wheel.extract(each, folder)
+                    os.utime(path, (WRITTEN_AT, WRITTEN_AT))
+
+
+if __name__ == "__main__":
+    main()
