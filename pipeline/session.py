@@ -55,6 +55,8 @@ def open_session(
         .config("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         # rows come by days as it is: no sort before a table is laid out by day
         .config("spark.sql.maxConcurrentOutputFileWriters", str(FILES_AT_ONCE))
+        # executors look for modules in the archive before the folder that they are started in
+        .config("spark.executorEnv.PYTHONSAFEPATH", "1")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.log.level", "ERROR")
     )
