@@ -58,7 +58,8 @@ from broker.standing import Coordination, Standing, Stop
 from broker.time import Time
 from broker.topics.basis import Basis, CannotJoin
 from broker.topics.cleaner_checkpoint import CleanerCheckpoint
-from broker.topics.cleaning import Cleaning
+from broker.topics.cleaner_worker import CleanerWorker
+from broker.topics.cleaning import Cleaner, Cleaning
 from broker.topics.config_changes import ConfigChanges
 from broker.topics.disk_changes import DiskChanges
 from broker.topics.long_poll import LongPolls
@@ -76,6 +77,8 @@ from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from broker.cluster.zookeeper.zookeeper import Connect
     from broker.cores.runtime_settings import RuntimeSettings
     from broker.web.site import Pages, Site
@@ -96,8 +99,12 @@ class Broker:
         bind: Bind = bind,
         zookeeper: Connect | None = None,
         interpose: Interpose | None = None,
+        new_cleaner: Callable[[], Cleaner] | None = None,
     ) -> None:
-        """``interpose`` stands between the sockets and the APIs; see `broker/net/interpose.py`."""
+        """``interpose`` stands between the sockets and the APIs; see `broker/net/interpose.py`.
+
+        ``new_cleaner`` gives who cleans ``fs`` where no other process sees it.
+        """
         self.config = config
         self._interpose = interpose
         self._zookeeper = zookeeper
@@ -107,6 +114,7 @@ class Broker:
         """Where it listens."""
         self.pulse = Pulse(self.time.real)
         """What keeps the broker's own pauses out of the clock."""
+        self._new_cleaner = new_cleaner or partial(CleanerWorker, self.time.real)
         self.directory = os.path.abspath(config.directories[0])
         self.metrics = Metrics()
         self.internal_errors = InternalErrors()
@@ -119,11 +127,7 @@ class Broker:
         self.worker = Worker(self.time)
         """The thread for pure work that takes long."""
         self.keeper = group_journal_keeper(
-            self.time,
-            self.spawn,
-            self.fs,
-            self.directory,
-            config["group.journal.file.max.bytes"],
+            self.time, self.spawn, self.fs, self.directory, config["group.journal.file.max.bytes"]
         )
         """Why groups rebalanced, and the file that says so to the next run."""
         self.transaction_keeper = transaction_journal_keeper(
@@ -248,6 +252,7 @@ class Broker:
             {OFFSETS_TOPIC: self.groups.life, TRANSACTION_TOPIC: self.transactions.life},
             self.time,
             self.background,
+            self._new_cleaner,
         )
         self.maintenance = Maintenance(config, self.logs, self.time, self.slicer, self.background)
         self.lags = Lags(self.groups, self.logs, self.time, self.standing.ends_elsewhere)

@@ -1,16 +1,17 @@
 """The schedule of compaction: which partition is cleaned when, and the exchange of its segments.
 
-Separate processes clean (cleaner_worker.py). This module only chooses a partition and exchanges its
-segments, which takes a few renames in the loop's thread. The coordinators' topics have a schedule
-and a process of their own: their owners know which records are live, and a partition is rolled and
-cleaned when the dead ones outweigh them, so that disk use follows live data. A failing partition is
+Separate processes clean (cleaner_worker.py), or another `Cleaner`. This module only chooses a
+partition and exchanges its segments, which takes a few renames in the loop's thread. The
+coordinators' topics have a schedule and a process of their own: their owners know which records are
+live, and a partition is rolled and cleaned when the dead ones outweigh them, so that disk use
+follows live data. A failing partition is
 shown in the log, in the metrics and in /healthz, and tried again less and less often.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,13 +21,13 @@ from broker.config.config import Config
 from broker.loop.background import Background
 from broker.time import Time
 from broker.topics.cleaner_checkpoint import CleanerCheckpoint, segment_facts
-from broker.topics.cleaner_worker import CleanerWorker, CleaningFailed
+from broker.topics.cleaner_worker import CleaningFailed
 from broker.topics.logs import LogManager
 from broker.topics.partition import Partition
 from broker.topics.registry import Topic
 from broker.topics.segment_swaps import Abandoned, SegmentSwaps
 from log.checkpoint import TopicPartition
-from log.clean_job import CleanDone, CleanJob
+from log.clean_job import CleanDone, CleanedGroup, CleanJob
 from log.clean_plan import Cleanable, weighs_too_much
 from log.config import LONG_MAX
 from log.errors import LogPoisoned
@@ -68,6 +69,29 @@ class Owner(Protocol):
         """Returns when segments below the active one may be replaced."""
 
 
+class Cleaner(Protocol):
+    """Who does the cleaning, one partition at a time, elsewhere."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether it has a job."""
+
+    async def clean(
+        self,
+        job: CleanJob,
+        on_group: Callable[[CleanedGroup], Awaitable[None]],
+        producers: Iterable[Mapping[int, tuple[int, int]]] = (),
+    ) -> CleanDone:
+        """Have ``job`` done; ``on_group`` is awaited for each group, while the next is cleaned.
+
+        ``producers`` are added to the job's, piece by piece; others have their turn in between.
+        Raises CleaningFailed, and what ``on_group`` raises; the work ends then.
+        """
+
+    async def stop(self) -> None:
+        """End the work; return when nothing of it goes on."""
+
+
 @dataclass(slots=True)
 class Trouble:
     """Why a partition could not be cleaned, how often, and when it is tried next (monotonic)."""
@@ -88,6 +112,7 @@ class Cleaning:
         owners: Mapping[str, Owner],
         time: Time,
         background: Background,
+        new_worker: Callable[[], Cleaner],
     ) -> None:
         """``owners``: by topic, who has one; the others are cleaned by their dirty ratio."""
         self._config = config
@@ -104,7 +129,7 @@ class Cleaning:
         an open transaction, or records too young, stand in the way."""
         self._heavy_since: dict[TopicPartition, int] = {}
         """Since when the dead of a partition with an owner outweigh its live (monotonic)."""
-        self.workers = (CleanerWorker(time.real), CleanerWorker(time.real))
+        self.workers = (new_worker(), new_worker())
         self._tasks: list[asyncio.Task[None]] = []
         self.swaps = SegmentSwaps(logs, time, self._before_exchange)
 
@@ -261,7 +286,7 @@ class Cleaning:
 
     # -- the work
 
-    async def _clean(self, partition: Partition, worker: CleanerWorker, roll: bool) -> bool:
+    async def _clean(self, partition: Partition, worker: Cleaner, roll: bool) -> bool:
         """Cleans one log; whether that was worth looking for more to do at once."""
         log = partition.log
         if roll and not self._roll(log):
@@ -284,7 +309,7 @@ class Cleaning:
             self._failed(log, str(error) or type(error).__name__)
         return False
 
-    async def _clean_rolled(self, partition: Partition, worker: CleanerWorker) -> bool:
+    async def _clean_rolled(self, partition: Partition, worker: Cleaner) -> bool:
         """Cleans the segments behind the active one. Raises what stands in the way."""
         log = partition.log
         found = self.checkpoint.judge(log, self._time.now().wall_ms)

@@ -6,12 +6,16 @@ import os
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from broker.broker import Broker
 from broker.config.config import Config
+from broker.tested.cleaner_thread import CleanerThread
+from broker.time import Time
 from broker.topics.registry import Topic
+from log.filesystem import FileSystem
 from log.partition_log import PartitionLog
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
@@ -21,14 +25,18 @@ QUICK = {"log.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
 
 
 @contextmanager
-def opened(directory: Path, **settings: Any) -> Iterator[Broker]:
-    """A broker whose data directory is open, listening nowhere."""
+def opened(directory: Path, fs: FileSystem | None = None, **settings: Any) -> Iterator[Broker]:
+    """A broker whose data directory is open, listening nowhere; ``fs`` is cleaned by a thread."""
     values = {
         "log.dirs": str(directory),
         **QUICK,
         **{k.replace("_", "."): v for k, v in settings.items()},
     }
-    broker = Broker(Config({name: str(value) for name, value in values.items()}))
+    config = Config({name: str(value) for name, value in values.items()})
+    broker = Broker(config)
+    if fs is not None:
+        time = Time()
+        broker = Broker(config, fs=fs, time=time, new_cleaner=partial(CleanerThread, time, fs))
     broker.open()
     try:
         yield broker
