@@ -27,6 +27,7 @@ ONE_PLACE = {
     "log": "log/cleaner_process.py",  # its `main` is the first of a process: nobody is above it
     "broker": "broker/time.py",
     "cli": "cli/clock.py",
+    "musterd": "musterd/testing/clock.py",
     "pipeline": "pipeline/clock.py",
 }
 """Package -> its only module that may use what is listed below; None where there is none."""

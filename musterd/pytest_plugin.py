@@ -1,0 +1,118 @@
+"""The pytest plugin: brokers as fixtures, and what they said beside a test that failed.
+
+pytest loads it by its entry point; nothing else of `musterd` imports pytest.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Generator, Iterator, Mapping
+from itertools import count
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:  # a run that uses no broker does not pay for its import
+    from musterd.testing.muster import Muster
+
+_LINES_BEFORE = pytest.StashKey[int]()
+"""How many lines the broker of the session had written before the test."""
+_LONGEST_NAME = 60
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--muster-log`, and `muster_settings` of the ini file."""
+    parser.getgroup("muster", "Muster, a Kafka broker for tests").addoption(
+        "--muster-log", action="store_true",
+        help="show what the broker logged, and why its groups rebalanced, beside a failed test",
+    )  # fmt: skip
+    parser.addini(
+        "muster_settings", type="linelist", default=[],
+        help="settings of the fixtures' brokers: a Kafka broker property a line, KEY=VALUE",
+    )  # fmt: skip
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The marker."""
+    config.addinivalue_line(
+        "markers", "muster_topic(partitions=1, **configs): how the topic of muster_topic is made"
+    )
+
+
+@pytest.fixture(scope="session")
+def muster_settings(pytestconfig: pytest.Config) -> Mapping[str, object]:
+    """The settings of the brokers of `muster` and `muster_server`; yours to override."""
+    settings = {}
+    for line in pytestconfig.getini("muster_settings"):
+        name, equals, value = line.partition("=")
+        if not equals:
+            raise pytest.UsageError(f"muster_settings: {line!r} is not KEY=VALUE")
+        settings[name.strip()] = value.strip()
+    return settings
+
+
+@pytest.fixture(scope="session")
+def _muster_of_session(muster_settings: Mapping[str, object]) -> Iterator[Muster]:
+    from musterd.testing import Muster
+
+    broker = Muster(settings=muster_settings)
+    yield broker
+    broker.close()
+
+
+@pytest.fixture
+def muster(_muster_of_session: Muster, request: pytest.FixtureRequest) -> Muster:
+    """An empty Kafka broker: one process a test session (or xdist worker), reset for each test."""
+    broker = _muster_of_session
+    broker.reset()
+    request.node.stash[_LINES_BEFORE] = broker.line_count
+    return broker
+
+
+@pytest.fixture
+def muster_server(muster_settings: Mapping[str, object]) -> Iterator[Muster]:
+    """A Kafka broker in a process that only this test has."""
+    from musterd.testing import Muster
+
+    with Muster(settings=muster_settings) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def _muster_names() -> Callable[[str], str]:
+    numbers = count(1)
+
+    def fresh(test: str) -> str:
+        stem = re.sub(r"[^a-zA-Z0-9._-]+", "-", test.removeprefix("test_")).strip("-")
+        return f"{stem[:_LONGEST_NAME]}-{next(numbers)}"
+
+    return fresh
+
+
+@pytest.fixture
+def muster_topic(request: pytest.FixtureRequest, _muster_names: Callable[[str], str]) -> str:
+    """The name of a topic that no other test has, on the broker that the test uses."""
+    own = "muster_server" in request.fixturenames
+    broker: Muster = request.getfixturevalue("muster_server" if own else "muster")
+    name = _muster_names(request.node.name)
+    marker = request.node.get_closest_marker("muster_topic")
+    broker.create_topic(name, *(marker.args if marker else ()), **(marker.kwargs if marker else {}))
+    return name
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Put what the test's brokers said beside its failure."""
+    report = yield
+    # Where nobody has imported it there is no broker.
+    if report.failed and item.config.getoption("--muster-log") and "musterd.testing" in sys.modules:
+        from musterd.testing.telling import sections
+
+        fixtures: Mapping[str, object] = getattr(item, "funcargs", {})
+        for name, value in fixtures.items():
+            since = item.stash.get(_LINES_BEFORE, 0) if name == "muster" else 0
+            report.sections += sections(name, value, since)
+    return report

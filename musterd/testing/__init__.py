@@ -1,0 +1,42 @@
+"""A Kafka broker in a test: `with Muster() as broker:`.
+
+>>> with Muster() as broker:
+...     broker.create_topic("orders", partitions=3)
+...     # any Kafka client, at broker.bootstrap_servers
+
+`docs/testing-with-muster.md` has the rest. What is imported from here is the public interface.
+"""
+
+from musterd.testing.async_muster import AsyncMuster
+from musterd.testing.errors import BrokerDied, MusterError, WaitedInVain
+from musterd.testing.faults import Fault
+from musterd.testing.muster import Muster
+from musterd.testing.time import BrokerTime
+from musterd.testing.views import (
+    Committed,
+    Group,
+    JournalEvent,
+    Member,
+    Offset,
+    Record,
+    SeenRequest,
+)
+from musterd.testing.waiting import Waiting
+
+__all__ = [
+    "AsyncMuster",
+    "BrokerDied",
+    "BrokerTime",
+    "Committed",
+    "Fault",
+    "Group",
+    "JournalEvent",
+    "Member",
+    "Muster",
+    "MusterError",
+    "Offset",
+    "Record",
+    "SeenRequest",
+    "WaitedInVain",
+    "Waiting",
+]

@@ -1,0 +1,278 @@
+"""`Muster`: a broker in a process of its own, for as long as a test wants it."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from musterd.testing import clock
+from musterd.testing.errors import MusterError
+from musterd.testing.faults import FaultVerbs
+from musterd.testing.happened import HappenedVerbs
+from musterd.testing.http import Gone, Http
+from musterd.testing.process import LOOPBACK, Child, Lines, Ready, hold
+from musterd.testing.time import BrokerTime
+
+Json = dict[str, Any]
+
+
+class Muster(FaultVerbs, HappenedVerbs):
+    """A Kafka broker on a free port of this machine.
+
+    Its data are in memory; with `data` they are in that directory, and stay there. `settings` are
+    Kafka's broker properties, such as `{"num.partitions": 3}`.
+
+    >>> with Muster() as broker:
+    ...     broker.create_topic("orders", partitions=3)
+    ...     produce(broker, "orders", "one", "two")
+    ...     sorted(record.value for record in broker.records("orders"))
+    [b'one', b'two']
+
+    It ends with the `with` block, with `close`, or with the test's process, however that ends.
+    """
+
+    def __init__(
+        self, *, data: str | os.PathLike[str] | None = None,
+        settings: Mapping[str, object] | None = None, port: int = 0, http_port: int = 0,
+        start_timeout_s: float = 30.0,
+    ) -> None:  # fmt: skip
+        self.time = BrokerTime(self._tell, self._look)
+        """The broker's clocks: `advance`, `freeze`, `run`, `now`, `follow`."""
+        self._data = None if data is None else Path(data).absolute()
+        self._settings = {name: _value(value) for name, value in (settings or {}).items()}
+        self._asked_ports = port, http_port
+        self._start_timeout_s = start_timeout_s
+        self._lines = Lines()
+        self._child: Child | None = None
+        self._ready: Ready | None = None
+        self._http: Http | None = None
+        self._finalizer: weakref.finalize[..., Muster] | None = None
+        self._killed: Killed | None = None
+
+    # Where it is
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where clients connect: HOST:PORT. It stays the same until `close`."""
+        return self._started().bootstrap_servers
+
+    @property
+    def http(self) -> str:
+        """The address of its page, its metrics and its `/test`."""
+        return self._started().http
+
+    @property
+    def pid(self) -> int:
+        """The id of its process."""
+        return self._started().pid
+
+    @property
+    def lines(self) -> list[str]:
+        """The last lines of the broker's own log, the newest last."""
+        return self._lines.since()
+
+    @property
+    def line_count(self) -> int:
+        """How many lines the broker has logged in all."""
+        return self._lines.count
+
+    def lines_since(self, count: int) -> list[str]:
+        """What it logged after so many lines, as far as it is kept: 1,000 lines are."""
+        return self._lines.since(count)
+
+    # Its life
+
+    def start(self) -> None:
+        """Start it, or start it again after `stop` or `kill`; returns when it takes connections."""
+        if self._child is None or self._killed is not None:
+            self._start_process()
+        else:
+            self._ask("POST", "/test/start")
+            self.time.look_again()
+
+    def stop(self) -> None:
+        """Stop it as SIGTERM does. Its port refuses connections until `restart`; its data stay."""
+        self._ask("POST", "/test/stop")
+
+    def kill(self) -> None:
+        """Kill it as SIGKILL does: nothing is flushed or written. Its port refuses connections.
+
+        Data in memory are what they are, as the operating system keeps a killed process's files.
+        A broker with `data` is really killed, and `restart` gives it another process.
+        """
+        if self._data is None:
+            self._ask("POST", "/test/kill")
+            return
+        clocks = self._ask("GET", "/test/time")
+        child, ready = self._child, self._started()
+        assert child is not None, "what answers has a process"
+        child.kill()
+        self._killed = Killed(ready, clocks)
+
+    def restart(self) -> None:
+        """Start it again with the same addresses, data and time; it is stopped if it runs."""
+        if self._killed is None:
+            self.stop()
+        self.start()
+
+    def reset(self) -> None:
+        """Make it an empty broker, at the same addresses, in milliseconds.
+
+        Topics, groups and what happened are gone, every fault has ended, time is the system's.
+        """
+        self.time.end_following()
+        if self._killed is not None or (self._child is not None and not self._child.is_running):
+            self._start_process()
+        self._tell("POST", "/test/reset")
+
+    def close(self) -> None:
+        """End its process. What was in memory is gone."""
+        self.time.end_following()
+        self._end_process()
+        if self._killed is not None:
+            self._killed.let_go()
+        self._killed = self._ready = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:  # fmt: skip
+        self.close()
+
+    # Topics
+
+    def create_topic(
+        self, name: str, partitions: int = 1, configs: Mapping[str, object] | None = None,
+        **more: object,
+    ) -> None:  # fmt: skip
+        """Create a topic, with Kafka's topic configs: `retention_ms=1000` is `retention.ms`."""
+        self._create([name], partitions, configs, more)
+
+    def create_topics(
+        self, *names: str, partitions: int = 1, configs: Mapping[str, object] | None = None,
+        **more: object,
+    ) -> None:  # fmt: skip
+        """Create topics that are alike."""
+        self._create(names, partitions, configs, more)
+
+    def delete(self, *names: str) -> None:
+        """Delete topics; returns when they are gone."""
+        self._ask("POST", "/test/topics/delete", names=list(names))
+
+    def _create(
+        self, names: Iterable[str], partitions: int, configs: Mapping[str, object] | None,
+        more: Mapping[str, object],
+    ) -> None:  # fmt: skip
+        given = {**(configs or {}), **{key.replace("_", "."): more[key] for key in more}}
+        wanted = {key: _value(value) for key, value in given.items()}
+        topics = [{"name": each, "partitions": partitions, "configs": wanted} for each in names]
+        self._ask("POST", "/test/topics", topics=topics)
+
+    # How it is asked
+
+    def _ask(self, method: str, path: str, **arguments: object) -> Json:
+        self.time.keep_up()
+        return self._tell(method, path, **arguments)
+
+    def _tell(self, method: str, path: str, **arguments: object) -> Json:
+        """Asks without a look at the test's clock."""
+        if self._child is None or self._http is None:
+            raise MusterError(
+                "the broker is not started: use `with Muster() as broker:`, or call start()"
+            )
+        if self._killed is not None:
+            raise MusterError("the broker is killed: restart() brings it back")
+        try:
+            return self._http.ask(method, path, arguments)
+        except Gone as gone:
+            if self._child.ends_soon():
+                raise self._child.died("the broker died") from None
+            raise MusterError(f"the broker did not answer {path}: {gone}") from gone
+
+    def _look(self) -> clock.Look:
+        return clock.look()
+
+    def _is_there(self) -> bool:
+        return self._child is not None and self._killed is None and self._child.is_running
+
+    def _started(self) -> Ready:
+        if self._ready is None:
+            raise MusterError(
+                "the broker has no address before its start: use `with Muster() as broker:`"
+            )
+        return self._ready
+
+    def _start_process(self) -> None:
+        """A new process: the first, or one in the place of another, with its addresses and time."""
+        killed, before = self._killed, self._ready
+        self._end_process()
+        ports = self._asked_ports if before is None else _ports(before)
+        arguments = [f"--listen={LOOPBACK}:{ports[0]}", f"--http={LOOPBACK}:{ports[1]}"]
+        if self._data is not None:
+            arguments.append(f"--data={self._data}")
+        arguments += [f"--set={name}={value}" for name, value in self._settings.items()]
+        child = Child(arguments, self._start_timeout_s, self._lines)
+        self._child, self._finalizer = (
+            child,
+            weakref.finalize(self, child.end, gently=self._data is not None),
+        )
+        try:
+            self._ready = child.ready()
+        except BaseException:
+            self._end_process()
+            raise
+        self._http = Http(self._ready.http)
+        self._killed = None
+        if killed is not None:
+            killed.let_go()
+            self.time.restore(killed.clocks)
+
+    def _end_process(self) -> None:
+        child, self._child = self._child, None
+        http, self._http = self._http, None
+        if http is not None:
+            http.close()
+        if self._finalizer is not None:
+            self._finalizer.detach()
+        if child is not None:
+            child.end(gently=self._data is not None)
+
+    def __repr__(self) -> str:
+        where = "not started" if self._ready is None else self._ready.bootstrap_servers
+        return f"<{type(self).__name__} {where}>"
+
+
+class Killed:
+    """What is kept of a process that was killed, for the next one."""
+
+    def __init__(self, ready: Ready, clocks: Json) -> None:
+        self.clocks = clocks
+        """What its clocks showed."""
+        self._held = hold(_ports(ready))
+
+    def let_go(self) -> None:
+        """Its ports have another owner now, or need none."""
+        for each in self._held:
+            each.close()
+
+
+def _ports(ready: Ready) -> tuple[int, int]:
+    kafka, http = (int(each.rpartition(":")[2]) for each in (ready.bootstrap_servers, ready.http))
+    return kafka, http
+
+
+def _value(value: object) -> str:
+    """As Kafka's properties have it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (list, tuple)):
+        return ",".join(map(_value, value))
+    return str(value)

@@ -1,0 +1,269 @@
+"""The broker's process: its start, its one line of JSON, its last lines, its end.
+
+It ends whenever its standard input closes, which is when our process ends, however that may be.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import site
+import socket
+import subprocess
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, cast
+
+import musterd
+from musterd.testing import clock
+from musterd.testing.errors import BrokerDied, MusterError
+
+LOOPBACK = "127.0.0.1"
+_KEPT_LINES = 1000
+_LONGEST_LINE = 64 * 1024
+_STOPS_WITHIN_S = 10.0
+_ENDS_WITHIN_S = 1.0
+_LOOKS_EACH_S = 0.005
+
+_PASSED_ON = {
+    "PYTHONHOME", "PYTHONUSERBASE", "PYTHONNOUSERSITE", "PYTHONPYCACHEPREFIX",
+    "PYTHONDONTWRITEBYTECODE",
+}  # fmt: skip
+"""How Python finds modules. What else is set for the test's Python is not for the broker's:
+PYTHONWARNINGS=error or PYTHONINSPECT would keep it from starting or from ending."""
+_NOT_PASSED_ON = ("PYTHON", "MUSTER_", "COV_CORE_", "COVERAGE_PROCESS_")
+"""A broker in a test has the settings that the test gives it, and none from the environment."""
+
+
+class Lines:
+    """The last lines that a process wrote, counted from its start."""
+
+    def __init__(self) -> None:
+        self._kept: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.count = 0
+        """How many there were in all."""
+
+    def add(self, line: str) -> None:
+        """Keep a line, and forget the oldest if there are too many."""
+        self._kept.append(line)
+        self.count += 1
+
+    def since(self, count: int = 0) -> list[str]:
+        """Those that came after so many, as far as they are kept."""
+        kept = list(self._kept)
+        return kept[max(0, len(kept) - (self.count - count)) :]
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What the broker says when it accepts connections."""
+
+    bootstrap_servers: str
+    http: str
+    pid: int
+    version: str
+    data: str | None
+
+
+class Child:
+    """One process of `muster serve --test`, from its start to its end."""
+
+    def __init__(self, arguments: Sequence[str], start_timeout_s: float, lines: Lines) -> None:
+        self.lines = lines
+        self._timeout_s = start_timeout_s
+        self._first_line: bytes | None = None
+        self._settled = threading.Event()
+        """Set when the first line is there or never will be."""
+        self._owner = os.getpid()
+        self._process = _start(arguments)
+        self._reader = clock.in_thread(self._read, f"musterd-{self._process.pid}")
+        _CHILDREN.add(self)
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended; a process that was forked from ours knows nothing of it."""
+        return os.getpid() == self._owner and self._process.poll() is None
+
+    def ends_soon(self) -> bool:
+        """Whether it has ended, or does so in a moment: its sockets close before it has."""
+        deadline = clock.Deadline(_ENDS_WITHIN_S)
+        while self.is_running and not deadline.is_over:
+            clock.pause(_LOOKS_EACH_S)
+        return not self.is_running
+
+    def ready(self) -> Ready:
+        """Wait until it accepts connections."""
+        deadline = clock.Deadline(self._timeout_s)
+        while not self._settled.wait(_LOOKS_EACH_S) and self.is_running and not deadline.is_over:
+            pass
+        if self._first_line is None:
+            if self._settled.is_set() or not self.is_running:
+                raise self.died("the broker did not start: it ended")
+            self.end()
+            raise BrokerDied(
+                f"the broker did not accept connections within {self._timeout_s:g} s",
+                self.lines.since(),
+            )
+        try:
+            told = json.loads(self._first_line)
+            return Ready(**{name: told[name] for name in Ready.__dataclass_fields__})
+        except (ValueError, TypeError, KeyError):
+            self.end()
+            raise MusterError(
+                f"what started is no broker for tests: it wrote {self._first_line!r}"
+            ) from None
+
+    def died(self, sentence: str) -> BrokerDied:
+        """The error for a process that has ended: how it did, and what it said last."""
+        if not self.ends_soon():
+            self._end(signal.SIGKILL)
+        code = self._process.returncode
+        self._reader.join(_ENDS_WITHIN_S)
+        how = f"by {signal.Signals(-code).name}" if code < 0 else f"with exit code {code}"
+        return BrokerDied(f"{sentence} {how}", self.lines.since())
+
+    def kill(self) -> None:
+        """SIGKILL; returns when it is gone."""
+        self._end(signal.SIGKILL)
+
+    def end(self, gently: bool = False) -> None:
+        """Have it gone when this returns; gently: as SIGTERM ends it, if it does within 10 s."""
+        if gently and self.is_running:
+            self._process.send_signal(signal.SIGTERM)
+            deadline = clock.Deadline(_STOPS_WITHIN_S)
+            while self.is_running and not deadline.is_over:
+                clock.pause(_LOOKS_EACH_S)
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        if os.getpid() != self._owner:
+            return
+        if self._process.poll() is None:
+            self._process.send_signal(how)
+            self._process.wait()
+        self.let_go_of_pipes()
+        _CHILDREN.discard(self)
+
+    def let_go_of_pipes(self) -> None:
+        """Close our end of its standard input; the reading thread closes what it reads."""
+        with suppress(OSError):
+            _pipe(self._process.stdin).close()
+
+    def forget(self) -> None:
+        """In a process that was forked from ours: keep nothing of it open."""
+        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
+            with suppress(OSError):
+                _pipe(pipe).close()
+
+    def _read(self) -> None:
+        """Keeps what it writes, until both of its streams are at their end."""
+        rests = {_pipe(self._process.stdout): b"", _pipe(self._process.stderr): b""}
+        with selectors.DefaultSelector() as selector:
+            for pipe in rests:
+                selector.register(pipe, selectors.EVENT_READ)
+            while selector.get_map():
+                for key, _ in selector.select():
+                    pipe = cast("IO[bytes]", key.fileobj)
+                    read = os.read(pipe.fileno(), 65536)
+                    *lines, rests[pipe] = (rests[pipe] + read).split(b"\n")
+                    if not read or len(rests[pipe]) > _LONGEST_LINE:
+                        lines, rests[pipe] = [*lines, rests[pipe]], b""
+                    for line in lines:
+                        self._take(line, pipe is self._process.stdout)
+                    if not read:
+                        selector.unregister(pipe)
+                        pipe.close()
+        self._settled.set()
+
+    def _take(self, line: bytes, on_stdout: bool) -> None:
+        if on_stdout and not self._settled.is_set():
+            self._first_line = line or None
+            self._settled.set()
+        elif line:
+            self.lines.add(line.decode(errors="replace"))
+
+
+def hold(ports: Sequence[int]) -> list[socket.socket]:
+    """Keep ports of a process that was killed: connections are refused, and nobody else gets them.
+
+    A socket that is bound and does not listen leaves the port to one that does listen, when both
+    set SO_REUSEADDR.
+    """
+    held = []
+    for port in ports:
+        holder = socket.socket()
+        held.append(holder)
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):
+            holder.bind((LOOPBACK, port))
+    return held
+
+
+_CHILDREN: weakref.WeakSet[Child] = weakref.WeakSet()
+
+
+def _forget_in_forked_process() -> None:
+    # Their standard inputs must close when our process ends, and not when the last fork of it does.
+    for child in list(_CHILDREN):
+        child.forget()
+    _CHILDREN.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_in_forked_process)
+
+
+def _pipe(stream: IO[bytes] | None) -> IO[bytes]:
+    assert stream is not None, "every stream of the process is a pipe"
+    return stream
+
+
+def _start(arguments: Sequence[str]) -> subprocess.Popen[bytes]:
+    if not sys.executable:
+        raise MusterError("no broker can start: sys.executable does not name a Python")
+    command = [sys.executable, "-P", "-m", "musterd", "serve", "--test", "--with-stdin", *arguments]
+    try:
+        # A session of its own: Ctrl-C ends the test, whose fixtures still need their broker. No
+        # file of the current folder is a module of the broker's.
+        return subprocess.Popen(
+            command, bufsize=0, env=_environment(os.environ), cwd="/", start_new_session=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        )  # fmt: skip
+    except OSError as error:
+        raise MusterError(f"no broker can start: {sys.executable}: {error.strerror}") from error
+
+
+def _environment(ours: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the broker's Python, which finds the `musterd` that we are.
+
+    What is installed as usual needs no PYTHONPATH, and nothing in it can be in the way.
+    """
+    passed = {
+        name: value
+        for name, value in ours.items()
+        if name in _PASSED_ON or not name.startswith(_NOT_PASSED_ON)
+    }
+    here = str(Path(musterd.__file__).resolve().parent.parent)
+    if here not in _site_folders():
+        entries = filter(None, ours.get("PYTHONPATH", "").split(os.pathsep))
+        passed["PYTHONPATH"] = os.pathsep.join([here, *map(os.path.abspath, entries)])
+    return passed
+
+
+def _site_folders() -> set[str]:
+    """Where Python looks of its own accord."""
+    folders = [*getattr(site, "getsitepackages", list)(), site.getusersitepackages()]
+    return {os.path.realpath(folder) for folder in folders}

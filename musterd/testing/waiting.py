@@ -1,0 +1,200 @@
+"""Waiting for what a group comes to; in vain, with a sentence on what was there instead."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from musterd.testing import clock
+from musterd.testing.errors import MusterError, WaitedInVain
+from musterd.testing.views import Committed, Group, Member, Offset
+
+if TYPE_CHECKING:
+    from musterd.testing.happened import HappenedVerbs
+
+T = TypeVar("T")
+
+ASKS_EACH_S = 0.01
+_STABLE = "Stable"
+_SHOWN_MEMBERS = 8
+
+
+class NotYet(Exception):
+    """What was waited for is not so; the message says what is instead."""
+
+
+@dataclass(frozen=True)
+class Condition(Generic[T]):
+    """What is waited for."""
+
+    wanted: str
+    """As a sentence without its end: `group 'g' has 3 members`."""
+    look: Callable[[], T]
+    """What it came to; raises `NotYet`."""
+    explain: Callable[[], str]
+    """What else there is to say when the time is over."""
+
+    def in_vain(self, deadline: clock.Deadline, instead: NotYet) -> WaitedInVain:
+        """The error for a time that is over."""
+        try:
+            more = self.explain()
+        except MusterError as error:
+            more = f"\n    the broker could not be asked for more: {error}"
+        return WaitedInVain(
+            f"not within {deadline.length_s:g} s: {self.wanted}; instead {instead}{more}"
+        )
+
+
+class Conditions:
+    """What may be waited for of a group. An exhausted wait asks once more what was there."""
+
+    def __init__(self, broker: HappenedVerbs, group: str) -> None:
+        self._broker = broker
+        self._group = group
+
+    def stable(self, members: int | None) -> Condition[Group]:
+        """See `Waiting.stable`."""
+
+        def look() -> Group:
+            found = self._found()
+            if found.state != _STABLE or members not in (None, found.members):
+                raise NotYet(_described(found))
+            return found
+
+        wanted = "is stable" if members is None else f"is stable with {_members(members)}"
+        return self._condition(wanted, look)
+
+    def empty(self) -> Condition[None]:
+        """See `Waiting.empty`."""
+
+        def look() -> None:
+            found = self._broker.group(self._group)
+            if found is None and not self._broker.journal(self._group):
+                raise NotYet("there never was such a group")
+            if found is not None and found.members:
+                raise NotYet(_described(found))
+
+        return self._condition("has no members", look)
+
+    def committed(self, topic: str, partition: int, at_least: int) -> Condition[Offset]:
+        """See `Waiting.committed`."""
+
+        def look() -> Offset:
+            committed = self._broker.committed(self._group)
+            found = committed.get((topic, partition))
+            if found is None or found.offset < at_least:
+                raise NotYet(f"it has committed {committed or 'nothing'}")
+            return found
+
+        return self._condition(f"has committed {at_least} or more in {topic}-{partition}", look)
+
+    def caught_up(self) -> Condition[Committed]:
+        """See `Waiting.caught_up`."""
+
+        def look() -> Committed:
+            committed = self._broker.committed(self._group)
+            if not committed:
+                self._found()
+            if any(each.lag for each in committed.values()):
+                raise NotYet(f"it has committed {committed}")
+            uncommitted = self._uncommitted(committed)
+            if uncommitted:
+                raise NotYet(f"it has committed nothing in {', '.join(uncommitted)}, with records")
+            return committed
+
+        return self._condition("has committed all there is to read", look)
+
+    def _uncommitted(self, committed: Committed) -> list[str]:
+        """Partitions that a member has, with records, and without a committed offset."""
+        given = {each for member in self._members() for each in member.assignment}
+        return [
+            _named((topic, partition))
+            for topic, partition in sorted(given - set(committed))
+            if self._has_records(topic, partition)
+        ]
+
+    def _has_records(self, topic: str, partition: int) -> bool:
+        asked = {"topic": topic, "partition": partition, "limit": 1}
+        return bool(self._broker._ask("GET", "/test/records", **asked)["records"])
+
+    def _members(self) -> list[Member]:
+        return self._broker.members(self._group)
+
+    def _found(self) -> Group:
+        found = self._broker.group(self._group)
+        if found is None:
+            others = ", ".join(repr(each.group) for each in self._broker.groups())
+            raise NotYet(f"there is no such group; there is {others or 'none at all'}")
+        return found
+
+    def _condition(self, wanted: str, look: Callable[[], T]) -> Condition[T]:
+        return Condition(f"group {self._group!r} {wanted}", look, self._explain)
+
+    def _explain(self) -> str:
+        """Who is in the group, how far it is, and why it rebalanced last."""
+        lines = []
+        if (found := self._broker.group(self._group)) is not None:
+            lines.append(_described(found))
+        members = self._members()
+        for each in members[:_SHOWN_MEMBERS]:
+            has = ", ".join(map(_named, each.assignment)) or "nothing"
+            lines.append(f"{each.member} of {each.client_id} on {each.host} has {has}")
+        if len(members) > _SHOWN_MEMBERS:
+            lines.append(f"and {len(members) - _SHOWN_MEMBERS} more")
+        if committed := self._broker.committed(self._group):
+            lines.append(f"committed: {committed}")
+        if journal := self._broker.journal(self._group):
+            lines.append(f"last: {journal[-1]}")
+        if self._broker._ask("GET", "/test/time")["is_frozen"]:
+            lines.append("the broker's clock stands; broker.time.run() lets it go on")
+        return "".join(f"\n    {line}" for line in lines)
+
+
+class Waiting:
+    """Waits for one group; made by `Muster.wait_for`."""
+
+    def __init__(self, broker: HappenedVerbs, group: str, timeout_s: float) -> None:
+        self._conditions = Conditions(broker, group)
+        self._timeout_s = timeout_s
+
+    def stable(self, members: int | None = None) -> Group:
+        """Until the group is stable: every member knows what it has. With so many members."""
+        return self._until(self._conditions.stable(members))
+
+    def caught_up(self) -> Committed:
+        """Until the group has committed the end of every partition that has records for it.
+
+        These are the partitions that its members have, and those that it has committed in.
+        """
+        return self._until(self._conditions.caught_up())
+
+    def committed(self, topic: str, partition: int = 0, *, at_least: int = 0) -> Offset:
+        """Until the group has committed this offset, or a later one."""
+        return self._until(self._conditions.committed(topic, partition, at_least))
+
+    def empty(self) -> None:
+        """Until the group, which was there, has no members."""
+        self._until(self._conditions.empty())
+
+    def _until(self, condition: Condition[T]) -> T:
+        deadline = clock.Deadline(self._timeout_s)
+        while True:
+            try:
+                return condition.look()
+            except NotYet as instead:
+                if deadline.is_over:
+                    raise condition.in_vain(deadline, instead) from None
+            clock.pause(ASKS_EACH_S)
+
+
+def _described(group: Group) -> str:
+    return f"it is {group.state} with {_members(group.members)}, generation {group.generation_id}"
+
+
+def _members(count: int) -> str:
+    return "1 member" if count == 1 else f"{count} members"
+
+
+def _named(partition: tuple[str, int]) -> str:
+    return f"{partition[0]}-{partition[1]}"

@@ -1,0 +1,210 @@
+"""The broker's process: it starts wherever a test runs, says why it did not, and never outlives."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient, ConfigResource
+
+from musterd.testing import BrokerDied, Muster, MusterError
+from tests.waiting import until
+
+CLASHING = ("log", "cli", "broker", "protocol", "offsets", "typer", "musterd", "signal", "json")
+
+
+def is_alive(pid: int) -> bool:
+    """Whether there is such a process, and it has not ended."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_it_takes_connections_when_it_has_started_and_none_when_it_is_closed() -> None:
+    with Muster() as broker:
+        host, port = broker.bootstrap_servers.split(":")
+        assert host == "127.0.0.1"
+        socket.create_connection((host, int(port))).close()
+        assert is_alive(broker.pid)
+        pid = broker.pid
+
+    assert not is_alive(pid)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((host, int(port)))
+
+
+def test_there_may_be_several(tmp_path: Path) -> None:
+    with Muster() as one, Muster() as two:
+        assert len({one.bootstrap_servers, two.bootstrap_servers, one.http, two.http}) == 4
+        assert one.pid != two.pid
+
+
+def test_a_setting_that_is_wrong_ends_the_start_at_once_with_the_broker_s_sentence() -> None:
+    with pytest.raises(BrokerDied) as died:
+        Muster(settings={"num.partitions": "many"}).start()
+
+    assert "with exit code 1; its last lines:" in str(died.value)
+    assert "num.partitions" in died.value.lines[-1]
+
+
+def test_a_port_that_somebody_has_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(BrokerDied, match=rf"127\.0\.0\.1:{port}"):
+            Muster(port=port).start()
+
+
+def test_a_start_that_takes_too_long_is_given_up() -> None:
+    broker = Muster(start_timeout_s=0.01)
+
+    with pytest.raises(BrokerDied, match=r"did not accept connections within 0\.01 s"):
+        broker.start()
+    with pytest.raises(MusterError, match="no address before its start"):
+        _ = broker.pid
+
+
+def test_a_broker_that_is_not_started_says_so() -> None:
+    with pytest.raises(MusterError, match="not started: use `with Muster"):
+        Muster().create_topic("orders")
+
+
+def test_a_broker_that_died_is_told_with_its_last_lines() -> None:
+    with Muster() as broker:
+        os.kill(broker.pid, signal.SIGKILL)
+
+        with pytest.raises(BrokerDied, match="the broker died by SIGKILL"):
+            broker.create_topic("orders")
+        broker.reset()  # and this gives another
+        broker.create_topic("orders")
+
+
+def test_settings_are_those_of_serve_and_none_come_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MUSTER_NUM_PARTITIONS", "many")
+    monkeypatch.setenv("MUSTER_LOG_RETENTION_MS", "1000")
+    given = {"auto.create.topics.enable": False, "num.partitions": 3}
+
+    with Muster(settings=given) as broker:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        [node] = admin.list_topics(timeout=30).brokers
+        asked = ConfigResource(ConfigResource.Type.BROKER, str(node))
+        told = admin.describe_configs([asked])[asked].result(30)
+
+    assert told["auto.create.topics.enable"].value == "false"
+    assert told["num.partitions"].value == "3"
+    assert told["log.retention.ms"].value is None
+
+
+def test_a_stranger_s_modules_and_settings_of_python_are_no_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in CLASHING:
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('a stranger: {name}')\n")
+    monkeypatch.chdir(tmp_path)
+    for name in ("typer", "signal", "json"):  # in PYTHONPATH these harm every Python
+        (tmp_path / f"{name}.py").rename(tmp_path / f"{name}.other")
+    monkeypatch.setenv("PYTHONPATH", f".{os.pathsep}{tmp_path}")
+    for name, value in (("WARNINGS", "error"), ("INSPECT", "1"), ("SAFEPATH", "1")):
+        monkeypatch.setenv(f"PYTHON{name}", value)
+
+    with Muster() as broker:
+        broker.create_topic("orders")
+
+
+def test_the_lines_of_the_broker_are_at_hand_and_bounded() -> None:
+    with Muster() as broker:
+        broker.create_topic("orders")
+        until("its line is there", lambda: any("topic=orders" in line for line in broker.lines))
+        before = broker.line_count
+        broker.create_topic("invoices")
+        until("another is", lambda: broker.line_count > before)
+
+        assert all("invoices" in line for line in broker.lines_since(before))
+
+
+# Nothing is left behind.
+
+LEAVES = """
+import os, sys, time
+from musterd.testing import Muster
+broker = Muster(); broker.start()
+print(broker.pid, flush=True)
+"""
+WAYS = {
+    "a crash": (LEAVES + "raise ValueError", None),
+    "sys.exit": (LEAVES + "sys.exit()", None),
+    "os._exit": (LEAVES + "os._exit(3)", None),
+    "SIGTERM": (LEAVES + "time.sleep(100)", signal.SIGTERM),
+    "SIGKILL": (LEAVES + "time.sleep(100)", signal.SIGKILL),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_broker_that_nobody_closed_ends_with_the_test_s_process(way: str) -> None:
+    script, number = WAYS[way]
+    tester = python(script)
+    pid = read_pid(tester)
+    if number is not None:
+        tester.send_signal(number)
+    tester.wait(30)
+
+    until("the broker has ended", lambda: not is_alive(pid))
+
+
+def test_a_process_forked_from_the_test_s_neither_ends_the_broker_nor_keeps_it() -> None:
+    forks = LEAVES + (
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    broker.close()\n"
+        "    print(os.getpid(), flush=True)\n"
+        "    time.sleep(100)\n"
+        "broker.create_topic('orders')\n"
+        "print(broker.pid, flush=True)\n"
+        "time.sleep(100)\n"
+    )
+    tester = python(forks)
+    pid = read_pid(tester)
+    fork = ({read_pid(tester), read_pid(tester)} - {pid}).pop()
+    try:
+        assert is_alive(pid)
+        tester.kill()
+        tester.wait(30)
+
+        until("the broker has ended", lambda: not is_alive(pid))
+        assert is_alive(fork)
+    finally:
+        os.kill(fork, signal.SIGKILL)
+
+
+def python(script: str) -> subprocess.Popen[str]:
+    """A test's process."""
+    return subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+
+
+def read_pid(tester: subprocess.Popen[str]) -> int:
+    assert tester.stdout is not None
+    return int(tester.stdout.readline())
+
+
+def test_a_broker_that_is_closed_leaves_nothing_in_the_test_s_process() -> None:
+    with Muster() as broker:
+        pass
+    files, threads = open_files(), set(threading.enumerate())
+    for _ in range(3):
+        with broker:
+            broker.create_topic("orders")
+
+    until("its threads have ended", lambda: set(threading.enumerate()) <= threads)
+    assert open_files() <= files
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))

@@ -1,0 +1,54 @@
+"""What a user's checker says of a test that uses every part of the interface."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+USER = """
+from datetime import datetime, timedelta
+from musterd.testing import AsyncMuster, Fault, Group, Muster, Offset, WaitedInVain
+
+def test_it() -> None:
+    with Muster(settings={"num.partitions": 3}) as broker:
+        broker.create_topic("orders", partitions=3, retention_ms=1000)
+        moment: datetime = broker.time.advance(timedelta(days=1), minutes=3)
+        with broker.time.follow(), broker.fail("Fetch", "NOT_LEADER_OR_FOLLOWER", times=2) as fault:
+            kept: Fault = fault
+            hits: int = kept.hits
+        offset: Offset = broker.wait_for("billing").committed("orders", 0, at_least=3)
+        committed = broker.committed("billing")
+        lag: int = committed.lag + (committed["orders", 0].lag or 0)
+        groups: list[Group] = broker.groups()
+        print(moment, hits, offset, lag, groups, WaitedInVain)
+
+async def test_async() -> None:
+    async with AsyncMuster() as broker:
+        async with broker.fail("Fetch", "NOT_LEADER_OR_FOLLOWER") as fault:
+            hits: int = await fault.hits()
+        await broker.time.freeze()
+        group: Group = await broker.wait_for("billing", timeout_s=1).stable(members=3)
+        print(hits, group)
+"""
+
+
+def check(folder: Path, source: str) -> str:
+    (folder / "test_user.py").write_text(source)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "test_user.py"],
+        cwd=folder, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_a_user_s_strict_mypy_knows_every_type(tmp_path: Path) -> None:
+    assert "Success" in check(tmp_path, USER)
+
+
+def test_and_sees_what_is_wrong(tmp_path: Path) -> None:
+    wrong = USER.replace("times=2", "times='2'").replace("lag: int", "lag: str")
+
+    said = check(tmp_path, wrong)
+
+    assert said.count("error:") == 2
