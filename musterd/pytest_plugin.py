@@ -56,9 +56,8 @@ def muster_settings(pytestconfig: pytest.Config) -> Mapping[str, object]:
 def _muster_of_session(muster_settings: Mapping[str, object]) -> Iterator[Muster]:
     from musterd.testing import Muster
 
-    broker = Muster(settings=muster_settings)
-    yield broker
-    broker.close()
+    with Muster(settings=muster_settings) as broker:
+        yield broker
 
 
 @pytest.fixture
