@@ -56,7 +56,7 @@ class CleanerThread:
         def emit(group: CleanedGroup) -> None:
             loop.call_soon_threadsafe(groups.put_nowait, group)
 
-        work = self._work = _Work(self._time, self._fs, job, emit)
+        work = self._work = _Work(self._time.real, self._fs, job, emit)
         result = self._result = self._threads.run(work.run)
 
         def ended(result: asyncio.Future[CleanDone]) -> None:
@@ -125,7 +125,6 @@ class _Work:
         return done
 
     def _clock_s(self) -> float:
-        # That of the work: the disk's pace is not a matter of a time that a test has in its hand.
         return self._time.ticks_ns() / NS
 
     def _sleep(self, seconds: float) -> None:

@@ -13,6 +13,7 @@ from broker.broker import Broker
 from broker.config.sources import load
 from broker.net.interpose import Interpose
 from broker.time import Time
+from broker.topics.cleaning import Cleaner
 from log.filesystem import FileSystem
 from tests.wire import Wire
 
@@ -29,12 +30,13 @@ async def serving(
     fs: FileSystem | None = None,
     time: Time | None = None,
     interpose: Interpose | None = None,
+    new_cleaner: Callable[[], Cleaner] | None = None,
 ) -> AsyncIterator[Broker]:
     """A started broker on a free port of 127.0.0.1, stopped in order at the end."""
     flags = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory)}
     sets = {"group.initial.rebalance.delay.ms": "0", "http.listener": "off", **(settings or {})}
     config = load(None, {}, [f"{key}={value}" for key, value in sets.items()], flags)
-    broker = Broker(config, fs=fs, time=time, interpose=interpose)
+    broker = Broker(config, fs=fs, time=time, interpose=interpose, new_cleaner=new_cleaner)
     try:
         broker.open()
         await broker.start()
