@@ -56,8 +56,9 @@ def muster_settings(pytestconfig: pytest.Config) -> Mapping[str, object]:
 def _muster_of_session(muster_settings: Mapping[str, object]) -> Iterator[Muster]:
     from musterd.testing import Muster
 
-    with Muster(settings=muster_settings) as broker:
-        yield broker
+    broker = Muster(settings=muster_settings)
+    yield broker
+    broker.close()
 
 
 @pytest.fixture
@@ -112,6 +113,8 @@ def pytest_runtest_makereport(
 
         fixtures: Mapping[str, object] = getattr(item, "funcargs", {})
         for name, value in fixtures.items():
+            if name.startswith("_"):
+                continue
             since = item.stash.get(_LINES_BEFORE, 0) if name == "muster" else 0
             report.sections += sections(name, value, since)
     return report

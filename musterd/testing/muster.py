@@ -122,12 +122,15 @@ class Muster(FaultVerbs, HappenedVerbs):
     def reset(self) -> None:
         """Make it an empty broker, at the same addresses, in milliseconds.
 
-        Topics, groups and what happened are gone, every fault has ended, time is the system's.
+        Topics, groups and what happened are gone, every fault has ended, time is the system's. A
+        broker that died, or has not been started, is started.
         """
         self.time.end_following()
-        if self._killed is not None or (self._child is not None and not self._child.is_running):
+        is_fresh = not self._is_there()
+        if is_fresh:
             self._start_process()
-        self._tell("POST", "/test/reset")
+        if not is_fresh or self._data is not None:
+            self._tell("POST", "/test/reset")
 
     def close(self) -> None:
         """End its process. What was in memory is gone."""

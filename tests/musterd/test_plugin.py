@@ -1,0 +1,163 @@
+"""The pytest plugin, in runs of its own: what a user's tests get, with xdist and without."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from textwrap import dedent
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+Run = Callable[..., pytest.RunResult]
+
+CLIENT = """
+from confluent_kafka.admin import AdminClient
+
+def topics(broker):
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    found = admin.list_topics(timeout=30).topics
+    return {name: len(found[name].partitions) for name in found}
+"""
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester) -> Run:
+    """Run a file of tests as a user does, with the plugins that this needs."""
+
+    def go(tests: str, *options: str) -> pytest.RunResult:
+        pytester.makepyfile(test_user=CLIENT + dedent(tests))
+        return pytester.runpytest_subprocess(
+            "-p", "no:randomly", "-p", "no:hypothesispytest", *options, timeout=120
+        )
+
+    return go
+
+
+def test_each_test_gets_an_empty_broker_of_one_process(run: Run) -> None:
+    done = run(
+        """
+        import pytest
+        SEEN = []
+
+        @pytest.mark.parametrize("round", [1, 2, 3])
+        def test_it(muster, round):
+            assert topics(muster) == {}
+            muster.create_topic("orders")
+            SEEN.append(muster.pid)
+
+        def test_it_was_one_process():
+            assert len(SEEN) == 3
+            assert len(set(SEEN)) == 1
+        """
+    )
+
+    done.assert_outcomes(passed=4)
+
+
+def test_each_worker_of_xdist_has_its_own(run: Run) -> None:
+    done = run(
+        """
+        import os, pytest
+
+        @pytest.mark.parametrize("number", range(8))
+        def test_it(muster, muster_topic, number):
+            assert topics(muster) == {muster_topic: 1}
+            print(f"worker {os.environ['PYTEST_XDIST_WORKER']} broker {muster.pid}")
+        """,
+        "-n2", "-rP",
+    )  # fmt: skip
+
+    done.assert_outcomes(passed=8)
+    pairs = set(re.findall(r"worker (\w+) broker (\d+)", done.stdout.str()))
+    assert len(pairs) == len({pid for _, pid in pairs}) == len({worker for worker, _ in pairs})
+
+
+def test_a_server_of_a_test_s_own_is_fresh_and_gone_afterwards(run: Run) -> None:
+    done = run(
+        """
+        import os, pytest
+        PIDS = []
+
+        def test_one(muster_server, muster_topic):
+            PIDS.append(muster_server.pid)
+            assert topics(muster_server) == {muster_topic: 1}
+
+        def test_two(muster_server):
+            assert muster_server.pid not in PIDS
+            with pytest.raises(ProcessLookupError):
+                os.kill(PIDS[0], 0)
+        """
+    )
+
+    done.assert_outcomes(passed=2)
+
+
+def test_topics_have_names_of_their_own_and_are_made_as_marked(run: Run) -> None:
+    done = run(
+        """
+        import pytest
+        NAMES = []
+
+        @pytest.mark.muster_topic(partitions=3, retention_ms=60000)
+        @pytest.mark.parametrize("value", ["a b/c", "d"])
+        def test_three(muster, muster_topic, value):
+            NAMES.append(muster_topic)
+            assert topics(muster) == {muster_topic: 3}
+
+        def test_names():
+            assert len(set(NAMES)) == 2
+            assert NAMES[0].startswith("three-a-b-c-")
+        """,
+        "--strict-markers",
+    )
+
+    done.assert_outcomes(passed=3)
+
+
+def test_settings_come_from_the_ini_file(run: Run, pytester: pytest.Pytester) -> None:
+    pytester.makeini(
+        "[pytest]\nmuster_settings =\n    auto.create.topics.enable = false\n"
+        "    num.partitions = 3\n"
+    )
+    done = run(
+        """
+        def test_settings(muster, muster_settings):
+            assert muster_settings == {"auto.create.topics.enable": "false", "num.partitions": "3"}
+        """
+    )
+
+    done.assert_outcomes(passed=1)
+
+
+def test_settings_may_be_a_fixture_s_and_a_wrong_one_is_told(run: Run) -> None:
+    done = run(
+        """
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def muster_settings():
+            return {"num.partitions": "many"}
+
+        def test_settings(muster):
+            assert False
+        """
+    )
+
+    done.assert_outcomes(errors=1)
+    done.stdout.fnmatch_lines(["*BrokerDied: the broker did not start*", "*num.partitions*"])
+
+
+def test_a_run_without_a_broker_imports_nothing_and_starts_nothing(run: Run) -> None:
+    done = run(
+        """
+        import sys
+
+        def test_it():
+            assert "musterd.testing" not in sys.modules
+        """,
+        "--muster-log",
+    )
+
+    done.assert_outcomes(passed=1)
