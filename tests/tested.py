@@ -115,3 +115,6 @@ def tested(*words: str) -> Iterator[Tested]:
         yield started.start()
     finally:
         started.end()
+
+
+tested.__test__ = False  # type: ignore[attr-defined]

@@ -150,6 +150,20 @@ class Server:
         self.disk_reads.stop()
         await self.time.sleep(0)
 
+    def drop(self) -> None:
+        """Accepts no more and cuts every connection off at once, whatever is still to be written.
+
+        As the end of the process would; a broker for tests is killed so.
+        """
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        if self._look is not None:
+            self._look.cancel()
+        for connection in list(self.connections):
+            connection.abort()
+        self.disk_reads.stop()
+
     # -- what connections call
 
     def admit(self, connection: Connection) -> bool:

@@ -41,11 +41,11 @@ class Routes:
             await answer(scope, receive, send)
             return
         try:
-            pages = self._tested.run.pages()
+            run = self._tested.run
         except NotNow as refused:
             await _refusal(503, str(refused))(scope, receive, send)
             return
-        await pages(scope, receive, send)
+        await run.serve_pages(scope, receive, send)
 
     async def _verb(self, request: Request, path: str) -> Response:
         try:

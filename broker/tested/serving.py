@@ -6,6 +6,7 @@ Standard output has one line, of JSON, when the broker accepts connections.
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import signal
@@ -14,12 +15,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from broker.broker import BadDirectory, CannotListen, CorruptLog, DirectoryLocked
+from broker.broker import CannotListen
 from broker.config.config import Config
 from broker.config.listeners import parse_host_and_port
+from broker.loop.garbage import THRESHOLDS
 from broker.tested.addresses import Addresses
 from broker.tested.lines import KeptLines
-from broker.tested.tested_broker import TestedBroker
+from broker.tested.tested_broker import CANNOT_START, TestedBroker
 from broker.time import Time
 
 STDIN = 0
@@ -63,6 +65,7 @@ def serve_test(
 
 
 async def _serve(config: Config, options: Options, addresses: Addresses, lines: KeptLines) -> None:
+    gc.freeze()  # what was imported is there for good; a run's objects go with it
     tested = TestedBroker(config, addresses, options.directory, lines)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -71,7 +74,7 @@ async def _serve(config: Config, options: Options, addresses: Addresses, lines: 
         _end_with_stdin(loop, tested.ended)
     try:
         await tested.start()
-    except (BadDirectory, CannotListen, CorruptLog, DirectoryLocked) as error:
+    except CANNOT_START as error:
         raise CannotServe(str(error)) from None
     except OSError as error:
         where = error.filename or options.directory
@@ -79,6 +82,8 @@ async def _serve(config: Config, options: Options, addresses: Addresses, lines: 
     addresses.http_socket.listen()
     print(_ready(tested, options), flush=True)
     server = _http_server(config, tested)
+    gc.set_threshold(*THRESHOLDS)
+    gc.enable()
     await tested.ended.wait()
     await tested.end()
     del server

@@ -1,22 +1,34 @@
 """The broker of a test: always at the same addresses, whatever becomes of the `Broker` in it.
 
-Owns what outlives one run of the broker: addresses, time, files, the last log lines. Each run is a
-`Broker` of its own. While none runs its addresses stay ours and refuse connections.
+Owns what outlives one run of the broker: addresses, time, the disk, faults, the tape of requests,
+the last log lines. While no run serves, the addresses stay ours and refuse connections.
 """
 
 from __future__ import annotations
 
 import asyncio
-import tempfile
-from pathlib import Path
+import gc
+from collections.abc import Callable, Coroutine
+from typing import Any
 
-from broker.broker import Broker
+import structlog
+
+from broker.broker import BadDirectory, Broker, CannotListen, CorruptLog, DirectoryLocked
 from broker.config.config import Config
 from broker.tested.addresses import Addresses
+from broker.tested.disk import Disk
+from broker.tested.faults import Faults
+from broker.tested.interposed import Interposed
 from broker.tested.lines import KeptLines
 from broker.tested.refusals import NotNow
-from broker.tested.run import Run
+from broker.tested.run import Run, tell_tasks
+from broker.tested.tape import Tape
 from broker.time import Time
+
+logger = structlog.get_logger(__name__)
+
+CANNOT_START = (BadDirectory, CannotListen, CorruptLog, DirectoryLocked)
+"""What a start raises besides OSError, each with its sentence."""
 
 
 class TestedBroker:
@@ -30,28 +42,43 @@ class TestedBroker:
     ) -> None:
         """``directory``: where the data are; None: in memory."""
         self.addresses = addresses
-        self.directory = directory
         self.lines = lines
         """What the broker has logged."""
+        self.system = Time()
+        """The system's time, whatever the broker's is."""
         self.time = Time()
+        """The broker's, of all runs."""
+        self.disk = Disk(directory, self.time)
+        self.faults = Faults()
+        """Those that are on, of every kind."""
+        self.tape = Tape(self.time)
+        self.interposed = Interposed(self.tape)
         self.ended = asyncio.Event()
         """Set when the process shall end."""
-        self._settings = {**config.given, **addresses.settings}
+        self._settings = {
+            **config.given,
+            **addresses.settings,
+            "log.dirs": self.disk.directory,
+        }
         self._run: Run | None = None
+        self._failed: str | None = None
+        """Why the last run could not go on, or the next not begin."""
         self._changing = asyncio.Lock()
         """Held by whoever starts or ends a run."""
-        self._places: list[tempfile.TemporaryDirectory[str]] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- what serves now
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run serves."""
+        return self._run is not None
 
     @property
     def run(self) -> Run:
         """The run that serves now. Raises NotNow, with the reason, where there is none."""
-        if self._run is None:
-            raise NotNow("the broker is stopped: POST /test/start starts it")
-        if self._run.broker.fatal is not None:
-            raise NotNow(
-                f"the broker can't go on: {self._run.broker.fatal};"
-                " POST /test/reset brings an empty one"
-            )
+        if self._run is None or self._run.broker.fatal is not None:
+            raise NotNow(self._why_not())
         return self._run
 
     @property
@@ -59,42 +86,96 @@ class TestedBroker:
         """The broker that serves now. Raises NotNow, with the reason, where there is none."""
         return self.run.broker
 
+    def _why_not(self) -> str:
+        failed = self._failed if self._run is None else self._run.broker.fatal
+        if failed is None:
+            return "the broker is stopped: POST /test/start starts it"
+        return f"the broker can't go on: {failed}; POST /test/reset brings an empty one"
+
+    # -- what a test does to it
+
     async def start(self) -> None:
-        """Starts a run over the data that are there. Raises as `Broker.open` and `start`."""
+        """Starts a run over the data that are there, if none serves.
+
+        Raises CANNOT_START and OSError.
+        """
         async with self._changing:
             if self._run is None:
                 await self._start()
 
-    async def reset(self) -> float:
-        """An empty broker; returns how many milliseconds that took."""
+    async def stop(self) -> None:
+        """Stops in order, as by SIGTERM; nothing where none serves."""
         async with self._changing:
-            began_ns = self.time.ticks_ns()
-            await self._stop()
+            await self._end(Run.stop)
+
+    async def kill(self) -> None:
+        """Ends as by SIGKILL: nothing is flushed or written, nobody is told."""
+        async with self._changing:
+            await self._end(Run.kill)
+
+    async def reset(self) -> float:
+        """An empty broker, as in the beginning; returns how many milliseconds that took.
+
+        Raises NotNow, CANNOT_START and OSError.
+        """
+        async with self._changing:
+            began_ns = self.system.ticks_ns()
+            self.disk.check_emptying()
+            await self._end(Run.kill)
+            self.faults.end_all()
+            self.tape.forget()
+            self.disk.empty()
+            gc.collect()
             await self._start()
-            return (self.time.ticks_ns() - began_ns) / 1e6
+            return (self.system.ticks_ns() - began_ns) / 1e6
 
     async def end(self) -> None:
-        """The process ends."""
+        """The process ends; data on a real disk are written down."""
         async with self._changing:
-            await self._stop()
+            await self._end(Run.kill if self.disk.in_memory else Run.stop)
             self.addresses.close()
-            for each in self._places:
-                each.cleanup()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Does ``work`` beside all runs; it handles its own errors."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # -- runs
 
     async def _start(self) -> None:
-        place = tempfile.TemporaryDirectory(prefix="muster-test-")
-        self._places.append(place)
-        directory = str(Path(place.name) / "data")
+        tell_tasks(asyncio.get_running_loop())
+        self._failed = None
         run = Run(
-            Config({**self._settings, "log.dirs": self.directory or directory}),
-            None,
+            Config(self._settings),
+            self.disk.files(),
             self.time,
+            self.interposed,
             self.addresses.http,
+            cleans_here=self.disk.in_memory,
         )
-        await run.start()
+        try:
+            await run.start()
+        except (*CANNOT_START, OSError) as error:
+            self._failed = str(error)
+            raise
         self._run = run
+        self.spawn(self._watch(run))
 
-    async def _stop(self) -> None:
+    async def _end(self, how: Callable[[Run], Coroutine[Any, Any, None]]) -> None:
         run, self._run = self._run, None
+        self._failed = None
         if run is not None:
-            await run.stop()
+            run.broker.stopped.set()  # whoever watches it is done
+            await how(run)
+            self.interposed.broker_gone()
+
+    async def _watch(self, run: Run) -> None:
+        """A run that can't go on stops, as its process would."""
+        await run.broker.stopped.wait()
+        async with self._changing:
+            if self._run is run:
+                logger.error("the broker stops", reason=run.broker.fatal)
+                await self._end(Run.stop)
+                self._failed = run.broker.fatal

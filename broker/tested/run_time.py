@@ -1,0 +1,143 @@
+"""The time of one run of a tested broker: what the run waits for, and has at work, ends with it.
+
+It is the tested broker's own time, seen by one run. A killed run must not be called once more:
+so whatever it has asked for is written down here, and is dropped when it ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from asyncio.subprocess import Process
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from threading import Condition
+from typing import TypeVar, TypeVarTuple
+from weakref import WeakSet
+
+from broker.time import Threads, Time
+from protocol.now import Now
+
+Args = TypeVarTuple("Args")
+Result = TypeVar("Result")
+
+
+class RunTime(Time):
+    """See the module; use as one uses `Time`."""
+
+    def __init__(self, whole: Time) -> None:
+        """``whole`` outlives the run."""
+        self._time = whole
+        super().__init__(
+            monotonic_s=whole.monotonic_s,
+            wall_s=whole.wall_s,
+            ticks_ns=whole.ticks_ns,
+            cpu_s=whole.cpu_s,
+            chance=whole.chance,
+        )
+        self._real = self if whole.real is whole else RunTime(whole.real)
+        self._is_over = False
+        self._timers: WeakSet[asyncio.TimerHandle] = WeakSet()
+        """Those that have not fallen due, and some that have."""
+        self._threads: list[Threads] = []
+        self._processes: list[Process] = []
+
+    def end(self) -> None:
+        """The run is over: none of its timers falls due, and nothing of it begins any more."""
+        self._is_over = True
+        for timer in list(self._timers):
+            timer.cancel()
+        self._timers.clear()
+        for each in self._threads:
+            each.stop()
+        for process in self._processes:
+            with suppress(ProcessLookupError):
+                process.kill()
+        self._time.run_free()
+        if self._real is not self:
+            self._real.end()
+
+    @property
+    def real(self) -> Time:
+        """See `Time`; what is asked of it ends with the run too."""
+        return self._real
+
+    @property
+    def left_out_ms(self) -> int:
+        """See `Time`."""
+        return self._time.left_out_ms
+
+    @left_out_ms.setter
+    def left_out_ms(self, value: int) -> None:
+        pass  # it is the whole's
+
+    def now(self) -> Now:
+        """See `Time`."""
+        return self._time.now()
+
+    def loop_lives(self) -> None:
+        """See `Time`."""
+        self._time.loop_lives()
+
+    def run_free(self) -> None:
+        """See `Time`."""
+        self._time.run_free()
+
+    async def sleep(self, seconds: float) -> None:
+        """See `Time`."""
+        await self._time.sleep(seconds)
+
+    def call_later(
+        self, seconds: float, callback: Callable[[*Args], object], *args: *Args
+    ) -> asyncio.TimerHandle:
+        """See `Time`."""
+        context = contextvars.copy_context()
+        timer = self._time.call_later(seconds, context.run, callback, *args)
+        if self._is_over:
+            timer.cancel()
+        else:
+            self._timers.add(timer)
+        return timer
+
+    async def pause(
+        self, pause_s: Callable[[], float], idle_ms: Callable[[], int | None] | None = None
+    ) -> None:
+        """See `Time`."""
+        await self._time.pause(pause_s, idle_ms)
+
+    def within(self, seconds: float) -> asyncio.Timeout:
+        """See `Time`."""
+        return self._time.within(seconds)
+
+    async def in_thread(self, work: Callable[[*Args], Result], *args: *Args) -> Result:
+        """See `Time`."""
+        return await self._time.in_thread(work, *args)
+
+    def threads(self, count: int, name: str) -> Threads:
+        """See `Time`."""
+        threads = self._time.threads(count, name)
+        self._threads.append(threads)
+        return threads
+
+    def start_thread(self, work: Callable[[], None], name: str) -> None:
+        """See `Time`."""
+        self._time.start_thread(work, name)
+
+    def wait_in_thread(
+        self, condition: Condition, until: Callable[[], bool], seconds: float
+    ) -> bool:
+        """See `Time`."""
+        return self._time.wait_in_thread(condition, until, seconds)
+
+    async def start_process(
+        self, command: Sequence[str], env: Mapping[str, str], line_bytes_max: int
+    ) -> Process:
+        """See `Time`."""
+        process = await self._time.start_process(command, env, line_bytes_max)
+        self._processes = [each for each in self._processes if each.returncode is None]
+        self._processes.append(process)
+        return process
+
+    def fresh_id(self) -> bytes:
+        """See `Time`."""
+        return self._time.fresh_id()

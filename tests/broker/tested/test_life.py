@@ -1,0 +1,180 @@
+"""A tested broker stops, is killed, starts and is reset, always at the same addresses."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from tests.broker.topic_calls import commit, committed, fetch, produce
+from tests.tested import Tested, tested
+from tests.waiting import until
+from tests.wire import Wire, batch, values_of
+
+
+@pytest.fixture(params=["memory", "directory"])
+def either(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Tested]:
+    """In memory, and in a directory."""
+    words = [] if request.param == "memory" else ["--data", str(tmp_path / "data")]
+    with tested(*words) as started:
+        yield started
+
+
+def values(muster: Tested, topic: str) -> list[bytes]:
+    with Wire(muster.port) as wire:
+        return values_of(fetch(wire, topic)["records"])
+
+
+def find(wire: Wire) -> int:
+    """Ask for the coordinator of the group g; the error."""
+    code: int = wire.call("FindCoordinator", 2, {"key": "g", "key_type": 0})["error_code"]
+    return code
+
+
+def fill(muster: Tested) -> None:
+    """A topic with a record, and the offset 1 committed for it."""
+    muster.post("/topics", topics=[{"name": "t"}])
+    with Wire(muster.port) as wire:
+        produce(wire, "t", batch(b"one"))
+        until("the group has a coordinator", lambda: not find(wire))
+        assert commit(wire, 1) == 0
+
+
+def offset(muster: Tested) -> int:
+    with Wire(muster.port) as wire:
+        return until("the group is loaded", lambda: committed(wire), tolerate=IndexError)
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_what_was_acknowledged_is_there_after_a_start(either: Tested, end: str) -> None:
+    fill(either)
+
+    assert either.post(f"/{end}") == {"is_running": False}
+    assert either.post("/start") == {"is_running": True}
+
+    assert values(either, "t") == [b"one"]
+    assert offset(either) == 1
+    with Wire(either.port) as wire:
+        produce(wire, "t", batch(b"two"))
+    assert values(either, "t") == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_stopped_broker_refuses_connections_and_keeps_its_port(muster: Tested, end: str) -> None:
+    muster.post(f"/{end}")
+
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", muster.port), 5)
+    with socket.socket() as other, pytest.raises(OSError, match="in use"):
+        other.bind(("127.0.0.1", muster.port))  # nobody else gets the port meanwhile
+
+
+def test_connections_end_with_the_broker(muster: Tested) -> None:
+    with socket.create_connection(("127.0.0.1", muster.port)) as connection:
+        with Wire(muster.port) as wire:
+            wire.call("ApiVersions", 0)
+        muster.post("/kill")
+        connection.settimeout(5)
+        assert connection.recv(1) == b""
+
+
+def test_every_end_and_start_may_be_asked_for_again(muster: Tested) -> None:
+    for verb, running in (("stop", False), ("kill", False), ("start", True), ("start", True)):
+        assert muster.post(f"/{verb}") == {"is_running": running}
+        assert muster.post(f"/{verb}") == {"is_running": running}
+
+
+def test_a_verb_that_needs_the_broker_says_that_it_is_stopped(muster: Tested) -> None:
+    muster.post("/stop")
+
+    assert muster.refused("POST", "/topics", {"topics": [{"name": "t"}]}) == (
+        409,
+        "the broker is stopped: POST /test/start starts it",
+    )
+    assert muster.asked("GET", "/api/groups") == (
+        503,
+        {"error": "the broker is stopped: POST /test/start starts it"},
+    )
+    assert muster.asked("GET", "/healthz").status == 503
+
+
+def test_its_own_side_of_http_is_that_of_the_broker_that_serves_now(muster: Tested) -> None:
+    muster.post("/topics", topics=[{"name": "old"}])
+    assert [each["topic"] for each in muster.asked("GET", "/api/topics").body["topics"]] == ["old"]
+
+    muster.post("/reset")
+
+    assert muster.asked("GET", "/api/topics").body["topics"] == []
+
+
+def test_a_directory_is_emptied_by_a_reset_only_if_it_was_empty_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with tested("--data", str(data)) as first:
+        assert first.told["data"] == str(data)
+        fill(first)
+    with tested("--data", str(data)) as second:
+        assert values(second, "t") == [b"one"]
+        second.post("/reset")
+        assert not (data / "t-0").exists()
+        fill(second)
+    (data / ".muster-test").unlink()
+    with tested("--data", str(data)) as third:
+        status, sentence = third.refused("POST", "/reset")
+        assert status == 409
+        assert sentence.startswith(f"{data} had data before")
+        assert values(third, "t") == [b"one"]
+
+
+def test_clients_go_on_behind_a_kill(muster: Tested) -> None:
+    muster.post("/topics", topics=[{"name": "t"}])
+    producer = Producer({"bootstrap.servers": muster.bootstrap, "linger.ms": 0})
+    producer.produce("t", b"before")
+    assert producer.flush(20) == 0
+
+    muster.post("/kill")
+    producer.produce("t", b"while it is down")
+    muster.post("/start")
+
+    assert producer.flush(20) == 0
+    consumer = Consumer({"bootstrap.servers": muster.bootstrap, "group.id": "g"})
+    consumer.assign([TopicPartition("t", 0, 0)])
+    read: list[Any] = []
+    until(
+        "both records are read",
+        lambda: (read.extend(consumer.consume(10, 0.2)), len(read) >= 2)[1],
+    )
+    assert [each.value() for each in read] == [b"before", b"while it is down"]
+    consumer.close()
+
+
+class Held:
+    """What a process has of the system."""
+
+    def __init__(self, pid: int) -> None:
+        status = Path(f"/proc/{pid}/status").read_text()
+        self.rss_kb = int(status.partition("VmRSS:")[2].split()[0])
+        self.threads = int(status.partition("Threads:")[2].split()[0])
+        self.files = len(os.listdir(f"/proc/{pid}/fd"))
+
+
+def test_a_thousand_resets_leak_nothing(muster: Tested) -> None:
+    def once(number: int) -> None:
+        muster.post("/reset")
+        if number % 50 == 0:
+            fill(muster)
+
+    for number in range(200):
+        once(number)
+    before = Held(muster.told["pid"])
+    for number in range(1000):
+        once(number)
+    after = Held(muster.told["pid"])
+
+    assert after.files <= before.files + 1
+    assert after.threads <= before.threads
+    assert after.rss_kb <= before.rss_kb + 5 * 1024
