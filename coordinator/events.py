@@ -36,6 +36,8 @@ class Cause(StrEnum):
     EXPIRED = "expired"
     UNLOADED = "unloaded"
     DISCONNECTED = "disconnected"
+    ASKED_FOR = "asked_for"
+    """Somebody asked for it beside the group's requests: a test, of a broker that runs for one."""
     UNKNOWN = "unknown"
     """Of what only the log knows; never of an event."""
 

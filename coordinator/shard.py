@@ -138,6 +138,10 @@ class GroupShard:
         """Handle one decoded request; its ticket is answered in this outcome or a later one."""
         return _HANDLERS[type(call)](self._state, call, now)
 
+    def do(self, work: Callable[[Step], object], now: Now) -> Outcome:
+        """Do to groups what no request asks for; a test does, of a broker that runs for one."""
+        return _stepped(lambda step, _: work(step))(self._state, None, now)
+
     def configure(self, config: GroupConfig) -> None:
         """Use other settings from the next call on."""
         self._state.config = config

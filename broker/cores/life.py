@@ -31,7 +31,7 @@ from log.partition_log import PartitionLog
 from protocol.errors import NOT_COORDINATOR
 
 if TYPE_CHECKING:
-    from asyncio import Task
+    from asyncio import Future, Task
 
 logger = structlog.get_logger(__name__)
 
@@ -264,10 +264,10 @@ class Life(Generic[CoreT, DutiesT]):
             error=str(error),
         )
 
-    def reload(self, hosted: HostedShard[CoreT]) -> None:
-        """Loads a shard again whose log somebody else has written."""
+    def reload(self, hosted: HostedShard[CoreT], after: Future[None] | None = None) -> None:
+        """Loads a shard again whose log somebody else has written; not before ``after`` is done."""
         self._unload(hosted, Phase.LOADING)
-        self._load_again(hosted, writable=True)
+        self._load_again(hosted, writable=True, after=after)
 
     def renew(self, hosted: HostedShard[CoreT]) -> None:
         """Makes a shard ready to serve once more, behind all that it had to append."""
@@ -352,16 +352,26 @@ class Life(Generic[CoreT, DutiesT]):
 
     # -- loading
 
-    def _load_again(self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int = 0) -> None:
+    def _load_again(
+        self,
+        hosted: HostedShard[CoreT],
+        writable: bool,
+        wait_ms: int = 0,
+        after: Future[None] | None = None,
+    ) -> None:
         """A fresh core, loaded after so long; ``hosted`` was unloaded before."""
         hosted.reset(self._new_core())
         self.duties.restarted(hosted)
-        self._spawn("load", self._load_after(hosted, writable, wait_ms))
+        self._spawn("load", self._load_after(hosted, writable, wait_ms, after))
 
-    async def _load_after(self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int) -> None:
+    async def _load_after(
+        self, hosted: HostedShard[CoreT], writable: bool, wait_ms: int, after: Future[None] | None
+    ) -> None:
         """Loads one shard; if it isn't writable it is probed afterwards."""
         if wait_ms:
             await self._time.real.sleep(wait_ms / 1000)
+        if after is not None:
+            await after
         with self._gc_is_off():
             await self._load(hosted, writable)
         if not writable and not self.failed and hosted.phase is Phase.UNWRITABLE:

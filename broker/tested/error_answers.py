@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protocol import errors
-from protocol.schema import STRING, Api, Array, Field, Primitive, Struct, version_range
+from protocol.schema import RECORDS, STRING, Api, Array, Field, Primitive, Struct, version_range
 
 OF_ELEMENTS = frozenset(
     {
@@ -132,6 +132,8 @@ class _Answer:
                 inner = inner or bool(elements)
             elif field.name in _UNKNOWN and isinstance(field.type, Primitive) and field.type.format:
                 answer[field.name] = -1
+            elif field.type is RECORDS:
+                answer[field.name] = b""  # librdkafka takes no null there
         spared = inner and self._error_code in OF_ELEMENTS
         for field in self._present(fields):
             if is_error_code(field):

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+ALL = "all"
+"""What stands for every id."""
+
 
 class NoSuchFault(Exception):
     """No fault has that id; it may have ended already."""
 
 
 class Fault:
-    """One fault, from its beginning to its end.
+    """One fault, from its beginning to its end."""
 
-    ``end`` is called once, when it ends, however that comes.
-    """
-
-    def __init__(
-        self, kind: str, shown: Mapping[str, Any], end: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, kind: str, shown: Mapping[str, Any]) -> None:
         self.kind = kind
         self.shown = {name: value for name, value in shown.items() if value is not None}
         """What it was asked for with."""
@@ -26,14 +24,19 @@ class Fault:
         """Given by `Faults.begin`."""
         self.hits = 0
         """How many requests it has met."""
-        self._end = end
         self.is_over = False
+        self._ends: list[Callable[[], object]] = []
+
+    def on_end(self, end: Callable[[], object]) -> None:
+        """Has ``end`` called once, when it ends, however that comes."""
+        self._ends.append(end)
 
     def finish(self) -> None:
         """Ends it, if it has not ended."""
         if not self.is_over:
             self.is_over = True
-            self._end()
+            for end in self._ends:
+                end()
 
     def row(self) -> dict[str, Any]:
         """What is told of it."""

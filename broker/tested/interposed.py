@@ -51,15 +51,10 @@ class Interposed:
     def begin(self, rule: Rule) -> None:
         """Requests that come from now on meet ``rule``."""
         self._rules.append(rule)
+        rule.on_end(lambda: self._rules.remove(rule))
         if isinstance(rule, StopAnswering):
             for connection in self.connections:
                 rule.silence(connection)
-
-    def end(self, rule: Rule) -> None:
-        """It meets no more; what it keeps back goes on."""
-        if rule in self._rules:
-            self._rules.remove(rule)
-        rule.finish()
 
     def disconnect(self, client_id: str | None = None) -> int:
         """Cuts the connections of a client, or all; how many that were."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.tested.faults import Fault
@@ -66,7 +68,9 @@ class Held:
     def __init__(self, request: Request, rules: list[Gate], finish: Callable[[], None]) -> None:
         self.request = request
         self._rules = rules
-        self._finish = finish
+        self._finish: Callable[[], None] = partial(copy_context().run, finish)
+        """In the context in which it came: what it begins belongs to the broker, not to who ends a
+        rule."""
         self.timer: TimerHandle | None = None
 
     def go_on(self) -> None:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from broker.tested.verbs import clock, life, topics
+from broker.tested.verbs import clock, faults, life, requests, topics
 from broker.tested.verbs.verb import Verb
 
-VERBS: tuple[Verb, ...] = (*life.VERBS, *clock.VERBS, *topics.VERBS)
+VERBS: tuple[Verb, ...] = (
+    *life.VERBS,
+    *clock.VERBS,
+    *topics.VERBS,
+    *faults.VERBS,
+    *requests.VERBS,
+)
 """In the order in which GET /test shows them."""

@@ -15,6 +15,7 @@ const CAUSES = {
   disconnected: "A new member went away",
   group_record_too_large: "The group's record was too large",
   over_max_size: "The group was too large",
+  asked_for: "A test asked for it",
   unknown: "A generation of the log",
 };
 const ASSIGNED_SHOWN = 50;

@@ -135,7 +135,7 @@ async def test_a_whole_broker_says_an_error_for_each_api_and_version(tmp_path: P
         view = tape.view()
         assert [row["error"] for row in view["requests"]] == ["NOT_COORDINATOR"] * len(EVERY)
         assert not [row for row in view["requests"] if "unreadable" in row["request"]]
-        interposed.end(rule)
+        rule.finish()
         answer = await client.call(METADATA.key, 9, topics=[])
         assert answer["topics"] == []
         client.close()
@@ -211,6 +211,6 @@ async def test_an_incremental_fetch_fails_for_the_partitions_of_its_session(tmp_
         (partition,) = failed["responses"][0]["partitions"]
         assert failed["responses"][0]["topic"] == "orders"
         assert partition["error_code"] == errors.OFFSET_OUT_OF_RANGE
-        interposed.end(rule)
+        rule.finish()
         assert (await fetch(session_id, 2))["error_code"] == errors.NONE
         client.close()
