@@ -7,7 +7,8 @@
 `docs/testing-with-muster.md` has the rest. What is imported from here is the public interface.
 """
 
-from musterd.testing.async_muster import AsyncMuster
+from typing import TYPE_CHECKING, Any
+
 from musterd.testing.errors import BrokerDied, MusterError, WaitedInVain
 from musterd.testing.faults import Fault
 from musterd.testing.muster import Muster
@@ -22,6 +23,9 @@ from musterd.testing.views import (
     SeenRequest,
 )
 from musterd.testing.waiting import Waiting
+
+if TYPE_CHECKING:
+    from musterd.testing.async_muster import AsyncMuster
 
 __all__ = [
     "AsyncMuster",
@@ -40,3 +44,12 @@ __all__ = [
     "WaitedInVain",
     "Waiting",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """AsyncMuster, which brings asyncio, is imported when it is asked for."""
+    if name == "AsyncMuster":
+        from musterd.testing.async_muster import AsyncMuster
+
+        return AsyncMuster
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,13 +8,14 @@ There are two clocks. The real one is for our own deadlines: freezegun and time-
 from __future__ import annotations
 
 import _thread
-import asyncio
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 T = TypeVar("T")
 
@@ -107,6 +108,9 @@ class Threads:
 
     async def run(self, call: Callable[[], T]) -> T:
         """Run it in one of the threads."""
+        import asyncio  # half of what this package's import would cost
+        from concurrent.futures import ThreadPoolExecutor
+
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._most, thread_name_prefix="musterd")
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)

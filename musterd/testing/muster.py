@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from musterd.testing import clock
-from musterd.testing.errors import MusterError
+from musterd.testing.errors import BrokerDied, MusterError
 from musterd.testing.faults import FaultVerbs
 from musterd.testing.happened import HappenedVerbs
 from musterd.testing.http import Gone, Http
@@ -126,10 +127,12 @@ class Muster(FaultVerbs, HappenedVerbs):
         broker that died, or has not been started, is started.
         """
         self.time.end_following()
-        is_fresh = not self._is_there()
-        if is_fresh:
-            self._start_process()
-        if not is_fresh or self._data is not None:
+        if self._is_there():
+            with suppress(BrokerDied):
+                self._tell("POST", "/test/reset")
+                return
+        self._start_process()
+        if self._data is not None:
             self._tell("POST", "/test/reset")
 
     def close(self) -> None:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from musterd.testing.async_muster import AsyncMuster
+import sys
+
 from musterd.testing.errors import MusterError
 from musterd.testing.muster import Muster
 
 
 def sections(name: str, value: object, since: int) -> list[tuple[str, str]]:
     """Titles and texts, if the value is a broker: its lines after so many, and its groups."""
-    broker = value._broker if isinstance(value, AsyncMuster) else value
-    if not isinstance(broker, Muster):
+    broker = _plain(value)
+    if broker is None:
         return []
     lines = "\n".join(broker.lines_since(since)) or "it wrote nothing"
     return [(f"{name}: lines of the broker", lines), (f"{name}: its groups", _groups(broker))]
+
+
+def _plain(value: object) -> Muster | None:
+    """The broker that a value is; of an awaited one, that under it."""
+    awaited = sys.modules.get("musterd.testing.async_muster")  # who has one has imported it
+    if awaited is not None and isinstance(value, awaited.AsyncMuster):
+        value = value._broker
+    return value if isinstance(value, Muster) else None
 
 
 def _groups(broker: Muster) -> str:

@@ -104,13 +104,11 @@ class BrokerTime:
         self.look_again()
         if clocks["is_frozen"]:
             self._ask("POST", "/test/time/freeze")
-        now = self._ask("GET", "/test/time")
-        wall_ms = (
-            clocks["wall_ms"]
-            if clocks["is_frozen"]
-            else (now["wall_ms"] - now["ahead_ms"] + clocks["ahead_ms"])
-        )
-        self._ask("POST", "/test/time/set", wall_ms=wall_ms)
+            self._ask("POST", "/test/time/set", wall_ms=clocks["wall_ms"])
+        elif clocks["ahead_ms"]:
+            now = self._ask("GET", "/test/time")
+            wall_ms = now["wall_ms"] - now["ahead_ms"] + clocks["ahead_ms"]
+            self._ask("POST", "/test/time/set", wall_ms=wall_ms)
 
     def look_again(self) -> None:
         """What the broker's clocks show is no longer known: it was started again."""

@@ -74,6 +74,27 @@ def test_each_worker_of_xdist_has_its_own(run: Run) -> None:
     assert len(pairs) == len({pid for _, pid in pairs}) == len({worker for worker, _ in pairs})
 
 
+def test_what_a_test_left_stopped_killed_closed_or_dead_is_there_again(run: Run) -> None:
+    done = run(
+        """
+        import os, pytest, signal
+
+        @pytest.mark.parametrize("end", ["stop", "kill", "close", "die"])
+        def test_leave(muster, end):
+            muster.create_topic("orders")
+            if end == "die":
+                os.kill(muster.pid, signal.SIGKILL)
+            else:
+                getattr(muster, end)()
+
+        def test_after(muster):
+            assert topics(muster) == {}
+        """
+    )
+
+    done.assert_outcomes(passed=5)
+
+
 def test_a_server_of_a_test_s_own_is_fresh_and_gone_afterwards(run: Run) -> None:
     done = run(
         """

@@ -46,6 +46,16 @@ def test_there_may_be_several(tmp_path: Path) -> None:
         assert one.pid != two.pid
 
 
+def test_it_writes_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Muster() as broker:
+        broker.create_topic("orders")
+        opened = [os.readlink(each) for each in Path(f"/proc/{broker.pid}/fd").iterdir()]
+
+    assert [name for name in opened if name.startswith("/") and not name.startswith("/dev")] == []
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_setting_that_is_wrong_ends_the_start_at_once_with_the_broker_s_sentence() -> None:
     with pytest.raises(BrokerDied) as died:
         Muster(settings={"num.partitions": "many"}).start()

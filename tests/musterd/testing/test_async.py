@@ -1,0 +1,96 @@
+"""The awaited broker has what the other has, and never blocks its loop."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from musterd.testing import AsyncMuster, BrokerDied, Muster
+from musterd.testing.awaited import AsyncBrokerTime, AsyncWaiting
+from musterd.testing.time import BrokerTime
+from musterd.testing.waiting import Waiting
+from tests.musterd.testing.test_process import is_alive
+from tests.waiting import until
+
+NOT_AWAITED = {"bootstrap_servers", "http", "pid", "lines", "wait_for"}
+OURS = {"keep_up", "look_again", "restore", "end_following", "line_count", "lines_since"}
+
+
+def public(kind: type) -> dict[str, Any]:
+    return {name: value for name, value in inspect.getmembers(kind) if not name.startswith("_")}
+
+
+@pytest.mark.parametrize(
+    ("awaited", "plain"),
+    [(AsyncMuster, Muster), (AsyncBrokerTime, BrokerTime), (AsyncWaiting, Waiting)],
+)
+def test_both_have_the_same_interface(awaited: type, plain: type) -> None:
+    assert public(awaited).keys() == public(plain).keys() - OURS
+    for name, method in public(awaited).items():
+        if callable(method):
+            ours = inspect.signature(method).parameters
+            assert ours == inspect.signature(public(plain)[name]).parameters, name
+            is_awaited = inspect.iscoroutinefunction(method) or "Begun" in str(
+                inspect.signature(method).return_annotation
+            )
+            assert is_awaited == (name not in NOT_AWAITED), name
+
+
+def run(story: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(story)
+
+
+def test_an_executor_full_of_consumers_is_no_matter() -> None:
+    async def story() -> None:
+        loop = asyncio.get_running_loop()
+        with ThreadPoolExecutor(1) as pool:
+            loop.set_default_executor(pool)
+            blocker = threading.Event()
+            blocked = loop.run_in_executor(None, blocker.wait)
+            async with AsyncMuster() as broker:
+                await broker.create_topic("orders")
+            blocker.set()
+            await blocked
+
+    run(story())
+
+
+def test_a_start_that_is_cancelled_leaves_no_broker() -> None:
+    pids: list[int] = []
+
+    async def story() -> None:
+        broker = AsyncMuster()
+        starting = asyncio.create_task(broker.start())
+        while broker._broker._child is None:
+            await asyncio.sleep(0.001)
+        pids.append(broker._broker._child.pid)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+
+    run(story())
+    until("it has ended", lambda: not is_alive(pids[0]))
+
+
+def test_a_start_that_fails_says_why() -> None:
+    async def story() -> None:
+        with pytest.raises(BrokerDied, match=r"num\.partitions"):
+            async with AsyncMuster(settings={"num.partitions": "many"}):
+                pass
+
+    run(story())
+
+
+def test_it_may_be_used_by_one_loop_after_another() -> None:
+    broker = AsyncMuster()
+    run(broker.start())
+    run(broker.create_topic("orders"))
+    run(broker.close())
+    run(broker.start())
+    run(broker.close())

@@ -1,0 +1,112 @@
+"""A broker is stopped, killed, started again and reset; its addresses stay its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from musterd.testing import BrokerDied, Muster, MusterError
+from tests.musterd.testing.clients import consumed, produce
+
+
+def topics(broker: Muster) -> list[str]:
+    """What a client sees of the topics."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    return sorted(admin.list_topics(timeout=30).topics)
+
+
+def refuses(broker: Muster) -> bool:
+    host, port = broker.bootstrap_servers.split(":")
+    try:
+        socket.create_connection((host, int(port))).close()
+    except ConnectionRefusedError:
+        return True
+    return False
+
+
+def test_a_reset_makes_an_empty_broker_at_the_same_addresses(muster: Muster) -> None:
+    where = muster.bootstrap_servers, muster.http, muster.pid
+    produce(muster, "orders", "one")
+
+    muster.reset()
+
+    assert topics(muster) == []
+    assert where == (muster.bootstrap_servers, muster.http, muster.pid)
+
+
+def test_topics_are_made_as_asked_for_and_deleted(muster: Muster) -> None:
+    muster.create_topic("orders", partitions=3, retention_ms=60000)
+    muster.create_topics("one", "two", configs={"cleanup.policy": "compact"})
+
+    assert topics(muster) == ["one", "orders", "two"]
+    muster.delete("one", "two")
+    assert topics(muster) == ["orders"]
+    with pytest.raises(MusterError, match=r"'orders' can't be made"):
+        muster.create_topic("orders")
+    with pytest.raises(MusterError, match="no topic 'three'"):
+        muster.delete("three")
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+@pytest.mark.parametrize("where", ["memory", "directory"])
+def test_what_was_stopped_or_killed_starts_again_with_its_data(
+    end: str, where: str, tmp_path: Path
+) -> None:
+    with Muster(data=tmp_path / "data" if where == "directory" else None) as broker:
+        addresses, pid = (broker.bootstrap_servers, broker.http), broker.pid
+        produce(broker, "orders", "one", "two")
+        getattr(broker, end)()
+        assert refuses(broker)
+
+        broker.restart()
+
+        assert (broker.bootstrap_servers, broker.http) == addresses
+        assert (broker.pid != pid) == (end == "kill" and where == "directory")
+        assert consumed(broker, "orders", 2) == [b"one", b"two"]
+
+
+def test_a_running_broker_restarts(muster: Muster) -> None:
+    produce(muster, "orders", "one")
+
+    muster.restart()
+
+    assert consumed(muster, "orders", 1) == [b"one"]
+
+
+def test_a_killed_process_s_addresses_are_nobody_else_s(tmp_path: Path) -> None:
+    with Muster(data=tmp_path) as broker:
+        port = int(broker.bootstrap_servers.rpartition(":")[2])
+        broker.kill()
+
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind(("127.0.0.1", port))
+        with pytest.raises(MusterError, match=r"killed: restart\(\)"):
+            broker.create_topic("orders")
+
+
+def test_data_in_a_directory_outlive_the_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Muster(data="data") as broker:
+        produce(broker, "orders", "one")
+    monkeypatch.chdir("/")
+
+    with Muster(data=tmp_path / "data") as broker:
+        assert consumed(broker, "orders", 1) == [b"one"]
+
+
+def test_data_in_memory_are_gone_with_the_process() -> None:
+    with Muster() as broker:
+        produce(broker, "orders", "one")
+        os.kill(broker.pid, signal.SIGKILL)
+        with pytest.raises(BrokerDied):
+            broker.restart()
+        broker.close()
+        broker.start()
+        assert topics(broker) == []
