@@ -83,6 +83,21 @@ def cleanable(
     return Cleanable(first_dirty, end_offset, clean_bytes, dirty_bytes, overdue)
 
 
+def changes_in_ms(
+    segments: Sequence[SegmentFacts], first_timestamp_ms: int, config: LogConfig, now_ms: int
+) -> int | None:
+    """In how long time alone next changes what `cleanable` says; None for never.
+
+    ``first_timestamp_ms`` is of the active segment, -1 where it has no record.
+    """
+    *closed, _ = segments
+    times = [each.max_timestamp_ms + config.min_compaction_lag_ms for each in closed]
+    times += [each.max_timestamp_ms + config.max_compaction_lag_ms + 1 for each in closed]
+    if first_timestamp_ms >= 0:
+        times.append(first_timestamp_ms + config.max_compaction_lag_ms + 1)
+    return min((each - now_ms for each in times if each > now_ms), default=None)
+
+
 def group_segments(
     segments: Sequence[SegmentFacts], end_offset: int, segment_bytes: int, index_bytes: int
 ) -> list[list[int]]:

@@ -686,6 +686,20 @@ class PartitionLog:
             count = min(count, sum(each.base_offset <= newest for each in segments[1:]))
         return self._delete_first(count, now_ms) if count else []
 
+    def retention_idle_ms(self, now_ms: int, max_offset: int) -> int | None:
+        """In how long at the earliest `apply_retention` finds something, if nothing happens
+        meanwhile; None for never. Raises OSError.
+        """
+        leave = retention.count_leaving(
+            self.segments,
+            self.config,
+            start_offset=self.log_start_offset,
+            end_offset=self.log_end_offset,
+            limit=max_offset,
+            now_ms=now_ms,
+        )
+        return 0 if leave else retention.idle_ms(self.segments, self.config, now_ms=now_ms)
+
     def _delete_first(self, count: int, now_ms: int) -> list[int]:
         segments = self.segments
         gone = segments.take_first(count)

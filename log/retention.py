@@ -52,6 +52,18 @@ def count_leaving(
     return count
 
 
+def idle_ms(segments: Segments, config: LogConfig, *, now_ms: int) -> int | None:
+    """How long until time alone lets the oldest segment, or files deleted before, go; None: never.
+
+    Raises OSError.
+    """
+    times = [leaving.due_ms - now_ms for leaving in segments.pending_deletes]
+    first = segments[0]
+    if config.deletes and config.retention_ms >= 0 and (first.size or first is not segments.active):
+        times.append(_time_of(first) + config.retention_ms + 1 - now_ms)
+    return min(times, default=None)
+
+
 def _time_of(segment: Segment) -> int:
     """The segment's largest timestamp; without one, when its file was written."""
     if segment.max_timestamp_ms >= 0:

@@ -18,12 +18,12 @@ from broker.config.config import Config
 from broker.tested.addresses import Addresses
 from broker.tested.disk import Disk
 from broker.tested.faults import Faults
+from broker.tested.hand_time import HandTime
 from broker.tested.interposed import Interposed
 from broker.tested.lines import KeptLines
 from broker.tested.refusals import NotNow
 from broker.tested.run import Run, tell_tasks
 from broker.tested.tape import Tape
-from broker.time import Time
 
 logger = structlog.get_logger(__name__)
 
@@ -44,10 +44,10 @@ class TestedBroker:
         self.addresses = addresses
         self.lines = lines
         """What the broker has logged."""
-        self.system = Time()
-        """The system's time, whatever the broker's is."""
-        self.time = Time()
+        self.time = HandTime()
         """The broker's, of all runs."""
+        self.system = self.time.real
+        """The system's time, whatever the broker's is."""
         self.disk = Disk(directory, self.time)
         self.faults = Faults()
         """Those that are on, of every kind."""
@@ -122,6 +122,7 @@ class TestedBroker:
             began_ns = self.system.ticks_ns()
             self.disk.check_emptying()
             await self._end(Run.kill)
+            self.time.reset()
             self.faults.end_all()
             self.tape.forget()
             self.disk.empty()

@@ -14,7 +14,7 @@ import structlog
 
 from broker.topics.logs import LogManager
 from log.checkpoint import CLEANER_OFFSET, TopicPartition, read_offsets, write_offsets
-from log.clean_plan import Cleanable, SegmentFacts, cleanable
+from log.clean_plan import Cleanable, SegmentFacts, changes_in_ms, cleanable
 from log.config import LONG_MAX
 from log.errors import CorruptLog, NotInMemory
 from log.partition_log import PartitionLog
@@ -77,6 +77,11 @@ class CleanerCheckpoint:
             now_ms,
             _stable(log),
         )
+
+    def changes_in_ms(self, log: PartitionLog, now_ms: int) -> int | None:
+        """In how long time alone next changes what `judge` says, or rolls; None for never."""
+        facts = segment_facts(log.segments)
+        return changes_in_ms(facts, log.active.first_timestamp_ms, log.config, now_ms)
 
     def first_dirty(self, log: PartitionLog) -> int:
         """The first offset that no cleaning has seen."""

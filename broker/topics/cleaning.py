@@ -22,6 +22,7 @@ from broker.loop.background import Background
 from broker.time import Time
 from broker.topics.cleaner_checkpoint import CleanerCheckpoint, segment_facts
 from broker.topics.cleaner_worker import CleaningFailed
+from broker.topics.dirty_logs import DirtyLogs
 from broker.topics.logs import LogManager
 from broker.topics.partition import Partition
 from broker.topics.registry import Topic
@@ -127,6 +128,7 @@ class Cleaning:
         self._paused: dict[TopicPartition, int] = {}
         """Until when a log waits that could not be cleaned any further (monotonic milliseconds):
         an open transaction, or records too young, stand in the way."""
+        self._dirty = DirtyLogs(logs, checkpoint, owners, self._waits_ms)
         self._heavy_since: dict[TopicPartition, int] = {}
         """Since when the dead of a partition with an owner outweigh its live (monotonic)."""
         self.workers = (new_worker(), new_worker())
@@ -142,7 +144,11 @@ class Cleaning:
         if config["log.cleaner.enable"]:
             self._tasks = [
                 self._every(lambda: OWNED_CHECK_MS / 1000, self.clean_owned),
-                self._every(lambda: config["log.cleaner.backoff.ms"] / 1000, self.clean_dirtiest),
+                self._every(
+                    lambda: config["log.cleaner.backoff.ms"] / 1000,
+                    self.clean_dirtiest,
+                    lambda: self._dirty.idle_ms(self._time.now()),
+                ),
             ]
 
     async def stop(self) -> None:
@@ -158,7 +164,10 @@ class Cleaning:
             await self._time.in_thread(self.checkpoint.write)
 
     def _every(
-        self, pause_s: Callable[[], float], clean: Callable[[], Awaitable[bool]]
+        self,
+        pause_s: Callable[[], float],
+        clean: Callable[[], Awaitable[bool]],
+        idle_ms: Callable[[], int | None] | None = None,
     ) -> asyncio.Task[None]:
         """Pauses, cleans until there is nothing to do, and so on."""
 
@@ -166,7 +175,7 @@ class Cleaning:
             while await clean():
                 await self._time.sleep(0)
 
-        return self._background.every("cleaning", pause_s, clean_all, self._round_failed)
+        return self._background.every("cleaning", pause_s, clean_all, self._round_failed, idle_ms)
 
     def _round_failed(self, error: Exception) -> None:
         logger.error("a round of cleaning failed", exc_info=error)
@@ -235,31 +244,10 @@ class Cleaning:
 
     async def clean_dirtiest(self) -> bool:
         """Cleans the log with the largest dirty ratio that is due; False when none is."""
-        now_ms = self._time.now().wall_ms
-        due: list[tuple[bool, float, Partition]] = []
-        for partition in list(self._logs.all()):
-            log = partition.log
-            owner = self._owners.get(log.topic)
-            if owner is not None and owner.hosts(log.partition):
-                continue
-            if not log.config.compacts or not self._may_try(log):
-                continue
-            self._roll_overdue(log, now_ms)
-            found = self.checkpoint.judge(log, now_ms)
-            if not found.dirty_bytes:
-                continue
-            if found.overdue or found.dirty_ratio > log.config.min_cleanable_dirty_ratio:
-                due.append((found.overdue, found.dirty_ratio, partition))
-        if not due:
+        dirtiest = self._dirty.dirtiest(self._time.now(), self._roll)
+        if dirtiest is None:
             return False
-        _, _, dirtiest = max(due, key=lambda entry: entry[:2])
         return await self._clean(dirtiest, self.workers[1], roll=False)
-
-    def _roll_overdue(self, log: PartitionLog, now_ms: int) -> None:
-        """Rolls a segment whose first record has waited for max.compaction.lag.ms."""
-        first_ms = log.active.first_timestamp_ms
-        if 0 <= first_ms < now_ms - log.config.max_compaction_lag_ms and not log.poisoned:
-            self._roll(log)
 
     def _roll(self, log: PartitionLog) -> bool:
         try:
@@ -272,10 +260,14 @@ class Cleaning:
     def _may_try(self, log: PartitionLog) -> bool:
         if log.poisoned is not None:
             return False
+        until_ms = self._waits_ms(log)
+        return until_ms <= 0 or until_ms <= self._time.now().mono_ms
+
+    def _waits_ms(self, log: PartitionLog) -> int:
+        """Until when it is not tried (monotonic); 0: it is."""
         key = (log.topic, log.partition)
         trouble = self.troubles.get(key)
-        until_ms = self._paused.get(key, 0) if trouble is None else trouble.retry_ms
-        return until_ms <= 0 or until_ms <= self._time.now().mono_ms
+        return self._paused.get(key, 0) if trouble is None else trouble.retry_ms
 
     def uncleanable(self) -> dict[str, str]:
         """Why the last cleaning failed, by partition, for /healthz."""

@@ -58,8 +58,20 @@ class Maintenance:
         every = self._background.every
         checkpoints_s = max(checkpoint_ms, 1000) / 1000
         self._tasks = [
-            every("retention", lambda: retention_ms / 1000, self.run_retention, _failed),
-            every("producers", lambda: producers_ms / 1000, self.expire_producers, _failed),
+            every(
+                "retention",
+                lambda: retention_ms / 1000,
+                self.run_retention,
+                _failed,
+                self._retention_idle_ms,
+            ),
+            every(
+                "producers",
+                lambda: producers_ms / 1000,
+                self.expire_producers,
+                _failed,
+                self._producers_idle_ms,
+            ),
             every("crowds", lambda: _CROWDS_S, self.tend_crowds, _failed),
             every("checkpoints", lambda: checkpoints_s, self.write_checkpoints, _failed),
             every("flush", lambda: self._flush_period_ms() / 1000, self.flush_overdue, _failed),
@@ -106,6 +118,28 @@ class Maintenance:
                     log_start_offset=log.log_start_offset,
                 )
         self.retention_runs += 1
+
+    def _retention_idle_ms(self) -> int | None:
+        """See `Background.every`."""
+        now_ms = self._time.now().wall_ms
+        times = []
+        for partition in self._logs.all():
+            log = partition.log
+            if log.failed_for_good or log.unreadable or not self._logs.serves(partition):
+                continue
+            try:
+                idle_ms = log.retention_idle_ms(now_ms, partition.high_watermark)
+            except OSError:
+                return 0  # the run says why
+            if idle_ms is not None:
+                times.append(idle_ms)
+        return min(times, default=None)
+
+    def _producers_idle_ms(self) -> int | None:
+        """See `Background.every`: where there are any they are looked at each time."""
+        return (
+            0 if any(each.log.producers.without_transaction for each in self._logs.all()) else None
+        )
 
     async def expire_producers(self) -> None:
         """Forgets the producers that have been silent for producer.id.expiration.ms."""

@@ -2,14 +2,70 @@
 
 from __future__ import annotations
 
+from broker.tested.arguments import COUNT, WHOLE, Argument
+from broker.tested.refusals import WrongArgument
 from broker.tested.tested_broker import TestedBroker
 from broker.tested.verbs.verb import Answer, Verb
 
 
 async def look(tested: TestedBroker) -> Answer:
     """Where both clocks stand."""
-    now = tested.time.now()
-    return {"mono_ms": now.mono_ms, "wall_ms": now.wall_ms, "is_frozen": False, "ahead_ms": 0}
+    time = tested.time
+    now = time.now()
+    return {
+        "mono_ms": now.mono_ms,
+        "wall_ms": now.wall_ms,
+        "is_frozen": time.is_frozen,
+        "ahead_ms": time.ahead_ms,
+    }
 
 
-VERBS = (Verb("GET", "/time", "both clocks of the broker", look),)
+async def advance(tested: TestedBroker, ms: int) -> Answer:
+    """Both clocks on; what falls due is done."""
+    try:
+        fired = await tested.time.advance(ms)
+    except ValueError as error:
+        raise WrongArgument(f"POST /test/time/advance: {error}") from None
+    return {**await look(tested), "fired": fired}
+
+
+async def freeze(tested: TestedBroker) -> Answer:
+    """Both clocks stand."""
+    tested.time.freeze()
+    return await look(tested)
+
+
+async def run(tested: TestedBroker) -> Answer:
+    """They go on."""
+    tested.time.run()
+    return await look(tested)
+
+
+async def set_wall(tested: TestedBroker, wall_ms: int) -> Answer:
+    """The wall clock to a time; forward, both."""
+    try:
+        fired = await tested.time.set_wall(wall_ms)
+    except ValueError as error:
+        raise WrongArgument(f"POST /test/time/set: {error}") from None
+    return {**await look(tested), "fired": fired}
+
+
+VERBS = (
+    Verb("GET", "/time", "both clocks of the broker, and how far they are ahead", look),
+    Verb(
+        "POST",
+        "/time/advance",
+        "moves both clocks on; returns when all that fell due has been done",
+        advance,
+        (Argument("ms", COUNT, "by how many milliseconds, up to ten years", required=True),),
+    ),
+    Verb("POST", "/time/freeze", "both clocks stand until they are moved, or run", freeze),
+    Verb("POST", "/time/run", "both clocks go on from where they stand", run),
+    Verb(
+        "POST",
+        "/time/set",
+        "sets the wall clock: forward moves both clocks on, backward the wall clock alone",
+        set_wall,
+        (Argument("wall_ms", WHOLE, "the time to be, in milliseconds since 1970", required=True),),
+    ),
+)
