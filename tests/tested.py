@@ -49,8 +49,12 @@ class Tested:
         line = self.process.stdout.readline()
         assert line, f"it did not start:\n{self.stderr()}"
         self.told = json.loads(line)
-        self._http = HTTPConnection(self.told["http"].removeprefix("http://"), timeout=60)
+        self.ask_at(self.told["http"].removeprefix("http://"))
         return self
+
+    def ask_at(self, address: str) -> None:
+        """Have HTTP asked at HOST:PORT."""
+        self._http = HTTPConnection(address, timeout=60)
 
     @property
     def bootstrap(self) -> str:
@@ -65,10 +69,10 @@ class Tested:
         self._stderr.seek(0)
         return self._stderr.read()
 
-    def asked(self, method: str, path: str, body: object = None) -> Answered:
+    def asked(self, method: str, path: str, body: object = None, **headers: str) -> Answered:
         """What HTTP answers; ``body`` is sent as JSON, or as it is if it is bytes."""
         sent = body if isinstance(body, bytes | None) else json.dumps(body).encode()
-        self._http.request(method, path, sent)
+        self._http.request(method, path, sent, headers)
         with self._http.getresponse() as response:
             return Answered(response.status, json.loads(response.read()))
 

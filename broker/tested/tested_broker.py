@@ -156,9 +156,11 @@ class TestedBroker:
             self.addresses.http,
             cleans_here=self.disk.in_memory,
         )
+        self.addresses.lend()
         try:
             await run.start()
         except (*CANNOT_START, OSError) as error:
+            self.addresses.hold()
             self._failed = str(error)
             raise
         self._run = run
@@ -170,6 +172,7 @@ class TestedBroker:
         if run is not None:
             run.broker.stopped.set()  # whoever watches it is done
             await how(run)
+            self.addresses.hold()
             self.interposed.broker_gone()
 
     async def _watch(self, run: Run) -> None:
