@@ -2,7 +2,7 @@
 
 Set-up checks every package against requirements/*.txt, so that what it installed is what the
 registry gave. Whoever builds from it needs no network and no cache. A file that is no longer as it
-was installed is refused.
+was installed goes into no wheel.
 """
 
 from __future__ import annotations
@@ -68,6 +68,10 @@ def wheel(package: Distribution) -> tuple[str, bytes]:
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
         for file, at in files(package):
             data = at.read_bytes()
+            if file.hash is not None and _hash(data) != file.hash.value:
+                raise SystemExit(
+                    f"{at} is not as it was installed: make clean, then make once more"
+                )
             add(archive, str(file), data)
             record.append(f"{file},sha256={_hash(data)},{len(data)}")
         info = next(str(f.parent) for f, _ in files(package) if f.name == "METADATA")

@@ -21,8 +21,8 @@ from pathlib import Path
 
 from hatchling.build import build_sdist, build_wheel
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-import installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tools import installed
 
 ROOT = Path(__file__).resolve().parent.parent
 START = ROOT / "tools" / "pyz_start.py"
