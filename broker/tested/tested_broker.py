@@ -166,9 +166,11 @@ class TestedBroker:
         self._run = run
         self.spawn(self._watch(run))
 
-    async def _end(self, how: Callable[[Run], Coroutine[Any, Any, None]]) -> None:
+    async def _end(
+        self, how: Callable[[Run], Coroutine[Any, Any, None]], failed: str | None = None
+    ) -> None:
         run, self._run = self._run, None
-        self._failed = None
+        self._failed = failed
         if run is not None:
             run.broker.stopped.set()  # whoever watches it is done
             await how(run)
@@ -180,6 +182,7 @@ class TestedBroker:
         await run.broker.stopped.wait()
         async with self._changing:
             if self._run is run:
-                logger.error("the broker stops", reason=run.broker.fatal)
-                await self._end(Run.stop)
-                self._failed = run.broker.fatal
+                logger.error(
+                    "the broker has stopped; see POST /test/reset", reason=run.broker.fatal
+                )
+                await self._end(Run.stop, run.broker.fatal)

