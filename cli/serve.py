@@ -72,6 +72,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--with-stdin", action="store_true", help="with --test: end when standard input closes"
     )
+    parser.add_argument(
+        "--clock-ahead", metavar="MS", type=int, default=0,
+        help="with --test: its clock begins so many milliseconds ahead of the system's",
+    )  # fmt: skip
+    parser.add_argument(
+        "--clock-at", metavar="MS", type=int,
+        help="with --test: its clock begins at so many milliseconds since 1970, and stands",
+    )  # fmt: skip
     return parser
 
 
@@ -102,6 +110,8 @@ def _serve_with(options: argparse.Namespace, time: Time) -> int:
     try:
         if options.with_stdin:
             raise WrongUse("--with-stdin goes with --test")
+        if options.clock_ahead or options.clock_at is not None:
+            raise WrongUse("--clock-ahead and --clock-at go with --test")
         config = _config(options)
         configure(time, config["log.format"], config["log.level"])
         return _run(config, time, lambda: _config(options))
@@ -125,7 +135,9 @@ def _serve_test(options: argparse.Namespace, time: Time) -> int:
         check(config)
         configure(time, config["log.format"], config["log.level"])
         _raise_file_limit()
-        asked = Options(VERSION, options.data, options.with_stdin)
+        asked = Options(
+            VERSION, options.data, options.with_stdin, options.clock_ahead, options.clock_at
+        )
         serve_test(config, asked, lines, _loop_factory())
     except WrongUse as error:
         return _complain(str(error), USAGE)

@@ -20,6 +20,7 @@ from broker.config.config import Config
 from broker.config.listeners import parse_host_and_port
 from broker.loop.garbage import THRESHOLDS
 from broker.tested.addresses import Addresses
+from broker.tested.hand_time import HandTime
 from broker.tested.lines import KeptLines
 from broker.tested.tested_broker import CANNOT_START, TestedBroker
 from broker.time import Time
@@ -40,6 +41,10 @@ class Options:
     """None: in memory."""
     with_stdin: bool
     """It ends when standard input closes."""
+    ahead_ms: int
+    """How far its clock is ahead of the system's in the beginning."""
+    stands_at_ms: int | None
+    """Where it stands in the beginning; None: it goes on."""
 
 
 def keep_lines() -> KeptLines:
@@ -72,6 +77,7 @@ async def _serve(config: Config, options: Options, addresses: Addresses, lines: 
         loop.add_signal_handler(number, tested.ended.set)
     if options.with_stdin:
         _end_with_stdin(loop, tested.ended)
+    await _set_clock(tested.time, options)
     try:
         await tested.start()
     except CANNOT_START as error:
@@ -87,6 +93,18 @@ async def _serve(config: Config, options: Options, addresses: Addresses, lines: 
     await tested.ended.wait()
     await tested.end()
     del server
+
+
+async def _set_clock(time: HandTime, options: Options) -> None:
+    """Brings the clock to where another process had it: before a broker has a timer."""
+    try:
+        if options.stands_at_ms is not None:
+            time.freeze()
+            await time.set_wall(options.stands_at_ms)
+        elif options.ahead_ms:
+            await time.set_wall(time.now().wall_ms + options.ahead_ms)
+    except ValueError as error:
+        raise CannotServe(f"--clock-at, --clock-ahead: {error}") from None
 
 
 def _http_server(config: Config, tested: TestedBroker) -> object:

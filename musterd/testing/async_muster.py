@@ -153,7 +153,7 @@ class AsyncMuster:
         )
 
     def delay(
-        self, api: str | None = None, ms: float = 1000, *, times: int | None = None,
+        self, api: str | None = None, ms: int = 1000, *, times: int | None = None,
         group: str | None = None, topic: str | None = None, client_id: str | None = None,
     ) -> Begun[AsyncFault]:  # fmt: skip
         """See `Muster.delay`."""

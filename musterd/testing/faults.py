@@ -145,10 +145,13 @@ class FaultVerbs(Verbs):
         )
 
     def delay(
-        self, api: str | None = None, ms: float = 1000, *, times: int | None = None,
+        self, api: str | None = None, ms: int = 1000, *, times: int | None = None,
         group: str | None = None, topic: str | None = None, client_id: str | None = None,
     ) -> Fault:  # fmt: skip
-        """Answer an API, or all, so much later; by the broker's clock, as all its waiting is."""
+        """Handle an API's requests, or all, so much later, as a slow broker does.
+
+        This time is real, as it is for the client, whatever the broker's clock shows.
+        """
         return self._begin(
             "delay", api=api, ms=ms, times=times, group=group, topic=topic, client_id=client_id
         )

@@ -38,15 +38,22 @@ class HappenedVerbs(Verbs):
     ) -> list[SeenRequest]:
         """The requests that came, in order, decoded, with their answers.
 
-        All of them, or those of a client, or of an API by Kafka's name.
+        All of them, or those of a client, or of an API by Kafka's name. The broker keeps the last
+        20,000, and 64 MiB of them at most.
 
         >>> with Muster() as broker:
         ...     produce(broker, "orders", "one")
         ...     broker.requests(api="Produce")[0].error is None
         True
         """
-        told = self._ask("GET", "/test/requests", client_id=client_id, api=api)["requests"]
-        return [SeenRequest.of(each) for each in told]
+        found: list[SeenRequest] = []
+        since = 0
+        while True:
+            page = self._ask("GET", "/test/requests", client_id=client_id, api=api, since=since)
+            if not page["requests"]:
+                return found
+            found += map(SeenRequest.of, page["requests"])
+            since = page["next"]
 
     def records(self, topic: str, partition: int | None = None) -> list[Record]:
         """The records of a topic, or of one of its partitions, in the order of the log."""

@@ -224,6 +224,8 @@ class Muster(FaultVerbs, HappenedVerbs):
         arguments = [f"--listen={LOOPBACK}:{ports[0]}", f"--http={LOOPBACK}:{ports[1]}"]
         if self._data is not None:
             arguments.append(f"--data={self._data}")
+        if killed is not None:
+            arguments.append(killed.clock_option)
         arguments += [f"--set={name}={value}" for name, value in self._settings.items()]
         child = Child(arguments, self._start_timeout_s, self._lines)
         self._child, self._finalizer = (
@@ -239,7 +241,7 @@ class Muster(FaultVerbs, HappenedVerbs):
         self._killed = None
         if killed is not None:
             killed.let_go()
-            self.time.restore(killed.clocks)
+            self.time.look_again()
 
     def _end_process(self) -> None:
         child, self._child = self._child, None
@@ -260,8 +262,10 @@ class Killed:
     """What is kept of a process that was killed, for the next one."""
 
     def __init__(self, ready: Ready, clocks: Json) -> None:
-        self.clocks = clocks
-        """What its clocks showed."""
+        self.clock_option = f"--clock-ahead={clocks['ahead_ms']}"
+        """What its clocks showed, for those of the next."""
+        if clocks["is_frozen"]:
+            self.clock_option = f"--clock-at={clocks['wall_ms']}"
         self._held = hold(_ports(ready))
 
     def let_go(self) -> None:

@@ -99,17 +99,6 @@ class BrokerTime:
         if follower is not None:
             follower.end()
 
-    def restore(self, clocks: Json) -> None:
-        """Have a new process's clocks show what those of another did, and stand or run as they."""
-        self.look_again()
-        if clocks["is_frozen"]:
-            self._ask("POST", "/test/time/freeze")
-            self._ask("POST", "/test/time/set", wall_ms=clocks["wall_ms"])
-        elif clocks["ahead_ms"]:
-            now = self._ask("GET", "/test/time")
-            wall_ms = now["wall_ms"] - now["ahead_ms"] + clocks["ahead_ms"]
-            self._ask("POST", "/test/time/set", wall_ms=wall_ms)
-
     def look_again(self) -> None:
         """What the broker's clocks show is no longer known: it was started again."""
         if self._follower is not None:

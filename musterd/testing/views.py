@@ -179,11 +179,15 @@ class SeenRequest:
     client_id: str | None
     host: str
     correlation_id: int
+    outcome: str
+    """`answered`, `waits`, `wants no answer`, or `disconnected`: its client is gone."""
     error: str | None
     """The first error of the answer, by Kafka's name; None if it has none."""
+    errors: tuple[str, ...]
+    """All of them."""
     took_ms: float | None
-    request: Json = field(repr=False)
-    """The body, decoded: Kafka's fields by their names."""
+    request: Json | None = field(repr=False)
+    """The body, decoded: Kafka's fields by their names; None if it had more than 4 MiB."""
     response: Json | None = field(repr=False)
     """The body of the answer; None if there was none, or is none yet."""
 
@@ -195,7 +199,8 @@ class SeenRequest:
     @classmethod
     def of(cls, told: Json) -> SeenRequest:
         """From what the broker says."""
-        return cls(**{name: told[name] for name in cls.__dataclass_fields__})
+        known = {name: told[name] for name in cls.__dataclass_fields__}
+        return cls(**{**known, "errors": tuple(told["errors"])})
 
 
 @dataclass(frozen=True)

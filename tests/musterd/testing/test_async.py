@@ -19,7 +19,7 @@ from tests.musterd.testing.test_process import is_alive
 from tests.waiting import until
 
 NOT_AWAITED = {"bootstrap_servers", "http", "pid", "lines", "wait_for"}
-OURS = {"keep_up", "look_again", "restore", "end_following", "line_count", "lines_since"}
+OURS = {"keep_up", "look_again", "end_following", "line_count", "lines_since"}
 
 
 def public(kind: type) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import socket
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,21 @@ def test_a_killed_process_s_addresses_are_nobody_else_s(tmp_path: Path) -> None:
             other.bind(("127.0.0.1", port))
         with pytest.raises(MusterError, match=r"killed: restart\(\)"):
             broker.create_topic("orders")
+
+
+def test_time_goes_on_from_where_it_was_when_a_process_was_killed(tmp_path: Path) -> None:
+    with Muster(data=tmp_path) as broker:
+        broker.time.advance(days=8)
+        ahead = broker.time.now()
+        broker.kill()
+        broker.restart()
+        assert timedelta() <= broker.time.now() - ahead < timedelta(seconds=30)
+
+        broker.time.freeze()
+        frozen = broker.time.now()
+        broker.kill()
+        broker.restart()
+        assert broker.time.now() == frozen
 
 
 def test_data_in_a_directory_outlive_the_broker(

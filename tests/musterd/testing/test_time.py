@@ -1,0 +1,146 @@
+"""The broker's time: moved by hand, and led by the test's own clock, whoever moves that."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.request
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import time_machine
+from freezegun import freeze_time
+
+from musterd.testing import Muster, MusterError
+from tests.waiting import until
+
+NEW_YEAR = datetime(2031, 1, 1, tzinfo=UTC)
+
+
+def real_now() -> datetime:
+    return datetime.fromtimestamp(time.clock_gettime(time.CLOCK_REALTIME), UTC)
+
+
+def asked(broker: Muster) -> dict[str, object]:
+    """The broker's clocks, not asked for through `Muster`."""
+    with urllib.request.urlopen(f"{broker.http}/test/time") as answer:
+        told: dict[str, object] = json.load(answer)
+        return told
+
+
+# By hand
+
+
+def test_both_clocks_go_with_the_system_s_until_they_are_moved(muster: Muster) -> None:
+    assert abs(muster.time.now() - real_now()) < timedelta(seconds=5)
+
+    muster.time.advance(days=8, hours=1)
+
+    assert abs(muster.time.now() - real_now() - timedelta(days=8, hours=1)) < timedelta(seconds=5)
+
+
+def test_advance_takes_a_timedelta_too_and_says_what_time_it_is_then(muster: Muster) -> None:
+    muster.time.freeze()
+    before = muster.time.now()
+
+    assert muster.time.advance(timedelta(minutes=1), milliseconds=5) == before + timedelta(
+        minutes=1, milliseconds=5
+    )
+    assert muster.time.now() == before + timedelta(minutes=1, milliseconds=5)
+
+
+def test_time_does_not_go_back(muster: Muster) -> None:
+    with pytest.raises(MusterError, match="forward only"):
+        muster.time.advance(minutes=-1)
+
+
+def test_frozen_time_stands_until_it_runs(muster: Muster) -> None:
+    with muster.time.freeze():
+        first, began = muster.time.now(), real_now()
+        until("some time has passed", lambda: real_now() - began > timedelta(milliseconds=20))
+        assert muster.time.now() == first
+
+    until("it runs", lambda: muster.time.now() > first)
+    assert not asked(muster)["is_frozen"]
+
+
+# Led by the test's clock
+
+
+def test_freezegun_leads_the_broker(muster: Muster) -> None:
+    with freeze_time(NEW_YEAR) as frozen, muster.time.follow():
+        assert muster.time.now() == NEW_YEAR
+        assert muster.time.now() == NEW_YEAR
+
+        frozen.tick(timedelta(minutes=10))
+        assert muster.time.now() == NEW_YEAR + timedelta(minutes=10)
+
+        frozen.move_to(NEW_YEAR + timedelta(days=3))
+        assert muster.time.now() == NEW_YEAR + timedelta(days=3)
+
+        frozen.move_to(NEW_YEAR)  # the wall clock alone goes back
+        assert muster.time.now() == NEW_YEAR
+
+    assert not asked(muster)["is_frozen"]
+
+
+def test_time_machine_leads_the_broker(muster: Muster) -> None:
+    with time_machine.travel(NEW_YEAR, tick=False) as traveller, muster.time.follow():
+        assert muster.time.now() == NEW_YEAR
+
+        traveller.shift(timedelta(minutes=10))
+        assert muster.time.now() == NEW_YEAR + timedelta(minutes=10)
+
+        traveller.move_to(NEW_YEAR + timedelta(days=3))
+        assert muster.time.now() == NEW_YEAR + timedelta(days=3)
+
+    assert not asked(muster)["is_frozen"]
+
+
+@pytest.mark.parametrize("library", ["freezegun", "time-machine"])
+def test_a_clock_that_is_moved_and_goes_on_is_followed_too(muster: Muster, library: str) -> None:
+    moved = (
+        freeze_time(NEW_YEAR, tick=True)
+        if library == "freezegun"
+        else time_machine.travel(NEW_YEAR, tick=True)
+    )
+    with moved, muster.time.follow():
+        first = muster.time.now()
+        assert NEW_YEAR <= first < NEW_YEAR + timedelta(seconds=5)
+        until("it goes on", lambda: muster.time.now() > first + timedelta(milliseconds=20))
+        assert not asked(muster)["is_frozen"]
+
+
+def test_a_clock_that_nobody_moves_leaves_the_broker_s_alone(muster: Muster) -> None:
+    with muster.time.follow():
+        assert abs(muster.time.now() - real_now()) < timedelta(seconds=5)
+        assert asked(muster)["ahead_ms"] == 0
+        with freeze_time(NEW_YEAR):
+            assert muster.time.now() == NEW_YEAR
+
+
+def test_the_broker_follows_while_only_clients_talk_to_it(muster: Muster) -> None:
+    with freeze_time(NEW_YEAR) as frozen, muster.time.follow():
+        frozen.tick(timedelta(hours=1))
+        later = int((NEW_YEAR + timedelta(hours=1)).timestamp() * 1000)
+
+        until("it was told", lambda: asked(muster)["wall_ms"] == later)
+
+
+def test_who_follows_is_not_led_by_hand_as_well(muster: Muster) -> None:
+    with muster.time.follow():
+        with pytest.raises(MusterError, match=r"follows the test's clock"):
+            muster.time.advance(minutes=1)
+        muster.time.run()  # ends it
+        muster.time.advance(minutes=1)
+
+
+def test_to_follow_ends_with_a_reset(muster: Muster) -> None:
+    with freeze_time(NEW_YEAR), muster.time.follow():
+        muster.reset()
+        assert abs(muster.time.now() - real_now()) < timedelta(seconds=5)
+
+
+def test_a_broker_starts_and_ends_while_the_test_s_clock_stands() -> None:
+    with freeze_time(NEW_YEAR), Muster() as broker, broker.time.follow():
+        assert broker.time.now() == NEW_YEAR
