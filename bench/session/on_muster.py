@@ -1,0 +1,30 @@
+"""The fixtures of a session on Muster: the fixture `muster`, which is empty for each test."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench.throughput import cpu_s
+from musterd.testing import Muster
+
+
+class Served:
+    """The broker of this test."""
+
+    orders = "orders"
+    group = "billing"
+
+    def __init__(self, muster: Muster) -> None:
+        self.bootstrap_servers = muster.bootstrap_servers
+        self.create_topic = muster.create_topic
+
+
+@pytest.fixture
+def broker(muster: Muster) -> Iterator[Served]:
+    yield Served(muster)
+    Path(os.environ["SPENT"]).write_text(json.dumps(cpu_s(muster.pid)))
