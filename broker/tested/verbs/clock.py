@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from broker.tested.arguments import COUNT, WHOLE, Argument
-from broker.tested.refusals import WrongArgument
+from broker.tested.refusals import NotNow, WrongArgument
 from broker.tested.tested_broker import TestedBroker
 from broker.tested.verbs.verb import Answer, Verb
 
@@ -20,8 +22,21 @@ async def look(tested: TestedBroker) -> Answer:
     }
 
 
+LOADED_WITHIN_S = 2.0
+"""So long an advance waits for groups and transactional ids that are being loaded."""
+
+
+async def _loaded(tested: TestedBroker) -> None:
+    """Whose deadlines begin with the load has them before the clock is moved."""
+    with suppress(TimeoutError, NotNow):  # the clock of a stopped broker is moved too
+        async with tested.system.within(LOADED_WITHIN_S):
+            while tested.broker.loading:
+                await tested.system.sleep(0.001)
+
+
 async def advance(tested: TestedBroker, ms: int) -> Answer:
     """Both clocks on; what falls due is done."""
+    await _loaded(tested)
     try:
         fired = await tested.time.advance(ms)
     except ValueError as error:
@@ -43,6 +58,7 @@ async def run(tested: TestedBroker) -> Answer:
 
 async def set_wall(tested: TestedBroker, wall_ms: int) -> Answer:
     """The wall clock to a time; forward, both."""
+    await _loaded(tested)
     try:
         fired = await tested.time.set_wall(wall_ms)
     except ValueError as error:
