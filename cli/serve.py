@@ -103,7 +103,7 @@ def serve(arguments: Sequence[str]) -> int:
 
 def _serve_with(options: argparse.Namespace, time: Time) -> int:
     if options.test:
-        return _serve_test(options, time)
+        return _serve_test(options)
     from broker.config.config import BadConfig, WrongUse
     from broker.loop.log_lines import configure
 
@@ -123,9 +123,8 @@ def _serve_with(options: argparse.Namespace, time: Time) -> int:
         return INTERRUPTED
 
 
-def _serve_test(options: argparse.Namespace, time: Time) -> int:
+def _serve_test(options: argparse.Namespace) -> int:
     from broker.config.config import BadConfig, WrongUse
-    from broker.loop.log_lines import configure
     from broker.tested.serving import CannotServe, Options, keep_lines, serve_test
     from broker.tested.settings import DEFAULTS, check
 
@@ -133,7 +132,6 @@ def _serve_test(options: argparse.Namespace, time: Time) -> int:
     try:
         config = _config(options, DEFAULTS)
         check(config)
-        configure(time, config["log.format"], config["log.level"])
         _raise_file_limit()
         asked = Options(
             VERSION, options.data, options.with_stdin, options.clock_ahead, options.clock_at

@@ -15,6 +15,9 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import structlog
+from structlog.typing import EventDict
+
 from broker.broker import Broker
 from broker.config.config import Config
 from broker.net.interpose import Interpose
@@ -58,14 +61,16 @@ class Run:
             interpose=interpose,
             new_cleaner=partial(CleanerThread, self.time.real, files) if cleans_here else None,
         )
+        self.is_over = False
+        """It was ended: nothing of it writes, waits or answers any more."""
         self.tasks: set[asyncio.Task[Any]] = set()
         """What it has at work."""
         self._system = Time()
         self._http = http
         self._pages: ASGIApp | None = None
         self._serves = False
-        self._context = contextvars.copy_context()
-        self._context.run(_WHOSE.set, self)
+        self.context = contextvars.copy_context()
+        self.context.run(_WHOSE.set, self)
 
     async def start(self) -> None:
         """Opens the data and accepts connections. Raises as `Broker.open` and `Broker.start`."""
@@ -87,6 +92,7 @@ class Run:
 
     async def kill(self) -> None:
         """Ends as by SIGKILL: nothing is written or said any more, and connections are cut."""
+        self.is_over = True
         self.files.kill()
         if self._serves:
             self.broker.server.drop()
@@ -100,7 +106,7 @@ class Run:
         self.broker.release()
 
     async def _do(self, work: Coroutine[Any, Any, None]) -> None:
-        await asyncio.get_running_loop().create_task(work, context=self._context.copy())
+        await asyncio.get_running_loop().create_task(work, context=self.context.copy())
 
     # -- the broker's own side of HTTP
 
@@ -114,7 +120,7 @@ class Run:
             await send(message)
 
         work = asyncio.get_running_loop().create_task(
-            self._answer(scope, receive, noting), context=self._context.copy()
+            self._answer(scope, receive, noting), context=self.context.copy()
         )
         with suppress(asyncio.CancelledError):
             await work
@@ -128,6 +134,14 @@ class Run:
         if self._pages is None:
             self._pages = self.broker.serve_pages(self._http).application()
         await self._pages(scope, receive, send)
+
+
+def drop_lines_of_the_dead(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """A processor of log lines: what a killed run finds out of its own end is nobody's concern."""
+    run = _WHOSE.get()
+    if run is not None and run.is_over:
+        raise structlog.DropEvent
+    return event
 
 
 def tell_tasks(loop: asyncio.AbstractEventLoop) -> None:

@@ -15,13 +15,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
+import structlog
+
 from broker.broker import CannotListen
 from broker.config.config import Config
 from broker.config.listeners import parse_host_and_port
 from broker.loop.garbage import THRESHOLDS
+from broker.loop.log_lines import configure
 from broker.tested.addresses import Addresses
 from broker.tested.hand_time import HandTime
 from broker.tested.lines import KeptLines
+from broker.tested.run import drop_lines_of_the_dead
 from broker.tested.tested_broker import CANNOT_START, TestedBroker
 from broker.time import Time
 
@@ -61,17 +65,22 @@ def serve_test(
     loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
 ) -> None:
     """Runs until a signal, or the end of standard input. Raises CannotServe."""
+    time = HandTime()
+    configure(time, config["log.format"], config["log.level"])
+    structlog.configure(processors=[drop_lines_of_the_dead, *structlog.get_config()["processors"]])
     try:
         addresses = Addresses(config)
     except CannotListen as error:
         raise CannotServe(str(error)) from None
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(_serve(config, options, addresses, lines))
+        runner.run(_serve(config, options, addresses, lines, time))
 
 
-async def _serve(config: Config, options: Options, addresses: Addresses, lines: KeptLines) -> None:
+async def _serve(
+    config: Config, options: Options, addresses: Addresses, lines: KeptLines, time: HandTime
+) -> None:
     gc.freeze()  # what was imported is there for good; a run's objects go with it
-    tested = TestedBroker(config, addresses, options.directory, lines)
+    tested = TestedBroker(config, addresses, options.directory, lines, time)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, tested.ended.set)

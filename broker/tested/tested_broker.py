@@ -38,13 +38,18 @@ class TestedBroker:
     """It is no test, whatever its name."""
 
     def __init__(
-        self, config: Config, addresses: Addresses, directory: str | None, lines: KeptLines
+        self,
+        config: Config,
+        addresses: Addresses,
+        directory: str | None,
+        lines: KeptLines,
+        time: HandTime | None = None,
     ) -> None:
         """``directory``: where the data are; None: in memory."""
         self.addresses = addresses
         self.lines = lines
         """What the broker has logged."""
-        self.time = HandTime()
+        self.time = time or HandTime()
         """The broker's, of all runs."""
         self.system = self.time.real
         """The system's time, whatever the broker's is."""
