@@ -66,7 +66,7 @@ def muster(_muster_of_session: Muster, request: pytest.FixtureRequest) -> Muster
     """An empty Kafka broker: one process a test session (or xdist worker), reset for each test."""
     broker = _muster_of_session
     broker.reset()
-    request.node.stash[_LINES_BEFORE] = broker.line_count
+    request.node.stash[_LINES_BEFORE] = broker._lines.count
     return broker
 
 

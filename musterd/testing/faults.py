@@ -92,9 +92,9 @@ class FaultVerbs(Verbs):
         """Begin a rebalance, as if a member had joined: all members of the group join again.
 
         >>> with Muster() as broker, consuming(broker, "billing"):
-        ...     rounds = broker.groups()[0].generation_id
+        ...     before = broker.wait_for("billing").stable().generation_id
         ...     _ = broker.rebalance("billing")
-        ...     broker.wait_for("billing").stable(members=1).generation_id - rounds
+        ...     broker.wait_for("billing").stable().generation_id - before
         1
         """
         answer = self._ask("POST", "/test/groups/rebalance", group=group)
@@ -138,7 +138,7 @@ class FaultVerbs(Verbs):
         The error stands wherever the answer has a place for one, and nothing is done.
 
         >>> with Muster() as broker, broker.fail("OffsetCommit", "NOT_COORDINATOR", times=1):
-        ...     ...  # the next commit is refused, the one after it is not
+        ...     pass  # the next commit is refused, the one after it is not
         """
         return self._begin(
             "fail", api=api, error=error, times=times, group=group, topic=topic, client_id=client_id

@@ -76,15 +76,6 @@ class Muster(FaultVerbs, HappenedVerbs):
         """The last lines of the broker's own log, the newest last."""
         return self._lines.since()
 
-    @property
-    def line_count(self) -> int:
-        """How many lines the broker has logged in all."""
-        return self._lines.count
-
-    def lines_since(self, count: int) -> list[str]:
-        """What it logged after so many lines, as far as it is kept: 1,000 lines are."""
-        return self._lines.since(count)
-
     # Its life
 
     def start(self) -> None:
@@ -93,7 +84,7 @@ class Muster(FaultVerbs, HappenedVerbs):
             self._start_process()
         else:
             self._ask("POST", "/test/start")
-            self.time.look_again()
+            self.time._look_again()
 
     def stop(self) -> None:
         """Stop it as SIGTERM does. Its port refuses connections until `restart`; its data stay."""
@@ -126,7 +117,7 @@ class Muster(FaultVerbs, HappenedVerbs):
         Topics, groups and what happened are gone, every fault has ended, time is the system's. A
         broker that died, or has not been started, is started.
         """
-        self.time.end_following()
+        self.time._end_following()
         if self._is_there():
             with suppress(BrokerDied):
                 self._tell("POST", "/test/reset")
@@ -137,7 +128,7 @@ class Muster(FaultVerbs, HappenedVerbs):
 
     def close(self) -> None:
         """End its process. What was in memory is gone."""
-        self.time.end_following()
+        self.time._end_following()
         self._end_process()
         if self._killed is not None:
             self._killed.let_go()
@@ -185,7 +176,7 @@ class Muster(FaultVerbs, HappenedVerbs):
     # How it is asked
 
     def _ask(self, method: str, path: str, **arguments: object) -> Json:
-        self.time.keep_up()
+        self.time._keep_up()
         return self._tell(method, path, **arguments)
 
     def _tell(self, method: str, path: str, **arguments: object) -> Json:
@@ -241,7 +232,7 @@ class Muster(FaultVerbs, HappenedVerbs):
         self._killed = None
         if killed is not None:
             killed.let_go()
-            self.time.look_again()
+            self.time._look_again()
 
     def _end_process(self) -> None:
         child, self._child = self._child, None

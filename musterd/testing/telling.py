@@ -13,7 +13,7 @@ def sections(name: str, value: object, since: int) -> list[tuple[str, str]]:
     broker = _plain(value)
     if broker is None:
         return []
-    lines = "\n".join(broker.lines_since(since)) or "it wrote nothing"
+    lines = "\n".join(broker._lines.since(since)) or "it wrote nothing"
     return [(f"{name}: lines of the broker", lines), (f"{name}: its groups", _groups(broker))]
 
 

@@ -43,7 +43,7 @@ class BrokerTime:
 
     def now(self) -> datetime:
         """The broker's wall clock, in UTC."""
-        self.keep_up()
+        self._keep_up()
         return utc(self._ask("GET", "/test/time")["wall_ms"])
 
     def advance(
@@ -79,27 +79,27 @@ class BrokerTime:
         second besides. It ends with the block when used with `with`, with `run`, and with `reset`;
         then the clocks go on from where they are.
         """
-        self.end_following()
+        self._end_following()
         follower = self._follower = Follower(self._ask)
         try:
             follower.start(self._look())
         except BaseException:
-            self.end_following()
+            self._end_following()
             raise
         return Held(self.run)
 
-    def keep_up(self) -> None:
+    def _keep_up(self) -> None:
         """Come to where the test's clock is now, if it is followed."""
         if self._follower is not None:
             self._follower.keep_up(self._look())
 
-    def end_following(self) -> None:
+    def _end_following(self) -> None:
         """Look at the test's clock no more."""
         follower, self._follower = self._follower, None
         if follower is not None:
             follower.end()
 
-    def look_again(self) -> None:
+    def _look_again(self) -> None:
         """What the broker's clocks show is no longer known: it was started again."""
         if self._follower is not None:
             self._follower.told = None
@@ -110,7 +110,7 @@ class BrokerTime:
                 raise MusterError(
                     "the broker's time follows the test's clock: move that one, or end follow()"
                 )
-            self.end_following()
+            self._end_following()
         return utc(self._ask("POST", f"/test/time/{verb}", **arguments)["wall_ms"])
 
 

@@ -19,7 +19,6 @@ from tests.musterd.testing.test_process import is_alive
 from tests.waiting import until
 
 NOT_AWAITED = {"bootstrap_servers", "http", "pid", "lines", "wait_for"}
-OURS = {"keep_up", "look_again", "end_following", "line_count", "lines_since"}
 
 
 def public(kind: type) -> dict[str, Any]:
@@ -31,7 +30,7 @@ def public(kind: type) -> dict[str, Any]:
     [(AsyncMuster, Muster), (AsyncBrokerTime, BrokerTime), (AsyncWaiting, Waiting)],
 )
 def test_both_have_the_same_interface(awaited: type, plain: type) -> None:
-    assert public(awaited).keys() == public(plain).keys() - OURS
+    assert public(awaited).keys() == public(plain).keys()
     for name, method in public(awaited).items():
         if callable(method):
             ours = inspect.signature(method).parameters
