@@ -1,9 +1,9 @@
 """A file system in memory that loses power, fills up and fails when told to.
 
-`SimulatedFiles` is a `log.filesystem.FileSystem`. What a process wrote is there for the next one
-(`kill`); what it fsynced survives `lose_power`, and of the rest, by chance: bytes behind the last
-fsync of a file vanish or are zeros, and renames, new names and removals whose directory was not
-fsynced are undone, the last ones first.
+`SimulatedFiles` are the files in memory of a broker for tests, on a worse disk. What a process
+wrote is there for the next one (`kill`); what it fsynced survives `lose_power`, and of the rest, by
+chance: bytes behind the last fsync of a file vanish or are zeros, and renames, new names and
+removals whose directory was not fsynced are undone, the last ones first.
 """
 
 from __future__ import annotations
@@ -13,10 +13,13 @@ import os
 import random
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from log.errors import DirectoryLocked
-from log.filesystem import DiskSpace, File
+from broker.tested.memory_disk import Capacity
+from broker.tested.memory_disk import Inode as MemoryInode
+from broker.tested.memory_files import MemoryFile, MemoryFiles
+from broker.time import Time
+from log.filesystem import File
 from protocol.buffer import Buffer
 
 Undo = Callable[[], None]
@@ -24,12 +27,15 @@ UNBOUNDED = 1 << 40
 """The capacity of a disk that is never full."""
 
 
-@dataclass
-class Inode:
+class Inode(MemoryInode):
     """A file's bytes as processes see them, and as the last fsync left them."""
 
-    data: bytearray = field(default_factory=bytearray)
-    synced: bytes = b""
+    __slots__ = ("synced",)
+
+    def __init__(self, capacity: Capacity, now_ms: int = 0, data: bytes = b"") -> None:
+        super().__init__(capacity, now_ms)
+        self.data += data
+        self.synced = data
 
 
 @dataclass
@@ -46,17 +52,19 @@ class Fault:
     partial_bytes: int = 0
 
 
-class SimulatedFile:
+class SimulatedFile(MemoryFile):
     """See log.filesystem.File.
 
     Its descriptor is always closed behind the scenes: used without its name, and neither `opened`
     nor kept in time, it fails.
     """
 
+    __slots__ = ("_held",)
+    _fs: SimulatedFiles
+    _inode: Inode
+
     def __init__(self, fs: SimulatedFiles, path: str, inode: Inode, held: bool = False) -> None:
-        self.path = path
-        self._fs = fs
-        self._inode = inode
+        super().__init__(fs, path, inode)
         self._held = held
 
     def opened(self) -> SimulatedFile:
@@ -73,7 +81,7 @@ class SimulatedFile:
 
     def size(self) -> int:
         self._find()
-        return len(self._inode.data)
+        return super().size()
 
     def read(self, position: int, length: int) -> bytes:
         assert position >= 0, position
@@ -82,7 +90,7 @@ class SimulatedFile:
         self._fs.check("read", self.path)
         if self._fs.disk is not None:
             assert self._fs.disk.wait(self._fs.DISK_WITHIN_S), "nobody lets the disk answer"
-        return bytes(self._inode.data[position : position + length])
+        return super().read(position, length)
 
     def read_cached(self, position: int, length: int) -> bytes | None:
         return None if self._fs.disk is not None else self.read(position, length)
@@ -97,28 +105,18 @@ class SimulatedFile:
         fault = self._fs.fault("write", self.path)
         room = self._fs.room(max(0, position + len(data) - len(self._inode.data)))
         if fault is not None:
-            self._put(position, bytes(data)[: fault.partial_bytes])
+            super().write(position, data[: fault.partial_bytes])
             raise OSError(fault.code, os.strerror(fault.code), self.path)
         if room < 0:
-            self._put(position, bytes(data)[: len(data) + room])
+            super().write(position, data[: len(data) + room])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), self.path)
-        self._put(position, bytes(data))
+        super().write(position, data)
         self._fs.on_written(self.path, data)
-
-    def _put(self, position: int, data: bytes) -> None:
-        inode = self._inode
-        if data and position > len(inode.data):
-            inode.data += bytes(position - len(inode.data))
-        inode.data[position : position + len(data)] = data
 
     def truncate(self, size: int) -> None:
         self._find()
         self._fs.check("truncate", self.path)
-        data = self._inode.data
-        if size < len(data):
-            del data[size:]
-        else:
-            data += bytes(size - len(data))
+        super().truncate(size)
 
     def fsync(self) -> None:
         self._find()
@@ -126,37 +124,28 @@ class SimulatedFile:
         self._inode.synced = bytes(self._inode.data)
 
 
-class SimulatedLock:
-    """See log.filesystem.Lock."""
-
-    def __init__(self, locked: set[str], directory: str) -> None:
-        self._locked = locked
-        self._directory = directory
-
-    def release(self) -> None:
-        self._locked.discard(self._directory)
-
-
-class SimulatedFiles:
+class SimulatedFiles(MemoryFiles):
     """See log.filesystem.FileSystem. ``now_ms`` is the time that files are modified at."""
+
+    names: dict[str, Inode]
 
     DISK_WITHIN_S = 20.0
 
     def __init__(self, now_ms: int = 0, capacity_bytes: int = UNBOUNDED) -> None:
+        self.now_ms = now_ms
+        super().__init__(Time())
         self.disk: threading.Event | None = None
         """While there is one nothing is in memory: reads wait until it is set."""
-        self.now_ms = now_ms
         self.capacity_bytes = capacity_bytes
         self.calls: list[tuple[str, str]] = []
         """(operation, path) of all that changed something or failed, in order."""
-        self.names: dict[str, Inode] = {}
-        self.directories: set[str] = {"/"}
         self.on_written: Callable[[str, Buffer], None] = lambda path, data: None
         """Called with what was written to a file, behind the write."""
         self._faults: list[Fault] = []
-        self._modified: dict[str, int] = {}
         self._unsynced: dict[str, list[Undo]] = {}
-        self._locked: set[str] = set()
+
+    def wall_ms(self) -> int:
+        return self.now_ms
 
     # -- what tests do to it
 
@@ -178,16 +167,19 @@ class SimulatedFiles:
 
     def kill(self) -> None:
         """The process is gone, and its locks with it; what it wrote stays."""
-        self._locked.clear()
+        for inode in self.names.values():
+            inode.is_locked = False
 
     def as_killed(self) -> SimulatedFiles:
         """What the next process would find if this one were killed now; this one goes on."""
         found = SimulatedFiles(self.now_ms, self.capacity_bytes)
+        for path in sorted(self.directories):
+            found.make_directory(path)
         copies: dict[int, Inode] = {}
         for path, inode in list(self.names.items()):
-            copy = copies.setdefault(id(inode), Inode(bytearray(inode.data), bytes(inode.data)))
-            found.names[path] = copy
-        found.directories = set(self.directories)
+            if id(inode) not in copies:
+                copies[id(inode)] = Inode(found.capacity, inode.modified_ms, bytes(inode.data))
+            found.enter(path, copies[id(inode)])
         return found
 
     def lose_power(self, chance: random.Random) -> None:
@@ -208,14 +200,17 @@ class SimulatedFiles:
     def put(self, path: str, data: bytes) -> None:
         """Make a file that is on the disk already."""
         self.make_directory(os.path.dirname(path))
-        self.names[path] = Inode(bytearray(data), data)
+        self.enter(path, Inode(self.capacity, 0, data))
+
+    def lose(self, path: str) -> None:
+        """Take a file away, as somebody who is no broker might."""
+        self.leave(path)
 
     # -- for the files
 
     def fault(self, operation: str, path: str) -> Fault | None:
         if operation != "read":
             self.calls.append((operation, path))
-            self._modified[path] = self.now_ms
         for fault in self._faults:
             if fault.count and fault.operation == operation and path.endswith(fault.suffix):
                 fault.count -= 1
@@ -238,42 +233,28 @@ class SimulatedFiles:
     # -- log.filesystem.FileSystem
 
     def open(self, path: str, create: bool = False) -> SimulatedFile:
-        if path not in self.names:
-            if not create:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            assert os.path.dirname(path) in self.directories, path
+        is_new = create and not self.exists(path)
+        if is_new:
             self.check("open", path)
-            self.names[path] = Inode()
+        file = super().open(path, create)
+        if is_new:
             self._later(path, self._restorer(path, None))
-        return SimulatedFile(self, path, self.names[path])
+        assert isinstance(file, SimulatedFile)
+        return file
 
-    def exists(self, path: str) -> bool:
-        return path in self.names or path in self.directories
+    def new_inode(self) -> Inode:
+        return Inode(self.capacity, self.now_ms)
 
-    def list(self, directory: str) -> list[str]:
-        if directory not in self.directories:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), directory)
-        inside = directory.rstrip("/") + "/"
-        length = len(inside)
-        return sorted(
-            path[length:]
-            for paths in (self.names, self.directories)
-            for path in paths
-            if path.startswith(inside) and len(path) > length and path.find("/", length) < 0
-        )
-
-    def modified_ms(self, path: str) -> int:
-        return self._modified.get(path, 0)
+    def new_file(self, path: str, inode: MemoryInode) -> SimulatedFile:
+        assert isinstance(inode, Inode)
+        return SimulatedFile(self, path, inode)
 
     def rename(self, old: str, new: str, file: File | None = None) -> None:
         self.check("rename", new)
-        if isinstance(file, SimulatedFile):
-            file.path = new
-        if old in self.directories:
-            self._rename_directory(old, new)
-            return
-        was_old, was_new = self.names[old], self.names.get(new)
-        self.names[new] = self.names.pop(old)
+        was_old, was_new = self.names.get(old), self.names.get(new)
+        super().rename(old, new, file)
+        if was_old is None:
+            return  # a directory
         restore_new, restore_old = self._restorer(new, was_new), self._restorer(old, was_old)
 
         def undo() -> None:
@@ -284,58 +265,32 @@ class SimulatedFiles:
 
     def link(self, old: str, new: str) -> None:
         self.check("link", new)
-        if new in self.names:
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), new)
-        if old not in self.names:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), old)
-        self.names[new] = self.names[old]
+        super().link(old, new)
         self._later(new, self._restorer(new, None))
 
-    def _rename_directory(self, old: str, new: str) -> None:
-        for path in [path for path in self.names if path.startswith(old + "/")]:
-            self.names[new + path[len(old) :]] = self.names.pop(path)
-        self.directories.discard(old)
-        self.directories.add(new)
-
     def remove(self, path: str) -> None:
-        if path in self.names:
+        inode = self.names.get(path)
+        if inode is not None:
             self.check("remove", path)
-            self._later(path, self._restorer(path, self.names.pop(path)))
-
-    def make_directory(self, path: str) -> None:
-        while path not in self.directories:
-            self.directories.add(path)
-            path = os.path.dirname(path)
-
-    def remove_directory(self, path: str) -> None:
-        for name in [name for name in self.names if name.startswith(path + "/")]:
-            del self.names[name]
-        self.directories -= {
-            name for name in self.directories if name == path or name.startswith(path + "/")
-        }
+            self._later(path, self._restorer(path, inode))
+        super().remove(path)
 
     def fsync_directory(self, path: str) -> None:
         self.check("fsync_directory", path)
+        super().fsync_directory(path)
         self._unsynced.pop(path, None)
-
-    def lock(self, directory: str) -> SimulatedLock:
-        if directory in self._locked:
-            raise DirectoryLocked(f"{directory} is in use")
-        self._locked.add(directory)
-        return SimulatedLock(self._locked, directory)
-
-    def space(self, directory: str) -> DiskSpace | None:
-        return None
 
     def _later(self, path: str, undo: Undo) -> None:
         self._unsynced.setdefault(os.path.dirname(path), []).append(undo)
 
     def _restorer(self, path: str, inode: Inode | None) -> Undo:
         def restore() -> None:
-            if inode is None:
-                self.names.pop(path, None)
-            else:
-                self.names[path] = inode
+            if os.path.dirname(path) not in self.directories:
+                return  # removed with all that was in it, or renamed
+            if inode is not None:
+                self.enter(path, inode)
+            elif path in self.names:
+                self.leave(path)
 
         return restore
 

@@ -10,10 +10,17 @@ from broker.tested.faulty_files import FaultyFiles
 from broker.tested.memory_files import MemoryFiles
 from broker.time import Time
 from log.filesystem import FileSystem, OsFileSystem
+from tests.simulated_files import SimulatedFiles
 
 
 def in_memory(directory: Path) -> MemoryFiles:
     fs = MemoryFiles(Time())
+    fs.make_directory(str(directory))
+    return fs
+
+
+def simulated(directory: Path) -> SimulatedFiles:
+    fs = SimulatedFiles(now_ms=int(Time().wall_s() * 1000))
     fs.make_directory(str(directory))
     return fs
 
@@ -24,4 +31,5 @@ MADE: dict[str, Callable[[Path], FileSystem]] = {
     "real, with faults": lambda _: FaultyFiles(OsFileSystem(), DiskFaults()),
     "memory": in_memory,
     "memory, with faults": lambda directory: FaultyFiles(in_memory(directory), DiskFaults()),
+    "simulated": simulated,
 }

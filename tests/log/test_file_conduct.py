@@ -1,4 +1,4 @@
-"""What every file system does alike: the real one and the one in memory, with faults and without.
+"""What every file system does alike: the real one, the one in memory, the simulated one.
 
 The real one says what is right; each case is what the system does, errors included.
 """

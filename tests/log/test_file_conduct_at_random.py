@@ -110,7 +110,8 @@ class Caller:
         """What is below ``name``: names, and the bytes of files."""
         path = self.path(name)
         try:
-            return {each: self.all_of(f"{name}/{each}") for each in self.fs.list(path)}
+            below = [each if not name else f"{name}/{each}" for each in self.fs.list(path)]
+            return {each: self.all_of(each) for each in below}
         except NotADirectoryError:
             return self.fs.open(path).read(0, 1000)
 

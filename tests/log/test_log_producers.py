@@ -231,7 +231,7 @@ def test_lost_leader_epochs_of_deleted_records_begin_with_the_log() -> None:
     log = open_log(fs)
     for epoch in (0, 2, 2, 3):
         log.append(batch(), epoch, NOW_MS)
-    del fs.names[f"{DIRECTORY}/leader-epoch-checkpoint"]
+    fs.lose(f"{DIRECTORY}/leader-epoch-checkpoint")
 
     again = open_log(fs, log_start_offset=2)
 

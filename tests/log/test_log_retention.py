@@ -217,7 +217,7 @@ def test_lost_leader_epochs_are_found_in_the_batches() -> None:
     log = open_log(fs)
     for epoch in (0, 3, 3, 4):
         log.append(batch(), epoch, 1)
-    del fs.names[f"{DIRECTORY}/leader-epoch-checkpoint"]
+    fs.lose(f"{DIRECTORY}/leader-epoch-checkpoint")
 
     assert open_log(fs).epochs.entries == [(0, 0), (3, 1), (4, 3)]
 

@@ -31,7 +31,9 @@ def five_segments(clean: bool = True) -> SimulatedFiles:
 def remove(fs: SimulatedFiles, base: int, *suffixes: str) -> None:
     """Somebody removes a segment's files; those with all suffixes unless some are named."""
     for suffix in suffixes or (".log", ".index", ".timeindex", ".snapshot"):
-        fs.names.pop(f"{DIRECTORY}/{base:020d}{suffix}", None)
+        path = f"{DIRECTORY}/{base:020d}{suffix}"
+        if fs.exists(path):
+            fs.lose(path)
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -111,7 +113,7 @@ def test_without_the_leader_epochs_the_checkpoint_of_log_starts_tells_the_beginn
     fs = five_segments()
     remove(fs, 0)
     remove(fs, 1)
-    del fs.names[f"{DIRECTORY}/leader-epoch-checkpoint"]
+    fs.lose(f"{DIRECTORY}/leader-epoch-checkpoint")
 
     with pytest.raises(
         MissingFiles, match=r"log-start-offset-checkpoint says .* begins at offset 1"

@@ -179,7 +179,7 @@ async def test_a_disk_of_so_many_bytes_is_full_by_itself() -> None:
             names += await client(lambda: produce(broker, "orders", bytes(20_000), **ONCE))
         assert names[-1] == "KAFKA_STORAGE_ERROR"
         assert 3 < len(names) < 11
-        assert disk.files.disk.taken_bytes <= 200_000
+        assert disk.files.capacity.taken_bytes <= 200_000
         assert broker.fatal is None
 
 
