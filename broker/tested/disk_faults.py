@@ -5,26 +5,23 @@ from __future__ import annotations
 
 import errno
 import os
+from functools import partial
 from threading import Lock
+
+from broker.tested.faults import Fault
 
 ENDLESS = 1 << 62
 
 
-class DiskFault:
-    """One fault, from its beginning to `end`."""
+class DiskFault(Fault):
+    """A fault of the disk. It hits calls, those of threads too."""
 
-    def __init__(self, faults: DiskFaults, code: int, times: int | None) -> None:
-        self._faults = faults
+    def __init__(self, kind: str, code: int, times: int | None = None) -> None:
+        super().__init__(kind, {"times": times})
         self.code = code
         """The errno of what fails by it."""
         self.left = ENDLESS if times is None else times
         """How many calls it still fails."""
-        self.hits = 0
-        """How many it has failed."""
-
-    def end(self) -> None:
-        """The disk works again, as far as it is up to this fault; a second call does nothing."""
-        self._faults.end(self)
 
 
 class DiskFaults:
@@ -37,29 +34,21 @@ class DiskFaults:
 
     def disk_full(self) -> DiskFault:
         """From now on the disk takes no byte and no name more; reads and removals work."""
-        return self._begin(self._full, DiskFault(self, errno.ENOSPC, None))
+        return self._begin(self._full, DiskFault("disk_full", errno.ENOSPC))
 
     def fail_fsync(self, times: int | None = None) -> DiskFault:
         """The next ``times`` fsyncs of files and directories fail; None: all."""
-        return self._begin(self._fsync, DiskFault(self, errno.EIO, times))
+        return self._begin(self._fsync, DiskFault("fail_fsync", errno.EIO, times))
 
     def end_all(self) -> None:
         """The disk works."""
-        with self._lock:
-            self._full.clear()
-            self._fsync.clear()
+        for fault in [*self._full, *self._fsync]:
+            fault.finish()
 
     @property
     def is_full(self) -> bool:
         """Whether more is refused."""
         return bool(self._full)
-
-    def end(self, fault: DiskFault) -> None:
-        """See DiskFault."""
-        with self._lock:
-            for kind in (self._full, self._fsync):
-                if fault in kind:
-                    kind.remove(fault)
 
     # -- for the files
 
@@ -72,9 +61,14 @@ class DiskFaults:
         self._meet(self._fsync, path)
 
     def _begin(self, kind: list[DiskFault], fault: DiskFault) -> DiskFault:
+        fault.on_end(partial(self._end, kind, fault))
         with self._lock:
             kind.append(fault)
         return fault
+
+    def _end(self, kind: list[DiskFault], fault: DiskFault) -> None:
+        with self._lock:
+            kind.remove(fault)
 
     def _meet(self, kind: list[DiskFault], path: str) -> None:
         if not kind:

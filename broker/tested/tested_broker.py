@@ -141,6 +141,12 @@ class TestedBroker:
             await self._end(Run.kill if self.disk.in_memory else Run.stop)
             self.addresses.close()
 
+    def disk_has_room(self) -> None:
+        """Has what waits for a full disk go on at once, not at its next try."""
+        if self._run is not None:
+            for partition in self._run.broker.logs.all():
+                partition.probe_now()
+
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Does ``work`` beside all runs; it handles its own errors."""
         task = asyncio.get_running_loop().create_task(work)

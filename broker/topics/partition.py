@@ -12,9 +12,10 @@ says which of its own methods may run in others.
 
 from __future__ import annotations
 
-from asyncio import CancelledError, Task, TimerHandle, get_running_loop, wait
+from asyncio import CancelledError, Event, Task, TimerHandle, get_running_loop, wait
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Protocol
 
 import structlog
@@ -104,6 +105,8 @@ class Partition:
         self._promised = False
         """It was due: who waits is answered behind it, though other settings ask for none now."""
         self._probe: Task[None] | None = None
+        self._hurry: Event | None = None
+        """What ends the pause before the next probe."""
         self._timer: TimerHandle | None = None
         """Rings when the first of those who wait has waited too long."""
         self._timer_ms = NEVER
@@ -413,6 +416,11 @@ class Partition:
         """Whether writes are tried, until one works."""
         return self._probe is not None
 
+    def probe_now(self) -> None:
+        """Where writes are tried: tries one without waiting, since the disk may have room again."""
+        if self._hurry is not None:
+            self._hurry.set()
+
     async def writable(self) -> bool:
         """Waits until writes work; False when they never will, or nobody tries any more."""
         if self._probe is not None:
@@ -421,9 +429,13 @@ class Partition:
 
     async def _probe_until_writable(self) -> None:
         wait_ms = PROBE_MS_FIRST
+        hurry = self._hurry = Event()
         try:
             while True:
-                await self._services.time.real.sleep(wait_ms / 1000)
+                with suppress(TimeoutError):
+                    async with self._services.time.real.within(wait_ms / 1000):
+                        await hurry.wait()
+                hurry.clear()
                 wait_ms = min(2 * wait_ms, PROBE_MS_MAX)
                 if not self._is_served(self):
                     return  # its topic was deleted; its files may be another log's
@@ -437,7 +449,7 @@ class Partition:
         except LogPoisoned as error:
             self.poisoned(error)
         finally:
-            self._probe = None
+            self._probe = self._hurry = None
 
     def stop(self) -> None:
         """Tries no more writes: whoever closes the log now writes it alone."""

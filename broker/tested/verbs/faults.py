@@ -47,11 +47,23 @@ def _stop_answering(tested: TestedBroker, given: Given) -> Fault:  # noqa: ARG00
     return StopAnswering(which(given), given["times"])
 
 
+def _disk_full(tested: TestedBroker, given: Given) -> Fault:  # noqa: ARG001
+    fault = tested.disk.faults.disk_full()
+    fault.on_end(tested.disk_has_room)
+    return fault
+
+
+def _fail_fsync(tested: TestedBroker, given: Given) -> Fault:
+    return tested.disk.faults.fail_fsync(given["times"])
+
+
 _Make = Callable[[TestedBroker, Given], Fault]
 KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], _Make]] = {
     "fail": (("api", "error"), ("times", "group", "topic", "client_id"), _fail),
     "delay": (("ms",), ("times", *_FILTERS), _delay),
     "stop_answering": ((), ("times", *_FILTERS), _stop_answering),
+    "disk_full": ((), (), _disk_full),
+    "fail_fsync": ((), ("times",), _fail_fsync),
 }
 """By kind: the arguments that it needs, those that it takes, and what makes it."""
 
@@ -111,7 +123,7 @@ VERBS = (
             Argument("api", API_KIND, "only requests of this API, such as OffsetCommit"),
             Argument("error", one_of("error of Kafka", _CODES), "such as NOT_COORDINATOR"),
             Argument("ms", COUNT, "how much later a request is handled; system time"),
-            Argument("times", POSITIVE, "how many requests it meets; all, if left out"),
+            Argument("times", POSITIVE, "how many requests, or fsyncs, it meets; all, if left out"),
             Argument("group", TEXT, "only requests that name this group"),
             Argument("topic", TEXT, "only requests that name this topic"),
             Argument("client_id", TEXT, "only requests of this client"),

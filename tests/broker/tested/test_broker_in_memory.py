@@ -166,7 +166,7 @@ async def _live_through_a_full_disk(broker: Broker, disk: MemoryDisk) -> None:
     assert full.hits > 0
     assert broker.fatal is None
 
-    full.end()
+    full.finish()
     assert await client(lambda: produce(broker, "orders", b"after")) == [""]
     assert await client(lambda: commit(broker, "g", "orders", 2)) == ""
 

@@ -67,8 +67,8 @@ def test_a_full_disk_takes_no_byte_more(under: FileSystem, tmp_path: Path) -> No
     assert space is None or space.usable_bytes == 0 < space.total_bytes
     assert full.hits == 9
 
-    full.end()
-    full.end()
+    full.finish()
+    full.finish()
     file.write(4, b"efgh")
     assert file.read(0, 99) == b"ABCdefgh"
     fs.make_directory(f"{d}/sub")
@@ -78,7 +78,7 @@ def test_a_full_disk_takes_no_byte_more(under: FileSystem, tmp_path: Path) -> No
 def test_a_full_disk_is_full_until_its_last_fault_ends(under: FileSystem, tmp_path: Path) -> None:
     fs = FaultyFiles(under, DiskFaults())
     first, second = fs.faults.disk_full(), fs.faults.disk_full()
-    first.end()
+    first.finish()
     assert refused(lambda: fs.make_directory(f"{tmp_path}/d"))
     assert (first.hits, second.hits) == (0, 1)
     fs.faults.end_all()
@@ -98,7 +98,7 @@ def test_so_many_fsyncs_fail(under: FileSystem, tmp_path: Path) -> None:
 
     always = fs.faults.fail_fsync()
     assert all(refused(file.fsync, errno.EIO) for _ in range(5))
-    always.end()
+    always.finish()
     file.fsync()
     assert (twice.hits, always.hits) == (2, 5)
 
@@ -139,7 +139,7 @@ def test_nothing_changes_after_a_kill(under: FileSystem, tmp_path: Path) -> None
     assert alive.list(d) == [".lock", "f"]
     assert read_whole(alive, f"{d}/f") == b"before"
     assert refused(lambda: alive.make_directory(f"{d}/sub")), "the disk is full for it too"
-    full.end()
+    full.finish()
     alive.make_directory(f"{d}/sub")
 
 
@@ -151,5 +151,5 @@ def test_a_full_disk_with_a_bound_has_no_usable_byte() -> None:
     assert fs.space("/") == DiskSpace(100, 100)
     full = fs.faults.disk_full()
     assert fs.space("/") == DiskSpace(100, 0)
-    full.end()
+    full.finish()
     assert fs.space("/") == DiskSpace(100, 100)

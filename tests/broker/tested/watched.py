@@ -98,7 +98,7 @@ async def live(fs: FileSystem, time: Time, directory: str, first: bool) -> None:
             lambda: produce(broker, "orders", b"c", retries=0, **{"message.timeout.ms": 5000})
         )
         assert refused != [""]
-        full.end()
+        full.finish()
         assert await client(lambda: produce(broker, "orders", b"c")) == [""]
         await asked(broker, lambda wire: delete(wire, "table"))
         await asked(broker, lambda wire: create_topic(wire, "table", 1, configs=TABLE))
