@@ -11,7 +11,8 @@ clock sees.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING
 from broker.net.connection import Connection
 from broker.net.request import Handler, Request, ServedApi, Steps
 from broker.tested.odd_answers import respond_with
-from broker.tested.rules import Fail, Gate, Held, Rule, StopAnswering
+from broker.tested.rules import Fail, Filter, Gate, Held, Rule, StopAnswering
 from broker.tested.tape import Tape
 from protocol.errors import ProtocolError
 
@@ -56,6 +57,16 @@ class Interposed:
             for connection in self.connections:
                 rule.silence(connection)
 
+    @contextmanager
+    def holding_all(self) -> Iterator[None]:
+        """Requests that come meanwhile are handled when it is over."""
+        gate = Gate("hold", Filter(), {})
+        self.begin(gate)
+        try:
+            yield
+        finally:
+            gate.finish()
+
     def disconnect(self, client_id: str | None = None) -> int:
         """Cuts the connections of a client, or all; how many that were."""
         found = [each for each in self.connections if client_id in (None, each.client_id)]
@@ -83,7 +94,8 @@ class Interposed:
     def _ruled(self, services: Services, request: Request, inner: Handler) -> Steps | None:
         met = [rule for rule in list(self._rules) if rule.meets(services, request)]
         for rule in met:
-            self.tape.met(request, rule.fault_id)
+            if rule.fault_id:
+                self.tape.met(request, rule.fault_id)
         handle = inner
         for rule in met:
             if isinstance(rule, Fail):

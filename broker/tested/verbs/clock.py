@@ -1,4 +1,8 @@
-"""The verbs of time."""
+"""The verbs of time.
+
+While the clocks are moved no request of a client is handled: all that expires does so before
+anybody can say another word, however long the move takes.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +42,8 @@ async def advance(tested: TestedBroker, ms: int) -> Answer:
     """Both clocks on; what falls due is done."""
     await _loaded(tested)
     try:
-        fired = await tested.time.advance(ms)
+        with tested.interposed.holding_all():
+            fired = await tested.time.advance(ms)
     except ValueError as error:
         raise WrongArgument(f"POST /test/time/advance: {error}") from None
     return {**await look(tested), "fired": fired}
@@ -60,7 +65,8 @@ async def set_wall(tested: TestedBroker, wall_ms: int) -> Answer:
     """The wall clock to a time; forward, both."""
     await _loaded(tested)
     try:
-        fired = await tested.time.set_wall(wall_ms)
+        with tested.interposed.holding_all():
+            fired = await tested.time.set_wall(wall_ms)
     except ValueError as error:
         raise WrongArgument(f"POST /test/time/set: {error}") from None
     return {**await look(tested), "fired": fired}

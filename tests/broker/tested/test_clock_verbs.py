@@ -13,7 +13,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
 
 from broker.tested.hand_time import MOVED_MS_MAX
-from tests.broker.topic_calls import commit, committed, produce
+from protocol.records.stored import iter_stored
+from tests.broker.topic_calls import commit, committed, fetch, produce
 from tests.tested import Tested
 from tests.waiting import until
 from tests.wire import Wire, batch
@@ -248,6 +249,43 @@ async def test_aiokafka_clients_work_under_a_frozen_clock(muster: Tested) -> Non
             await consumer.commit()
         assert await consumer.getmany(timeout_ms=100) == {}, "an empty poll ends"
     assert muster.get("/time")["wall_ms"] == stood["wall_ms"]
+
+
+def test_nobody_is_heard_while_the_clock_is_moved(muster: Tested) -> None:
+    """Records that have the broker's time: none of them has one in between."""
+    orders(muster, **{"message.timestamp.type": "LogAppendTime", "retention.ms": -1})
+    stood = muster.post("/time/freeze")["wall_ms"]
+    with Wire(muster.port) as wire:
+        until("groups are served, and checked each ten minutes", lambda: coordinated(wire))
+        produce(wire, "orders")
+    over = threading.Event()
+
+    def produce_on() -> None:
+        with Wire(muster.port) as wire:
+            while not over.is_set():
+                assert produce(wire, "orders")["error_code"] == 0
+
+    producing = threading.Thread(target=produce_on)
+    producing.start()
+    try:
+        assert muster.post("/time/advance", ms=WEEK_MS)["fired"] > 1_000
+        with Wire(muster.port) as wire:
+            ends = until("others come behind it", lambda: times(wire)[1:])
+    finally:
+        over.set()
+        producing.join()
+    assert ends == [stood + WEEK_MS]
+
+
+def times(wire: Wire) -> list[int]:
+    """Of the batches of a partition, each once."""
+    found: dict[int, None] = {}
+    offset = 0
+    while records := fetch(wire, "orders", offset, partition_max_bytes=1 << 22)["records"]:
+        for header, _ in iter_stored(records, partial=True):
+            found[header.max_timestamp] = None
+            offset = header.last_offset + 1
+    return list(found)
 
 
 def test_offsets_expire_while_nobody_is_there_for_a_week(muster: Tested) -> None:
