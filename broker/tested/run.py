@@ -45,12 +45,10 @@ class Run:
         time: Time,
         interpose: Interpose,
         http: str,
-        *,
-        cleans_here: bool,
     ) -> None:
         """``http``: HOST:PORT of the server that serves the broker's pages.
 
-        ``cleans_here``: no other process can clean the files.
+        Logs are cleaned in a thread, on real disks too: a process would not meet the disk's faults.
         """
         self.time = RunTime(time)
         self.files = files
@@ -59,7 +57,7 @@ class Run:
             fs=files,
             time=self.time,
             interpose=interpose,
-            new_cleaner=partial(CleanerThread, self.time.real, files) if cleans_here else None,
+            new_cleaner=partial(CleanerThread, self.time.real, files),
         )
         self.is_over = False
         """It was ended: nothing of it writes, waits or answers any more."""

@@ -165,7 +165,6 @@ class TestedBroker:
             self.time,
             self.interposed,
             self.addresses.http,
-            cleans_here=self.disk.in_memory,
         )
         self.addresses.lend()
         try:

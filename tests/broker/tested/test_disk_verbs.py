@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from confluent_kafka import KafkaException, TopicPartition
 from broker.tested.verbs.faults import begin, end
 from broker.topics import partition
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE
+from tests.broker.cleaned_logs import make_topic, no_process_is_left, write
+from tests.broker.edge import eventually
 from tests.broker.tested.in_process import asked, running
 from tests.broker.topic_calls import create_topic, produce
 from tests.tested import Tested, tested
@@ -154,3 +157,21 @@ async def test_what_waits_for_a_full_disk_goes_on_when_the_fault_ends(
         assert [await error(), await error()] == [KAFKA_STORAGE_ERROR] * 2
         await end(broker, fault)
         assert await error() == NONE
+
+
+@pytest.mark.parametrize("in_memory", [True, False])
+async def test_the_cleaner_meets_a_full_disk_too(in_memory: bool, tmp_path: Path) -> None:
+    """In a process of its own it would not."""
+    settings = {"log__cleaner__backoff__ms": "20"}
+    directory = None if in_memory else str(tmp_path / "data")
+    with no_process_is_left():
+        async with running(directory, **settings) as tested_broker:
+            broker = tested_broker.broker
+            log = make_topic(broker, "t", segment_bytes="20000")
+            write(log, random.Random(1), 20)
+            full = tested_broker.disk.faults.disk_full()
+            await eventually(lambda: broker.cleaning.failures)
+            assert "No space left" in broker.health()["uncleanable"]["t-0"]
+            full.finish()
+            await eventually(lambda: broker.cleaning.runs)
+            assert "uncleanable" not in broker.health()
