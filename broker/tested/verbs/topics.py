@@ -17,13 +17,16 @@ from broker.tested.arguments import (
     Argument,
     values_of,
 )
-from broker.tested.refusals import NotNow
+from broker.tested.refusals import NotNow, WrongArgument
 from broker.tested.tested_broker import TestedBroker
 from broker.tested.verbs.verb import Answer, Verb
 from broker.topics.owned_topics import OWNED
 from broker.topics.topic_changes import LEFT_TO_BROKER, PARTITIONS_MAX, NoSuchTopic
+from protocol.errors import KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT, TOPIC_ALREADY_EXISTS
 
 _CREATE = "POST /test/topics"
+_PASSES = (TOPIC_ALREADY_EXISTS, KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT)
+"""Errors of what is right in itself."""
 _OF_TOPIC = (
     Argument("name", TEXT, "the topic's name", required=True),
     Argument("partitions", POSITIVE, "how many; num.partitions where it is left out"),
@@ -45,7 +48,8 @@ async def create_all(tested: TestedBroker, topics: Sequence[Mapping[str, Any]]) 
             room -= partitions
             answers.append({"name": each["name"], "partitions": partitions})
     except NotCreated as error:
-        raise NotNow(f"{_CREATE}: {each['name']!r} can't be made: {error.message}") from None
+        refusal = NotNow if error.error_code in _PASSES else WrongArgument
+        raise refusal(f"{_CREATE}: {each['name']!r} can't be made: {error.message}") from None
     finally:
         slices.end()
     return {"topics": answers}
