@@ -54,6 +54,10 @@ class MemberView(Protocol):
         """How long others wait for it to rejoin."""
 
     @property
+    def protocols(self) -> Sequence[tuple[str, bytes]]:
+        """Names with its metadata, in its order of preference."""
+
+    @property
     def assignment(self) -> bytes:
         """What the leader gave it; meaningless outside STABLE."""
 

@@ -82,6 +82,12 @@ def _number(value: object) -> float:
     return value
 
 
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise NotTaken("true or false")
+    return value
+
+
 def _texts(value: object) -> Sequence[str]:
     if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
         raise NotTaken('a list of texts, such as ["orders"]')
@@ -113,6 +119,7 @@ WHOLE = Kind("whole number", _whole(-(1 << 63)), int)
 COUNT = Kind("whole number from 0", _whole(0), int)
 POSITIVE = Kind("whole number from 1", _whole(1), int)
 NUMBER = Kind("number from 0", _number, float)
+FLAG = Kind("true or false", _flag, json.loads)
 TEXTS = Kind("list of texts", _texts, json.loads)
 SETTINGS = Kind("object of settings", _settings, json.loads)
 OBJECTS = Kind("list of objects", _objects, json.loads)

@@ -8,7 +8,7 @@ UUID is written as Kafka writes it. Records are a list of what each batch holds,
 from __future__ import annotations
 
 from base64 import b64encode, urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from protocol import errors
@@ -66,19 +66,24 @@ def error_names(view: Any) -> list[str]:
     return list(found)
 
 
-def bytes_view(data: bytes | None) -> View | None:
-    """Bytes as text, or else in base64; the first `SHOWN_BYTES`."""
+def whole(data: bytes | None) -> View | None:
+    """Bytes as text, or else in base64."""
     if data is None:
         return None
-    shown = bytes(data[:SHOWN_BYTES])
-    cut = {"size": len(data)} if len(data) > SHOWN_BYTES else {}
     try:
-        text = shown.decode()
+        text = data.decode()
     except UnicodeDecodeError:
-        return {"base64": b64encode(shown).decode(), **cut}
+        return {"base64": b64encode(data).decode()}
     if any(each < " " and each not in "\t\n\r" for each in text):
-        return {"base64": b64encode(shown).decode(), **cut}
-    return {"text": text, **cut}
+        return {"base64": b64encode(data).decode()}
+    return {"text": text}
+
+
+def bytes_view(data: bytes | None) -> View | None:
+    """The first `SHOWN_BYTES`, as `whole` shows them, and their ``size`` where there are more."""
+    if data is None or len(data) <= SHOWN_BYTES:
+        return whole(data)
+    return {**(whole(data[:SHOWN_BYTES]) or {}), "size": len(data)}
 
 
 def uuid_text(data: bytes) -> str:
@@ -86,18 +91,15 @@ def uuid_text(data: bytes) -> str:
     return urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def record_view(record: Record) -> View:
-    """One record."""
+def record_view(record: Record, view: Callable[[bytes | None], View | None] = whole) -> View:
+    """One record; ``view`` shows its bytes."""
     return {
         "offset": record.offset,
         "timestamp_ms": record.timestamp if record.timestamp >= 0 else None,
-        "key": bytes_view(record.key),
-        "value": bytes_view(record.value),
+        "key": view(record.key),
+        "value": view(record.value),
         "headers": [
-            {
-                "key": name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
-                "value": bytes_view(value),
-            }
+            [name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"), view(value)]
             for name, value in record.headers
         ],
     }
@@ -141,6 +143,6 @@ def _records(data: bytes) -> View:
         note = f"the rest is not kept, or can't be read: {error}"
     view: View = {
         "size": len(data),
-        "records": [record_view(each) for each in records[:RECORDS_SHOWN]],
+        "records": [record_view(each, bytes_view) for each in records[:RECORDS_SHOWN]],
     }
     return view if note is None else {**view, "note": note}

@@ -23,8 +23,10 @@ class Fault:
         self.fault_id = ""
         """Given by `Faults.begin`."""
         self.hits = 0
-        """How many requests it has met."""
+        """How many requests, or calls of the disk, it has met."""
         self.is_over = False
+        self.of_run = False
+        """It ends with the run of the broker in which it began."""
         self._ends: list[Callable[[], object]] = []
 
     def on_end(self, end: Callable[[], object]) -> None:
@@ -68,6 +70,12 @@ class Faults:
     def end_all(self) -> int:
         """Ends every one; how often they hit, together."""
         return sum(self.end(fault_id) for fault_id in list(self._faults))
+
+    def run_over(self) -> None:
+        """A run has ended, and what was wrong in it alone."""
+        for fault in list(self._faults.values()):
+            if fault.of_run:
+                self.end(fault.fault_id)
 
     def rows(self) -> list[dict[str, Any]]:
         """What is told of each."""

@@ -76,9 +76,11 @@ class Interposed:
 
     def broker_gone(self) -> None:
         """The broker has stopped or was killed: what was kept back for it is forgotten."""
-        for rule in self._rules:
+        for rule in list(self._rules):
             if isinstance(rule, Gate):
                 rule.drop()
+            if rule.of_run:
+                rule.finish()
         self.connections.clear()
 
     # -- inside

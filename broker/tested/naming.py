@@ -23,15 +23,19 @@ _TOPIC_RESOURCE, _GROUP_RESOURCE = 2, 32
 
 def names_group(request: Request, group_id: str) -> bool:
     """Whether ``request`` names the group. Raises ProtocolError for bytes that are no request."""
+    return group_id in groups_of(request)
+
+
+def groups_of(request: Request) -> Iterator[str]:
+    """The groups that ``request`` names; raises as `names_group`."""
     value = request.value
     if request.served.api.key == FIND_COORDINATOR.key:
-        keys = [value["key"], *value["coordinator_keys"]]
-        return value["key_type"] == _GROUP_KEYS and group_id in keys
-    return any(
-        (name in _GROUPS and found == group_id)
-        or (name == "resource_name" and found == group_id and kind == _GROUP_RESOURCE)
-        for _, name, found, kind in _named(value)
-    )
+        if value["key_type"] == _GROUP_KEYS:
+            yield from (value["key"], *value["coordinator_keys"])
+        return
+    for _, name, found, kind in _named(value):
+        if name in _GROUPS or (name == "resource_name" and kind == _GROUP_RESOURCE):
+            yield found
 
 
 def names_topic(services: Services, request: Request, topic: str) -> bool:

@@ -154,7 +154,7 @@ class Gate(Rule):
 class Delay(Gate):
     """Requests are handled so much later, as by a slow broker. ``time`` is the system's."""
 
-    def __init__(self, which: Filter, ms: int, time: Time, times: int | None = None) -> None:
+    def __init__(self, which: Filter, ms: float, time: Time, times: int | None = None) -> None:
         super().__init__("delay", which, {"ms": ms}, times)
         self._ms = ms
         self._time = time

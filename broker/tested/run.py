@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 from structlog.typing import EventDict
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _WHOSE: ContextVar[Run | None] = ContextVar("run of a tested broker", default=None)
 """The run whose code runs; its tasks, timers and sockets inherit it."""
+Result = TypeVar("Result")
+
 _ROUNDS = 100
 """Turns of the loop that the tasks of a killed run have for their end."""
 
@@ -102,6 +104,10 @@ class Run:
             if not self.tasks:
                 break
         self.broker.release()
+
+    def within(self, work: Callable[[], Result]) -> Result:
+        """What ``work()`` returns; the tasks and timers that it begins end with the run."""
+        return self.context.copy().run(work)
 
     async def _do(self, work: Coroutine[Any, Any, None]) -> None:
         await asyncio.get_running_loop().create_task(work, context=self.context.copy())

@@ -23,8 +23,6 @@ ENTRIES_MAX = 20_000
 BYTES_MAX = 64 * 1024 * 1024
 ENTRY_BYTES_MAX = 4 * 1024 * 1024
 SLICE_KEPT_BYTES = 64 * 1024
-SHOWN_MAX = 1000
-"""Entries in one answer."""
 _OVERHEAD_BYTES = 500
 """What an entry costs besides its bytes."""
 _LENGTH_BYTES = 4
@@ -174,24 +172,22 @@ class Tape:
         self._met.clear()
         self._bytes = self.dropped = 0
 
-    def view(
+    def entries(
         self, *, since: int = 0, client_id: str | None = None, api: Api | None = None
-    ) -> dict[str, Any]:
-        """Entries from number ``since`` on, decoded: at most `SHOWN_MAX`, the oldest first."""
-        rows: list[dict[str, Any]] = []
-        following = self._next
-        for entry in self._entries:
-            if entry.seq < since:
-                continue
-            if client_id not in (None, entry.client_id) or (
-                api is not None and api is not entry.api
-            ):
-                continue
-            if len(rows) == SHOWN_MAX:
-                following = entry.seq
-                break
-            rows.append(entry.row())
-        return {"requests": rows, "next": following, "dropped": self.dropped}
+    ) -> list[Entry]:
+        """Those from number ``since`` on, of a client and of an API where one is given."""
+        return [
+            entry
+            for entry in self._entries
+            if entry.seq >= since
+            and client_id in (None, entry.client_id)
+            and api in (None, entry.api)
+        ]
+
+    @property
+    def next_seq(self) -> int:
+        """The number of the entry that comes next."""
+        return self._next
 
     def _bound(self) -> None:
         while len(self._entries) > ENTRIES_MAX or self._bytes > BYTES_MAX:

@@ -186,6 +186,7 @@ class TestedBroker:
             await how(run)
             self.addresses.hold()
             self.interposed.broker_gone()
+            self.faults.run_over()
 
     async def _watch(self, run: Run) -> None:
         """A run that can't go on stops, as its process would."""

@@ -13,7 +13,7 @@ from controller.controller import Controller
 ROOT = Path(__file__).resolve().parents[2]
 EDGE = sorted((ROOT / "broker").rglob("*.py"))
 VERBS = {name for name in vars(Core) if not name.startswith("_")}
-OF_GROUPS = {"topics_deleted", "is_sweeping", "sweep"}
+OF_GROUPS = {"do", "topics_deleted", "is_sweeping", "sweep"}
 """Verbs of groups alone, for broker/cores/groups."""
 OF_THE_CONTROLLER = {name for name in vars(Controller) if not name.startswith("_")}
 """Its verbs, for the one module that hosts it."""

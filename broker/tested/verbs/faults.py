@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from broker.apis.table import SERVED
-from broker.tested.arguments import COUNT, NUMBER, POSITIVE, TEXT, Argument, one_of
+from broker.tested.arguments import NUMBER, POSITIVE, TEXT, Argument, one_of
 from broker.tested.faults import ALL, Fault, NoSuchFault
 from broker.tested.refusals import UnknownVerb, WrongArgument
 from broker.tested.rules import Delay, Fail, Filter, Rule, StopAnswering
 from broker.tested.tested_broker import TestedBroker
+from broker.tested.verbs.groups import begin_away, begin_loading
 from broker.tested.verbs.verb import Answer, Verb
 from protocol import errors
 
@@ -57,13 +58,23 @@ def _fail_fsync(tested: TestedBroker, given: Given) -> Fault:
     return tested.disk.faults.fail_fsync(given["times"])
 
 
-_Make = Callable[[TestedBroker, Given], Fault]
+async def _loading(tested: TestedBroker, given: Given) -> Fault:
+    return await begin_loading(tested, given["group"], given["seconds"])
+
+
+async def _moved(tested: TestedBroker, given: Given) -> Fault:
+    return await begin_away(tested, given["group"])
+
+
+_Make = Callable[[TestedBroker, Given], Fault | Awaitable[Fault]]
 KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], _Make]] = {
     "fail": (("api", "error"), ("times", "group", "topic", "client_id"), _fail),
     "delay": (("ms",), ("times", *_FILTERS), _delay),
     "stop_answering": ((), ("times", *_FILTERS), _stop_answering),
     "disk_full": ((), (), _disk_full),
     "fail_fsync": ((), ("times",), _fail_fsync),
+    "loading": (("group",), ("seconds",), _loading),
+    "moved": (("group",), (), _moved),
 }
 """By kind: the arguments that it needs, those that it takes, and what makes it."""
 
@@ -80,16 +91,13 @@ async def begin(tested: TestedBroker, kind: str, **given: Any) -> Answer:
             raise WrongArgument(
                 f"{_BEGIN}: a fault of kind {kind} takes no {name}; it takes {takes}"
             )
-    fault = start(tested, make(tested, given))
-    return {"id": fault.fault_id}
-
-
-def start(tested: TestedBroker, fault: Fault) -> Fault:
-    """Puts a fault on the list, and before the requests where it meets some."""
-    tested.faults.begin(fault)
+    made = make(tested, given)
+    fault = made if isinstance(made, Fault) else await made
+    if not fault.fault_id:
+        tested.faults.begin(fault)
     if isinstance(fault, Rule):
         tested.interposed.begin(fault)
-    return fault
+    return {"id": fault.fault_id}
 
 
 async def look(tested: TestedBroker) -> Answer:
@@ -122,7 +130,7 @@ VERBS = (
             Argument("kind", one_of("kind of fault", KINDS), ", ".join(KINDS), required=True),
             Argument("api", API_KIND, "only requests of this API, such as OffsetCommit"),
             Argument("error", one_of("error of Kafka", _CODES), "such as NOT_COORDINATOR"),
-            Argument("ms", COUNT, "how much later a request is handled; system time"),
+            Argument("ms", NUMBER, "how much later a request is handled; system time"),
             Argument("times", POSITIVE, "how many requests, or fsyncs, it meets; all, if left out"),
             Argument("group", TEXT, "only requests that name this group"),
             Argument("topic", TEXT, "only requests that name this topic"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from broker.tested.verbs import clock, faults, life, requests, topics
+from broker.tested.verbs import clock, faults, groups, happened, life, requests, topics
 from broker.tested.verbs.verb import Verb
 
 VERBS: tuple[Verb, ...] = (
@@ -10,6 +10,8 @@ VERBS: tuple[Verb, ...] = (
     *clock.VERBS,
     *topics.VERBS,
     *faults.VERBS,
+    *groups.VERBS,
+    *happened.VERBS,
     *requests.VERBS,
 )
 """In the order in which GET /test shows them."""

@@ -132,9 +132,9 @@ async def test_a_whole_broker_says_an_error_for_each_api_and_version(tmp_path: P
             answer = await client.call(api.key, version, **asked(api, version))
             assert error_names(answer) == ["NOT_COORDINATOR"], (api, version)
         assert rule.hits == len(EVERY)
-        view = tape.view()
-        assert [row["error"] for row in view["requests"]] == ["NOT_COORDINATOR"] * len(EVERY)
-        assert not [row for row in view["requests"] if "unreadable" in row["request"]]
+        rows = [entry.row() for entry in tape.entries()]
+        assert [row["error"] for row in rows] == ["NOT_COORDINATOR"] * len(EVERY)
+        assert not [row for row in rows if "unreadable" in row["request"]]
         rule.finish()
         answer = await client.call(METADATA.key, 9, topics=[])
         assert answer["topics"] == []
@@ -176,7 +176,7 @@ async def test_a_produce_without_answer_ends_its_connection(tmp_path: Path) -> N
         client.send(PRODUCE.key, 3, **{**asked(PRODUCE, 3), "acks": 0, "transactional_id": None})
         assert await client.closed_by_peer()
         await eventually(lambda: not interposed.connections)
-        (row,) = tape.view()["requests"]
+        (row,) = [entry.row() for entry in tape.entries()]
         assert (row["outcome"], row["response"]) == ("wants no answer", None)
 
 

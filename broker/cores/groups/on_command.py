@@ -1,0 +1,11 @@
+"""Has a shard do what no request asks for; what that may be is in `coordinator/on_command.py`."""
+
+from __future__ import annotations
+
+from broker.cores.groups.runtime import GroupRuntime, HostedGroups
+from coordinator.on_command import OnStep
+
+
+def do(groups: GroupRuntime, hosted: HostedGroups, work: OnStep) -> None:
+    """Does ``work`` to a shard that serves, as one of its turns."""
+    groups.life.work(hosted, lambda: hosted.core.do(work, groups.time.now()))

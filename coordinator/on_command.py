@@ -1,0 +1,79 @@
+"""What is done to a group on command, each as production does it, by the steps of the core itself.
+
+Each is work for `GroupShard.do`. Whoever asks has made sure, in the same turn, that the group is as
+the work needs it. The journal tells of each as of any rebalance, and that a test asked for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from coordinator.calls import JoinGroup
+from coordinator.events import Cause, seconds
+from coordinator.rebalance import after_removal, prepare
+from coordinator.static_members import replace
+from coordinator.step import Step
+from coordinator.wording import named
+
+OnStep = Callable[[Step], object]
+Work = Callable[[], object]
+
+_ASKED = "as a test asked"
+TAKEN_OVER_BY = "a test"
+"""The client id of who takes the place of a fenced member."""
+
+
+def rebalance(step: Step, group_id: str) -> None:
+    """Begin a rebalance: each member learns of it by its next heartbeat, and joins again."""
+    prepare(step, step.state.groups[group_id], Cause.ASKED_FOR, "a test asked for it")
+
+
+def expire(step: Step, group_id: str, member_id: str) -> None:
+    """End a member's session, however long it has still to run; what it has parked is answered."""
+    group = step.state.groups[group_id]
+    member = group.members[member_id]
+    if member.waits:
+        silent_ms = -1
+        what = f"its session expired, {_ASKED}"
+    else:
+        left_ms = member.session.due_ms - step.now.mono_ms
+        silent_ms = max(member.session_timeout_ms - left_ms, 0)
+        what = f"its session expired {seconds(silent_ms)} after it was last heard of, {_ASKED}"
+    detail = f"session of {named(member)} expired, {_ASKED}"
+    step.remove(group, member, Cause.SESSION_EXPIRED, what, silent_ms)
+    after_removal(step, group, Cause.SESSION_EXPIRED, detail, member.member_id)
+
+
+def fence(step: Step, group_id: str, instance_id: str, fresh_id: str) -> None:
+    """Let somebody else join by a static member's instance id; the member finds itself fenced.
+
+    Whoever that is is not heard of again: its session ends like any other's, unless the instance
+    comes back before.
+    """
+    group = step.state.groups[group_id]
+    old = group.members[group.static_members[instance_id]]
+    call = JoinGroup(
+        ticket=_Nobody(),
+        group_id=group_id,
+        member_id="",
+        group_instance_id=instance_id,
+        client_id=TAKEN_OVER_BY,
+        client_host=old.client_host,
+        session_timeout_ms=old.session_timeout_ms,
+        rebalance_timeout_ms=old.rebalance_timeout_ms,
+        protocol_type=group.protocol_type or "",
+        protocols=old.protocols,
+        reason=None,
+        member_id_required=False,
+        supports_skip_assignment=True,
+        fresh_id=fresh_id,
+    )
+    replace(step, group, call, old, f"{instance_id}-{fresh_id}")
+
+
+class _Nobody:
+    """The ticket of a request that nobody sent."""
+
+    def take(self, reply: Any) -> None:
+        """Drops the answer."""
