@@ -25,9 +25,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from tools import installed
 
 ROOT = Path(__file__).resolve().parent.parent
+CONTAINER = ROOT / "deploy" / "Containerfile"
 START = ROOT / "tools" / "pyz_start.py"
 PYZ = "muster.pyz"
 IMAGE = "muster-image.tar"
+EPOCH = os.environ.get("SOURCE_DATE_EPOCH", "1580601600")  # without it, hatchling's own
 ABI = EXTENSION_SUFFIXES[0].strip(".").partition(".")[0]
 MANYLINUX = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
 """The names from before those that say the version of glibc."""
@@ -87,21 +89,28 @@ def glibcs(tags: str) -> list[tuple[int, int]]:
 
 
 def make_image(target: Path) -> None:
-    """Write the container image as one file, where buildah is there to do it."""
+    """Write the container image as one file, where buildah and the base image are there."""
     buildah = shutil.which("buildah")
     if buildah is None:
         print("no container image: buildah is not on this machine", file=sys.stderr)
         return
+    base = re.findall("^FROM (\\S+)$", CONTAINER.read_text(), re.MULTILINE)[0]
+    if subprocess.run(
+        [buildah, "inspect", "--type", "image", base], capture_output=True
+    ).returncode:
+        print(f"no container image: buildah pull {base} first", file=sys.stderr)
+        return
     name = "localhost/muster:dist"
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "1580601600")
-    target.unlink(missing_ok=True)
     in_place = ["--isolation", "chroot", "--network", "host", "--pull=never"]
+    target.unlink(missing_ok=True)
     for words in (
-        ["build", *in_place, "--timestamp", epoch, "-f", "deploy/Containerfile", "-t", name, "."],
+        ["build", *in_place, "--timestamp", EPOCH, "-f", str(CONTAINER), "-t", name, "."],
         ["push", name, f"oci-archive:{target}"],
         ["rmi", name],
     ):
-        subprocess.run([buildah, *words], cwd=ROOT, check=True, stdout=sys.stderr)
+        done = subprocess.run([buildah, *words], cwd=ROOT, check=False, stdout=sys.stderr)
+        if done.returncode:
+            raise SystemExit(f"no container image: buildah {words[0]} failed")
     print(target)
 
 

@@ -119,7 +119,7 @@ def test_a_job_runs_on_two_workers_that_have_the_archive_alone(
     cluster: Cluster, tmp_path: Path
 ) -> None:
     page = commands()
-    archived = cluster.line(page["python -m"])
+    archived = cluster.line(page["muster pipeline"])
     environment = {**cluster.environment, "PYTHONPATH": str(CHECKOUT)}
     subprocess.run(archived, env=environment, cwd=tmp_path, check=True, timeout=60)
     for partition in range(PARTITIONS):
