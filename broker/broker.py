@@ -73,6 +73,7 @@ from broker.topics.registry import (
     BadDirectory,
 )
 from broker.web.health import health, is_loading
+from broker.web.http_side import HttpSide
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 
@@ -81,7 +82,7 @@ if TYPE_CHECKING:
 
     from broker.cluster.zookeeper.zookeeper import Connect
     from broker.cores.runtime_settings import RuntimeSettings
-    from broker.web.site import Pages, Site
+    from broker.web.site import Pages
     from coordinator.events import Event
 
 logger = structlog.get_logger(__name__)
@@ -138,7 +139,7 @@ class Broker:
             config["transaction.journal.file.max.bytes"],
         )
         """What became of transactions, and its file."""
-        self.http: Site | None = None
+        self.http: HttpSide | None = None
         self.pages: Pages | None = None
         """What is served over HTTP, by `http` or by another server."""
         self.stopped = asyncio.Event()
@@ -447,15 +448,12 @@ class Broker:
         self.maintenance.start()
         self.cleaning.start()
 
-    async def start_http(self) -> None:
+    def start_http(self) -> None:
         """Serves the page, /metrics, /healthz and /api, unless ``http.listener`` is off."""
         if self.sockets.http is None:
             return
-        from broker.web.site import Site
-
         host, _ = parse_host_and_port(self.config["http.listener"])
-        self.http = Site(self.sockets.http, host, self.sources)
-        self.pages = self.http.pages
+        self.http = HttpSide(self.sockets.http, host, self.sources, self._opened)
         self.http.start()
 
     def serve_pages(self, address: str) -> Pages:
@@ -463,8 +461,9 @@ class Broker:
         from broker.web.site import Pages
 
         self.advertised.serving_http(address)
+        self.trends.start()
+        self.verdicts.start()
         self.pages = Pages(self.sources)
-        self.pages.start()
         return self.pages
 
     async def stop(self) -> None:
@@ -487,9 +486,11 @@ class Broker:
             self.groups.stop,
             self.server.close,
         ]
-        pages = self.http or self.pages
-        if pages is not None:
-            parts.append(pages.stop)
+        if self.pages is not None:
+            parts.append(self.pages.stop)
+        if self.http is not None:
+            parts.append(self.http.stop)
+        parts += [self.trends.stop, self.verdicts.stop]
         parts += [self.background.stop, self.worker.stop, *self.standing.last_stops()]
         for end in parts:
             try:
@@ -558,6 +559,9 @@ class Broker:
         group = view.groups.get(group_id)
         members = () if group is None else group.members.values()
         return any((each.client_id, each.client_host) == (client_id, host) for each in members)
+
+    def _opened(self, pages: Pages) -> None:
+        self.pages = pages
 
     def _show(self, _: Event) -> None:
         if self.pages is not None:

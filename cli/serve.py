@@ -248,9 +248,9 @@ async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
         await broker.start()
         _report_settings(broker.config)
         print(_ready_lines(broker), flush=True)
-        await broker.start_http()
+        broker.start_http()
         if not broker.loading:  # a load ends with the same
-            gc.collect()
+            # What is garbage by now is nothing beside the 0.1 s for which a search holds the loop.
             gc.freeze()
             gc.enable()
         await broker.stopped.wait()

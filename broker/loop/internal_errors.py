@@ -14,7 +14,17 @@ import structlog
 
 logger = structlog.get_logger(__name__)
 
-PLACES = ("observer", "reply", "shard", "connection", "waiter", "peer_gone", "topic_gone", "stop")
+PLACES = (
+    "observer",
+    "reply",
+    "shard",
+    "connection",
+    "waiter",
+    "peer_gone",
+    "topic_gone",
+    "stop",
+    "http",
+)
 """Where they are caught; the label values of the metric."""
 
 

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -28,6 +29,9 @@ from broker.tested.lines import KeptLines
 from broker.tested.run import drop_lines_of_the_dead
 from broker.tested.tested_broker import CANNOT_START, TestedBroker
 from broker.time import Time
+
+if TYPE_CHECKING:
+    from broker.web.http import HttpServer
 
 STDIN = 0
 
@@ -96,7 +100,8 @@ async def _serve(
         raise CannotServe(f"{where} can't be used: {error.strerror}") from None
     addresses.http_socket.listen()
     print(_ready(tested, options), flush=True)
-    server = _http_server(config, tested)
+    server = await Time().in_thread(_http_server, config, tested)
+    server.start()
     gc.set_threshold(*THRESHOLDS)
     gc.enable()
     await tested.ended.wait()
@@ -116,8 +121,11 @@ async def _set_clock(time: HandTime, options: Options) -> None:
         raise CannotServe(f"--clock-at, --clock-ahead: {error}") from None
 
 
-def _http_server(config: Config, tested: TestedBroker) -> object:
-    """Serves HTTP, by the system's time, for as long as the process lives."""
+def _http_server(config: Config, tested: TestedBroker) -> HttpServer:
+    """Serves HTTP, by the system's time, for as long as the process lives.
+
+    In a thread: what is imported here takes longer than the start, and clients are served already.
+    """
     from broker.tested.routes import Routes
     from broker.tested.verbs.table import VERBS
     from broker.web.http import HttpServer
@@ -133,7 +141,6 @@ def _http_server(config: Config, tested: TestedBroker) -> object:
         HttpLimits(request_s=_PATIENCE_S, idle_s=_PATIENCE_S),
         with_verbs=True,
     )
-    server.start()
     return server
 
 

@@ -51,15 +51,8 @@ class Pages:
         )
         return timed(Compressed(served, sources.time), sources.watchdog)
 
-    def start(self) -> None:
-        """Begins to sample and to judge, in the running loop."""
-        self._sources.trends.start()
-        self._sources.verdicts.start()
-
     async def stop(self) -> None:
-        """Ends what is watched."""
-        await self._sources.trends.stop()
-        await self._sources.verdicts.stop()
+        """Lets those go who watch."""
         await self.live.stop()
 
 
@@ -82,13 +75,9 @@ class Site:
         self._server = HttpServer(bound, self.pages.application(), hosts, sources.time.real)
 
     def start(self) -> None:
-        """Begins to accept connections, to sample and to judge, in the running loop."""
-        self.pages.start()
+        """Begins to accept connections, in the running loop."""
         self._server.start()
 
     async def stop(self) -> None:
-        """Ends what is watched, then the server and its connections."""
-        try:
-            await self.pages.stop()
-        finally:
-            await self._server.stop()
+        """Ends the server and its connections; those who watch are let go before."""
+        await self._server.stop()

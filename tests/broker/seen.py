@@ -76,7 +76,7 @@ async def seeing(
     }
     async with serving(directory, wanted, **more) as served:
         seen = Seen(served.broker, served.time, served.client)
-        await served.broker.start_http()
+        served.broker.start_http()
         where = served.broker.sockets.http_address()
         assert where is not None
         seen.address = where

@@ -59,7 +59,7 @@ class Members:
             broker.open()
             await broker.join()
             await broker.start()
-            await broker.start_http()
+            broker.start_http()
         except BaseException:
             broker.release()
             raise

@@ -39,7 +39,7 @@ async def test_what_a_broker_does_is_measured_by_documented_names(
 ) -> None:
     settings = {"log.retention.check.interval.ms": "50", "http.listener": "127.0.0.1:0"}
     async with serving(tmp_path, settings) as broker:
-        await broker.start_http()
+        broker.start_http()
         topic = {"name": "t", "num_partitions": 1, "replication_factor": 1}
         await asked(broker, lambda wire: wire.call("CreateTopics", 5, {"topics": [topic]}))
         await asked(broker, lambda wire: wire.call("FindCoordinator", 3, {"key": "g"}))

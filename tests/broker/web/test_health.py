@@ -65,7 +65,7 @@ async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     await broker.start()
     try:
         seen = Seen(broker, HandTime(), None)  # type: ignore[arg-type]
-        await broker.start_http()
+        broker.start_http()
         seen.address = broker.sockets.http_address() or ""
         await eventually(lambda: broker.health()["partitions_loaded"] == 1)
 
@@ -167,14 +167,14 @@ async def told(served: Served) -> tuple[str, str]:
 async def test_http_may_be_off(tmp_path: Path) -> None:
     advertised = {"http.advertised.listener": "muster.example.org:80"}
     async with serving(tmp_path, {"http.listener": "off", **advertised}) as served:
-        await served.broker.start_http()
+        served.broker.start_http()
         assert served.broker.http is None
         assert await told(served) == ("off", "off")
 
 
 async def test_the_port_that_was_bound_is_told_to_commands(tmp_path: Path) -> None:
     async with serving(tmp_path, {"http.listener": "127.0.0.1:0"}) as served:
-        await served.broker.start_http()
+        served.broker.start_http()
         bound = served.broker.sockets.http_address()
         assert await told(served) == ("127.0.0.1:0", bound)
         assert bound != "127.0.0.1:0"
@@ -207,7 +207,7 @@ async def test_a_default_port_in_use_is_a_warning(
         setting = BROKER["http.listener"]._replace(default=where)
         monkeypatch.setitem(BROKER, "http.listener", setting)
         async with serving(tmp_path, {"http.listener": None}) as served:
-            await served.broker.start_http()
+            served.broker.start_http()
             assert served.broker.http is None
             assert await served.client.commit(GROUP, 1) == NONE
             assert await told(served) == (where, "off")

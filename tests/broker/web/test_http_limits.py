@@ -172,8 +172,11 @@ async def test_a_flood_of_connections_leaves_descriptors_to_kafkas_listeners(
     tmp_path: Path,
 ) -> None:
     async with seeing(tmp_path) as seen:
-        bound, site = seen.broker.sockets.http, seen.broker.http
+        assert (await seen.get("/livez")).status_code == 200
+        bound, side = seen.broker.sockets.http, seen.broker.http
         assert bound is not None
+        assert side is not None
+        site = side._site
         assert site is not None
         half = []
         for _ in range(3 * HTTP_LIMITS.connections):

@@ -248,6 +248,7 @@ async def test_clients_are_bounded_and_leave_nothing_behind(
 ) -> None:
     monkeypatch.setattr(live, "CLIENTS_MAX", 2)
     async with seeing(tmp_path) as seen:
+        assert (await seen.get("/livez")).status_code == 200
         assert seen.broker.pages is not None
         feed = seen.broker.pages.live
         async with watching(seen, "topics"), watching(seen, "topics"):

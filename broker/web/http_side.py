@@ -1,0 +1,78 @@
+"""HTTP from a broker's start on: samples and verdicts at once, its server when somebody asks.
+
+The stack takes as long to import as a broker to start, and a quarter of its memory. So it is
+imported when the first connection comes, in a thread: the loop serves Kafka's clients meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import TYPE_CHECKING
+
+from broker.metrics.sources import Sources
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.web.site import Pages, Site
+
+
+class HttpSide:
+    """The HTTP side of one broker on a socket that listens, from `start` to `stop`.
+
+    ``host`` is what ``http.listener`` names; ``opened`` is given the pages when there are any.
+    """
+
+    def __init__(
+        self, bound: socket.socket, host: str, sources: Sources, opened: Callable[[Pages], None]
+    ) -> None:
+        self._socket = bound
+        self._host = host
+        self._sources = sources
+        self._opened = opened
+        self._site: Site | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to sample and to judge, and to wait for a connection, in the running loop."""
+        self._sources.trends.start()
+        self._sources.verdicts.start()
+        self._task = self._sources.watchdog.task("http", self._open())
+
+    async def stop(self) -> None:
+        """Ends the wait, or the server and its connections."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        if self._site is not None:
+            await self._site.stop()
+
+    async def _open(self) -> None:
+        try:
+            await _readable(self._socket)
+            site = await self._sources.time.in_thread(self._make)
+        except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
+            self._sources.internal_errors.caught("http", error)
+            self._socket.close()  # who waits for an answer is refused
+            return
+        self._site = site
+        self._opened(site.pages)
+        site.start()
+
+    def _make(self) -> Site:
+        """In a thread: nothing of the broker is read here but what never changes."""
+        from broker.web.site import Site
+
+        return Site(self._socket, self._host, self._sources)
+
+
+async def _readable(bound: socket.socket) -> None:
+    """Waits for a connection, and accepts none."""
+    loop = asyncio.get_running_loop()
+    asked = asyncio.Event()
+    loop.add_reader(bound, asked.set)
+    try:
+        await asked.wait()
+    finally:
+        loop.remove_reader(bound)
