@@ -7,7 +7,6 @@ and has the standing make what changes topics. From there on it does not ask whi
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.config.listeners import Endpoint
@@ -26,6 +25,7 @@ from broker.topics.logs import LogManager
 from broker.topics.producer_ids import ProducerIdPool
 from broker.topics.registry import OldOffsets, Registry
 from broker.topics.topic_changes import TopicChanges
+from protocol.slotted import slotted
 
 if TYPE_CHECKING:
     from broker.cluster.controller.controller_host import ControllerHost
@@ -39,7 +39,7 @@ Stop = Callable[[], Awaitable[None] | None]
 """Stops a part."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Coordination:
     """What stands on the logs, and is told when topics change."""
 

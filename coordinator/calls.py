@@ -7,13 +7,14 @@ fields below. ``ticket`` is opaque to the core, which returns it beside the repl
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from protocol.slotted import slotted
 
 Ticket = Any
 
 
-@dataclass(slots=True)
+@slotted
 class JoinGroup:
     """JoinGroup v0 to v9. ``rebalance_timeout_ms`` equals the session timeout for v0 (KIP-62)."""
 
@@ -36,7 +37,7 @@ class JoinGroup:
     """A new UUID as text, used only when the core makes a member id; "" when one is given."""
 
 
-@dataclass(slots=True)
+@slotted
 class SyncGroup:
     """SyncGroup v0 to v5; protocol type and name are None below v5."""
 
@@ -50,7 +51,7 @@ class SyncGroup:
     assignments: Sequence[tuple[str, bytes]]
 
 
-@dataclass(slots=True)
+@slotted
 class Heartbeat:
     """Heartbeat v0 to v4."""
 
@@ -69,7 +70,7 @@ class Leaver(NamedTuple):
     reason: str | None
 
 
-@dataclass(slots=True)
+@slotted
 class LeaveGroup:
     """LeaveGroup v0 to v5."""
 
@@ -91,7 +92,7 @@ class TopicOffsets(NamedTuple):
     """OffsetCommit v1 only; -1 means the broker's clock."""
 
 
-@dataclass(slots=True)
+@slotted
 class OffsetCommit:
     """OffsetCommit v1 and up. ``topics`` holds only topics and partitions that exist."""
 
@@ -108,7 +109,7 @@ class OffsetCommit:
     """Who sent it, for the journal."""
 
 
-@dataclass(slots=True)
+@slotted
 class OffsetFetch:
     """One group of an OffsetFetch; ``topics`` None asks for all offsets of the group."""
 
@@ -119,7 +120,7 @@ class OffsetFetch:
     """v7 and up: partitions in which a transaction may yet move the offset say so (KIP-447)."""
 
 
-@dataclass(slots=True)
+@slotted
 class TxnOffsetCommit:
     """TxnOffsetCommit v0 to v5, behind its check by the transaction coordinator. -> CommitReply
 
@@ -139,7 +140,7 @@ class TxnOffsetCommit:
     client_host: str = ""
 
 
-@dataclass(slots=True)
+@slotted
 class EndOffsets:
     """A marker for this partition of the offsets topic, which its log has checked. -> int
 
@@ -153,7 +154,7 @@ class EndOffsets:
     committed: bool
 
 
-@dataclass(slots=True)
+@slotted
 class DescribeGroup:
     """One group of a DescribeGroups."""
 
@@ -161,7 +162,7 @@ class DescribeGroup:
     group_id: str
 
 
-@dataclass(slots=True)
+@slotted
 class ListGroups:
     """The groups of this shard; filters are lower-case names, empty for all."""
 
@@ -170,7 +171,7 @@ class ListGroups:
     types: frozenset[str]
 
 
-@dataclass(slots=True)
+@slotted
 class DeleteGroup:
     """One group of a DeleteGroups."""
 
@@ -178,7 +179,7 @@ class DeleteGroup:
     group_id: str
 
 
-@dataclass(slots=True)
+@slotted
 class OffsetDelete:
     """OffsetDelete v0. ``topics`` holds only topics and partitions that exist."""
 

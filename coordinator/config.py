@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from protocol.slotted import slotted
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class GroupConfig:
     """Settings of groups and offsets; times in milliseconds, defaults are Kafka's."""
 

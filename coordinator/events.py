@@ -7,9 +7,10 @@ sentence that a person reads.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
+
+from protocol.slotted import slotted
 
 
 class Cause(StrEnum):
@@ -42,7 +43,7 @@ class Cause(StrEnum):
     """Of what only the log knows; never of an event."""
 
 
-@dataclass(slots=True)
+@slotted
 class Transition:
     """A group moved from one state to another; a move to PreparingRebalance begins a rebalance.
 
@@ -63,7 +64,7 @@ class Transition:
     """How long it waits for them at most; 0: it waits for nobody."""
 
 
-@dataclass(slots=True)
+@slotted
 class MemberJoined:
     """A member entered the group (not each rejoin)."""
 
@@ -77,7 +78,7 @@ class MemberJoined:
     """The member id whose place a static member took over."""
 
 
-@dataclass(slots=True)
+@slotted
 class MemberLeft:
     """A member is out: it left, expired, was removed or was replaced."""
 
@@ -92,7 +93,7 @@ class MemberLeft:
     """How long nothing was heard of it, where that is why it is out; else -1."""
 
 
-@dataclass(slots=True)
+@slotted
 class MemberChanged:
     """A member rejoined with other topics or protocols (not merely with other partitions owned)."""
 
@@ -103,7 +104,7 @@ class MemberChanged:
     detail: str
 
 
-@dataclass(slots=True)
+@slotted
 class GenerationFormed:
     """A join phase ended with members: what came of it and how long it took."""
 
@@ -129,7 +130,7 @@ class AssignedMember(NamedTuple):
     assignment: bytes
 
 
-@dataclass(slots=True)
+@slotted
 class Assigned:
     """The leader's assignment was taken."""
 
@@ -139,7 +140,7 @@ class Assigned:
     members: tuple[AssignedMember, ...]
 
 
-@dataclass(slots=True)
+@slotted
 class CommitRejected:
     """An OffsetCommit was refused as a whole."""
 
@@ -160,7 +161,7 @@ class MovedOffset(NamedTuple):
     offset: int
 
 
-@dataclass(slots=True)
+@slotted
 class OffsetsMovedBack:
     """A commit was accepted that set offsets lower than they were: a rewind, a reset, or a bug."""
 
@@ -174,7 +175,7 @@ class OffsetsMovedBack:
     """The first few of them."""
 
 
-@dataclass(slots=True)
+@slotted
 class TransactionalOffsets:
     """A transaction has ended in which offsets of the group were committed."""
 
@@ -187,7 +188,7 @@ class TransactionalOffsets:
     """How many were pending."""
 
 
-@dataclass(slots=True)
+@slotted
 class OffsetsExpired:
     """Offsets were dropped by retention, deletion of the group or of their topic."""
 
@@ -196,7 +197,7 @@ class OffsetsExpired:
     cause: Cause
 
 
-@dataclass(slots=True)
+@slotted
 class OffsetsExpiring:
     """Offsets of a group will be dropped by retention soon; emitted once for each warning time."""
 
@@ -208,7 +209,7 @@ class OffsetsExpiring:
     detail: str
 
 
-@dataclass(slots=True)
+@slotted
 class GroupRemoved:
     """The group is forgotten."""
 
@@ -231,7 +232,7 @@ class LoadedGeneration(NamedTuple):
     state_timestamp_ms: int
 
 
-@dataclass(slots=True)
+@slotted
 class ShardLoaded:
     """The groups of one partition are back, as the log has them."""
 

@@ -29,6 +29,7 @@ from protocol.kept_text import (
     sentence_bytes,
 )
 from protocol.now import Now
+from protocol.slotted import slotted
 from protocol.unsaved import Recurring
 
 _REBALANCE_BYTES = 900
@@ -106,7 +107,7 @@ class Change(NamedTuple):
         return size
 
 
-@dataclass(slots=True)
+@slotted
 class Rebalance:
     """One rebalance: from the move to PreparingRebalance to Stable, Empty or the next one."""
 
@@ -248,7 +249,7 @@ class Rejections(Recurring):
         )
 
 
-@dataclass(slots=True)
+@slotted
 class Flapping:
     """A member that rejoined with other topics or protocols."""
 

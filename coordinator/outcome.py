@@ -7,13 +7,13 @@ an error code is a bare int: Heartbeat and DeleteGroup.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from coordinator.calls import Ticket
 from coordinator.events import Event
 from offsets.cache import FetchedColumns
 from offsets.runs import OwnBatch, Run
+from protocol.slotted import slotted
 
 
 class JoinedMember(NamedTuple):
@@ -24,7 +24,7 @@ class JoinedMember(NamedTuple):
     metadata: bytes
 
 
-@dataclass(slots=True)
+@slotted
 class JoinReply:
     """Answer to JoinGroup; an error has generation -1, no protocol, no leader and no members."""
 
@@ -38,7 +38,7 @@ class JoinReply:
     members: Sequence[JoinedMember] = ()
 
 
-@dataclass(slots=True)
+@slotted
 class SyncReply:
     """Answer to SyncGroup."""
 
@@ -48,7 +48,7 @@ class SyncReply:
     assignment: bytes = b""
 
 
-@dataclass(slots=True)
+@slotted
 class LeaveReply:
     """Answer to LeaveGroup: (member id, instance id, error code) for each leaver, in order."""
 
@@ -56,7 +56,7 @@ class LeaveReply:
     members: Sequence[tuple[str, str | None, int]] = ()
 
 
-@dataclass(slots=True)
+@slotted
 class CommitReply:
     """Answer to OffsetCommit: one code for all, or a code or column of codes for each topic."""
 
@@ -67,7 +67,7 @@ FetchedTopic = FetchedColumns
 """Offsets of one topic as columns; -1 where none is kept; ``metadata`` None: all empty."""
 
 
-@dataclass(slots=True)
+@slotted
 class FetchReply:
     """Answer to one group of OffsetFetch."""
 
@@ -86,7 +86,7 @@ class DescribedMember(NamedTuple):
     assignment: bytes
 
 
-@dataclass(slots=True)
+@slotted
 class DescribeReply:
     """Answer to one group of DescribeGroups; ``state`` is the name on the wire."""
 
@@ -107,7 +107,7 @@ class ListedGroup(NamedTuple):
     group_type: str
 
 
-@dataclass(slots=True)
+@slotted
 class ListReply:
     """Answer to ListGroups for one shard."""
 
@@ -115,7 +115,7 @@ class ListReply:
     groups: Sequence[ListedGroup] = ()
 
 
-@dataclass(slots=True)
+@slotted
 class OffsetDeleteReply:
     """Answer to OffsetDelete: (topic, [(partition, error code)]) in request order."""
 

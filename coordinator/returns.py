@@ -11,11 +11,12 @@ its session ends.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from coordinator.events import seconds
 from protocol.now import Now
+from protocol.slotted import slotted
 
 RETURNS_WITHIN_MS = 60_000
 """From the last of the old id to the first of the new one."""
@@ -42,7 +43,7 @@ class SameClient(NamedTuple):
     words: str
 
 
-@dataclass(slots=True)
+@slotted
 class Returning:
     """A client that came back under a new id, once or more often."""
 
@@ -69,7 +70,7 @@ class Returning:
         return _CLIENT_BYTES + sum(map(len, texts))
 
 
-@dataclass(slots=True)
+@slotted
 class _Seen:
     """Ids of one client that are part of no return yet, the oldest first."""
 

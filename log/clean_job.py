@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 from log.config import LONG_MAX
+from protocol.slotted import slotted
 
 
-@dataclass(slots=True)
+@slotted
 class CleanJob:
     """One cleaning of one partition."""
 
@@ -45,7 +46,7 @@ class CleanJob:
     A process gets most of them behind the job, in lines of their own, since there may be many."""
 
 
-@dataclass(slots=True)
+@slotted
 class CleanedGroup:
     """Segments that may now be replaced by one."""
 
@@ -56,7 +57,7 @@ class CleanedGroup:
     size: int
 
 
-@dataclass(slots=True)
+@slotted
 class CleanProgress:
     """The cleaning goes on."""
 
@@ -64,7 +65,7 @@ class CleanProgress:
     """Read and written so far."""
 
 
-@dataclass(slots=True)
+@slotted
 class CleanDone:
     """A cleaning has ended well."""
 
@@ -80,7 +81,7 @@ class CleanDone:
     """How long it took the process, waiting included."""
 
 
-@dataclass(slots=True)
+@slotted
 class CleanFailed:
     """A cleaning has ended badly; what was cleaned before stays good."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME
+from protocol.slotted import slotted
 
 LONG_MAX = 2**63 - 1
 
@@ -25,7 +25,7 @@ def format_magic(version: str) -> int:
     return 1 if number < (0, 11) else 2
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class LogConfig:
     """Topic settings that a log reads, named as Kafka's with ``_`` for ``.``.
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from weakref import ref
 
 from log.batch_scan import headers
 from log.filesystem import FileSystem
 from log.segment import DELETED, INDEX, LOG, SNAPSHOT, TIME_INDEX, Segment, file_name
 from log.transaction_index import TXN_INDEX
+from protocol.slotted import slotted
 
 CLEANED = ".cleaned"
 SWAP = ".swap"
@@ -22,7 +22,7 @@ _TEMPORARY = ".tmp"
 _SEGMENT_FILES = (LOG, INDEX, TIME_INDEX, TXN_INDEX)
 
 
-@dataclass(slots=True)
+@slotted
 class Leaving:
     """The files of a segment that has left its log: not removed yet."""
 

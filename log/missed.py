@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from log.errors import MissingFiles
 from log.filesystem import FileSystem
 from log.leader_epochs import FILE as LEADER_EPOCHS
 from log.leader_epochs import LeaderEpochs
 from log.segment import CUT, DELETED, INDEX, LOG, TIME_INDEX, file_name
+from protocol.slotted import slotted
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Expected:
     """What the checkpoints of the data directory say of a log; 0 where they say nothing."""
 

@@ -9,7 +9,7 @@ damage below the recovery point: such a log is refused.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from log.batch_scan import CHUNK_BYTES, checked_batches, holds_whole_batch
 from log.config import LogConfig
@@ -19,12 +19,13 @@ from log.leftovers import base_offsets, remove_orphans, settle_swaps
 from log.missed import Expected, check_beginning, check_indexes, gap
 from log.segment import CUT, INDEX, LOG, TIME_INDEX, Segment
 from log.transaction_index import TXN_INDEX
+from protocol.slotted import slotted
 
 CHECK_BYTES = 256 * 1024
 """Read at once to be checked: what fits a core's own cache is through a tenth sooner than 1 MiB."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Cut:
     """Bytes that recovery took out: ``bytes_cut`` of ``file`` from ``position`` on, and why.
 
@@ -39,7 +40,7 @@ class Cut:
     kept_as: str | None = None
 
 
-@dataclass(slots=True)
+@slotted
 class RecoveryReport:
     """What opening a log found and did."""
 
@@ -68,7 +69,7 @@ class RecoveryReport:
         return sum(cut.bytes_cut for cut in self.cuts)
 
 
-@dataclass(slots=True)
+@slotted
 class _Opening:
     """One opening under way."""
 

@@ -8,10 +8,11 @@ one of the three classes below; encoding, replay and loading take a run whole.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from protocol.slotted import slotted
 
 
-@dataclass(slots=True)
+@slotted
 class OffsetRun:
     """Offsets of one group in one topic, one record a partition (key version 1, value 3 or 1).
 
@@ -34,7 +35,7 @@ class OffsetRun:
         return len(self.partitions)
 
 
-@dataclass(slots=True)
+@slotted
 class OffsetTombstones:
     """Deleted offsets of one group: one record with a null value for each (topic, partition)."""
 
@@ -45,7 +46,7 @@ class OffsetTombstones:
         return len(self.keys)
 
 
-@dataclass(slots=True)
+@slotted
 class GroupMember:
     """A member as a GroupMetadataValue keeps it; ``subscription`` is for the selected protocol."""
 
@@ -59,7 +60,7 @@ class GroupMember:
     assignment: bytes
 
 
-@dataclass(slots=True)
+@slotted
 class GroupValue:
     """GroupMetadataValue, version 3 when written. ``state_timestamp_ms`` is -1 where unknown."""
 
@@ -71,7 +72,7 @@ class GroupValue:
     members: Sequence[GroupMember]
 
 
-@dataclass(slots=True)
+@slotted
 class GroupRun:
     """One group's metadata record (key version 2); ``value`` None is its tombstone."""
 
@@ -82,7 +83,7 @@ class GroupRun:
         return 1
 
 
-@dataclass(slots=True)
+@slotted
 class TransactionalRun:
     """What one TxnOffsetCommit writes: a batch of its own, with its producer (KIP-98).
 
@@ -97,7 +98,7 @@ class TransactionalRun:
         return sum(map(len, self.runs))
 
 
-@dataclass(slots=True)
+@slotted
 class MarkerRun:
     """The end of a producer's transaction in this partition: a control batch, one offset."""
 

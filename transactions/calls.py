@@ -8,8 +8,9 @@ topics). ``ticket`` is opaque to the core, which returns it beside the reply.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from protocol.slotted import slotted
 
 Ticket = Any
 Partitions = Sequence[tuple[str, Sequence[int]]]
@@ -29,7 +30,7 @@ class Client(NamedTuple):
 BROKER = Client()
 
 
-@dataclass(slots=True)
+@slotted
 class InitProducerId:
     """InitProducerId v0 to v6 with a transactional id. -> InitReply"""
 
@@ -42,7 +43,7 @@ class InitProducerId:
     client: Client = BROKER
 
 
-@dataclass(slots=True)
+@slotted
 class AddPartitions:
     """AddPartitionsToTxn, AddOffsetsToTxn, and what a Produce or TxnOffsetCommit of TV2 adds.
 
@@ -61,7 +62,7 @@ class AddPartitions:
     """The group whose offsets partition is added, for the journal."""
 
 
-@dataclass(slots=True)
+@slotted
 class VerifyPartitions:
     """Whether partitions are in the transaction, as a Produce of TV1 asks. -> Sequence[int]
 
@@ -75,7 +76,7 @@ class VerifyPartitions:
     partitions: Partitions
 
 
-@dataclass(slots=True)
+@slotted
 class EndTransaction:
     """EndTxn: v5 and up by the rules of TV2, below by those of TV1. -> EndReply"""
 
@@ -88,7 +89,7 @@ class EndTransaction:
     client: Client = BROKER
 
 
-@dataclass(slots=True)
+@slotted
 class MarkersWritten:
     """All markers that a `SendMarkers` named are stable, where their partitions exist. -> int"""
 
@@ -99,7 +100,7 @@ class MarkersWritten:
     """Those of the markers."""
 
 
-@dataclass(slots=True)
+@slotted
 class MarkersRefused:
     """Some partitions refused their markers (47): somebody has ended the transaction there under a
     newer epoch. The others have theirs. -> int"""
@@ -111,7 +112,7 @@ class MarkersRefused:
     error_code: int
 
 
-@dataclass(slots=True)
+@slotted
 class DescribeTransaction:
     """One id of a DescribeTransactions. -> DescribeReply"""
 
@@ -119,7 +120,7 @@ class DescribeTransaction:
     transactional_id: str
 
 
-@dataclass(slots=True)
+@slotted
 class ListTransactions:
     """The ids of this shard; an empty filter lets all through. -> ListReply"""
 

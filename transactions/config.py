@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from protocol.slotted import slotted
 from transactions.calls import Ticket
 from transactions.producer_ids import ProducerIds
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class TransactionConfig:
     """The defaults are Kafka's."""
 

@@ -3,9 +3,9 @@ them. An event is one for a request, never one for a partition."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 
+from protocol.slotted import slotted
 from transactions.calls import BROKER, Client, Partitions
 from transactions.states import State
 
@@ -27,7 +27,7 @@ class Cause(Enum):
     """Not used for transactional.id.expiration.ms."""
 
 
-@dataclass(slots=True)
+@slotted
 class Transition:
     """A transactional id is in another state; its record is accepted."""
 
@@ -49,7 +49,7 @@ class Transition:
     """COMPLETE_*: how long the markers took."""
 
 
-@dataclass(slots=True)
+@slotted
 class PartitionsAdded:
     """Partitions that were not yet in the transaction."""
 
@@ -62,7 +62,7 @@ class PartitionsAdded:
     """Whose offsets partition it is."""
 
 
-@dataclass(slots=True)
+@slotted
 class ProducerFenced:
     """A newer producer has taken the id over: the epochs below are refused from now on."""
 
@@ -76,7 +76,7 @@ class ProducerFenced:
     """Whom it fenced: who sent the last call before."""
 
 
-@dataclass(slots=True)
+@slotted
 class TransactionRefused:
     """A call was refused with an error that ends the producer or its transaction."""
 
@@ -89,7 +89,7 @@ class TransactionRefused:
     client: Client
 
 
-@dataclass(slots=True)
+@slotted
 class EndedPastCoordinator:
     """WriteTxnMarkers ended what a producer had open on partitions; no coordinator asked for it.
 
@@ -109,7 +109,7 @@ class EndedPastCoordinator:
     client: Client
 
 
-@dataclass(slots=True)
+@slotted
 class ShardLoaded:
     """A partition of ``__transaction_state`` was loaded."""
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from protocol.kept_text import Source, kept_id, kept_sentence, long_bytes, sentence_bytes
 from protocol.now import Now
+from protocol.slotted import slotted
 from protocol.unsaved import Recurring
 from transactions.calls import BROKER, Client, Partitions
 from transactions.events import Cause, EndedPastCoordinator, TransactionRefused
@@ -59,7 +60,7 @@ class Reader(NamedTuple):
     since_ms: int
 
 
-@dataclass(slots=True)
+@slotted
 class Wait:
     """A reader that a transaction held back."""
 
@@ -73,7 +74,7 @@ class Wait:
         return long_bytes(*self.reader[:2], *self.reader[3:5])
 
 
-@dataclass(slots=True)
+@slotted
 class Story:
     """One transaction: who opened it, what it touched, how it ended and who waited for that."""
 

@@ -7,9 +7,9 @@ that do not know it). A reply whose whole content is an error code is a bare int
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from protocol.slotted import slotted
 from transactions.calls import Partitions, Ticket
 from transactions.events import Event
 from transactions.values import TransactionRun
@@ -60,7 +60,7 @@ class ListReply(NamedTuple):
     transactions: Sequence[ListedTransaction] = ()
 
 
-@dataclass(slots=True, frozen=True)
+@slotted(frozen=True)
 class SendMarkers:
     """Given to the ticket ``TransactionConfig.marker_sender`` once the Prepare record is stable.
 

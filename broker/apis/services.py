@@ -7,7 +7,6 @@ not look into it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.apis.fetch.sessions import FetchSessions
@@ -33,6 +32,7 @@ from broker.topics.maintenance import Maintenance
 from broker.topics.producer_ids import ProducerIdPool
 from broker.topics.registry import OldOffsets, Registry
 from broker.topics.topic_changes import TopicChanges
+from protocol.slotted import slotted
 
 if TYPE_CHECKING:
     from broker.cluster.controller.controller_host import ControllerHost
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from broker.cluster.replicas.replicas import ReplicaManager
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Services:
     """See the module."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, Protocol, TypeVar
 
 from broker.cores.pass_over import PassOver
@@ -18,6 +18,7 @@ from offsets.snapshot_image import Image, ImageHead, ImageWriter
 from protocol.buffer import Buffer
 from protocol.now import Now
 from protocol.records.batch import BatchForm, BatchHeader
+from protocol.slotted import slotted
 
 Reply = Any
 Event = Any
@@ -128,7 +129,7 @@ OwnBatch = Callable[[Any, BatchForm, int, int, int], tuple[bytes, BatchHeader]]
 epoch, and the time of the append (wall)."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class SnapshotForm(Generic[CoreT]):
     """What a snapshot of a core consists of."""
 
@@ -142,7 +143,7 @@ class SnapshotForm(Generic[CoreT]):
     CorruptRecord."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class LongRuns:
     """Runs that may be split over batches."""
 
@@ -154,7 +155,7 @@ class LongRuns:
     """How many records of such a run stay together."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Kind(Generic[CoreT]):
     """What the runtime must know of the cores that it hosts."""
 

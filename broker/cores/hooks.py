@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from broker.cores.core import Event
+from protocol.slotted import slotted
 
 Observer = Callable[[Event], None]
 
@@ -19,7 +19,7 @@ def _never_cleaned(_: int) -> int:
     return 0
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Hooks:
     """See the module."""
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import structlog
 
 from log.filesystem import File, FileSystem
 from protocol.checked_lines import NotALine, header_of, version_of
+from protocol.slotted import slotted
 
 logger = structlog.get_logger(__name__)
 
@@ -39,7 +39,7 @@ _CARRIED_SHARE = 4
 EntryT = TypeVar("EntryT")
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class JournalForm(Generic[EntryT]):
     """What a journal writes down; a name is that of a group, or a transactional id."""
 

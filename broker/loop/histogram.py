@@ -8,7 +8,9 @@ buckets are shown, and in which unit.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from protocol.slotted import slotted
 
 BUCKETS = 64
 
@@ -61,7 +63,7 @@ class Histogram:
         return found
 
 
-@dataclass(slots=True)
+@slotted
 class Writes:
     """What the appends to some logs cost."""
 

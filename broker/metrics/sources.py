@@ -6,7 +6,6 @@ What `Services` is to handlers of requests: made once by the composition root, o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.config.config import Config
@@ -32,13 +31,14 @@ from broker.topics.cluster_view import ClusterView
 from broker.topics.logs import LogManager
 from broker.topics.registry import Registry
 from coordinator.journal import Journal
+from protocol.slotted import slotted
 from transactions.journal import Journal as TransactionJournal
 
 if TYPE_CHECKING:
     from broker.cluster.member import Member
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Sources:
     """See the module."""
 

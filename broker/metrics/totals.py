@@ -7,7 +7,7 @@ server's routes, the shards and the logs.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from broker.loop.histogram import Histogram, Writes
 from broker.metrics.transaction_totals import TransactionTotals
@@ -22,13 +22,14 @@ from coordinator.events import (
 )
 from coordinator.states import State
 from protocol.now import Now
+from protocol.slotted import slotted
 
 REBALANCING = State.PREPARING_REBALANCE.value
 SYNCING = State.AWAITING_SYNC.value
 STABLE = State.STABLE.value
 
 
-@dataclass(slots=True)
+@slotted
 class Metrics:
     """What has happened to groups and transactions since the process began."""
 

@@ -6,9 +6,10 @@ Nothing here knows prometheus. `broker/metrics/transaction_series.py` reads thes
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from broker.loop.histogram import Histogram
+from protocol.slotted import slotted
 from transactions.events import (
     Cause,
     EndedPastCoordinator,
@@ -22,7 +23,7 @@ ABORTING = (Cause.CLIENT, Cause.TIMEOUT, Cause.FENCED, Cause.ADMIN)
 """Why transactions are aborted."""
 
 
-@dataclass(slots=True)
+@slotted
 class TransactionTotals:
     """What has happened to transactions since the process began."""
 

@@ -7,10 +7,10 @@ those of closed connections are kept for a bounded number of clients.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Protocol
 
 from broker.net.peer import display_client_id
+from protocol.slotted import slotted
 
 GONE_MAX = 1000
 """Clients without a connection that are remembered; the oldest go first."""
@@ -31,7 +31,7 @@ class Counted(Protocol):
     bytes_out: int
 
 
-@dataclass(slots=True)
+@slotted
 class Traffic:
     """What one client sent and got, all its connections together."""
 

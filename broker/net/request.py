@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,6 +20,7 @@ from log.values import Slice
 from protocol.encoded_array import EncodedArray
 from protocol.headers import response_header
 from protocol.schema import Api
+from protocol.slotted import slotted
 
 if TYPE_CHECKING:
     from broker.net.connection import Connection
@@ -39,7 +40,7 @@ ENCODED_AT_ONCE = 500
 """Elements of an answer that is encoded in the loop's thread: about 1 ms."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@slotted(frozen=True, eq=False)
 class ServedApi:
     """One API as this broker serves it: versions ``min_version`` to ``max_version``, all of them.
 

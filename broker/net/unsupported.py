@@ -8,13 +8,13 @@ counted by API, and a log line an hour names the API for each client. Shown in `
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
 
 from broker.net.peer import display_client_id
 from broker.time import Time
+from protocol.slotted import slotted
 
 SAID_EVERY_MS = 3_600_000
 CLIENTS_MAX = 1000
@@ -31,7 +31,7 @@ class Asking(Protocol):
     software: str
 
 
-@dataclass(slots=True)
+@slotted
 class Wanted:
     """What one client asked for in vain."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from broker.config.config import Config
 from broker.loop.background import Background
@@ -14,13 +13,14 @@ from broker.topics.disk_changes import DiskChanges
 from broker.topics.long_poll import LongPolls
 from broker.topics.partition_services import PartitionServices
 from log.filesystem import FileSystem
+from protocol.slotted import slotted
 
 
 class CannotJoin(Exception):
     """The cluster can't be joined; the text is one sentence for the operator."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Basis:
     """See the module."""
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import structlog
@@ -33,6 +32,7 @@ from log.clean_plan import Cleanable, weighs_too_much
 from log.config import LONG_MAX
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
+from protocol.slotted import slotted
 
 logger = structlog.get_logger(__name__)
 
@@ -93,7 +93,7 @@ class Cleaner(Protocol):
         """End the work; return when nothing of it goes on."""
 
 
-@dataclass(slots=True)
+@slotted
 class Trouble:
     """Why a partition could not be cleaned, how often, and when it is tried next (monotonic)."""
 

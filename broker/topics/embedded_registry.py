@@ -14,7 +14,7 @@ import json
 import os
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeVar
 
 import structlog
@@ -43,6 +43,7 @@ from broker.topics.registry import (
 )
 from broker.topics.reserved_file import ReservedFile
 from log.filesystem import FileSystem
+from protocol.slotted import slotted
 
 logger = structlog.get_logger(__name__)
 
@@ -54,7 +55,7 @@ _VERSION_WITH_NAMESAKES = 2
 would take the new one for deleted, and must refuse the list."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class _Image:
     """What ``topics.json`` says; replaced, never changed."""
 

@@ -10,13 +10,14 @@ and the number of their partitions, which says where each key is, is fixed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import structlog
 
 from broker.config.config import Config
 from broker.config.config_value import BadValue
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, StoredRegistry
+from protocol.slotted import slotted
 
 logger = structlog.get_logger(__name__)
 
@@ -26,7 +27,7 @@ _REPLICAS = 1
 """How many a broker by itself can have."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class OwnedTopic:
     """An internal topic, and whose it is."""
 

@@ -12,10 +12,11 @@ import base64
 import re
 from asyncio import Future
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple, Protocol
 
 from protocol.errors import NOT_LEADER_OR_FOLLOWER, UNKNOWN_TOPIC_OR_PARTITION
+from protocol.slotted import slotted
 
 OFFSETS_TOPIC = "__consumer_offsets"
 NAME_LENGTH_MAX = 249
@@ -26,7 +27,7 @@ INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, TRANSACTION_TOPIC, "__share_group_st
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class Topic:
     """One topic; replaced, never changed."""
 

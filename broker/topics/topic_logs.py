@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from broker.topics.partition import Partition
 from broker.topics.registry import Topic
 from protocol.records.produce_rules import ProduceRules
+from protocol.slotted import slotted
 
 
-@dataclass(slots=True)
+@slotted
 class TopicLogs:
     """A topic with its partitions, and what its settings mean to handlers."""
 

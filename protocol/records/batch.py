@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from protocol.buffer import Buffer
@@ -23,6 +22,7 @@ from protocol.records.section import (
     decode_section,
     encode_section,
 )
+from protocol.slotted import slotted
 
 HEADER_BYTES = 61
 MAGIC = 2
@@ -57,7 +57,7 @@ PRODUCER_EPOCH_MAX = (1 << 15) - 1
 """Given to no client: it only fences, and stands in markers."""
 
 
-@dataclass(slots=True)
+@slotted
 class BatchHeader:
     """The 61 bytes before a batch's records, and ``position``, where it starts in its buffer."""
 

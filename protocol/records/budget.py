@@ -7,12 +7,11 @@ messages. One `Budget` serves all batches of a request, damaged ones too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from protocol.buffer import Buffer
 from protocol.errors import MESSAGE_TOO_LARGE
 from protocol.records.compression import DecompressedTooLarge, Unpacked, unpack
 from protocol.records.corrupt import CorruptRecords
+from protocol.slotted import slotted
 
 ELEMENTS_PER_MESSAGE = 4
 """What a message of magic 0 or 1 counts for: each is checked and taken apart by itself."""
@@ -25,7 +24,7 @@ class OverBudget(CorruptRecords):
         super().__init__(message, MESSAGE_TOO_LARGE)
 
 
-@dataclass(slots=True)
+@slotted
 class Budget:
     """What is left of it; each method takes some, or raises OverBudget."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import mmap
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from protocol.buffer import Buffer
 from protocol.errors import INVALID_RECORD
@@ -22,6 +22,7 @@ from protocol.records.compression import Unpacked, compress, unpack
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.crc import crc32
 from protocol.records.section import NO_TIMESTAMP, Record
+from protocol.slotted import slotted
 
 OVERHEAD = 12  # offset and size: what the size does not count
 
@@ -35,7 +36,7 @@ _CODEC_BITS = 0x07
 _LOG_APPEND_BIT = 0x08
 
 
-@dataclass(slots=True)
+@slotted
 class Message:
     """One entry of a message set, checked by its CRC; a wrapper when ``compression`` is not 0.
 
@@ -63,7 +64,7 @@ class Message:
         return CREATE_TIME
 
 
-@dataclass(slots=True)
+@slotted
 class MessageSet:
     """What a message set holds, wrappers opened.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from protocol.buffer import Buffer
 from protocol.errors import INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE
 from protocol.records.batch import CREATE_TIME, DECOMPRESSED_BYTES_MAX, BatchHeader
 from protocol.records.corrupt import CorruptRecords, RecordError
 from protocol.records.section import NO_TIMESTAMP, CheckedSection
+from protocol.slotted import slotted
 
 _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
@@ -18,7 +18,7 @@ RECORD_ERRORS_MAX = 100
 """How many records one answer blames; a batch may hold a million, each with a text of its own."""
 
 
-@dataclass(frozen=True, slots=True)
+@slotted(frozen=True)
 class ProduceRules:
     """The topic's and broker's settings that bear on validation, in Kafka's units.
 
@@ -43,7 +43,7 @@ class ProduceRules:
 DEFAULT_RULES = ProduceRules()
 
 
-@dataclass(slots=True)
+@slotted
 class Produced:
     """What may be appended: whole batches of magic 2 whose base offsets are still 0, or a message
     set of the topic's older magic with offsets from 0.

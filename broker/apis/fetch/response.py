@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from broker.apis.fetch.sessions import TopicKey
 from broker.net.request import Chunk
 from protocol.headers import response_header
 from protocol.messages.fetch import API
+from protocol.slotted import slotted
 from protocol.wire import write_compact_string, write_string, write_varint
 
 _INT16 = struct.Struct(">h")
@@ -28,7 +28,7 @@ _FLEXIBLE = 12
 _WITH_IDS = 13
 
 
-@dataclass(slots=True)
+@slotted
 class Fetched:
     """What is answered for one partition; ``records`` is bytes, or slices of files."""
 
@@ -39,7 +39,7 @@ class Fetched:
     log_start_offset: int = -1
     aborted_transactions: Sequence[tuple[int, int]] | None = None
     """Producer ids and first offsets; None when the reader takes uncommitted records."""
-    records: Sequence[Chunk] = field(default=())
+    records: Sequence[Chunk] = ()
     size_bytes: int = 0
     """Bytes of ``records``."""
     diverging: tuple[int, int] | None = None

@@ -15,7 +15,6 @@ Source: Kafka 3.9 ``FetchSession.scala``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from random import Random
 
 from protocol.errors import (
@@ -23,6 +22,7 @@ from protocol.errors import (
     FETCH_SESSION_TOPIC_ID_ERROR,
     INVALID_FETCH_SESSION_EPOCH,
 )
+from protocol.slotted import slotted
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
@@ -37,7 +37,7 @@ Key = tuple[TopicKey, int]
 """A topic's name, or its id from version 13 on, and a partition."""
 
 
-@dataclass(slots=True)
+@slotted
 class Wanted:
     """What a client fetches of one partition, and what it was last answered."""
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,6 +30,7 @@ from protocol.errors import (
 from protocol.headers import response_header
 from protocol.messages.produce import API
 from protocol.records.corrupt import CorruptRecords, RecordError
+from protocol.slotted import slotted
 from protocol.wire import write_compact_string, write_string, write_varint
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def answer_frame(request: Request, topics: Sequence[tuple[str | bytes, Sequence[
     return request.frame({"responses": responses})
 
 
-@dataclass(slots=True)
+@slotted
 class Done:
     """One partition's answer; where there is a ``partition``, that must be stable before."""
 
@@ -195,7 +195,7 @@ def finish(
         )
 
 
-@dataclass(slots=True)
+@slotted
 class _Waiting:
     """A request some of whose partitions are not stable yet."""
 
@@ -203,7 +203,7 @@ class _Waiting:
     answer: Callable[[], None]
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class _Ticket:
     """One of these partitions."""
 

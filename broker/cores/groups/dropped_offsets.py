@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from broker.cores.duties import Superseded, Work
@@ -22,13 +21,14 @@ from broker.time import Time
 from coordinator.calls import Call, OffsetFetch
 from coordinator.shard import GroupShard
 from protocol.errors import NONE
+from protocol.slotted import slotted
 
 ITEMS_PER_PIECE = 100
 """See `GroupShard.expire`: some 4 ms."""
 _RETRY_S = 1.0
 
 
-@dataclass(slots=True, eq=False)
+@slotted(eq=False)
 class _Dropping:
     """The ticket of one shard's tombstones."""
 

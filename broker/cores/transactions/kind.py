@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from broker.cores.core import Kind
@@ -10,6 +9,7 @@ from broker.cores.transactions.records import TransactionReader
 from broker.topics.partition import NotYetStable
 from broker.topics.registry import TRANSACTION_TOPIC
 from offsets.partitioner import partition_for
+from protocol.slotted import slotted
 from transactions.calls import (
     DescribeTransaction,
     EndTransaction,
@@ -24,7 +24,7 @@ from transactions.shard import TransactionShard
 _READS = (VerifyPartitions, DescribeTransaction, ListTransactions)
 
 
-@dataclass(slots=True, frozen=True)
+@slotted(frozen=True)
 class StableLater:
     """In place of `SendMarkers`: its Prepare record is in the log, and the disk is slow."""
 

@@ -1,0 +1,172 @@
+"""`slotted` makes what `dataclass(slots=True)` makes, and compiles nothing before it is needed."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections.abc import Callable
+from dataclasses import FrozenInstanceError, asdict, dataclass, field, fields, replace
+from typing import Any, ClassVar
+
+import pytest
+
+from protocol.slotted import slotted
+
+
+class Order:
+    """An order."""
+
+    name: str
+    count: int = 1
+    """With a word behind it."""
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def is_large(self) -> bool:
+        """A method as any other."""
+        return self.count > 9
+
+
+class Pair:
+    """Of two."""
+
+    left: int
+    right: int
+
+
+def both(cls: type, **manner: bool) -> tuple[Any, Any]:
+    """The class as each of the two makes it."""
+    ours = slotted(**manner)(type(cls.__name__, (), dict(cls.__dict__)))
+    theirs = dataclass(slots=True, **manner)(type(cls.__name__, (), dict(cls.__dict__)))  # type: ignore[call-overload]
+    return ours, theirs
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_an_object_is_made_printed_and_compared_as_that_of_a_dataclass(frozen: bool) -> None:
+    ours, theirs = both(Order, frozen=frozen)
+    for made in (ours, theirs):
+        one, same, other = made("a"), made(name="a", count=1, lines=[]), made("a", 10, ["x"])
+        assert one == same
+        assert one != other
+        assert one != "a"
+        assert other.is_large
+        assert not one.is_large
+        assert repr(other) == "Order(name='a', count=10, lines=['x'])"
+        assert one.lines is not same.lines
+        assert not hasattr(one, "__dict__")
+        assert made.__doc__ == "An order."
+        assert (made.__name__, made.__module__) == ("Order", __name__)
+        match other:
+            case made(name, count):
+                assert (name, count) == ("a", 10)
+        assert list(inspect.signature(made).parameters) == ["name", "count", "lines"]
+        with pytest.raises(TypeError, match=r"Order.__init__\(\) missing 1 required .* 'name'"):
+            made()
+        with pytest.raises(TypeError, match="unexpected keyword argument 'size'"):
+            made("a", size=1)
+        with pytest.raises((AttributeError, TypeError)):  # TypeError: a frozen dataclass's
+            one.size = 1
+    assert ours("a") != theirs("a")
+
+
+def test_what_is_frozen_is_not_set_again_and_has_a_hash() -> None:
+    for made in both(Pair, frozen=True):
+        assert len({made(1, 2), made(1, 2), made(2, 1)}) == 2
+        pair = made(1, 2)
+        with pytest.raises(FrozenInstanceError, match="left"):
+            pair.left = 3
+        with pytest.raises(FrozenInstanceError, match="left"):
+            del pair.left
+        assert pair == made(1, 2)
+
+
+def test_what_can_change_has_no_hash() -> None:
+    for made in both(Pair):
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(made(1, 2))
+        pair = made(1, 2)
+        pair.left = 3
+        assert pair == made(3, 2)
+
+
+def test_without_eq_an_object_is_equal_to_itself_alone() -> None:
+    for made in both(Pair, eq=False):
+        pair = made(1, 2)
+        assert pair == pair  # noqa: PLR0124 - that is asked
+        assert pair != made(1, 2)
+        assert len({pair, made(1, 2)}) == 2
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_it_is_replaced_and_taken_apart_as_a_dataclass(frozen: bool) -> None:
+    for made in both(Order, frozen=frozen):
+        one = made("a", 2, ["x"])
+        assert replace(one, count=3) == made("a", 3, ["x"])
+        assert asdict(one) == {"name": "a", "count": 2, "lines": ["x"]}
+        assert [(each.name, each.type) for each in fields(made)] == [
+            ("name", "str"),
+            ("count", "int"),
+            ("lines", "list[str]"),
+        ]
+
+
+def test_nothing_is_compiled_before_the_first_object_and_once_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    compiled: list[str] = []
+    run: Callable[..., None] = builtins.exec
+
+    def noted(text: str, *more: Any) -> None:
+        compiled.append(text)
+        run(text, *more)
+
+    monkeypatch.setattr(builtins, "exec", noted)
+
+    @slotted
+    class Point:
+        """A place."""
+
+        x: int
+        y: int = 0
+
+    assert compiled == []
+    assert (Point(1), Point(1, 0)) == (Point(1, 0), Point(1))
+    assert len(compiled) == 1
+
+
+@pytest.mark.parametrize("more", [{"default": 1}, {"default_factory": int, "compare": False}])
+def test_what_it_does_not_know_is_an_error(more: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match=r"Point\.x: of field"):
+
+        @slotted
+        class Point:
+            """A place."""
+
+            x: int = field(**more)
+
+
+def test_what_is_the_classes_own_is_an_error() -> None:
+    with pytest.raises(TypeError, match=r"Point\.x: no value of objects"):
+
+        @slotted
+        class Point:
+            """A place."""
+
+            x: ClassVar[int] = 1
+
+
+def test_one_that_inherits_from_it_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    @slotted
+    class Point:
+        """A place."""
+
+        x: int
+
+    class Named(Point):
+        """One with a name."""
+
+        name = "n"
+
+    assert repr(Named(1)).endswith("Named(x=1)")
+    assert Named(2).x == 2
+    assert Point(3).x == 3
