@@ -1,0 +1,141 @@
+"""How long a broker takes to start on an empty directory, and how much memory it has then.
+
+    .venv/bin/python -m bench.start [--rounds 9] [--no-kafka] [--against 'COMMAND']
+
+Measured from exec until a connection is accepted, and until an ApiVersions over it is answered; a
+second later, the resident memory and the CPU time that the start took. Muster serves HTTP as by
+default, and nobody asks there. Apache Kafka 4.3.1 has its directory formatted before, which is not
+counted. `python -c pass` is what any program in Python takes. All take turns, round after round;
+printed are medians. ``--against`` is the command of another Muster. Needs Java and Kafka's jars, as
+the interop tests do, unless ``--no-kafka``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.throughput import FullKafka
+from tests.brokers import CHECKOUT, free_port
+from tests.raw_connection import RawConnection
+
+LOOK_EVERY_S = 0.001
+STARTS_WITHIN_S = 120.0
+SETTLES_S = 1.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Started(NamedTuple):
+    """One start."""
+
+    accepts_s: float
+    answers_s: float
+    resident_mb: float
+    cpu_s: float
+
+
+def muster(command: list[str], folder: Path) -> Started:
+    """A start of Muster."""
+    port, data = free_port(), str(folder / "data")
+    listen = ["--listen", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", "--data", data]
+    return measured([*command, "serve", *listen], port)
+
+
+def kafka(folder: Path) -> Started:
+    """A start of Apache Kafka."""
+    broker = FullKafka(folder / "data")
+    command = broker._command()  # formats the directory
+    return measured(command, broker.port)
+
+
+def measured(command: list[str], port: int) -> Started:
+    """What a command takes until it serves on a port."""
+    began = time.perf_counter()
+    process = subprocess.Popen(
+        command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    try:
+        connection = connected(port)
+        accepts_s = time.perf_counter() - began
+        connection.call("ApiVersions", 0)
+        answers_s = time.perf_counter() - began
+        connection.close()
+        time.sleep(SETTLES_S)
+        return Started(accepts_s, answers_s, resident_mb(process.pid), cpu_s(process.pid))
+    finally:
+        process.terminate()
+        process.wait(STARTS_WITHIN_S)
+
+
+def connected(port: int) -> RawConnection:
+    """A connection, as soon as one is accepted."""
+    deadline = time.perf_counter() + STARTS_WITHIN_S
+    while time.perf_counter() < deadline:
+        with suppress(ConnectionRefusedError):
+            return RawConnection(port)
+        time.sleep(LOOK_EVERY_S)
+    raise SystemExit(f"nobody listens on port {port} after {STARTS_WITHIN_S:.0f} s")
+
+
+def resident_mb(pid: int) -> float:
+    """The memory of a process that is in RAM."""
+    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1_000_000
+
+
+def cpu_s(pid: int) -> float:
+    """CPU seconds that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+def nothing() -> float:
+    """How long a Python that does nothing lives."""
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-c", "pass"], check=True)
+    return time.perf_counter() - began
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--no-kafka", action="store_true")
+    parser.add_argument("--against", metavar="COMMAND", help="another Muster, such as 'muster'")
+    asked = parser.parse_args()
+    ours = [str(Path(sys.executable).with_name("muster"))]
+    kinds: dict[str, Callable[[Path], Started]] = {"Muster": lambda folder: muster(ours, folder)}
+    if asked.against:
+        other = shlex.split(asked.against)
+        kinds["against"] = lambda folder: muster(other, folder)
+    if not asked.no_kafka:
+        kinds["Kafka"] = kafka
+    found: dict[str, list[Started]] = defaultdict(list)
+    passes = []
+    for _ in range(asked.rounds):
+        passes.append(nothing())
+        for name, start in kinds.items():
+            with tempfile.TemporaryDirectory() as folder:
+                found[name].append(start(Path(folder)))
+    print(f"{'':16}{'accepts s':>10}{'answers s':>10}{'MB':>8}{'CPU s':>8}")
+    for name, starts in found.items():
+        accepts, answers, resident, cpu = map(statistics.median, zip(*starts, strict=True))
+        print(f"{name:16}{accepts:10.3f}{answers:10.3f}{resident:8.1f}{cpu:8.2f}")
+    print(f"python -c pass  {statistics.median(passes):10.3f} s until it has ended")
+
+
+if __name__ == "__main__":
+    main()
