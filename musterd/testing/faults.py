@@ -91,10 +91,12 @@ class FaultVerbs(Verbs):
     def rebalance(self, group: str) -> Fault:
         """Begin a rebalance, as if a member had joined: all members of the group join again.
 
-        >>> with Muster() as broker, consuming(broker, "billing"):
-        ...     before = broker.wait_for("billing").stable().generation_id
-        ...     _ = broker.rebalance("billing")
-        ...     broker.wait_for("billing").stable().generation_id - before
+        >>> with Muster() as broker:
+        ...     broker.create_topic("orders")
+        ...     with consuming(broker, "billing"):
+        ...         before = broker.wait_for("billing").stable().generation_id
+        ...         _ = broker.rebalance("billing")
+        ...         broker.wait_for("billing").stable().generation_id - before
         1
         """
         answer = self._ask("POST", "/test/groups/rebalance", group=group)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from musterd.testing import clock
-from musterd.testing.errors import MusterError, WaitedInVain
+from musterd.testing.errors import MusterError, Refused, WaitedInVain
 from musterd.testing.views import Committed, Group, Member, Offset
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 ASKS_EACH_S = 0.01
 _STABLE = "Stable"
+_NOT_NOW = 409
+"""What the broker answers while a coordinator loads, or is away."""
 _SHOWN_MEMBERS = 8
 
 
@@ -129,7 +131,15 @@ class Conditions:
         return found
 
     def _condition(self, wanted: str, look: Callable[[], T]) -> Condition[T]:
-        return Condition(f"group {self._group!r} {wanted}", look, self._explain)
+        def asked() -> T:
+            try:
+                return look()
+            except Refused as refused:
+                if refused.status != _NOT_NOW:
+                    raise
+                raise NotYet(str(refused)) from None
+
+        return Condition(f"group {self._group!r} {wanted}", asked, self._explain)
 
     def _explain(self) -> str:
         """Who is in the group, how far it is, and why it rebalanced last."""

@@ -170,6 +170,34 @@ def test_settings_may_be_a_fixture_s_and_a_wrong_one_is_told(run: Run) -> None:
     done.stdout.fnmatch_lines(["*BrokerDied: the broker did not start*", "*num.partitions*"])
 
 
+FAILS = """
+from confluent_kafka import Consumer
+
+def test_it(muster):
+    muster.create_topic("orders")
+    consumer = Consumer({"bootstrap.servers": muster.bootstrap_servers, "group.id": "billing"})
+    consumer.subscribe(["orders"])
+    consumer.poll(0)
+    muster.wait_for("billing").stable(members=1)
+    assert not consumer.close()
+    assert muster.groups() == []
+"""
+
+
+def test_the_log_of_the_broker_stands_beside_a_failed_test_if_asked_for(run: Run) -> None:
+    told = run(FAILS, "--muster-log")
+
+    told.assert_outcomes(failed=1)
+    told.stdout.fnmatch_lines(
+        ["*muster: lines of the broker*", "*muster: its groups*", "billing *"]
+    )
+    assert "muster: its groups" not in run(FAILS).stdout.str()
+
+
+def test_the_log_is_told_with_xdist_too(run: Run) -> None:
+    run(FAILS, "--muster-log", "-n1").stdout.fnmatch_lines(["*muster: its groups*", "billing *"])
+
+
 def test_a_run_without_a_broker_imports_nothing_and_starts_nothing(run: Run) -> None:
     done = run(
         """

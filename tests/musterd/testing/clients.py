@@ -49,7 +49,10 @@ def consuming(
     broker: Muster, group: str, topic: str = "orders", name: str = "", **settings: Any
 ) -> Iterator[Consumer]:
     """A consumer in a group, polled by a thread of its own, which commits each second or so."""
-    given = {key.replace("_", "."): value for key, value in settings.items()}
+    given = {
+        key if key.endswith("_cb") else key.replace("_", "."): value
+        for key, value in settings.items()
+    }
     defaults = {
         "group.id": group, "auto.offset.reset": "earliest", "session.timeout.ms": 6000,
         "heartbeat.interval.ms": 100, "auto.commit.interval.ms": 50, "fetch.wait.max.ms": 50,

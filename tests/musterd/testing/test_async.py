@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import inspect
 import threading
+import time
 from collections.abc import Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from musterd.testing import AsyncMuster, BrokerDied, Muster
 from musterd.testing.awaited import AsyncBrokerTime, AsyncWaiting
@@ -43,6 +45,60 @@ def test_both_have_the_same_interface(awaited: type, plain: type) -> None:
 
 def run(story: Coroutine[Any, Any, None]) -> None:
     asyncio.run(story)
+
+
+def test_a_story() -> None:
+    async def story() -> None:
+        async with AsyncMuster() as broker:
+            await broker.create_topic("orders")
+            async with AIOKafkaProducer(bootstrap_servers=broker.bootstrap_servers) as producer:
+                await producer.send_and_wait("orders", b"one")
+            consumer = AIOKafkaConsumer(
+                "orders", bootstrap_servers=broker.bootstrap_servers, group_id="billing",
+                auto_offset_reset="earliest", enable_auto_commit=False,
+            )  # fmt: skip
+            async with consumer:
+                assert (await consumer.getone()).value == b"one"
+                await broker.wait_for("billing").stable(members=1)
+                async with broker.fail("OffsetCommit", "NOT_COORDINATOR", times=1) as fault:
+                    await consumer.commit()
+                    assert await fault.hits() == 1
+                assert (await broker.wait_for("billing").caught_up()).offset("orders") == 1
+            await broker.wait_for("billing").empty()
+            fault = await broker.disk_full()
+            await fault.end()
+            assert [each.value for each in await broker.records("orders")] == [b"one"]
+            async with broker.time.freeze():
+                first = await broker.time.now()
+                assert await broker.time.now() == first
+            await broker.kill()
+            await broker.restart()
+            assert len(await broker.records("orders")) == 1
+            await broker.reset()
+            assert await broker.groups() == []
+
+    run(story())
+
+
+def test_the_loop_goes_on_while_the_broker_is_waited_for() -> None:
+    async def story() -> None:
+        longest = 0.0
+
+        async def ticks() -> None:
+            nonlocal longest
+            while True:
+                began = time.perf_counter()
+                await asyncio.sleep(0.001)
+                longest = max(longest, time.perf_counter() - began)
+
+        ticking = asyncio.create_task(ticks())
+        async with AsyncMuster() as broker:
+            with pytest.raises(AssertionError, match="no such group"):
+                await broker.wait_for("billing", timeout_s=0.5).stable()
+        ticking.cancel()
+        assert longest < 0.4
+
+    run(story())
 
 
 def test_an_executor_full_of_consumers_is_no_matter() -> None:

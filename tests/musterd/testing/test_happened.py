@@ -2,11 +2,52 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Producer
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
-from musterd.testing import Muster
-from tests.musterd.testing.clients import client, produce
+from musterd.testing import Committed, Muster, WaitedInVain
+from tests.musterd.testing.clients import client, consuming, produce
+
+
+def test_groups_members_and_offsets(muster: Muster) -> None:
+    muster.create_topic("orders", partitions=2)
+    produce(muster, "orders", "one", "two", partition=0)
+    with consuming(muster, "billing", name="till"):
+        muster.wait_for("billing").caught_up()
+        [group] = muster.groups()
+        [member] = muster.members("billing")
+        committed = muster.committed("billing")
+
+    assert (group.group, group.state, group.members) == ("billing", "Stable", 1)
+    assert (member.client_id, member.subscription) == ("till", ("orders",))
+    assert member.assignment == (("orders", 0), ("orders", 1))
+    assert committed["orders", 0].offset == 2
+    assert abs(committed["orders", 0].committed_at - datetime.now(UTC)) < timedelta(minutes=1)
+    assert committed.lag == 0
+    assert committed.offset("invoices") is None
+    assert "orders-0 at 2 (lag 0)" in repr(committed)
+
+
+def test_what_is_not_there_is_empty(muster: Muster) -> None:
+    assert muster.groups() == []
+    assert muster.group("billing") is None
+    assert muster.members("billing") == []
+    assert muster.committed("billing") == Committed("billing", {})
+    assert muster.journal("billing") == []
+
+
+def test_the_journal_says_why_a_group_rebalanced(muster: Muster) -> None:
+    muster.create_topic("orders")
+    with consuming(muster, "billing"):
+        muster.wait_for("billing").stable(members=1)
+
+    events = muster.journal("billing")
+
+    assert events == sorted(events, key=lambda event: event.at_ms)
+    assert any("joined" in str(event) for event in events)
 
 
 def test_requests_are_told_in_their_order_with_their_answers(muster: Muster) -> None:
@@ -38,3 +79,87 @@ def test_all_requests_are_told_however_many(muster: Muster) -> None:
 
     assert len(seen) > 1100
     assert [each.seq for each in seen] == sorted({each.seq for each in seen})
+
+
+def test_records_are_told_as_they_are(muster: Muster) -> None:
+    muster.create_topic("orders", partitions=2)
+    producer = Producer(client(muster, "producer"))
+    producer.produce("orders", b"\xff\x00", b"key", 1, headers=[("a", b"b"), ("c", None)])
+    producer.produce("orders", None, b"key", 1)
+    assert producer.flush(30) == 0
+
+    one, two = muster.records("orders")
+
+    assert (one.partition, one.offset, one.key, one.value) == (1, 0, b"key", b"\xff\x00")
+    assert one.headers == (("a", b"b"), ("c", None))
+    assert (two.offset, two.value) == (1, None)
+    assert abs(one.timestamp - datetime.now(UTC)) < timedelta(minutes=1)
+    assert muster.records("orders", 0) == []
+    assert muster.records("orders", 1) == [one, two]
+
+
+def test_a_topic_with_more_records_than_one_answer_holds(muster: Muster) -> None:
+    muster.create_topic("orders")
+    produce(muster, "orders", *map(str, range(3000)))
+
+    assert [record.offset for record in muster.records("orders")] == list(range(3000))
+
+
+# Waiting
+
+
+def test_waiting_in_vain_says_what_was_there(muster: Muster) -> None:
+    muster.create_topic("orders")
+    with pytest.raises(WaitedInVain, match=r"no such group; there is none at all"):
+        muster.wait_for("billing", timeout_s=0).stable()
+    with pytest.raises(WaitedInVain, match="never was such a group"):
+        muster.wait_for("billing", timeout_s=0).empty()
+
+    produce(muster, "orders", "one")
+    with consuming(muster, "billing", name="till"):
+        muster.wait_for("billing").committed("orders", 0, at_least=1)
+        with pytest.raises(WaitedInVain) as stable:
+            muster.wait_for("billing", timeout_s=0.05).stable(members=3)
+        with pytest.raises(WaitedInVain) as committed:
+            muster.wait_for("billing", timeout_s=0.05).committed("orders", 0, at_least=9)
+        with pytest.raises(WaitedInVain) as empty:
+            muster.wait_for("billing", timeout_s=0.05).empty()
+    muster.wait_for("billing").empty()
+
+    said = str(stable.value)
+    assert said.startswith(
+        "not within 0.05 s: group 'billing' is stable with 3 members; instead it is Stable with 1"
+        " member, generation 1"
+    )
+    assert "of till on 127.0.0.1 has orders-0" in said
+    assert "committed: orders-0 at 1 (lag 0)" in said
+    assert "last: " in said
+    assert "has committed 9 or more in orders-0; instead" in str(committed.value)
+    assert "has no members; instead it is Stable with 1 member" in str(empty.value)
+
+
+def test_waiting_in_vain_on_a_clock_that_stands_says_so(muster: Muster) -> None:
+    with muster.time.freeze(), pytest.raises(WaitedInVain, match=r"clock stands.*time\.run"):
+        muster.wait_for("billing", timeout_s=0).stable()
+
+
+def test_to_be_caught_up_is_to_have_committed_the_end_of_all_that_has_records(
+    muster: Muster,
+) -> None:
+    muster.create_topic("orders", partitions=3)
+    produce(muster, "orders", "one", partition=1)
+    settings = {"group.id": "billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({**client(muster, "till"), **settings})
+    consumer.subscribe(["orders"])
+    read = consumer.poll(30)
+    assert read is not None
+
+    with pytest.raises(WaitedInVain, match="nothing in orders-1, with records"):
+        muster.wait_for("billing", timeout_s=0.05).caught_up()
+    consumer.commit(read, asynchronous=False)
+    assert muster.wait_for("billing").caught_up().offset("orders", 1) == 1
+
+    produce(muster, "orders", "two", partition=1)
+    with pytest.raises(WaitedInVain, match=r"orders-1 at 1 \(lag 1\)"):
+        muster.wait_for("billing", timeout_s=0.05).caught_up()
+    consumer.close()

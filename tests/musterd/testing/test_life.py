@@ -16,9 +16,10 @@ from tests.musterd.testing.clients import consumed, produce
 
 
 def topics(broker: Muster) -> list[str]:
-    """What a client sees of the topics."""
+    """What a client sees of the topics, but for Kafka's own."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    return sorted(admin.list_topics(timeout=30).topics)
+    found = admin.list_topics(timeout=30).topics
+    return sorted(name for name in found if not name.startswith("__"))
 
 
 def refuses(broker: Muster) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 import urllib.request
@@ -11,7 +12,8 @@ import pytest
 import time_machine
 from freezegun import freeze_time
 
-from musterd.testing import Muster, MusterError
+from musterd.testing import AsyncMuster, Muster, MusterError
+from tests.musterd.testing.clients import consuming
 from tests.waiting import until
 
 NEW_YEAR = datetime(2031, 1, 1, tzinfo=UTC)
@@ -62,6 +64,16 @@ def test_frozen_time_stands_until_it_runs(muster: Muster) -> None:
 
     until("it runs", lambda: muster.time.now() > first)
     assert not asked(muster)["is_frozen"]
+
+
+def test_a_session_ends_before_advance_returns(muster: Muster) -> None:
+    muster.create_topic("orders")
+    with consuming(muster, "billing", session_timeout_ms=45000, heartbeat_interval_ms=20000):
+        muster.wait_for("billing").stable(members=1)
+
+        muster.time.advance(seconds=46)
+
+        assert any("expired" in event.sentence for event in muster.journal("billing"))
 
 
 # Led by the test's clock
@@ -127,6 +139,19 @@ def test_the_broker_follows_while_only_clients_talk_to_it(muster: Muster) -> Non
         until("it was told", lambda: asked(muster)["wall_ms"] == later)
 
 
+def test_a_session_ends_where_the_test_s_clock_passes_it(muster: Muster) -> None:
+    muster.create_topic("orders")
+    with (
+        freeze_time(NEW_YEAR) as frozen,
+        muster.time.follow(),
+        consuming(muster, "billing", session_timeout_ms=45000, heartbeat_interval_ms=20000),
+    ):
+        muster.wait_for("billing").stable(members=1)
+        frozen.tick(timedelta(seconds=46))
+
+        assert any("expired" in event.sentence for event in muster.journal("billing"))
+
+
 def test_who_follows_is_not_led_by_hand_as_well(muster: Muster) -> None:
     with muster.time.follow():
         with pytest.raises(MusterError, match=r"follows the test's clock"):
@@ -141,6 +166,31 @@ def test_to_follow_ends_with_a_reset(muster: Muster) -> None:
         assert abs(muster.time.now() - real_now()) < timedelta(seconds=5)
 
 
+def test_our_own_deadlines_pass_while_the_test_s_clock_stands(muster: Muster) -> None:
+    with freeze_time(NEW_YEAR), pytest.raises(AssertionError, match=r"not within 0\.1 s"):
+        muster.wait_for("billing", timeout_s=0.1).stable()
+    with (
+        time_machine.travel(NEW_YEAR, tick=False),
+        pytest.raises(AssertionError, match=r"not within 0\.1 s"),
+    ):
+        muster.wait_for("billing", timeout_s=0.1).stable()
+
+
 def test_a_broker_starts_and_ends_while_the_test_s_clock_stands() -> None:
     with freeze_time(NEW_YEAR), Muster() as broker, broker.time.follow():
         assert broker.time.now() == NEW_YEAR
+
+
+@pytest.mark.parametrize("real_asyncio", [False, True])
+def test_an_awaited_broker_follows_too(real_asyncio: bool) -> None:
+    async def story() -> None:
+        async with AsyncMuster() as broker:
+            with freeze_time(NEW_YEAR, real_asyncio=real_asyncio) as frozen:
+                async with broker.time.follow():
+                    assert await broker.time.now() == NEW_YEAR
+                    frozen.tick(timedelta(minutes=10))
+                    assert await broker.time.now() == NEW_YEAR + timedelta(minutes=10)
+                with pytest.raises(AssertionError, match=r"not within 0\.1 s"):
+                    await broker.wait_for("billing", timeout_s=0.1).stable()
+
+    asyncio.run(story())

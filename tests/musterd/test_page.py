@@ -1,0 +1,39 @@
+"""The examples of docs/testing-with-muster.md pass as they stand there."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.brokers import CHECKOUT
+
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.S | re.M)
+SHARED = "# conftest.py\n"
+
+
+def blocks(page: str) -> list[str]:
+    """The Python of a page, in its order."""
+    return BLOCK.findall((CHECKOUT / page).read_text())
+
+
+def run(folder: Path, *files: str) -> str:
+    """Run files of tests as a user does, and return the last line of what pytest says."""
+    for number, text in enumerate(files):
+        name = "conftest.py" if text.startswith(SHARED) else f"test_example_{number}.py"
+        (folder / name).write_text(text)
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider"],
+        cwd=folder, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()[-1]
+
+
+def test_every_example_of_the_page_passes(tmp_path: Path) -> None:
+    found = blocks("docs/testing-with-muster.md")
+    tests = sum(len(re.findall(r"^(?:async )?def test_", text, re.M)) for text in found)
+
+    assert tests > 8
+    assert run(tmp_path, *found).startswith(f"{tests} passed")

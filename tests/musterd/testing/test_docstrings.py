@@ -1,0 +1,51 @@
+"""The examples in the docstrings of `musterd.testing` are true."""
+
+from __future__ import annotations
+
+import asyncio
+import doctest
+import importlib
+import pkgutil
+import traceback
+
+import pytest
+
+import musterd.testing
+from musterd.testing import AsyncMuster, Muster
+from tests.musterd.testing.clients import consuming, produce
+
+KNOWN = {
+    "AsyncMuster": AsyncMuster, "Muster": Muster, "asyncio": asyncio, "consuming": consuming,
+    "produce": produce,
+}  # fmt: skip
+"""What the examples may use; the clients are those of our own tests."""
+
+
+def examples() -> list[doctest.DocTest]:
+    """Every docstring with an example, of every module."""
+    names = ["musterd.testing"] + [
+        f"musterd.testing.{each.name}" for each in pkgutil.iter_modules(musterd.testing.__path__)
+    ]
+    finder = doctest.DocTestFinder(exclude_empty=True)
+    found = [
+        each
+        for name in names
+        for each in finder.find(importlib.import_module(name), name, extraglobs=dict(KNOWN))
+        if each.examples
+    ]
+    return sorted(found, key=lambda each: each.name)
+
+
+def test_there_are_examples() -> None:
+    assert len(examples()) > 5
+
+
+@pytest.mark.parametrize("example", examples(), ids=lambda each: each.name)
+def test_the_example_is_true(example: doctest.DocTest) -> None:
+    runner = doctest.DebugRunner(optionflags=doctest.ELLIPSIS)
+    try:
+        runner.run(example)
+    except doctest.DocTestFailure as failure:
+        pytest.fail(f"{example.name}: {failure.example.source}got {failure.got}")
+    except doctest.UnexpectedException as failure:
+        pytest.fail(f"{example.name}:\n{''.join(traceback.format_exception(failure.exc_info[1]))}")
