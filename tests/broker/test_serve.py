@@ -46,10 +46,6 @@ def assert_one_sentence(stderr: str) -> None:
     assert "Traceback" not in stderr
 
 
-def test_the_version_is_that_of_the_project() -> None:
-    assert f'version = "{VERSION}"' in (ROOT / "pyproject.toml").read_text()
-
-
 def test_one_line_says_that_it_accepts_connections_and_where(broker: Broker) -> None:
     ready = [line for line in broker.log if "accepts connections" in line]
 

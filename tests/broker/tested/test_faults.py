@@ -187,7 +187,7 @@ def test_a_delay_holds_one_client_back_and_no_other(muster: Tested) -> None:
 
     rows = {row["client_id"]: row["took_ms"] for row in seen(muster, "OffsetCommit")}
     assert took["slow"] >= 0.4
-    assert rows["slow"] >= 400 > rows["app-1"]
+    assert rows["slow"] > 399 > rows["app-1"]  # timers count whole milliseconds
 
 
 def test_a_delay_keeps_the_order_of_a_connection_and_its_end_lets_all_go(muster: Tested) -> None:

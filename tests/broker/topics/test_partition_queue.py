@@ -44,7 +44,7 @@ class StandingTime(HandTime):
         self.disk.set()
         self.timers: list[asyncio.TimerHandle] = []
         self.slept_ms: list[int] = []
-        self._sleeper: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Timeout | None = None
 
     def call_later(
         self, seconds: float, callback: Callable[[*Args], object], *args: *Args
@@ -55,19 +55,19 @@ class StandingTime(HandTime):
         self.timers.append(timer)
         return timer
 
-    async def sleep(self, seconds: float) -> None:
+    def within(self, seconds: float) -> asyncio.Timeout:
         self.slept_ms.append(round(seconds * 1000))
-        self._sleeper = asyncio.get_running_loop().create_future()
-        await self._sleeper
+        self._waiter = asyncio.timeout(None)
+        return self._waiter
 
     async def in_thread(self, work: Callable[[*Args], Result], *args: *Args) -> Result:
         await self.disk.wait()
         return work(*args)
 
     async def wake(self) -> None:
-        """Ends the sleep of whoever sleeps."""
-        assert self._sleeper is not None
-        self._sleeper.set_result(None)
+        """The time of whoever waits is over."""
+        assert self._waiter is not None
+        self._waiter.reschedule(asyncio.get_running_loop().time())
         await settled()
 
     def ring(self) -> None:

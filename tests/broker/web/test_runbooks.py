@@ -72,14 +72,14 @@ async def test_a_page_runs_nothing(tmp_path: Path) -> None:
 def test_a_wheel_has_the_page_and_every_runbook(tmp_path: Path) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "*.py", "pyproject.toml", "README.md",
-         "LICENSE", "broker/web"],
+         "CHANGELOG.md", "LICENSE", "broker/web"],
         cwd=CHECKOUT, capture_output=True, text=True, check=True,
     ).stdout.split("\n")  # fmt: skip
     for name in filter(None, listed):
         if (CHECKOUT / name).is_file():
             (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / name).write_bytes((CHECKOUT / name).read_bytes())
-    program = "from setuptools.build_meta import build_wheel; print(build_wheel('.'))"
+    program = "from hatchling.build import build_wheel; print(build_wheel('.'))"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
     )
@@ -87,5 +87,6 @@ def test_a_wheel_has_the_page_and_every_runbook(tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / done.stdout.split()[-1]) as wheel:
         names = set(wheel.namelist())
 
-    assert {f"broker/web{path}.md" for path in LINKS} <= names
-    assert {"broker/web/page/index.html", "broker/web/page/app.js"} <= names
+    web = "musterd/_rooms/broker/web"
+    assert {f"{web}{path}.md" for path in LINKS} <= names
+    assert {f"{web}/page/index.html", f"{web}/page/app.js"} <= names
