@@ -1,0 +1,124 @@
+"""What `make dist` makes, and environments that it is installed into; once for all test processes.
+
+The packages that Muster needs are hard links to those that set-up has installed: what is found is
+what the wheel asks for, and nothing else, without a network.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import CHECKOUT
+from tests.dist.environment import Environment
+from tools import installed
+
+UV = Path(sys.executable).parent / "uv"
+CLASHING = ("broker", "cli", "log", "offsets", "pipeline", "protocol")
+"""As modules of others may well be called."""
+
+
+def once(shared: Path, name: str, make: Callable[[Path], None]) -> Path:
+    """The folder of this name, made by the first test process that wants it."""
+    folder = shared / name
+    with open(shared / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            partial = shared / f"{name}.partial"
+            make(partial)
+            partial.rename(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that the processes of this run have in common, and no other run."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+@pytest.fixture(scope="session")
+def dist(shared: Path) -> Path:
+    """What `make dist` makes."""
+
+    def make(folder: Path) -> None:
+        command = [sys.executable, "tools/make_dist.py", str(folder)]
+        subprocess.run(command, cwd=CHECKOUT, check=True, timeout=120)
+
+    return once(shared, "dist", make)
+
+
+@pytest.fixture(scope="session")
+def wheel(dist: Path) -> Path:
+    """The wheel."""
+    (found,) = dist.glob("musterd-*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def project(shared: Path) -> Path:
+    """A stranger's project, whose own modules are called as packages of ours."""
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        for name in CLASHING:
+            (folder / f"{name}.py").write_text("WHOSE = 'the stranger'\n")
+
+    return once(shared, "project", make)
+
+
+@pytest.fixture(scope="session")
+def clean(shared: Path, wheel: Path, project: Path) -> Environment:
+    """`pip install dist/musterd-*.whl pytest confluent-kafka`, beside the stranger's project."""
+    wanted = ("musterd", "pytest", "confluent-kafka")
+    return Environment(_installed(shared, "clean", wheel, wanted), project)
+
+
+@pytest.fixture(scope="session")
+def with_pipeline(shared: Path, wheel: Path, project: Path) -> Environment:
+    """`pip install 'dist/musterd-*.whl[pipeline]'`, beside the stranger's project."""
+    wanted = ("musterd[pipeline]",)
+    return Environment(_installed(shared, "with-pipeline", wheel, wanted), project)
+
+
+def _installed(shared: Path, name: str, wheel: Path, wanted: tuple[str, ...]) -> Path:
+    # Not by `once`: an environment has its own path in it.
+    folder = shared / name
+    with open(shared / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "whole").exists():
+            _install(folder, wheel, wanted)
+            (folder / "whole").touch()
+    return folder
+
+
+def _install(folder: Path, wheel: Path, wanted: tuple[str, ...]) -> None:
+    python = folder / "bin" / "python"
+    uv(["venv", "--quiet", "--python", sys.executable, str(folder)])
+    (site,) = folder.glob("lib/python*/site-packages")
+    for package in installed.needed(wanted):
+        if package.metadata["Name"] == "musterd":  # the checkout's; the wheel comes in its place
+            continue
+        for file, at in installed.files(package):
+            to = site / str(file)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                os.link(at, to)
+            except OSError:  # on another disk
+                shutil.copyfile(at, to)
+    offline = ["--offline", "--no-index", "--no-deps", "--quiet"]
+    uv(["pip", "install", *offline, "--python", str(python), str(wheel)])
+    uv(["pip", "check", "--quiet", "--python", str(python)])  # that the wheel asks for no more
+
+
+def uv(words: list[str]) -> None:
+    """Run uv; what it says is shown when it fails."""
+    done = subprocess.run([UV, *words], capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr

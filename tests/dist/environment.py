@@ -1,0 +1,84 @@
+"""An environment that Muster is installed in, and what is asked of a Muster that works."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+from confluent_kafka import Producer
+
+from tests.brokers import Broker, free_port
+from tests.waiting import until
+
+WAYS = {
+    "muster": ["muster"],
+    "-m": ["python", "-m", "musterd"],
+    "-P": ["python", "-P", "-m", "musterd"],
+    "-I": ["python", "-I", "-m", "musterd"],
+}
+"""How people start it."""
+KEYS = 5
+
+
+@dataclass
+class Environment:
+    """A folder with programs, and the project whose folder is the current one and in PYTHONPATH."""
+
+    folder: Path
+    project: Path
+
+    def line(self, words: list[str], **variables: str) -> list[str]:
+        """The command line of a program of the environment, in the stranger's project."""
+        told = {"PYTHONPATH": str(self.project), **variables}
+        return [
+            "env", "-C", str(self.project), *(f"{name}={told[name]}" for name in told),
+            str(self.folder / "bin" / words[0]), *words[1:],
+        ]  # fmt: skip
+
+    def run(self, *words: str, within_s: float = 60, **variables: str) -> str:
+        """What a program says that must end well."""
+        return run(self.line([*words], **variables), within_s)
+
+
+def run(command: list[str], within_s: float = 60) -> str:
+    """The standard output of a command that must end well."""
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=within_s,
+        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def serves_and_cleans(command: list[str], data: Path) -> None:
+    """Start a broker by this command; it serves clients, commands and a browser, and cleans.
+
+    A cleaning is the work of a process that the broker starts.
+    """
+    http = f"127.0.0.1:{free_port()}"
+    broker = Broker(data, {"log.cleaner.backoff.ms": "50"}, http)
+    broker.command = command
+    broker.start()
+    try:
+        at = ["--bootstrap", broker.bootstrap]
+        settings = "cleanup.policy=compact", "segment.bytes=500", "min.cleanable.dirty.ratio=0.1"
+        run([*command, "topics", "create", "orders", *at, *(f"-c{each}" for each in settings)])
+        producer = Producer({"bootstrap.servers": broker.bootstrap})
+        for number in range(KEYS * 10):
+            producer.produce("orders", b"%d" % number, b"%d" % (number % KEYS))
+            assert producer.flush(20) == 0
+        assert '"orders"' in run([*command, "topics", "list", "--json", *at])
+        for path in ("/", "/runbooks/MusterGroupStalled"):
+            asked = Request(f"http://{http}{path}", headers={"Accept": "text/html"})
+            with urlopen(asked, timeout=20) as answer:
+                assert answer.status == 200
+                assert answer.headers["Content-Type"].startswith("text/html")
+        done = data / "cleaner-offset-checkpoint"
+        until("the topic is cleaned", lambda: "orders 0" in done.read_text())
+    finally:
+        code = broker.stop()
+    assert code == 0, broker.tail()
+    assert "Traceback" not in broker.tail()

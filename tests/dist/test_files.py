@@ -1,0 +1,104 @@
+"""What is in the wheel and the sdist, and that the same sources make the same bytes."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+from musterd import __version__
+from musterd.rooms import ROOMS
+from tests.brokers import CHECKOUT
+
+pytestmark = pytest.mark.interop
+
+INFO = f"musterd-{__version__}.dist-info"
+BUILD_WHEEL = "import sys, hatchling.build as b; print(b.build_wheel(sys.argv[1]))"
+
+
+def sources(name: str) -> set[str]:
+    """The Python files of a package, as they lie in the source."""
+    found = (path.relative_to(CHECKOUT) for path in (CHECKOUT / name).rglob("*.py"))
+    return {str(path) for path in found}
+
+
+def data_files() -> set[str]:
+    """What the broker serves to browsers."""
+    web = CHECKOUT / "broker" / "web"
+    kinds = ("page/*", "runbooks/*.md")
+    return {str(path.relative_to(CHECKOUT)) for kind in kinds for path in web.glob(kind)}
+
+
+def private() -> set[str]:
+    return data_files().union(*(sources(room) for room in ROOMS))
+
+
+def test_the_wheel_has_one_name_and_what_is_listed(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        names = set(opened.namelist())
+
+    about = {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
+    assert names == {
+        *sources("musterd"),
+        "musterd/py.typed",
+        *(f"musterd/_rooms/{name}" for name in private()),
+        *(f"{INFO}/{name}" for name in about),
+    }
+    assert wheel.name == f"musterd-{__version__}-py3-none-any.whl"
+
+
+def test_the_wheel_asks_for_nothing_that_needs_a_compiler(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        told = Parser().parsestr(opened.read(f"{INFO}/METADATA").decode())
+
+    needed = {line.partition(">=")[0] for line in told.get_all("Requires-Dist", ())}
+    assert "crc32c" in needed
+    assert "crcmod" not in needed, "it comes as source alone"
+    assert told["Requires-Python"] == ">=3.11"
+    assert {"light", "lakehouse", "pipeline", "pkcs12"} <= set(told.get_all("Provides-Extra", ()))
+
+
+def test_the_sdist_has_the_sources_of_the_wheel_and_makes_it(
+    dist: Path, wheel: Path, tmp_path: Path
+) -> None:
+    top = f"musterd-{__version__}"
+    with tarfile.open(dist / f"{top}.tar.gz") as opened:
+        names = {member.name.removeprefix(f"{top}/") for member in opened if member.isfile()}
+        opened.extractall(tmp_path, filter="data")
+
+    about = {"LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", "PKG-INFO", ".gitignore"}
+    assert names == {*sources("musterd"), "musterd/py.typed", *private(), *about}
+    made = subprocess.run(
+        [sys.executable, "-c", BUILD_WHEEL, str(tmp_path)], cwd=tmp_path / top,
+        check=True, capture_output=True, text=True, timeout=60,
+    ).stdout.split()[-1]  # fmt: skip
+    assert (tmp_path / made).read_bytes() == wheel.read_bytes()
+
+
+def test_elsewhere_and_at_another_time_the_bytes_are_the_same(dist: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "elsewhere"
+    copy.mkdir()
+    for name in (*ROOMS, "musterd", "tools"):
+        shutil.copytree(CHECKOUT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", ".gitignore"):
+        shutil.copyfile(CHECKOUT / name, copy / name)
+    for path in copy.rglob("*"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+        path.chmod(0o700 if path.is_dir() else 0o600)
+
+    subprocess.run(
+        [sys.executable, str(copy / "tools" / "make_dist.py"), str(tmp_path / "again")],
+        cwd=tmp_path, check=True, timeout=120, umask=0o077,
+        env={**os.environ, "TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "7"},
+    )  # fmt: skip
+
+    made = {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()}
+    assert made.keys() == {path.name for path in dist.iterdir()}
+    assert [name for name in made if (dist / name).read_bytes() != made[name]] == []

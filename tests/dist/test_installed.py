@@ -1,0 +1,89 @@
+"""The wheel in a clean environment, beside a stranger's modules that are called as ours are."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
+
+import pytest
+
+from musterd import __version__
+from tests.brokers import CHECKOUT
+from tests.dist.environment import WAYS, Environment, serves_and_cleans
+from tests.pipeline.small_logs import small_history
+
+pytestmark = pytest.mark.interop
+
+STRANGER = """
+import sys
+import musterd
+import broker, cli, log, offsets, pipeline, protocol
+for module in (broker, cli, log, offsets, pipeline, protocol):
+    assert module.WHOSE == "the stranger"
+assert not [name for name in sys.modules if "_rooms" in name]
+assert not [path for path in sys.path if "_rooms" in path]
+"""
+
+OWN = """
+def test_the_modules_here_are_ours(muster):
+    import broker, cli, log, offsets, pipeline, protocol
+    for module in (broker, cli, log, offsets, pipeline, protocol):
+        assert module.WHOSE == "the stranger"
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_broker_and_its_commands(clean: Environment, way: str, tmp_path: Path) -> None:
+    assert clean.run(*WAYS[way], "--version") == f"muster {__version__}\n"
+    serves_and_cleans(clean.line(WAYS[way]), tmp_path / "data")
+
+
+def test_whoever_imports_musterd_meets_his_own_modules(clean: Environment) -> None:
+    clean.run("python", "-c", STRANGER)
+
+
+def test_the_test_of_the_readme(clean: Environment, tmp_path: Path) -> None:
+    """In under three seconds, start included: of CPU time, as this machine may be busy."""
+    (text,) = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
+    assert len(text.splitlines()) <= 20
+    (tmp_path / "test_readme.py").write_text(text)
+    (tmp_path / "test_own.py").write_text(OWN)
+    before = getrusage(RUSAGE_CHILDREN)
+
+    said = clean.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path))
+
+    after = getrusage(RUSAGE_CHILDREN)
+    assert "2 passed" in said
+    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3
+
+
+def test_one_name_is_in_the_environment_and_one_command(clean: Environment) -> None:
+    (site,) = clean.folder.glob("lib/python*/site-packages")
+    record = next(site.glob("musterd-*.dist-info/RECORD")).read_text().splitlines()
+    tops = {line.partition("/")[0] for line in record if not line.startswith("..")}
+    commands = {line.partition(",")[0] for line in record if line.startswith("..")}
+
+    assert tops == {"musterd", f"musterd-{__version__}.dist-info"}
+    assert commands == {"../../../bin/muster"}
+
+
+def test_a_job_on_duckdb(with_pipeline: Environment, tmp_path: Path) -> None:
+    assert commits_of(with_pipeline, tmp_path, "duckdb") == [10, 40]
+
+
+@pytest.mark.pipeline
+@pytest.mark.timeout(900)
+def test_a_job_on_spark(with_pipeline: Environment, tmp_path: Path) -> None:
+    assert commits_of(with_pipeline, tmp_path, "spark") == [10, 40]
+
+
+def commits_of(environment: Environment, folder: Path, engine: str) -> list[int]:
+    """The offsets in the table that a job makes of a small history."""
+    history, out = small_history(folder / "history"), folder / "out"
+    words = ["pipeline", "commits", "--source", str(history), "--out", str(out)]
+    environment.run("muster", *words, "--engine", engine, within_s=600)
+    read = "import duckdb, json; print(json.dumps(duckdb.sql(%r).fetchall()))"
+    table = f"SELECT committed_offset FROM '{out}/commits/**/*.parquet' ORDER BY 1"
+    return [row[0] for row in json.loads(environment.run("python", "-c", read % table))]

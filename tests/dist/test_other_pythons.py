@@ -1,0 +1,29 @@
+"""The wheel on other Pythons, with what the registry gives for them: a network, `make soak`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.absent import program
+from tests.dist.conftest import uv
+from tests.dist.environment import WAYS, Environment, serves_and_cleans
+
+pytestmark = pytest.mark.soak
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_it_is_installed_without_a_compiler_and_works(
+    version: str, wheel: Path, project: Path, tmp_path: Path
+) -> None:
+    python = program(f"python{version}", f"python{version}-venv")
+    folder = tmp_path / "environment"
+    uv(["venv", "--python", python, str(folder)])
+    binary = ["--only-binary", ":all:", "--python", str(folder / "bin" / "python")]
+    uv(["pip", "install", *binary, str(wheel)])
+    environment = Environment(folder, project)
+
+    for words in WAYS.values():
+        assert environment.run(*words, "--version").startswith("muster ")
+    serves_and_cleans(environment.line(WAYS["-P"]), tmp_path / "data")

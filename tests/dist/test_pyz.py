@@ -1,0 +1,154 @@
+"""`muster.pyz`: one file and a Python, nothing installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from musterd import __version__
+from tests.dist.environment import Environment, serves_and_cleans
+from tools import installed
+
+pytestmark = pytest.mark.interop
+
+SAID = f"muster {__version__}\n"
+BASE = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
+"""The Python that the environments are made of: it has none of their packages."""
+
+
+@pytest.fixture
+def pyz(dist: Path, project: Path, tmp_path: Path) -> Callable[..., list[str]]:
+    """Make the line that starts a muster.pyz with a cache of this test's."""
+
+    def line(*flags: str, archive: Path = dist / "muster.pyz") -> list[str]:
+        cache = f"XDG_CACHE_HOME={tmp_path / 'cache'}"
+        told = f"PYTHONPATH={project}"
+        return ["env", "-C", str(project), cache, told, str(BASE), "-s", *flags, str(archive)]
+
+    return line
+
+
+def unpacked(tmp_path: Path) -> Path:
+    """The folder in the cache, which has nothing else but a lock."""
+    lock, folder = sorted((tmp_path / "cache" / "muster").iterdir(), key=Path.is_dir)
+    assert lock.name == f"{folder.name}.lock"
+    return folder
+
+
+def said(line: list[str]) -> str:
+    done = subprocess.run(
+        [*line, "--version"], capture_output=True, text=True, check=False, timeout=60
+    )
+    return done.stdout + done.stderr
+
+
+def test_a_broker_and_its_commands(pyz: Callable[..., list[str]], tmp_path: Path) -> None:
+    serves_and_cleans(pyz("-P"), tmp_path / "data")
+    assert (unpacked(tmp_path) / "musterd" / "_rooms" / "log").is_dir()
+    assert said(pyz("-I")) == SAID
+
+
+def test_first_starts_at_once(pyz: Callable[..., list[str]], tmp_path: Path) -> None:
+    line = [*pyz(), "--version"]
+    starts = [subprocess.Popen(line, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+
+    assert [each.communicate(timeout=60)[0] for each in starts] == [SAID] * 4
+    assert unpacked(tmp_path).is_dir()
+
+
+def truncate(folder: Path) -> Path:
+    file = folder / "musterd" / "_rooms" / "cli" / "main.py"
+    file.write_bytes(file.read_bytes()[:100])
+    return file
+
+
+def remove(folder: Path) -> Path:
+    file = folder / "musterd" / "_rooms" / "cli" / "output.py"
+    file.unlink()
+    return file
+
+
+def write_over(folder: Path) -> Path:
+    file = folder / "musterd" / "__init__.py"
+    file.write_text(file.read_text().replace(__version__, "6.6.6"))
+    return file
+
+
+def test_it_is_unpacked_once_and_anew_when_it_is_damaged(
+    pyz: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    assert said(pyz()) == SAID
+    folder = unpacked(tmp_path)
+    whole = {path: path.read_bytes() for path in folder.rglob("*.py")}
+    made = folder.stat().st_ino
+    assert said(pyz()) == SAID
+    assert unpacked(tmp_path).stat().st_ino == made
+
+    for damage in (truncate, remove, write_over):
+        damaged = damage(folder)
+        assert said(pyz()) == SAID
+        assert damaged.read_bytes() == whole[damaged]
+        assert unpacked(tmp_path) == folder
+
+
+def test_what_a_killed_start_left_is_cleared(pyz: Callable[..., list[str]], tmp_path: Path) -> None:
+    assert said(pyz()) == SAID
+    folder = unpacked(tmp_path)
+    half = folder.rename(folder.with_suffix(".new"))
+    shutil.rmtree(half / "musterd")
+    (half / "typer" / "__init__.py").write_text("")
+
+    assert said(pyz()) == SAID
+    assert unpacked(tmp_path) == folder
+
+
+def test_a_cache_that_cannot_be_written_is_a_sentence(
+    pyz: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "cache").write_text("a file")
+
+    assert said(pyz()) == (
+        f"muster: cannot unpack into {tmp_path}/cache/muster: Not a directory; XDG_CACHE_HOME"
+        " names another folder\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("built_for", "other", "told"),
+    [
+        (
+            f'ABI = "cpython-3{sys.version_info.minor}-',
+            'ABI = "cpython-36m-',
+            "is for cpython-36m-",
+        ),
+        ('GLIBC = "2.', 'GLIBC = "99.', "needs glibc 99."),
+    ],
+)
+def test_another_python_is_a_sentence(
+    pyz: Callable[..., list[str]], dist: Path, tmp_path: Path, built_for: str, other: str, told: str
+) -> None:
+    elsewhere = tmp_path / "elsewhere.pyz"
+    with (
+        zipfile.ZipFile(dist / "muster.pyz") as whole,
+        zipfile.ZipFile(elsewhere, "w") as archive,
+    ):
+        start = whole.read("__main__.py").decode()
+        assert start.count(built_for) == 1
+        installed.add(archive, "__main__.py", start.replace(built_for, other).encode())
+        installed.add(archive, "files", whole.read("files"))
+
+    sentence = said(pyz(archive=elsewhere))
+
+    assert sentence.startswith(f"muster: this muster.pyz {told}")
+    assert sentence.count("\n") == 1
+
+
+def test_it_runs_in_an_environment_too(clean: Environment, dist: Path, tmp_path: Path) -> None:
+    cache = str(tmp_path / "cache")
+    assert clean.run("python", str(dist / "muster.pyz"), "--version", XDG_CACHE_HOME=cache) == SAID
