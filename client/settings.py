@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 from client.errors import ClientError
 from client.security import MECHANISMS, PLAIN, Login, Security, Tls
-from client.stores import certificates_in, key_and_certificates_in, pem
 from protocol.properties import parse
+from security.stores import StoreError, certificates_in, key_and_certificates_in, pem
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISM: Final = ("sasl.mechanism", "sasl.mechanisms")
@@ -79,7 +79,10 @@ def settings_of(pairs: Mapping[str, str]) -> Settings:
         raise ClientError(
             f"security.protocol={protocol:.40} is none: write one of {', '.join(PROTOCOLS)}"
         )
-    tls = _tls(pairs) if protocol.endswith("SSL") else None
+    try:
+        tls = _tls(pairs) if protocol.endswith("SSL") else None
+    except StoreError as error:
+        raise ClientError(str(error)) from None
     login = _login(pairs) if protocol.startswith("SASL") else None
     return Settings(Security(tls, login), tuple(sorted(pairs.keys() - _KNOWN)))
 

@@ -11,7 +11,7 @@ import sys
 
 ROOMS = (
     "protocol", "verdicts", "client", "offsets", "coordinator", "transactions", "controller",
-    "replication", "log", "broker", "cli", "pipeline",
+    "replication", "security", "log", "broker", "cli", "pipeline",
 )  # fmt: skip
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _INSTALLED = os.path.join(_HERE, "_rooms")

@@ -13,7 +13,7 @@ from pathlib import Path
 ARCHIVE = "muster.zip"
 MAIN_FILE = "muster_submit.py"
 """Names of what `write_package` writes."""
-ROOMS = ("protocol", "offsets", "client", "pipeline")
+ROOMS = ("protocol", "offsets", "security", "client", "pipeline")
 _ROOT = Path(__file__).resolve().parent.parent
 _WRITTEN_AT = (1980, 1, 1, 0, 0, 0)  # the same sources make the same archive
 

@@ -1,1 +1,1 @@
-"""Quotas: how much is counted, and when it is too much."""
+"""Whether replication is held back, for how much is counted."""

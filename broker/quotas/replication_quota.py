@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from broker.config.config import Config
-from broker.quotas.sampled_rate import SampledRate
+from security.quotas.sampled_rate import SampledRate
 from broker.time import Time
 
 ALL: Final = "*"

@@ -24,6 +24,7 @@ ONE_PLACE = {
     "transactions": None,
     "controller": None,
     "replication": None,
+    "security": None,
     "log": "log/cleaner_process.py",  # its `main` is the first of a process: nobody is above it
     "broker": "broker/time.py",
     "cli": "cli/clock.py",

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-import ssl
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any, Final
-
-from client.errors import ClientError
 
 _JKS: Final = bytes.fromhex("feedfeed")
 _DER_SEQUENCE: Final = 0x30
@@ -47,23 +45,27 @@ def _lines(body: str) -> str:
     )
 
 
+class StoreError(ValueError):
+    """A file of keys or certificates can't be used; a sentence for a person, without a secret."""
+
+
 def certificates_in(data: bytes, place: str, password: str | None) -> str:
-    """The certificates of a truststore. ClientError where there are none, or none can be read."""
+    """The certificates of a truststore. StoreError where there are none, or none can be read."""
     if data.startswith(_JKS):
-        found = "".join(map(ssl.DER_cert_to_PEM_cert, _trusted(data, place, password)))
+        found = "".join(map(_pem_of, _trusted(data, place, password)))
     elif data[:1] == bytes([_DER_SEQUENCE]):
         found = _of_pkcs12(data, place, password)[1]
     else:
         found = pem(_text(data, place), _CERTIFICATE)
     if not found:
-        raise ClientError(f"{place} has no certificates")
+        raise StoreError(f"{place} has no certificates")
     return found
 
 
 def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tuple[str, str]:
-    """The key of a keystore, and the client's certificates."""
+    """The key of a keystore, and the certificates that go with it."""
     if data.startswith(_JKS):
-        raise ClientError(
+        raise StoreError(
             f"{place} is a JKS keystore, whose keys Java alone reads: convert it with keytool"
             f" -importkeystore -srckeystore {place} -destkeystore {place}.p12 -deststoretype PKCS12"
         )
@@ -73,13 +75,18 @@ def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tu
         text = _text(data, place)
         key, certificates = pem(text, _A_KEY), pem(text, _CERTIFICATE)
     if not key or not certificates:
-        raise ClientError(f"{place} has no private key with its certificate")
+        raise StoreError(f"{place} has no private key with its certificate")
     return key, certificates
+
+
+def _pem_of(certificate: bytes) -> str:
+    body = _lines(b64encode(certificate).decode())
+    return f"-----BEGIN {_CERTIFICATE}-----\n{body}-----END {_CERTIFICATE}-----\n"
 
 
 def _text(data: bytes, place: str) -> str:
     if b"-----BEGIN " not in data:
-        raise ClientError(f"{place} is neither PEM nor PKCS12 nor a JKS truststore")
+        raise StoreError(f"{place} is neither PEM nor PKCS12 nor a JKS truststore")
     return data.decode("utf-8", "replace")
 
 
@@ -93,14 +100,14 @@ def _of_pkcs12(data: bytes, place: str, password: str | None) -> tuple[str, str]
             pkcs12,
         )
     except ImportError:
-        raise ClientError(
+        raise StoreError(
             f"{place} is PKCS12, which needs the package cryptography: pip install"
             f" 'musterd[pkcs12]', or convert it with openssl pkcs12 -in {place} -out {place}.pem"
         ) from None
     try:
         store: Any = pkcs12.load_pkcs12(data, (password or "").encode())
     except ValueError:
-        raise ClientError(
+        raise StoreError(
             f"{place} can't be read: is its password right (ssl.truststore.password,"
             " ssl.keystore.password)?"
         ) from None
@@ -121,7 +128,7 @@ def _trusted(data: bytes, place: str, password: str | None) -> Iterator[bytes]:
     if password:
         secret = password.encode("utf-16-be")
         if hashlib.sha1(secret + _SALT + body, usedforsecurity=False).digest() != digest:
-            raise ClientError(f"ssl.truststore.password does not fit {place}")
+            raise StoreError(f"ssl.truststore.password does not fit {place}")
     at = _Reader(body, place)
     at.take(4)
     version, count = at.number(4), at.number(4)
@@ -136,7 +143,7 @@ def _trusted(data: bytes, place: str, password: str | None) -> Iterator[bytes]:
         elif kind == _TRUSTED_ENTRY:
             yield at.certificate(version)
         else:
-            raise ClientError(f"{place} is a damaged JKS: an entry of kind {kind}")
+            raise StoreError(f"{place} is a damaged JKS: an entry of kind {kind}")
 
 
 class _Reader:
@@ -151,7 +158,7 @@ class _Reader:
         """The next bytes."""
         taken = self._data[self._position : self._position + size]
         if len(taken) < size:
-            raise ClientError(f"{self._place} is a damaged JKS: it ends too early")
+            raise StoreError(f"{self._place} is a damaged JKS: it ends too early")
         self._position += size
         return taken
 

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from client.errors import ClientError
-from client.stores import certificates_in, key_and_certificates_in
+from security.stores import StoreError, certificates_in, key_and_certificates_in
 from tests.absent import absent
 from tests.certificates import Authority
 
@@ -47,11 +46,11 @@ def test_a_truststore_that_keytool_made(authority: Authority, tmp_path: Path, ki
     data = store.read_bytes()
 
     assert certificates_in(data, str(store), PASSWORD) == authority.certificate.read_text()
-    with pytest.raises(ClientError, match="password"):
+    with pytest.raises(StoreError, match="password"):
         certificates_in(data, str(store), "another")
     if kind == "JKS":
         assert certificates_in(data, str(store), None) == authority.certificate.read_text()
-        with pytest.raises(ClientError, match="is a damaged JKS: it ends too early"):
+        with pytest.raises(StoreError, match="is a damaged JKS: it ends too early"):
             certificates_in(data[:40] + data[-20:], str(store), None)
 
 
@@ -62,7 +61,7 @@ def test_keys_come_from_pem_and_pkcs12_and_not_from_jks(authority: Authority) ->
     of_pkcs12 = key_and_certificates_in(own.pkcs12(PASSWORD), "own.p12", PASSWORD)
 
     assert of_pem == of_pkcs12 == (own.key_text, own.certificate_text)
-    with pytest.raises(ClientError, match=r"keytool -importkeystore -srckeystore own\.jks"):
+    with pytest.raises(StoreError, match=r"keytool -importkeystore -srckeystore own\.jks"):
         key_and_certificates_in(bytes.fromhex("feedfeed00000002"), "own.jks", PASSWORD)
 
 
@@ -77,5 +76,5 @@ def test_keys_come_from_pem_and_pkcs12_and_not_from_jks(authority: Authority) ->
     ],
 )
 def test_a_file_that_is_no_store_is_a_sentence(data: bytes, said: str) -> None:
-    with pytest.raises(ClientError, match=said):
+    with pytest.raises(StoreError, match=said):
         certificates_in(data, "x", None)

@@ -8,18 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from broker.quotas.sampled_rate import SampledRate
+from security.quotas.sampled_rate import ClientRate, SampledRate
 
-WRITTEN = Path(__file__).parents[2] / "data" / "quotas" / "simple_rate.csv"
-"""What a ``SimpleRate`` of kafka-clients 3.9.2 measured, in a history that chance made."""
+WRITTEN = Path(__file__).parents[2] / "data" / "quotas"
+"""What ``SimpleRate`` and ``Rate`` of kafka-clients 3.9.2 measured, in histories chance made."""
 FIRST_MS = 1_000_000
 
 
-def test_it_measures_what_kafka_measures() -> None:
-    rows = csv.DictReader(WRITTEN.open())
+@pytest.mark.parametrize(
+    ("kind", "name"), [(SampledRate, "simple_rate.csv"), (ClientRate, "rate.csv")]
+)
+def test_it_measures_what_kafka_measures(kind: type[SampledRate], name: str) -> None:
+    rows = csv.DictReader((WRITTEN / name).open())
     compared = 0
     for shape, history in groupby(rows, lambda row: (int(row["windows"]), int(row["window_ms"]))):
-        rate = SampledRate(*shape)
+        rate = kind(*shape)
         for row in history:
             now_ms = int(row["now_ms"])
             if row["recorded"] != "0":
@@ -54,3 +57,18 @@ def test_its_windows_are_bounded() -> None:
         rate.record(10, FIRST_MS + second * 1000)
     assert len(rate._windows) == 3
     assert rate.per_second(FIRST_MS + 99_000) == 20
+
+
+def test_a_burst_is_held_against_ten_seconds() -> None:
+    rate = ClientRate(11, 1000)
+    rate.record(30_000, FIRST_MS)
+    assert rate.per_second(FIRST_MS) == 3_000
+    assert rate.wait_ms(1_000, FIRST_MS) == 20_000
+    assert rate.wait_ms(3_000, FIRST_MS) == 0
+
+
+def test_what_is_taken_back_is_not_held_against_anybody() -> None:
+    rate = ClientRate(11, 1000)
+    rate.record(30_000, FIRST_MS)
+    rate.take_back(30_000, FIRST_MS)
+    assert rate.wait_ms(1, FIRST_MS) == 0

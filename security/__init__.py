@@ -1,0 +1,1 @@
+"""Pure: who somebody is and what they may do. Principals, access control lists, logins, quotas."""

@@ -1,0 +1,1 @@
+"""Access control lists: the entries, where they are looked up, and the judgement over them."""

@@ -1,0 +1,160 @@
+"""Where entries are kept so that a judgement looks at few of them.
+
+By type and name for literal patterns, by type and prefix for prefixed ones, and in each by
+principal. A name's prefixes are tried at the lengths that some prefix has, so that a look-up takes
+as long as there are different lengths, not as there are entries.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from operator import itemgetter
+
+from security.acls.filters import AclFilter
+from security.acls.model import (
+    ANYTHING,
+    AclEntry,
+    Operation,
+    Pattern,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+
+_Of = dict[str, dict[AclEntry, None]]
+"""The entries of one pattern, by principal."""
+
+
+class AclIndex:
+    """All entries there are; ``epoch`` moves with each change, so that verdicts can be kept."""
+
+    __slots__ = ("_count", "_lengths", "_lengths_sorted", "_patterns", "_principals", "epoch")
+
+    def __init__(self, entries: Iterable[AclEntry] = ()) -> None:
+        self._patterns: dict[Pattern, _Of] = {}
+        self._principals: dict[tuple[ResourceType, str], dict[AclEntry, None]] = {}
+        """The entries of a principal for resources of a type."""
+        self._lengths: dict[ResourceType, Counter[int]] = {}
+        """How many prefixes of each length there are."""
+        self._lengths_sorted: dict[ResourceType, list[int]] = {}
+        self._count = 0
+        self.epoch = 0
+        for entry in entries:
+            self.add(entry)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __iter__(self) -> Iterator[AclEntry]:
+        for of in self._patterns.values():
+            for entries in of.values():
+                yield from entries
+
+    def __contains__(self, entry: AclEntry) -> bool:
+        return entry in self._patterns.get(entry.pattern, {}).get(entry.principal, ())
+
+    def add(self, entry: AclEntry) -> bool:
+        """Takes an entry; False where it is there already."""
+        pattern, principal = entry.pattern, entry.principal
+        of = self._patterns.get(pattern)
+        if of is None:
+            of = self._patterns[pattern] = {}
+            if pattern.pattern_type == PatternType.PREFIXED:
+                self._count_prefix(pattern, 1)
+        entries = of.setdefault(principal, {})
+        if entry in entries:
+            return False
+        entries[entry] = None
+        self._principals.setdefault((pattern.resource_type, principal), {})[entry] = None
+        self._count += 1
+        self.epoch += 1
+        return True
+
+    def remove(self, entry: AclEntry) -> bool:
+        """Gives an entry up; False where it is not there."""
+        if entry not in self:
+            return False
+        pattern, principal = entry.pattern, entry.principal
+        of = self._patterns[pattern]
+        del of[principal][entry]
+        if not of[principal]:
+            del of[principal]
+        if not of:
+            del self._patterns[pattern]
+            if pattern.pattern_type == PatternType.PREFIXED:
+                self._count_prefix(pattern, -1)
+        key = pattern.resource_type, principal
+        del self._principals[key][entry]
+        if not self._principals[key]:
+            del self._principals[key]
+        self._count -= 1
+        self.epoch += 1
+        return True
+
+    def matching(self, wanted: AclFilter) -> list[AclEntry]:
+        """The entries that a filter takes, in the order of their patterns."""
+        found = [
+            entry
+            for pattern, of in self._candidates(wanted)
+            if wanted.takes_pattern(pattern)
+            for entries in of.values()
+            for entry in entries
+            if wanted.takes(entry)
+        ]
+        return sorted(found, key=itemgetter(0))
+
+    def _candidates(self, wanted: AclFilter) -> Iterable[tuple[Pattern, _Of]]:
+        """The patterns to look at: those of a name where there is one, all otherwise."""
+        if wanted.name is None or wanted.resource_type == ResourceType.ANY:
+            return list(self._patterns.items())
+        kind, name = wanted.resource_type, wanted.name
+        exact = [Pattern(kind, name, PatternType.PREFIXED), Pattern(kind, name)]
+        if wanted.pattern_type == PatternType.MATCH:
+            exact += self.covering(kind, name)
+        return [
+            (each, self._patterns[each]) for each in dict.fromkeys(exact) if each in self._patterns
+        ]
+
+    def covering(self, kind: ResourceType, name: str) -> list[Pattern]:
+        """The patterns with entries that cover a name: its own, the wildcard, its prefixes."""
+        patterns = self._patterns
+        found = [
+            each for each in (Pattern(kind, name), Pattern(kind, ANYTHING)) if each in patterns
+        ]
+        lengths = self._lengths_sorted.get(kind)
+        if lengths:
+            for length in lengths[: bisect_right(lengths, len(name))]:
+                prefix = Pattern(kind, name[:length], PatternType.PREFIXED)
+                if prefix in patterns:
+                    found.append(prefix)
+        return found
+
+    def entries_of(self, pattern: Pattern, principal: str) -> Iterable[AclEntry]:
+        """What a pattern has for a principal, who is compared as a text."""
+        return self._patterns[pattern].get(principal, ())
+
+    def entries_for(self, kind: ResourceType, principal: str) -> Iterable[AclEntry]:
+        """What a principal has for resources of a type."""
+        return self._principals.get((kind, principal), ())
+
+    def _count_prefix(self, pattern: Pattern, by: int) -> None:
+        kind, length = pattern.resource_type, len(pattern.name)
+        lengths = self._lengths.setdefault(kind, Counter())
+        lengths[length] += by
+        if not lengths[length]:
+            del lengths[length]
+        if by > 0 and lengths[length] > 1:
+            return
+        self._lengths_sorted[kind] = sorted(lengths)
+
+
+def is_about(entry: AclEntry, host: str, operation: Operation) -> bool:
+    """Whether an entry speaks of this very operation, or of ALL, from this host."""
+    return entry.host in (ANYTHING, host) and entry.operation in (operation, Operation.ALL)
+
+
+def denies(entry: AclEntry) -> bool:
+    """Whether an entry takes a right away."""
+    return entry.permission == Permission.DENY

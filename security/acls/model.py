@@ -1,0 +1,166 @@
+"""What an entry of an access control list is made of, in Kafka's codes and spellings.
+
+An entry allows or denies one operation to one principal from one host, on the resources that its
+pattern covers. Source: Kafka 3.9 ``org.apache.kafka.common.acl`` and ``.resource``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+ANYTHING: Final = "*"
+"""As the name of a literal pattern: every resource of its type. As a host: every host."""
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The one name that a resource of the type CLUSTER has."""
+
+
+class ResourceType(IntEnum):
+    """What a pattern covers."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+
+class PatternType(IntEnum):
+    """How a pattern covers names; ANY and MATCH stand in filters alone."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+
+class Operation(IntEnum):
+    """What is done; ALL stands in entries alone, ANY in filters alone."""
+
+    UNKNOWN = 0
+    ANY = 1
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+    CREATE_TOKENS = 13
+    DESCRIBE_TOKENS = 14
+
+
+class Permission(IntEnum):
+    """What an entry does; ANY stands in filters alone."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+
+class Resource(NamedTuple):
+    """One thing, by its type and name."""
+
+    type: ResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{spelled(self.type)} {self.name}"
+
+
+class Pattern(NamedTuple):
+    """The resources that an entry is for."""
+
+    resource_type: ResourceType
+    name: str
+    pattern_type: PatternType = PatternType.LITERAL
+
+
+class AclEntry(NamedTuple):
+    """One entry. ``host`` is an IP address as Java writes it, without a slash, or `ANYTHING`."""
+
+    pattern: Pattern
+    principal: str
+    host: str
+    operation: Operation
+    permission: Permission
+
+
+OPERATIONS: Final = {
+    ResourceType.TOPIC: (
+        Operation.READ,
+        Operation.WRITE,
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.GROUP: (
+        Operation.READ,
+        Operation.DELETE,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+    ),
+    ResourceType.CLUSTER: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.DESCRIBE,
+        Operation.CLUSTER_ACTION,
+        Operation.DESCRIBE_CONFIGS,
+        Operation.ALTER_CONFIGS,
+        Operation.IDEMPOTENT_WRITE,
+    ),
+    ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE),
+    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+}
+"""The operations that a resource of a type knows (KIP-430 asks for them as bits)."""
+
+GRANTS: Final = {
+    Operation.DESCRIBE: frozenset(
+        {Operation.DESCRIBE, Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER}
+    ),
+    Operation.DESCRIBE_CONFIGS: frozenset({Operation.DESCRIBE_CONFIGS, Operation.ALTER_CONFIGS}),
+}
+"""For an operation that others imply: whoever is allowed one of these is allowed it. A deny implies
+nothing."""
+
+
+def spelled(member: IntEnum) -> str:
+    """As Kafka's JSON and its tools write it: ``TransactionalId``, ``DescribeConfigs``."""
+    return "".join(word.capitalize() for word in member.name.split("_"))
+
+
+def wrong_with(entry: AclEntry) -> str | None:
+    """Why an entry can't be stored, as a sentence; None where it can. Source: Kafka ``AclApis``."""
+    pattern = entry.pattern
+    if pattern.resource_type in (ResourceType.UNKNOWN, ResourceType.ANY):
+        return f"an entry names one type of resource, not {pattern.resource_type.name}"
+    if pattern.pattern_type not in (PatternType.LITERAL, PatternType.PREFIXED):
+        return f"an entry's pattern is LITERAL or PREFIXED, not {pattern.pattern_type.name}"
+    if entry.operation in (Operation.UNKNOWN, Operation.ANY):
+        return f"an entry names one operation, or ALL, not {entry.operation.name}"
+    if entry.permission not in (Permission.ALLOW, Permission.DENY):
+        return f"an entry allows or denies; {entry.permission.name} is neither"
+    if not pattern.name:
+        return "an entry needs the name of its resource"
+    if pattern.resource_type == ResourceType.CLUSTER and pattern.name != CLUSTER_NAME:
+        return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
+    kind, colon, name = entry.principal.partition(":")
+    if not (colon and kind and name):
+        return f"{entry.principal!r} is not a principal such as User:alice"
+    if not entry.host:
+        return "an entry needs a host: an IP address, or * for all"
+    return None

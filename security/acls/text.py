@@ -1,0 +1,90 @@
+"""Entries as texts: Kafka's JSON, in which ZooKeeper and our own file keep them, and sentences.
+
+Source: Kafka 3.9 ``ZkData`` and ``AclEntry``; operations are read in any case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, TypeVar
+
+from security.acls.judge import Rule
+from security.acls.model import (
+    AclEntry,
+    Operation,
+    Pattern,
+    PatternType,
+    Permission,
+    ResourceType,
+    spelled,
+)
+
+Member = TypeVar("Member", bound=IntEnum)
+
+VERSION = 1
+"""Of the JSON of an entry's node."""
+
+
+def member_of(kind: type[Member], text: str) -> Member:
+    """The member that a text names, in any case, with or without ``_`` and ``-``.
+
+    ValueError, as a sentence, for one that names none.
+    """
+    wanted = _plain(text)
+    for member in kind:
+        if member and _plain(member.name) == wanted:
+            return member
+    choices = ", ".join(spelled(member) for member in kind if member)
+    raise ValueError(f"{text!r} is none of {choices}")
+
+
+def _plain(text: str) -> str:
+    return text.replace("_", "").replace("-", "").upper()
+
+
+def json_of(entry: AclEntry) -> dict[str, str]:
+    """The part of an entry that stands in the node of its pattern."""
+    return {
+        "principal": entry.principal,
+        "permissionType": spelled(entry.permission),
+        "operation": spelled(entry.operation),
+        "host": entry.host,
+    }
+
+
+def entry_of(pattern: Pattern, value: Mapping[str, Any]) -> AclEntry:
+    """The entry of a pattern that ``json_of`` wrote, or Kafka; ValueError for anything else."""
+    try:
+        principal, host = value["principal"], value["host"]
+        permission = member_of(Permission, value["permissionType"])
+        operation = member_of(Operation, value["operation"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"an entry of {pattern.name!r} lacks {error}") from None
+    if not (isinstance(principal, str) and isinstance(host, str)):
+        raise ValueError(f"an entry of {pattern.name!r} names principal or host by no text")
+    return AclEntry(pattern, principal, host, operation, permission)
+
+
+def pattern_text(pattern: Pattern) -> str:
+    """As in Kafka's audit lines: ``Topic:PREFIXED:orders``."""
+    kind, name, pattern_type = pattern
+    return f"{spelled(kind)}:{pattern_type.name}:{name}"
+
+
+def sentence(rule: AclEntry | Rule) -> str:
+    """Which rule decided, for people."""
+    if isinstance(rule, Rule):
+        return rule.value
+    kind, name, pattern_type = rule.pattern
+    covered = f"{spelled(kind)} {name}"
+    if pattern_type == PatternType.PREFIXED:
+        covered = f"each {spelled(kind)} whose name begins with {name}"
+    what = "everything" if rule.operation == Operation.ALL else spelled(rule.operation)
+    verb = "allows" if rule.permission == Permission.ALLOW else "denies"
+    return f"an entry {verb} {rule.principal} from {rule.host} {what} on {covered}"
+
+
+def type_of(text: str) -> ResourceType:
+    """The type that a text names; ValueError, as a sentence, otherwise."""
+    return member_of(ResourceType, text)

@@ -1,0 +1,105 @@
+"""Credentials of SCRAM: what a broker keeps of a password, and Kafka's text of it.
+
+Neither the password nor what stands for it at a login can be had from one. Source: RFC 5802,
+Kafka 3.9 ``ScramFormatter``, ``ScramCredentialUtils``. The password is its UTF-8 bytes; Kafka
+prepares nothing (no SASLprep).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from enum import Enum
+from typing import Final, NamedTuple
+
+ITERATIONS_MIN: Final = 4096
+ITERATIONS_MAX: Final = 16384
+"""What AlterUserScramCredentials takes at most; a login follows what is stored."""
+
+
+class ScramMechanism(Enum):
+    """A hash for SCRAM: its name on the wire, its code in requests, hashlib's name for it."""
+
+    SHA_256 = ("SCRAM-SHA-256", 1, "sha256")
+    SHA_512 = ("SCRAM-SHA-512", 2, "sha512")
+
+    def __init__(self, mechanism: str, code: int, hash_name: str) -> None:
+        self.mechanism = mechanism
+        self.code = code
+        self.hash_name = hash_name
+        self.size_bytes = hashlib.new(hash_name).digest_size
+
+    def hash(self, data: bytes) -> bytes:
+        """H of RFC 5802."""
+        return hashlib.new(self.hash_name, data).digest()
+
+    def hmac(self, key: bytes, data: bytes) -> bytes:
+        """HMAC of RFC 5802."""
+        return hmac.digest(key, data, self.hash_name)
+
+    def salted_password(self, password: bytes, salt: bytes, iterations: int) -> bytes:
+        """Hi of RFC 5802: some 5 ms at 4096 iterations, so never on the event loop."""
+        return hashlib.pbkdf2_hmac(self.hash_name, password, salt, iterations)
+
+
+BY_NAME: Final = {each.mechanism: each for each in ScramMechanism}
+BY_CODE: Final = {each.code: each for each in ScramMechanism}
+
+
+class ScramCredential(NamedTuple):
+    """What is kept for one user and mechanism."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ScramCredential({self.iterations} iterations)"
+
+
+def credential(
+    mechanism: ScramMechanism, salted_password: bytes, salt: bytes, iterations: int
+) -> ScramCredential:
+    """The credential of a password that is salted already."""
+    client_key = mechanism.hmac(salted_password, b"Client Key")
+    return ScramCredential(
+        salt,
+        mechanism.hash(client_key),
+        mechanism.hmac(salted_password, b"Server Key"),
+        iterations,
+    )
+
+
+def wrong_iterations(iterations: int) -> str | None:
+    """What Kafka says of a number of iterations that it does not take; None where it does."""
+    if iterations < ITERATIONS_MIN:
+        return "Too few iterations"
+    if iterations > ITERATIONS_MAX:
+        return "Too many iterations"
+    return None
+
+
+def credential_text(value: ScramCredential) -> str:
+    """As Kafka keeps it: ``salt=...,stored_key=...,server_key=...,iterations=4096``."""
+    salt, stored_key, server_key = (b64encode(each).decode() for each in value[:3])
+    return (
+        f"salt={salt},stored_key={stored_key},server_key={server_key},iterations={value.iterations}"
+    )
+
+
+def parse_credential(text: str) -> ScramCredential:
+    """What `credential_text` wrote, or Kafka. ValueError, without a value, for anything else."""
+    fields = dict(part.partition("=")[::2] for part in text.split(","))
+    try:
+        salt, stored_key, server_key = (
+            b64decode(fields.pop(name), validate=True)
+            for name in ("salt", "stored_key", "server_key")
+        )
+        iterations = int(fields.pop("iterations"))
+    except (KeyError, ValueError):
+        fields = {"": ""}
+    if fields:
+        raise ValueError("a SCRAM credential is not salt=,stored_key=,server_key=,iterations=")
+    return ScramCredential(salt, stored_key, server_key, iterations)

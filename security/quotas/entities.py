@@ -1,0 +1,175 @@
+"""Whose quota it is: entities, which of several quotas holds, and who shares what it allows.
+
+An entity names a user, a client id, both, or an address; each part may be the default, which is for
+all that have none of their own. The most specific quota holds, for each key apart. Source: KIP-13,
+55, 124, 257, 546, 599, 612; Kafka 3.9 ``ClientQuotaManager``, ``ClientQuotaControlManager``.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+
+PRODUCER_BYTE_RATE: Final = "producer_byte_rate"
+CONSUMER_BYTE_RATE: Final = "consumer_byte_rate"
+REQUEST_PERCENTAGE: Final = "request_percentage"
+CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
+CONNECTION_CREATION_RATE: Final = "connection_creation_rate"
+
+OF_CLIENTS: Final = (
+    PRODUCER_BYTE_RATE,
+    CONSUMER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    CONTROLLER_MUTATION_RATE,
+)
+_WHOLE: Final = frozenset({PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE})
+
+ABSENT: Final = ""
+"""An entity does not name this part; no user, client id or address is empty in a quota."""
+
+
+class Entity(NamedTuple):
+    """For each part its name, None for the default, `ABSENT` where it has none."""
+
+    user: str | None = ABSENT
+    client_id: str | None = ABSENT
+    ip: str | None = ABSENT
+
+    def __str__(self) -> str:
+        named = zip((USER, CLIENT_ID, IP), self, strict=True)
+        return ", ".join(
+            f"{kind} {'(default)' if name is None else name}"
+            for kind, name in named
+            if name != ABSENT
+        )
+
+
+def parse_entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
+    """The entity that a request names, part by part. ValueError, as a sentence, for what Kafka
+    refuses; that an address resolves is for who can ask a resolver.
+    """
+    given: dict[str, str | None] = {}
+    for kind, name in parts:
+        if kind not in (USER, CLIENT_ID, IP):
+            raise ValueError(f"Unhandled client quota entity type: {kind}")
+        if name == ABSENT:
+            raise ValueError(f"Empty {kind} not supported")
+        if kind in given:
+            raise ValueError(f"the entity names {kind} twice")
+        given[kind] = name
+    if not given:
+        raise ValueError("Invalid empty client quota entity")
+    if IP in given and len(given) > 1:
+        raise ValueError("an ip stands alone in a quota, without user and client id")
+    return Entity(given.get(USER, ABSENT), given.get(CLIENT_ID, ABSENT), given.get(IP, ABSENT))
+
+
+def wrong_quota(entity: Entity, key: str, value: float | None) -> str | None:
+    """Why an entity can't have this quota, as a sentence; None where it can.
+
+    ``value`` is None where the quota is to be removed.
+    """
+    allowed = (CONNECTION_CREATION_RATE,) if entity.ip != ABSENT else OF_CLIENTS
+    if key not in allowed:
+        return f"Invalid configuration key {key}; {entity} takes {', '.join(allowed)}"
+    if value is None:
+        return None
+    if not math.isfinite(value) or value <= 0:
+        return f"Quota {key} must be greater than 0"
+    if key in _WHOLE and value != int(value):
+        return f"Quota {key} must be a whole number"
+    return None
+
+
+def address_of(text: str) -> str:
+    """An ip of a quota as the index has it; ValueError for what is no address."""
+    return ipaddress.ip_address(text).compressed
+
+
+Quotas = Mapping[Entity, Mapping[str, float]]
+"""What is set: entity to key to value."""
+
+
+class Found(NamedTuple):
+    """The quota that holds for somebody."""
+
+    entity: Entity
+    """At which it is set."""
+    value: float
+    shared_by: tuple[str, str]
+    """User and client id of all who share what it allows; "" where all of these do."""
+
+
+def quota_of(quotas: Quotas, key: str, user: str, client_id: str) -> Found | None:
+    """The most specific quota of a client of a user, or None where nothing bounds it."""
+    for entity, shared_by in (
+        (Entity(user, client_id), (user, client_id)),
+        (Entity(user, None), (user, client_id)),
+        (Entity(user), (user, "")),
+        (Entity(None, client_id), (user, client_id)),
+        (Entity(None, None), (user, client_id)),
+        (Entity(None), (user, "")),
+        (Entity(ABSENT, client_id), ("", client_id)),
+        (Entity(ABSENT, None), ("", client_id)),
+    ):
+        value = quotas.get(entity, {}).get(key)
+        if value is not None:
+            return Found(entity, value, shared_by)
+    return None
+
+
+def quota_of_address(quotas: Quotas, address: str) -> float | None:
+    """The rate of new connections that an address has, or None."""
+    for entity in (Entity(ip=address), Entity(ip=None)):
+        value = quotas.get(entity, {}).get(CONNECTION_CREATION_RATE)
+        if value is not None:
+            return value
+    return None
+
+
+class Component(NamedTuple):
+    """One part of what DescribeClientQuotas looks for."""
+
+    kind: str
+    is_any: bool = False
+    """Any name, the default included; otherwise ``name`` and no other."""
+    name: str | None = None
+    """None: the default."""
+
+
+def matching(quotas: Quotas, components: Iterable[Component], *, strict: bool) -> list[Entity]:
+    """The entities with quotas that have all components and, if ``strict``, no other part.
+
+    ValueError, as a sentence, for what Kafka refuses.
+    """
+    wanted: dict[str, Component] = {}
+    for component in components:
+        if component.kind not in (USER, CLIENT_ID, IP):
+            raise ValueError(f"Custom entity type '{component.kind}' not supported")
+        if component.kind in wanted:
+            raise ValueError(f"Duplicate filter component entity type: {component.kind}")
+        wanted[component.kind] = component
+    if IP in wanted and len(wanted) > 1:
+        raise ValueError("Invalid entity filter component combination: ip stands alone")
+    return [
+        entity
+        for entity, values in quotas.items()
+        if values and _matches(entity, wanted, strict=strict)
+    ]
+
+
+def _matches(entity: Entity, wanted: Mapping[str, Component], *, strict: bool) -> bool:
+    for kind, name in zip((USER, CLIENT_ID, IP), entity, strict=True):
+        component = wanted.get(kind)
+        if component is None:
+            if strict and wanted and name != ABSENT:
+                return False
+        elif name == ABSENT or not (component.is_any or component.name == name):
+            return False
+    return True

@@ -1,0 +1,238 @@
+"""The conversation of a login on one connection, and of each renewal of it.
+
+    INITIAL ----ApiVersions----> HANDSHAKE ----SaslHandshake----> AUTHENTICATE ----> COMPLETE
+       \\________________________________SaslHandshake______________/      ^____________/
+
+Frames in, what to answer and what then out; the edge owns bytes, codecs and clocks, and waits where
+a `Reply` says so. After a handshake of version 0 tokens come as they are, without a request around
+them. Source: KIP-43, 152, 255, 306, 368; Kafka 3.9 ``SaslServerAuthenticator``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any, Final, NamedTuple, Protocol
+
+from protocol.errors import (
+    ILLEGAL_SASL_STATE,
+    NONE,
+    SASL_AUTHENTICATION_FAILED,
+    UNSUPPORTED_SASL_MECHANISM,
+)
+from protocol.now import Now
+from security.principal import Principal, user
+from security.sasl.steps import Accepted, Challenge, Refused, Step
+
+API_VERSIONS: Final = 18
+SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
+RENEWAL_MS_MIN: Final = 1000
+"""Between the beginnings of two renewals."""
+
+
+class Mechanism(Protocol):
+    """One login by one mechanism."""
+
+    def step(self, message: bytes) -> Step:
+        """What the client's next message comes to."""
+
+
+class Then(Enum):
+    """What becomes of the connection after the answer."""
+
+    GO_ON = "the next frame is for the exchange"
+    SERVE = "the request is served as after a login; then the next frame is for the exchange"
+    LOGGED_IN = "frames are ordinary requests from here on"
+    FAIL = "after the delay the answer is sent and the connection closed"
+    CLOSE = "it is closed at once"
+
+
+class Reply(NamedTuple):
+    """What a frame comes to."""
+
+    then: Then
+    answer: Mapping[str, Any] | bytes | None = None
+    """The body of a response, or of a raw frame; None where nothing is sent."""
+    error_code: int = NONE
+    reason: str | None = None
+    """Why it failed; for the operator alone."""
+
+
+class Login(NamedTuple):
+    """Who has logged in."""
+
+    principal: Principal
+    mechanism: str
+    by_token: bool
+    expires_ms: int | None
+    """Monotonic: from then on no request but SaslHandshake is served; None for no end."""
+
+
+class _State(Enum):
+    INITIAL = "nothing has come"
+    HANDSHAKE = "ApiVersions was answered"
+    AUTHENTICATE = "a mechanism was chosen"
+    OTHER_MECHANISM = "a renewal has asked for another mechanism"
+    COMPLETE = "logged in"
+
+
+class Exchange:
+    """See the module. ``offered`` makes a login of each enabled mechanism, in the order in which
+    clients are told; ``session_ms`` is ``connections.max.reauth.ms`` of each, 0 for no end."""
+
+    def __init__(
+        self, offered: Mapping[str, Callable[[], Mechanism]], session_ms: Mapping[str, int]
+    ) -> None:
+        self._offered = offered
+        self._session_ms = session_ms
+        self._state = _State.INITIAL
+        self._mechanism_name = ""
+        self._mechanism: Mechanism | None = None
+        self._renewal_began_ms: int | None = None
+        self.login: Login | None = None
+        """Since the first login; a renewal replaces it."""
+        self.takes_raw = False
+        """The next frame is a token as it is."""
+
+    @property
+    def is_under_way(self) -> bool:
+        """Whether the next frame is for `request` or `token`."""
+        return self._state != _State.COMPLETE
+
+    def request(self, api_key: int, version: int, body: Mapping[str, Any], now: Now) -> Reply:
+        """A request came before the login is complete. ``body`` of the two SASL requests."""
+        match self._state:
+            case _State.INITIAL | _State.HANDSHAKE:
+                if api_key == API_VERSIONS:
+                    if self._state == _State.HANDSHAKE:
+                        return Reply(Then.CLOSE, reason="a second ApiVersions before the login")
+                    return Reply(Then.SERVE)
+                if api_key == SASL_HANDSHAKE:
+                    return self._handshake(version, body["mechanism"])
+                return Reply(Then.FAIL, reason=f"API key {api_key} came before the login")
+            case _State.AUTHENTICATE:
+                if api_key == SASL_AUTHENTICATE:
+                    return self._answered(self._step(body["auth_bytes"], now), now)
+                return Reply(
+                    Then.FAIL,
+                    {},
+                    ILLEGAL_SASL_STATE,
+                    f"API key {api_key} came in the middle of the login",
+                )
+            case _State.OTHER_MECHANISM:
+                assert self.login is not None
+                return Reply(
+                    Then.CLOSE,
+                    reason=f"SASL mechanism {self._mechanism_name!r} requested by client is not"
+                    f" supported for re-authentication of mechanism {self.login.mechanism!r}",
+                )
+            case _State.COMPLETE:
+                raise AssertionError("the login is complete")
+
+    def served(self, error_code: int) -> None:
+        """ApiVersions was answered; with an error the client may ask again."""
+        if error_code == NONE:
+            self._state = _State.HANDSHAKE
+
+    def token(self, token: bytes, now: Now) -> Reply:
+        """A token came as it is, after a handshake of version 0."""
+        step = self._step(token, now)
+        match step:
+            case Challenge(message):
+                return Reply(Then.GO_ON, message)
+            case Accepted(message):
+                return Reply(Then.LOGGED_IN, message)
+            case Refused(reason):
+                return Reply(Then.FAIL, None, SASL_AUTHENTICATION_FAILED, reason)
+
+    def renew(self, version: int, body: Mapping[str, Any], now: Now) -> Reply | None:
+        """SaslHandshake came after the login; None where it is answered ILLEGAL_SASL_STATE."""
+        assert self.login is not None
+        began_ms = self._renewal_began_ms
+        if self.login.expires_ms is None or (
+            began_ms is not None and now.mono_ms - began_ms < RENEWAL_MS_MIN
+        ):
+            return None
+        self._renewal_began_ms = now.mono_ms
+        reply = self._handshake(version, body["mechanism"])
+        if reply.then == Then.GO_ON and self._mechanism_name != self.login.mechanism:
+            self._state = _State.OTHER_MECHANISM
+        return reply
+
+    def _handshake(self, version: int, name: str) -> Reply:
+        answer = {"mechanisms": list(self._offered)}
+        begin = self._offered.get(name)
+        if begin is None:
+            return Reply(
+                Then.FAIL,
+                {"error_code": UNSUPPORTED_SASL_MECHANISM, **answer},
+                UNSUPPORTED_SASL_MECHANISM,
+                f"the mechanism {name!r} is not enabled",
+            )
+        self._mechanism_name, self._mechanism = name, begin()
+        self._state = _State.AUTHENTICATE
+        self.takes_raw = version == 0
+        return Reply(Then.GO_ON, {"error_code": NONE, **answer})
+
+    def _step(self, token: bytes, now: Now) -> Step:
+        """The mechanism's answer; an acceptance is a login from here on."""
+        assert self._mechanism is not None
+        step = self._mechanism.step(token)
+        if isinstance(step, Accepted):
+            before, principal = self.login, user(step.name)
+            if before is not None and before.principal != principal:
+                old, new = (".".join(each) for each in (before.principal, principal))
+                said = f"Cannot change principals during re-authentication from {old}: {new}"
+                return Refused(f"{principal} renews the login of {before.principal}", said)
+            self.login = Login(
+                principal, self._mechanism_name, step.by_token, self._expires_ms(step, now)
+            )
+            self._state = _State.COMPLETE
+            self._mechanism = None
+            self.takes_raw = False
+        return step
+
+    def _expires_ms(self, step: Accepted, now: Now) -> int | None:
+        session_ms = self._session_ms.get(self._mechanism_name, 0)
+        ends = [now.mono_ms + session_ms] if session_ms else []
+        if step.expires_ms is not None:
+            ends.append(now.mono_ms + max(0, step.expires_ms - now.wall_ms))
+        return min(ends, default=None)
+
+    def _answered(self, step: Step, now: Now) -> Reply:
+        match step:
+            case Challenge(message):
+                return Reply(Then.GO_ON, _authenticated(message, 0))
+            case Accepted(message):
+                assert self.login is not None
+                ends_ms = self.login.expires_ms
+                lifetime_ms = 0 if ends_ms is None else ends_ms - now.mono_ms
+                return Reply(Then.LOGGED_IN, _authenticated(message, lifetime_ms))
+            case Refused(reason, to_client, message):
+                return Reply(
+                    Then.FAIL,
+                    {
+                        **_authenticated(message, 0),
+                        "error_code": SASL_AUTHENTICATION_FAILED,
+                        "error_message": to_client or self._general_words(),
+                    },
+                    SASL_AUTHENTICATION_FAILED,
+                    reason,
+                )
+
+    def _general_words(self) -> str:
+        during = "authentication" if self.login is None else "re-authentication"
+        return (
+            f"Authentication failed during {during} due to invalid credentials with SASL mechanism"
+            f" {self._mechanism_name}"
+        )
+
+
+def _authenticated(message: bytes, lifetime_ms: int) -> dict[str, Any]:
+    return {
+        "error_code": NONE,
+        "error_message": None,
+        "auth_bytes": message,
+        "session_lifetime_ms": lifetime_ms,
+    }

@@ -1,0 +1,91 @@
+"""OAUTHBEARER: a token in place of a password. What a token is worth is asked of who can tell.
+
+A refusal takes two messages: the client is told why, says that it has heard, and is refused then.
+Source: RFC 7628; KIP-255, 768; Kafka 3.9 ``OAuthBearerSaslServer``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from security.sasl.steps import Accepted, Challenge, Refused, Step
+
+MECHANISM: Final = "OAUTHBEARER"
+
+_FIRST = re.compile(
+    rb"n,(?:a=(?P<authzid>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
+    rb"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)+)\x01"
+)
+_BEARER = re.compile(rb"bearer +(?P<token>[-A-Za-z0-9._~+/]+=*)", re.IGNORECASE)
+_HEARD: Final = b"\x01"
+
+
+class TokenClaims(NamedTuple):
+    """What a valid token says."""
+
+    name: str
+    """The user's."""
+    expires_ms: int
+    """Wall clock."""
+
+
+class TokenRefused(NamedTuple):
+    """Why a token is not taken. ``reason`` is for the operator and has no part of the token."""
+
+    reason: str
+    status: str = "invalid_token"
+    scope: str | None = None
+
+
+CheckToken = Callable[[str], TokenClaims | TokenRefused]
+
+
+class OAuthBearerServer:
+    """One login."""
+
+    def __init__(self, check: CheckToken) -> None:
+        self._check = check
+        self._refused: Refused | None = None
+
+    def step(self, message: bytes) -> Step:
+        """What the client's next message comes to."""
+        if self._refused is not None:
+            if message != _HEARD:
+                return Refused("after a refusal comes one byte of 1")
+            return self._refused
+        found = _FIRST.fullmatch(message)
+        if found is None:
+            return Refused("the first message is not n,[a=AUTHZID],^Aauth=Bearer TOKEN^A^A")
+        pairs = [part.partition(b"=")[::2] for part in found["pairs"].split(b"\x01") if part]
+        values = dict(pairs)
+        if len(values) < len(pairs):
+            return Refused("the first message names something twice")
+        bearer = _BEARER.fullmatch(values.get(b"auth", b""))
+        if bearer is None:
+            return Refused("the first message has no auth=Bearer TOKEN")
+        checked = self._check(bearer["token"].decode())
+        if isinstance(checked, TokenRefused):
+            return self._refuse(checked)
+        authzid = found["authzid"]
+        if authzid is not None and _unescaped(authzid) != checked.name:
+            said = (
+                "Authentication failed: Client requested an authorization id that is different"
+                " from the token's principal name"
+            )
+            return Refused(f"the token of {checked.name!r} asks to be somebody else", said)
+        return Accepted(b"", checked.name, checked.expires_ms)
+
+    def _refuse(self, refused: TokenRefused) -> Challenge:
+        said = {"status": refused.status}
+        if refused.scope is not None:
+            said["scope"] = refused.scope
+        text = json.dumps(said, separators=(",", ":"))
+        self._refused = Refused(refused.reason, text)
+        return Challenge(text.encode())
+
+
+def _unescaped(name: bytes) -> str:
+    return name.decode("ascii").replace("=2C", ",").replace("=3D", "=")

@@ -1,0 +1,56 @@
+"""PLAIN: the password as it is, so that only an encrypted connection keeps it secret.
+
+Source: RFC 4616; Kafka 3.9 ``PlainSaslServer``, whose words a client is told.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Mapping
+from typing import Final
+
+from security.sasl.steps import Accepted, Refused, Step
+
+MECHANISM: Final = "PLAIN"
+MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_USER: Final = "user_"
+_NOBODYS: Final = b"\0"
+"""What the password of an unknown user is compared with: no password has this byte."""
+
+
+def users_of(options: Mapping[str, str]) -> dict[str, str]:
+    """User to password, of the options ``user_NAME`` of a login module."""
+    return {
+        name.removeprefix(_USER): password
+        for name, password in options.items()
+        if name.startswith(_USER)
+    }
+
+
+def log_in(message: bytes, passwords: Mapping[str, str]) -> Step:
+    """What the one message of PLAIN comes to."""
+    try:
+        parts = message.decode().split("\0")
+    except UnicodeDecodeError:
+        return Refused("the message of PLAIN is not UTF-8")
+    if len(parts) != 3:
+        said = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
+        return Refused(said, said)
+    authorization_id, name, password = parts
+    if not name:
+        return _failed("username not specified")
+    if not password:
+        return _failed("password not specified")
+    expected = passwords.get(name)
+    there = _NOBODYS if expected is None else expected.encode()
+    if not hmac.compare_digest(there, password.encode()):
+        why = "has no such password" if expected is not None else "is no user of PLAIN"
+        return _failed("Invalid username or password", f"{name!r} {why}")
+    if authorization_id and authorization_id != name:
+        return _failed("Client requested an authorization id that is different from username")
+    return Accepted(b"", name)
+
+
+def _failed(what: str, reason: str | None = None) -> Refused:
+    said = f"Authentication failed: {what}"
+    return Refused(reason or said, said)

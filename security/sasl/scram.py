@@ -1,0 +1,122 @@
+"""SCRAM-SHA-256 and -512: the server's side.
+
+Four messages: the client's name and nonce; salt, iterations and the joined nonce; the client's
+proof; the server's. Whether a name is known shows at the proof alone: an unknown one gets a salt
+that stays the same for it. Source: RFC 5802; Kafka 3.9 ``ScramSaslServer``, ``ScramMessages``.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hmac
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Callable
+from typing import Final
+
+from security.credentials import ITERATIONS_MIN, ScramCredential, ScramMechanism
+from security.sasl.steps import Accepted, Challenge, Refused, Step
+
+TOKEN_LOGIN: Final = "tokenauth"
+"""The extension by which a client says that its name is a delegation token's id."""
+
+_FIRST = re.compile(
+    rb"n,(?:a=(?P<authzid>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,"
+    rb"(?P<bare>(?:m=[\x01-\x2b\x2d-\x7f]+,)?n=(?P<name>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+),"
+    rb"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+)*))"
+)
+_FINAL = re.compile(
+    rb"(?P<unproved>c=(?P<channel>[A-Za-z0-9/+=]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)"
+    rb"(?:,[A-Za-z]=[\x01-\x2b\x2d-\x7f]+)*),p=(?P<proof>[A-Za-z0-9/+=]+)"
+)
+
+Find = Callable[[str, bool], tuple[ScramCredential, str] | None]
+"""Called with a name, or with a token's id and True: the credential and whose principal it is."""
+
+
+class ScramServer:
+    """One login; `step` takes the client's first message, then its final one."""
+
+    def __init__(
+        self, mechanism: ScramMechanism, find: Find, server_nonce: str, salting_secret: bytes
+    ) -> None:
+        """``server_nonce`` is fresh and has 130 random bits or more.
+
+        ``salting_secret`` is the broker's own: it makes the salts of names that nobody has.
+        """
+        self._mechanism = mechanism
+        self._find = find
+        self._server_nonce = server_nonce
+        self._salting_secret = salting_secret
+        self._credential: ScramCredential | None = None
+        self._name = ""
+        self._owner: str | None = None
+        self._by_token = False
+        self._nonce = b""
+        self._channel = b""
+        self._said = b""
+        """Both first messages, as the proof covers them."""
+
+    def step(self, message: bytes) -> Step:
+        """What the client's next message comes to."""
+        return self._final(message) if self._said else self._first(message)
+
+    def _first(self, message: bytes) -> Step:
+        found = _FIRST.fullmatch(message)
+        if found is None:
+            return Refused(
+                "the first message is not n,[a=AUTHZID],n=NAME,r=NONCE in ASCII, without channel"
+                " binding"
+            )
+        name = _unescaped(found["name"])
+        if found["authzid"] is not None and _unescaped(found["authzid"]) not in ("", name):
+            said = "Authentication failed: Client requested an authorization id that is different"
+            return Refused(f"{name!r} asks to be somebody else", said + " from username")
+        extensions = dict(
+            part.partition(b"=")[::2] for part in found["extensions"].split(b",") if part
+        )
+        self._by_token = extensions.get(TOKEN_LOGIN.encode(), b"").lower() == b"true"
+        self._name = name
+        known = self._find(name, self._by_token)
+        if known is None or known[0].iterations < ITERATIONS_MIN:
+            # Whoever guesses names sees the same as for one that is there.
+            salt = self._mechanism.hmac(self._salting_secret, found["name"])[:20]
+            iterations = ITERATIONS_MIN
+        else:
+            self._credential, self._owner = known
+            salt, iterations = self._credential.salt, self._credential.iterations
+        self._nonce = found["nonce"] + self._server_nonce.encode()
+        header = message[: len(message) - len(found["bare"])]
+        self._channel = b64encode(header)
+        answer = b"r=%s,s=%s,i=%d" % (self._nonce, b64encode(salt), iterations)
+        self._said = found["bare"] + b"," + answer
+        return Challenge(answer)
+
+    def _final(self, message: bytes) -> Step:
+        found = _FINAL.fullmatch(message)
+        if found is None:
+            return Refused("the final message is not c=...,r=NONCE,p=PROOF")
+        if found["channel"] != self._channel:
+            return Refused("the final message repeats another beginning than the first one had")
+        if not hmac.compare_digest(found["nonce"], self._nonce):
+            return Refused("the final message has another nonce than the one that was given")
+        mechanism, known = self._mechanism, self._credential
+        try:
+            proof = b64decode(found["proof"], validate=True)
+        except binascii.Error:
+            return Refused("the proof is not base64")
+        if len(proof) != mechanism.size_bytes:
+            return Refused(f"the proof has {len(proof)} bytes, not {mechanism.size_bytes}")
+        if known is None or self._owner is None:
+            return Refused(f"{self._name!r} has no credential for {mechanism.mechanism}")
+        covered = self._said + b"," + found["unproved"]
+        signature = mechanism.hmac(known.stored_key, covered)
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        if not hmac.compare_digest(mechanism.hash(client_key), known.stored_key):
+            return Refused(f"the proof of {self._name!r} is wrong")
+        verifier = b64encode(mechanism.hmac(known.server_key, covered))
+        return Accepted(b"v=" + verifier, self._owner, by_token=self._by_token)
+
+
+def _unescaped(name: bytes) -> str:
+    return name.decode("ascii").replace("=2C", ",").replace("=3D", "=")

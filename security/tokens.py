@@ -1,0 +1,106 @@
+"""Delegation tokens: what they say, who may do what with one, and how long it lasts.
+
+A token stands for its owner. Its password is a hash of its id under the cluster's secret, so that
+nothing secret is kept. Source: KIP-48, KIP-373; Kafka 3.9 ``DelegationTokenControlManager``.
+"""
+
+from __future__ import annotations
+
+import hmac
+from base64 import b64encode
+from typing import Final, NamedTuple
+
+from protocol.errors import (
+    DELEGATION_TOKEN_EXPIRED,
+    DELEGATION_TOKEN_OWNER_MISMATCH,
+    INVALID_PRINCIPAL_TYPE,
+    NONE,
+)
+from security.principal import USER, Principal
+
+AT_ONCE: Final = -1
+"""As a period of ExpireDelegationToken: the token ends now."""
+
+
+class Token(NamedTuple):
+    """One token; times by the wall clock."""
+
+    token_id: str
+    owner: Principal
+    requester: Principal
+    renewers: tuple[Principal, ...]
+    issued_ms: int
+    ends_ms: int
+    """No renewal goes beyond."""
+    expires_ms: int
+
+
+class Lifetimes(NamedTuple):
+    """``delegation.token.max.lifetime.ms`` and ``delegation.token.expiry.time.ms``."""
+
+    longest_ms: int = 604_800_000
+    expiry_ms: int = 86_400_000
+
+
+def hmac_of(token_id: str, secret: bytes) -> bytes:
+    """What proves a token: 64 bytes."""
+    return hmac.digest(secret, token_id.encode(), "sha512")
+
+
+def password_of(token_id: str, secret: bytes) -> str:
+    """With which a client logs in by SCRAM, as the user of the token's id."""
+    return b64encode(hmac_of(token_id, secret)).decode()
+
+
+def wrong_renewer(renewers: tuple[Principal, ...]) -> int:
+    """INVALID_PRINCIPAL_TYPE where a renewer is no user, NONE otherwise."""
+    return NONE if all(each.type == USER for each in renewers) else INVALID_PRINCIPAL_TYPE
+
+
+def new_token(
+    token_id: str,
+    owner: Principal,
+    requester: Principal,
+    renewers: tuple[Principal, ...],
+    asked_ms: int,
+    lifetimes: Lifetimes,
+    now_ms: int,
+) -> Token:
+    """A token that lives ``asked_ms`` at most, or as long as may be where that is not above 0."""
+    longest_ms = lifetimes.longest_ms if asked_ms <= 0 else min(asked_ms, lifetimes.longest_ms)
+    ends_ms = now_ms + longest_ms
+    expires_ms = min(ends_ms, now_ms + lifetimes.expiry_ms)
+    return Token(token_id, owner, requester, renewers, now_ms, ends_ms, expires_ms)
+
+
+def may_change(token: Token, who: Principal) -> bool:
+    """Whether somebody may renew or expire a token: its owner, its requester, its renewers."""
+    return who in (token.owner, token.requester, *token.renewers)
+
+
+def is_over(token: Token, now_ms: int) -> bool:
+    """Whether nobody can log in by a token, nor renew it, any more."""
+    return now_ms >= min(token.expires_ms, token.ends_ms)
+
+
+def renewed(
+    token: Token, who: Principal, period_ms: int, lifetimes: Lifetimes, now_ms: int
+) -> Token | int:
+    """The token with another expiry, or the error code."""
+    if not may_change(token, who):
+        return DELEGATION_TOKEN_OWNER_MISMATCH
+    if is_over(token, now_ms):
+        return DELEGATION_TOKEN_EXPIRED
+    period_ms = lifetimes.expiry_ms if period_ms < 0 else min(period_ms, lifetimes.expiry_ms)
+    return token._replace(expires_ms=min(token.ends_ms, now_ms + period_ms))
+
+
+def expired(token: Token, who: Principal, period_ms: int, now_ms: int) -> Token | int | None:
+    """The token with another expiry, None where it is over, or the error code."""
+    if not may_change(token, who):
+        return DELEGATION_TOKEN_OWNER_MISMATCH
+    if period_ms < 0:
+        return None
+    if is_over(token, now_ms):
+        return DELEGATION_TOKEN_EXPIRED
+    return token._replace(expires_ms=min(token.ends_ms, now_ms + period_ms))

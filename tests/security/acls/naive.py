@@ -1,0 +1,48 @@
+"""The judgement once more, in the slowest and plainest way: every rule is looked at every time."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from security.acls.model import AclEntry, Operation, PatternType, Permission, ResourceType
+
+IMPLIED_BY = {
+    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
+    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+}
+
+
+def covers(entry: AclEntry, kind: ResourceType, name: str) -> bool:
+    pattern = entry.pattern
+    if pattern.resource_type != kind:
+        return False
+    if pattern.pattern_type == PatternType.PREFIXED:
+        return name.startswith(pattern.name)
+    return pattern.name in ("*", name)
+
+
+def is_allowed(
+    entries: Collection[AclEntry],
+    super_users: Collection[str],
+    allow_everyone: bool,
+    principal: str,
+    host: str,
+    operation: Operation,
+    kind: ResourceType,
+    name: str,
+) -> bool:
+    if principal in super_users:
+        return True
+    covering = [entry for entry in entries if covers(entry, kind, name)]
+    if not covering:
+        return allow_everyone
+    about_them = [
+        entry
+        for entry in covering
+        if entry.principal in ("User:*", principal) and entry.host in ("*", host)
+    ]
+    named = (operation, Operation.ALL)
+    if any(e.permission == Permission.DENY and e.operation in named for e in about_them):
+        return False
+    enough = (*named, *IMPLIED_BY.get(operation, ()))
+    return any(e.permission == Permission.ALLOW and e.operation in enough for e in about_them)

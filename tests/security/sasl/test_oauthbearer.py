@@ -1,0 +1,78 @@
+"""OAUTHBEARER: the messages around a token."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from security.sasl.oauthbearer import OAuthBearerServer, TokenClaims, TokenRefused
+from security.sasl.steps import Accepted, Challenge, Refused
+
+TOKEN = "eyJh.bGci-_~+/=="
+
+
+def check(token):
+    if token == TOKEN:
+        return TokenClaims("alice", 65_000)
+    if token == "poor":
+        return TokenRefused("lacks the scope kafka", "insufficient_scope", "kafka")
+    return TokenRefused("its signature is wrong")
+
+
+def first(token=TOKEN, authzid="", extensions=""):
+    return f"n,{authzid},\x01auth=Bearer {token}\x01{extensions}\x01".encode()
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        first(),
+        first(authzid="a=alice"),
+        first(extensions="logicalCluster=lkc 1\x01"),
+        b"n,,\x01x=y\x01auth=bearer  " + TOKEN.encode() + b"\x01\x01",
+    ],
+)
+def test_a_good_token_lets_its_user_in_until_it_expires(message):
+    assert OAuthBearerServer(check).step(message) == Accepted(b"", "alice", 65_000)
+
+
+def test_a_bad_token_is_told_first_and_refused_then():
+    one = OAuthBearerServer(check)
+    assert one.step(first("bad")) == Challenge(b'{"status":"invalid_token"}')
+    assert one.step(b"\x01") == Refused("its signature is wrong", '{"status":"invalid_token"}')
+    other = OAuthBearerServer(check)
+    told = '{"status":"insufficient_scope","scope":"kafka"}'
+    assert other.step(first("poor")) == Challenge(told.encode())
+    assert other.step(first()) == Refused("after a refusal comes one byte of 1")
+
+
+def test_nobody_is_somebody_else():
+    refused = OAuthBearerServer(check).step(first(authzid="a=bob"))
+    assert refused.to_client == (
+        "Authentication failed: Client requested an authorization id that is different from the"
+        " token's principal name"
+    )
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"n,,\x01\x01",
+        b"y,,\x01auth=Bearer x\x01\x01",
+        b"n,,\x01auth=Basic x\x01\x01",
+        b"n,,\x01auth=Bearer \x01\x01",
+        b"n,,\x01auth=Bearer x\x01auth=Bearer y\x01\x01",
+        b"n,,\x01auth=Bearer x\x01",
+    ],
+)
+def test_another_shape_is_refused(message):
+    refused = OAuthBearerServer(check).step(message)
+    assert isinstance(refused, Refused)
+    assert refused.to_client is None
+
+
+@given(st.binary(max_size=200))
+def test_nonsense_is_refused(message):
+    assert isinstance(OAuthBearerServer(check).step(message), Refused)

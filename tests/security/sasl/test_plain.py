@@ -1,0 +1,58 @@
+"""PLAIN, by Kafka's words."""
+
+from __future__ import annotations
+
+import pytest
+
+from security.jaas import parse_jaas
+from security.sasl.plain import MODULE, log_in, users_of
+from security.sasl.steps import Accepted, Refused
+
+USERS = {"alice": "secret", "bob": "pässword"}
+
+
+@pytest.mark.parametrize("message", [b"\0alice\0secret", b"alice\0alice\0secret"])
+def test_the_password_lets_in(message):
+    assert log_in(message, USERS) == Accepted(b"", "alice")
+
+
+def test_a_password_is_its_utf_8_bytes():
+    assert log_in("\0bob\0pässword".encode(), USERS) == Accepted(b"", "bob")
+
+
+@pytest.mark.parametrize(
+    ("message", "said", "reason"),
+    [
+        (b"alice", "Invalid SASL/PLAIN response: expected 3 tokens, got 1", None),
+        (b"a\0b\0c\0d", "Invalid SASL/PLAIN response: expected 3 tokens, got 4", None),
+        (b"\0\0x", "Authentication failed: username not specified", None),
+        (b"\0alice\0", "Authentication failed: password not specified", None),
+        (
+            b"\0alice\0wrong",
+            "Authentication failed: Invalid username or password",
+            "'alice' has no such password",
+        ),
+        (
+            b"\0carol\0x",
+            "Authentication failed: Invalid username or password",
+            "'carol' is no user of PLAIN",
+        ),
+        (
+            b"bob\0alice\0secret",
+            "Authentication failed: Client requested an authorization id that is different from"
+            " username",
+            None,
+        ),
+    ],
+)
+def test_what_a_client_is_told(message, said, reason):
+    assert log_in(message, USERS) == Refused(reason or said, said)
+
+
+def test_a_message_that_is_no_text_is_refused():
+    assert log_in(b"\0\xff\0\xff", USERS) == Refused("the message of PLAIN is not UTF-8")
+
+
+def test_the_users_stand_in_the_login_module():
+    text = f'{MODULE} required username="broker" user_alice="secret" user_user_x="y";'
+    assert users_of(parse_jaas(text).options) == {"alice": "secret", "user_x": "y"}

@@ -1,0 +1,197 @@
+"""SCRAM as servers speak it: RFC 7677's example, a client of our own, and every wrong message."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from security.credentials import (
+    ScramCredential,
+    ScramMechanism,
+    credential,
+    credential_text,
+    parse_credential,
+    wrong_iterations,
+)
+from security.sasl.scram import ScramServer
+from security.sasl.steps import Accepted, Challenge, Refused
+
+SHA_256, SHA_512 = ScramMechanism
+SECRET = b"the broker's own"
+
+
+def made(password, salt=b"salt", iterations=4096, mechanism=SHA_256):
+    salted = mechanism.salted_password(password.encode(), salt, iterations)
+    return credential(mechanism, salted, salt, iterations)
+
+
+class Client:
+    """The other side, as RFC 5802 has it."""
+
+    def __init__(self, name, password, mechanism=SHA_256, *, authzid="", extensions=""):
+        self.mechanism, self.password = mechanism, password.encode()
+        escaped = name.replace("=", "=3D").replace(",", "=2C")
+        self.header = f"n,{authzid},".encode()
+        self.bare = f"n={escaped},r=client{extensions}".encode()
+
+    @property
+    def first(self):
+        return self.header + self.bare
+
+    def final(self, challenge, *, nonce=None, change=lambda proof: proof):
+        fields = dict(part.split(b"=", 1) for part in challenge.split(b","))
+        salt, iterations = b64decode(fields[b"s"]), int(fields[b"i"])
+        mechanism = self.mechanism
+        salted = mechanism.salted_password(self.password, salt, iterations)
+        client_key = mechanism.hmac(salted, b"Client Key")
+        bare = b"c=%s,r=%s" % (b64encode(self.header), nonce or fields[b"r"])
+        covered = b",".join((self.bare, challenge, bare))
+        signature = mechanism.hmac(mechanism.hash(client_key), covered)
+        proof = change(bytes(a ^ b for a, b in zip(client_key, signature, strict=True)))
+        verifier = mechanism.hmac(mechanism.hmac(salted, b"Server Key"), covered)
+        self.expects = b"v=" + b64encode(verifier)
+        return bare + b",p=" + b64encode(proof)
+
+
+def server(users, mechanism=SHA_256, nonce="server"):
+    def find(name, by_token):
+        return users.get((name, by_token))
+
+    return ScramServer(mechanism, find, nonce, SECRET)
+
+
+ALICE = {("alice", False): (made("secret"), "alice")}
+
+
+def test_the_example_of_rfc_7677():
+    salt = b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
+    users = {("user", False): (made("pencil", salt), "user")}
+    one = server(users, nonce="%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0")
+    assert one.step(b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO") == Challenge(
+        b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
+    )
+    final = (
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,"
+        b"p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    assert one.step(final) == Accepted(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=", "user")
+
+
+@pytest.mark.parametrize("mechanism", list(ScramMechanism))
+@pytest.mark.parametrize(
+    ("name", "password"), [("alice", "secret"), ("a,b=c", "p,=w"), ("u", "pässwörd\N{SNOWMAN}")]
+)
+def test_who_has_the_password_gets_in_and_can_tell_the_server(mechanism, name, password):
+    one = server({(name, False): (made(password, mechanism=mechanism), name)}, mechanism)
+    client = Client(name, password, mechanism)
+    done = one.step(client.final(one.step(client.first).message))
+    assert done == Accepted(client.expects, name)
+
+
+def test_a_tokens_id_with_its_extension_logs_in_its_owner():
+    users = {("t0k3n", True): (made("hmac"), "alice")}
+    client = Client("t0k3n", "hmac", extensions=",tokenauth=true")
+    one = server(users)
+    done = one.step(client.final(one.step(client.first).message))
+    assert done == Accepted(client.expects, "alice", by_token=True)
+    plain = server(users)
+    client = Client("t0k3n", "hmac")
+    assert isinstance(plain.step(client.final(plain.step(client.first).message)), Refused)
+
+
+def test_an_authorization_id_has_to_be_the_name():
+    client = Client("alice", "secret", authzid="a=alice")
+    one = server(ALICE)
+    assert isinstance(one.step(client.final(one.step(client.first).message)), Accepted)
+    refused = server(ALICE).step(Client("alice", "secret", authzid="a=bob").first)
+    assert refused.to_client == (
+        "Authentication failed: Client requested an authorization id that is different from"
+        " username"
+    )
+
+
+def test_a_name_that_nobody_has_is_refused_at_its_proof_by_the_same_salt_each_time():
+    answers = set()
+    for _ in range(2):
+        one, client = server(ALICE), Client("bob", "guess")
+        challenge = one.step(client.first)
+        answers.add(challenge)
+        refused = one.step(client.final(challenge.message))
+        assert refused == Refused("'bob' has no credential for SCRAM-SHA-256")
+    assert len(answers) == 1
+
+
+def test_a_credential_of_too_few_iterations_lets_nobody_in():
+    users = {("alice", False): (made("secret", iterations=4095), "alice")}
+    one, client = server(users), Client("alice", "secret")
+    assert isinstance(one.step(client.final(one.step(client.first).message)), Refused)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"change": lambda proof: bytes(len(proof))}, "the proof of 'alice' is wrong"),
+        ({"change": lambda proof: proof[1:]}, "the proof has 31 bytes, not 32"),
+        ({"nonce": b"xclientserver"}, "the final message has another nonce than"),
+        ({"nonce": b"server"}, "the final message has another nonce than"),
+    ],
+)
+def test_a_wrong_final_message_is_refused(wrong, reason):
+    one, client = server(ALICE), Client("alice", "secret")
+    refused = one.step(client.final(one.step(client.first).message, **wrong))
+    assert refused.reason.startswith(reason)
+    assert refused.to_client is None
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        b"",
+        b"n,,n=,r=x",
+        b"y,,n=alice,r=x",
+        b"p=tls-unique,,n=alice,r=x",
+        b"n,,n=al\xc3\xa9,r=x",
+        b"n,,n=a=b,r=x",
+        b"n,,n=alice",
+        b"n,,n=alice,r=",
+    ],
+)
+def test_a_first_message_of_another_shape_is_refused(message):
+    assert isinstance(server(ALICE).step(message), Refused)
+
+
+@given(st.binary(max_size=200))
+def test_nonsense_is_refused_and_nothing_else_happens(message):
+    one = server(ALICE)
+    first = one.step(message)
+    assert isinstance(first, Refused | Challenge)
+    begun = server(ALICE)
+    begun.step(Client("alice", "secret").first)
+    assert isinstance(begun.step(message), Refused)
+
+
+def test_a_credential_is_kept_as_kafka_keeps_it():
+    kept = made("secret", mechanism=SHA_512, iterations=8192)
+    text = credential_text(kept)
+    assert text.startswith("salt=c2FsdA==,stored_key=")
+    assert text.endswith(",iterations=8192")
+    assert parse_credential(text) == kept
+
+
+@pytest.mark.parametrize("text", ["", "salt=x", "salt=!,stored_key=,server_key=,iterations=1"])
+def test_another_text_is_refused_without_being_told(text):
+    with pytest.raises(ValueError, match=r"^a SCRAM credential is not salt=,stored_key=,"):
+        parse_credential(text)
+
+
+def test_the_iterations_of_kafkas_bounds():
+    assert wrong_iterations(4095) == "Too few iterations"
+    assert wrong_iterations(16385) == "Too many iterations"
+    assert wrong_iterations(4096) is wrong_iterations(16384) is None
+
+
+def test_what_is_printed_of_a_credential_has_no_part_of_it():
+    assert repr(ScramCredential(b"s", b"k", b"v", 4096)) == "ScramCredential(4096 iterations)"

@@ -1,0 +1,60 @@
+"""The text of sasl.jaas.config."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from security.jaas import JaasError, LoginModule, parse_jaas
+
+
+def test_a_module_and_its_options():
+    text = """org.apache.kafka.Plain required // of the broker
+        username="broker" /* its own */ user_a="x\\"y;=\\n" serviceName=kafka-1.prod;"""
+    assert parse_jaas(text) == LoginModule(
+        "org.apache.kafka.Plain",
+        {"username": "broker", "user_a": 'x"y;=\n', "serviceName": "kafka-1.prod"},
+    )
+
+
+@pytest.mark.parametrize("flag", ["required", "Requisite", "SUFFICIENT", "optional"])
+def test_the_flags_are_read_in_any_case(flag):
+    assert parse_jaas(f"M {flag};") == LoginModule("M", {})
+
+
+def test_escapes_are_javas():
+    assert parse_jaas(r'M required a="\101\t\q\60x";').options == {"a": "A\tq0x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "the name of a login module is missing"),
+        ("M", "one of required, requisite, sufficient, optional is missing"),
+        ("M perhaps;", "after M comes one of required, requisite, sufficient, optional"),
+        ("M required", "the options of M end with a semicolon"),
+        ('M required a="secret"', "the options of M end with a semicolon"),
+        ("M required a;", "after the option a comes = and its value"),
+        ("M required a=;", "the value of a, in quotes is missing"),
+        ("M required a=1secret;", "the character at 14 begins no word"),
+        ('M required a="secret;', "the character at 14 begins no word"),
+        ("M required; M required;", "a value has one login module"),
+    ],
+)
+def test_what_is_wrong_is_said_and_no_value_is(text, said):
+    with pytest.raises(JaasError, match=said) as raised:
+        parse_jaas(text)
+    assert "secret" not in str(raised.value)
+
+
+@given(st.text(max_size=100))
+def test_any_text_is_a_module_or_an_error(text):
+    with suppress(JaasError):
+        assert parse_jaas(text).name
+
+
+def test_what_is_printed_of_a_module_has_no_value():
+    assert repr(parse_jaas('M required b="secret" a="x";')) == "LoginModule('M', ['a', 'b'])"

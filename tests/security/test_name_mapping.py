@@ -1,0 +1,58 @@
+"""From the subject of a certificate to a user."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from security.name_mapping import NAME_CHARS_MAX, parse_mapping_rules
+
+NAME = "CN=Alice,OU=ServiceUsers,O=Acme\\, Inc,C=DE"
+
+
+@pytest.mark.parametrize(
+    ("rules", "mapped"),
+    [
+        ("DEFAULT", NAME),
+        ("", NAME),
+        ("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/", "Alice"),
+        ("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L", "alice"),
+        ("RULE:^CN=(.*?),OU=(.*?),.*$/$1@$2/U , DEFAULT", "ALICE@SERVICEUSERS"),
+        ("RULE:^CN=(.*?),OU=Admins.*$/$1/,DEFAULT", NAME),
+        ("RULE:^CN=(.*?),OU=Admins.*$/$1/", None),
+        ("RULE:CN=Alice/x/", None),  # the whole name has to match
+        ("RULE:^CN=(.*?),OU=Admins.*$/$1/, RULE:^.*?O=(.*?)\\\\,.*$/$1/", "Acme"),
+        ("RULE:^CN=(.*?),.*$/$1\\/$9/", "Alice/$9"),  # there is no ninth group
+        ("RULE:^CN=(.*?),.*$/$10/", "Alice0"),
+        ("RULE:^CN=(.*?),.*$/\\$1/", "$1"),
+    ],
+)
+def test_the_first_rule_that_matches_names_the_user(rules, mapped):
+    assert parse_mapping_rules(rules).map(NAME) == mapped
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        ("RULE:^CN=(.*)", "comes neither DEFAULT nor RULE"),
+        ("default", "at 'default' comes neither"),
+        ("DEFAULT, RULE:a/b/X", "at ' RULE:a/b/X' comes neither"),
+        ("RULE:(/x/", "the pattern '\\(' can't be used: missing"),
+        ("RULE:(?=a)b/x/", "can't be used: invalid perl operator"),
+    ],
+)
+def test_what_is_no_rule_is_refused_by_a_sentence(rules, said):
+    with pytest.raises(ValueError, match=said):
+        parse_mapping_rules(rules)
+
+
+def test_no_pattern_takes_long():
+    rules = parse_mapping_rules("RULE:(a+)+b/$1/")
+    began_s = time.process_time()
+    assert rules.map("a" * NAME_CHARS_MAX) is None
+    assert time.process_time() - began_s < 0.5
+
+
+def test_a_name_beyond_the_bound_matches_nothing():
+    assert parse_mapping_rules("DEFAULT").map("a" * (NAME_CHARS_MAX + 1)) is None

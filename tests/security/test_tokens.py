@@ -1,0 +1,72 @@
+"""Delegation tokens."""
+
+from __future__ import annotations
+
+import pytest
+
+from protocol.errors import (
+    DELEGATION_TOKEN_EXPIRED,
+    DELEGATION_TOKEN_OWNER_MISMATCH,
+    INVALID_PRINCIPAL_TYPE,
+    NONE,
+)
+from security.principal import Principal, user
+from security.tokens import (
+    AT_ONCE,
+    Lifetimes,
+    expired,
+    is_over,
+    new_token,
+    password_of,
+    renewed,
+    wrong_renewer,
+)
+
+ALICE, BOB, CAROL = map(user, ("alice", "bob", "carol"))
+TIMES = Lifetimes(longest_ms=1_000, expiry_ms=100)
+
+
+def token(asked_ms=-1, now_ms=10_000):
+    return new_token("id", ALICE, ALICE, (BOB,), asked_ms, TIMES, now_ms)
+
+
+@pytest.mark.parametrize(
+    ("asked_ms", "ends_ms", "expires_ms"),
+    [(-1, 11_000, 10_100), (5_000, 11_000, 10_100), (500, 10_500, 10_100), (50, 10_050, 10_050)],
+)
+def test_a_token_lives_as_long_as_is_asked_and_allowed(asked_ms, ends_ms, expires_ms):
+    one = token(asked_ms)
+    assert (one.ends_ms, one.expires_ms) == (ends_ms, expires_ms)
+
+
+def test_it_is_renewed_up_to_its_end():
+    one = token()
+    assert renewed(one, BOB, 50, TIMES, 10_090).expires_ms == 10_140
+    assert renewed(one, ALICE, -1, TIMES, 10_090).expires_ms == 10_190
+    late = one._replace(expires_ms=10_990)
+    assert renewed(late, ALICE, -1, TIMES, 10_980).expires_ms == 11_000
+
+
+def test_only_those_it_names_change_it_and_only_while_it_lives():
+    one = token()
+    assert renewed(one, CAROL, -1, TIMES, 10_000) == DELEGATION_TOKEN_OWNER_MISMATCH
+    assert expired(one, CAROL, AT_ONCE, 10_000) == DELEGATION_TOKEN_OWNER_MISMATCH
+    assert is_over(one, 10_100)
+    assert renewed(one, ALICE, -1, TIMES, 10_100) == DELEGATION_TOKEN_EXPIRED
+    assert expired(one, ALICE, 10, 10_100) == DELEGATION_TOKEN_EXPIRED
+
+
+def test_it_is_expired_at_once_or_soon():
+    assert expired(token(), ALICE, AT_ONCE, 10_000) is None
+    assert expired(token(), BOB, 30, 10_000).expires_ms == 10_030
+
+
+def test_its_password_is_a_hash_under_the_secret():
+    one, other = password_of("id", b"secret"), password_of("id", b"another")
+    assert one != other
+    assert len(one) == 88
+
+
+def test_a_renewer_is_a_user():
+    assert wrong_renewer((BOB,)) == NONE
+    assert wrong_renewer((Principal("Group", "g"),)) == INVALID_PRINCIPAL_TYPE
