@@ -1,0 +1,1 @@
+"""TLS: key and trust stores, what a listener makes of them, and the layer on a connection."""

@@ -1,0 +1,246 @@
+"""What a listener's settings make: a context for new connections, tried before it serves any.
+
+A context is never changed. Other settings, or other files, make another one, which a connection to
+itself in memory has to get through first; the connections that are there keep the old one. So half
+a change, a certificate without its key, never serves. Source: KIP-226, 651, 684, 978.
+"""
+
+from __future__ import annotations
+
+import os
+import ssl
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from cryptography import x509
+
+from broker.net.tls.ciphers import openssl_ciphers
+from security.stores import StoreError, certificates_in, key_and_certificates_in, pem
+
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_CLIENT_AUTH: Final = {
+    "none": ssl.CERT_NONE,
+    "requested": ssl.CERT_OPTIONAL,
+    "required": ssl.CERT_REQUIRED,
+}
+
+
+class TlsError(ValueError):
+    """The settings of a listener, or their files, can't be used; a sentence without a secret."""
+
+
+@dataclass(frozen=True)
+class TlsSettings:
+    """The settings ``ssl.*`` of one listener, under their own names; "" where one is not given."""
+
+    keystore_location: str = ""
+    keystore_password: str = field(default="", repr=False)
+    keystore_key: str = field(default="", repr=False)
+    keystore_certificate_chain: str = field(default="", repr=False)
+    key_password: str = field(default="", repr=False)
+    truststore_location: str = ""
+    truststore_password: str = field(default="", repr=False)
+    truststore_certificates: str = field(default="", repr=False)
+    client_auth: str = "none"
+    enabled_protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
+    cipher_suites: tuple[str, ...] = ()
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """What is read of the disk."""
+        named = (self.keystore_location, self.truststore_location)
+        return tuple(Path(each) for each in named if each)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What a listener shows."""
+
+    subject: str
+    """As RFC 4514 writes it."""
+    names: frozenset[str]
+    """The alternative ones."""
+    serial: str
+    expires: datetime
+
+    def days_left(self, wall_ms: int) -> float:
+        """Below 0 when it has expired."""
+        return (self.expires.timestamp() - wall_ms / 1000) / 86_400
+
+
+@dataclass(frozen=True)
+class ListenerTls:
+    """A context, and what it was made of."""
+
+    context: ssl.SSLContext
+    certificate: Certificate
+    has_truststore: bool
+
+
+def listener_tls(settings: TlsSettings) -> ListenerTls:
+    """A fresh context that has been tried. Raises TlsError and OSError; reads files."""
+    key, chain = _own(settings)
+    trusted = _trusted(settings)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
+    _restrict(context, settings)
+    _load_own(context, key, chain, settings.key_password or settings.keystore_password)
+    try:
+        context.verify_mode = _CLIENT_AUTH[settings.client_auth.lower()]
+    except KeyError:
+        raise TlsError(
+            f"ssl.client.auth={settings.client_auth} is none of {', '.join(_CLIENT_AUTH)}"
+        ) from None
+    if trusted:
+        try:
+            context.load_verify_locations(cadata=trusted)
+        except ssl.SSLError as error:
+            raise TlsError(f"the certificates of the truststore can't be read: {error}") from None
+    elif context.verify_mode != ssl.CERT_NONE:
+        # Java takes its own list of authorities then: whoever any of them knows would get in.
+        raise TlsError(
+            f"ssl.client.auth={settings.client_auth} needs ssl.truststore.location or"
+            " ssl.truststore.certificates: nobody says whose clients are trusted"
+        )
+    _try(context)
+    return ListenerTls(context, certificate_of(chain), bool(trusted))
+
+
+def certificate_of(chain: str) -> Certificate:
+    """What the first certificate of a PEM text says."""
+    first = x509.load_pem_x509_certificates(chain.encode())[0]
+    try:
+        found = first.extensions.get_extension_for_class(x509.SubjectAlternativeName)
+        names = frozenset(str(name.value) for name in found.value)
+    except x509.ExtensionNotFound:
+        names = frozenset()
+    return Certificate(
+        first.subject.rfc4514_string(),
+        names,
+        f"{first.serial_number:x}",
+        first.not_valid_after_utc.astimezone(UTC),
+    )
+
+
+def _own(settings: TlsSettings) -> tuple[str, str]:
+    """The key and its certificates, PEM."""
+    inline = settings.keystore_key, settings.keystore_certificate_chain
+    place = settings.keystore_location
+    if any(inline):
+        if place:
+            raise TlsError(
+                "ssl.keystore.location and ssl.keystore.key are given both: leave out one of them"
+            )
+        if not all(inline):
+            raise TlsError(
+                "ssl.keystore.key and ssl.keystore.certificate.chain are given together or not"
+                " at all"
+            )
+        key, chain = pem(inline[0], "PRIVATE KEY"), pem(inline[1], "CERTIFICATE")
+        if not key or not chain:
+            raise TlsError(
+                "ssl.keystore.key and ssl.keystore.certificate.chain are PEM: BEGIN PRIVATE KEY,"
+                " BEGIN CERTIFICATE"
+            )
+        return key, chain
+    if not place:
+        raise TlsError(
+            "TLS needs a certificate with its key: ssl.keystore.location, or ssl.keystore.key with"
+            " ssl.keystore.certificate.chain"
+        )
+    try:
+        return key_and_certificates_in(_read(place), place, settings.keystore_password or None)
+    except StoreError as error:
+        raise TlsError(str(error)) from None
+
+
+def _trusted(settings: TlsSettings) -> str:
+    """The certificates of those who are trusted, PEM; "" where there are none."""
+    inline, place = settings.truststore_certificates, settings.truststore_location
+    if inline and place:
+        raise TlsError(
+            "ssl.truststore.location and ssl.truststore.certificates are given both: leave out one"
+            " of them"
+        )
+    if inline:
+        found = pem(inline, "CERTIFICATE")
+        if not found:
+            raise TlsError("ssl.truststore.certificates has no certificate: they are PEM")
+        return found
+    if not place:
+        return ""
+    try:
+        return certificates_in(_read(place), place, settings.truststore_password or None)
+    except StoreError as error:
+        raise TlsError(str(error)) from None
+
+
+def _read(place: str) -> bytes:
+    try:
+        return Path(place).read_bytes()
+    except OSError as error:
+        raise TlsError(f"{place} can't be read: {error.strerror}") from None
+
+
+def _restrict(context: ssl.SSLContext, settings: TlsSettings) -> None:
+    """Holds to the versions and ciphers that are allowed."""
+    wanted = {version.strip() for version in settings.enabled_protocols}
+    unknown = wanted - _VERSIONS.keys()
+    if unknown or not wanted:
+        raise TlsError(
+            f"ssl.enabled.protocols={','.join(settings.enabled_protocols)}:"
+            f" Muster speaks {' and '.join(_VERSIONS)}"
+        )
+    versions = sorted(_VERSIONS[each] for each in wanted)
+    context.minimum_version, context.maximum_version = versions[0], versions[-1]
+    if settings.cipher_suites:
+        _restrict_ciphers(context, settings.cipher_suites, has_13="TLSv1.3" in wanted)
+
+
+def _restrict_ciphers(context: ssl.SSLContext, suites: Sequence[str], *, has_13: bool) -> None:
+    try:
+        context.set_ciphers(openssl_ciphers(suites, has_13=has_13))
+    except (ssl.SSLError, ValueError) as error:
+        reason = str(error) if type(error) is ValueError else "none of them is there"
+        raise TlsError(f"ssl.cipher.suites={','.join(suites)}: {reason}") from None
+
+
+def _load_own(context: ssl.SSLContext, key: str, chain: str, password: str) -> None:
+    descriptor, name = tempfile.mkstemp(prefix="muster-", suffix=".pem")  # for us alone to read
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(f"{key}\n{chain}\n")
+        context.load_cert_chain(name, password=password)
+    except (ssl.SSLError, ValueError) as error:
+        said = getattr(error, "reason", None) or str(error)
+        raise TlsError(
+            "the key and its certificate can't be used: do they fit each other, and is"
+            f" ssl.key.password right? ({said.replace('_', ' ').lower()})"
+        ) from None
+    finally:
+        os.unlink(name)
+
+
+def _try(context: ssl.SSLContext) -> None:
+    """Has a client in memory shake hands with it; what it trusts is not asked."""
+    client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client_context.check_hostname = False
+    client_context.verify_mode = ssl.CERT_NONE
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = client_context.wrap_bio(to_client, to_server)
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    for _ in range(4):
+        for side in (client, server):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLError as error:
+                if "peer_did_not_return" in (error.reason or "").lower():
+                    return  # it would ask us for a certificate; so far all went well
+                said = (error.reason or str(error)).replace("_", " ").lower()
+                raise TlsError(f"a client could not connect: {said}") from None

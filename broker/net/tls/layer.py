@@ -1,0 +1,285 @@
+"""TLS between the transport of a socket and the connection that speaks Kafka over it.
+
+The layer is the transport's protocol and the connection's transport. The connection is made, and so
+admitted and counted, before the first byte of the handshake; the handshake is done step by step
+with all others (`Handshakes`) and has its own deadline; its failure is told to the operator in one
+line. OpenSSL works on buffers in memory, so that every listener and connection has the context of
+its time, and what came first can be looked at: a client without TLS is told from a broken one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Any, Protocol, cast
+
+from broker.net.tls.handshakes import Handshakes
+from protocol.buffer import Buffer
+
+READ_BYTES = 256 * 1024
+"""Of decrypted bytes handed to the connection at a time."""
+RECEIVED_BYTES_MAX = 64 * 1024
+"""Of a handshake that waits for its turn: a peer that sends more is not read meanwhile."""
+HANDSHAKE_RECORD = 0x16
+"""With this byte begins what a TLS client sends first (RFC 8446, section 5.1)."""
+_NO_TLS = b"\x15\x03\x03\x00\x02\x02\x0a"
+"""An alert: what came was unexpected. It ends who reads it as TLS, and is told as nonsense."""
+
+
+class Wrapped(Protocol):
+    """What speaks over the layer: a connection."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A peer is there; nothing has come of it."""
+
+    def data_received(self, data: bytes) -> None:
+        """Decrypted bytes came."""
+
+    def eof_received(self) -> bool | None:
+        """The peer says that nothing more comes."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The peer is gone."""
+
+    def pause_writing(self) -> None:
+        """The peer does not take what it is sent."""
+
+    def resume_writing(self) -> None:
+        """It does again."""
+
+
+class Failure(Exception):
+    """A handshake came to nothing; the text says why, for the operator."""
+
+
+class TlsLayer(asyncio.Protocol, asyncio.Transport):
+    """One connection's; see the module."""
+
+    def __init__(
+        self,
+        wrapped: Wrapped,
+        context: ssl.SSLContext,
+        handshakes: Handshakes,
+        on_ready: Callable[[ssl.SSLObject], None],
+        on_failure: Callable[[Failure], None],
+    ) -> None:
+        """``on_ready`` is called when the peer has shown what it has to show, and may refuse it by
+        raising `Failure`; ``on_failure`` when the handshake fails. The layer closes by itself.
+        """
+        self._wrapped = wrapped
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._handshakes = handshakes
+        self._on_ready = on_ready
+        self._on_failure = on_failure
+        self._transport: asyncio.Transport
+        self._has_begun = False
+        """Something has come."""
+        self.is_ready = False
+        """The handshake is done."""
+        self._is_queued = False
+        """A step of the handshake waits for its turn."""
+        self._has_ended = False
+        """Nothing more is read of the peer: it, or we, have ended the session."""
+        self._is_paused = False
+        """The connection wants no bytes now."""
+
+    # -- the transport's calls
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Has the connection admitted."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's has another base
+        self._wrapped.connection_made(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Decrypts what came, or goes on with the handshake."""
+        if self._has_ended:
+            return
+        self._incoming.write(data)
+        if self.is_ready:
+            self._read()
+        else:
+            if not self._has_begun and data[0] != HANDSHAKE_RECORD:
+                self._transport.write(_NO_TLS)
+                self._fail("a client without TLS came to a listener with TLS")
+                return
+            self._has_begun = True
+            if self._incoming.pending > RECEIVED_BYTES_MAX:
+                self._transport.pause_reading()
+            if not self._is_queued:
+                self._is_queued = True
+                self._handshakes.step(self._shake)
+
+    def eof_received(self) -> bool | None:
+        """The peer has closed its side without a word, as many do."""
+        if self.is_ready:
+            return self._wrapped.eof_received()
+        if self._is_queued:
+            self._shake()  # its last word may be why it goes
+        self._fail("the peer went away in the middle of the handshake")
+        return None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The peer is gone."""
+        self._has_ended = True
+        self._wrapped.connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """The peer does not take what it is sent."""
+        self._wrapped.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._wrapped.resume_writing()
+
+    # -- the connection's calls
+
+    def write(self, data: Buffer) -> None:
+        """Encrypts and sends; nothing once the session has ended."""
+        if not self.is_ready or self._has_ended or not len(data):
+            return
+        try:
+            self._tls.write(data)
+        except ssl.SSLError as error:
+            self._break_off(error)
+            return
+        self._send()
+
+    def writelines(self, list_of_data: Iterable[Buffer]) -> None:
+        """Encrypts and sends all of it with one write."""
+        if not self.is_ready or self._has_ended:
+            return
+        try:
+            for data in list_of_data:
+                if len(data):
+                    self._tls.write(data)
+        except ssl.SSLError as error:
+            self._break_off(error)
+            return
+        self._send()
+
+    def close(self) -> None:
+        """Says goodbye and closes once all is written; does not wait for the peer's goodbye."""
+        if self.is_ready and not self._has_ended:
+            self._has_ended = True
+            with suppress(ssl.SSLError):  # the peer's goodbye is missing, and not awaited
+                self._tls.unwrap()
+            self._send()
+        self._has_ended = True
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Closes at once."""
+        self._has_ended = True
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """Whether the socket is being closed."""
+        return self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        """The connection wants no bytes now."""
+        self._is_paused = True
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """The connection wants bytes again: first those that are here."""
+        self._is_paused = False
+        self._transport.resume_reading()
+        if self.is_ready and (self._incoming.pending or self._tls.pending()):
+            asyncio.get_running_loop().call_soon(self._read)
+
+    def is_reading(self) -> bool:
+        """Whether the connection wants bytes."""
+        return not self._is_paused
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """From how many unsent bytes on the peer counts as slow."""
+        self._transport.set_write_buffer_limits(high, low)
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that the kernel has not taken, encrypted."""
+        return self._transport.get_write_buffer_size()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Of the socket; ``ssl_object`` is the session."""
+        return self._tls if name == "ssl_object" else self._transport.get_extra_info(name, default)
+
+    # -- the session
+
+    def _shake(self) -> None:
+        """One step of the handshake."""
+        self._is_queued = False
+        if self._has_ended:
+            return
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
+            self._send()
+            self._transport.resume_reading()
+            return
+        except ssl.SSLError as error:
+            self._fail(_reason(error))
+            return
+        try:
+            self._on_ready(self._tls)
+        except Failure as failure:
+            self._fail(str(failure))
+            return
+        self.is_ready = True
+        self._send()
+        if not self._is_paused:
+            self._transport.resume_reading()
+        self._read()
+
+    def _read(self) -> None:
+        """Hands on what can be decrypted, as long as the connection wants it."""
+        wrapped = self._wrapped
+        while not self._is_paused and not self._has_ended:
+            try:
+                data = self._tls.read(READ_BYTES)
+            except ssl.SSLWantReadError:
+                break
+            except ssl.SSLZeroReturnError:
+                data = b""
+            except ssl.SSLError as error:
+                self._break_off(error)
+                return
+            if not data:  # the peer has said goodbye
+                wrapped.eof_received()
+                self.close()
+                return
+            wrapped.data_received(data)
+        if self._outgoing.pending:  # an answer to a change of keys
+            self._send()
+
+    def _send(self) -> None:
+        data = self._outgoing.read()
+        if data:
+            self._transport.write(data)
+
+    def _break_off(self, error: ssl.SSLError) -> None:
+        """What came, or was to be sent, is no TLS any more."""
+        self._has_ended = True
+        self._send()  # an alert
+        self._on_failure(Failure(_reason(error)))
+        self._transport.abort()
+
+    def _fail(self, reason: str) -> None:
+        if self._has_ended:
+            return
+        self._has_ended = True
+        self._send()  # an alert
+        self._on_failure(Failure(reason))
+        self._transport.close()
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """What OpenSSL says, without its numbers and places."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the peer's certificate is not accepted: {error.verify_message}"
+    said = (error.reason or str(error)).replace("_", " ").lower()
+    return f"the handshake failed: {said}"

@@ -1,0 +1,149 @@
+"""What the settings of a listener make, and each of their faults."""
+
+from __future__ import annotations
+
+import ssl
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from broker.net.tls.ciphers import SUITES_OF_13, openssl_ciphers
+from broker.net.tls.context import TlsError, TlsSettings, listener_tls
+from tests.certificates import Authority, Issued
+
+PASSWORD = "changeit"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def own(authority: Authority) -> Issued:
+    return authority.issue("broker")
+
+
+@pytest.fixture(scope="module")
+def settings(own: Issued) -> TlsSettings:
+    return TlsSettings(keystore_location=str(own.pem))
+
+
+def test_a_file_of_pem(settings):
+    made = listener_tls(settings)
+    assert made.certificate.subject == "CN=broker"
+    assert made.certificate.names == {"127.0.0.1"}
+    assert 0 < made.certificate.days_left(int(datetime.now(UTC).timestamp() * 1000)) <= 1
+    assert made.context.verify_mode == ssl.CERT_NONE
+    assert not made.has_truststore
+
+
+def test_pkcs12_and_an_encrypted_key(own, authority, tmp_path):
+    p12 = tmp_path / "own.p12"
+    p12.write_bytes(own.pkcs12(PASSWORD))
+    trust = tmp_path / "trust.p12"
+    trust.write_bytes(authority.trust_pkcs12(PASSWORD))
+    made = listener_tls(
+        TlsSettings(
+            keystore_location=str(p12),
+            keystore_password=PASSWORD,
+            truststore_location=str(trust),
+            truststore_password=PASSWORD,
+            client_auth="required",
+        )
+    )
+    assert made.context.verify_mode == ssl.CERT_REQUIRED
+    assert made.has_truststore
+    inline = TlsSettings(
+        keystore_key=own.encrypted_key_text(PASSWORD),
+        keystore_certificate_chain=own.certificate_text.replace("\n", " "),
+        key_password=PASSWORD,
+        truststore_certificates=authority.certificate.read_text(),
+        client_auth="requested",
+    )
+    assert listener_tls(inline).context.verify_mode == ssl.CERT_OPTIONAL
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"keystore_location": ""}, "TLS needs a certificate with its key"),
+        ({"keystore_location": "/nowhere/own.pem"}, "/nowhere/own.pem can't be read: No such file"),
+        ({"keystore_key": "x"}, "ssl.keystore.location and ssl.keystore.key are given both"),
+        ({"client_auth": "perhaps"}, "ssl.client.auth=perhaps is none of none, requested"),
+        ({"client_auth": "required"}, "ssl.client.auth=required needs ssl.truststore.location"),
+        ({"enabled_protocols": ("SSLv3",)}, "ssl.enabled.protocols=SSLv3: Muster speaks TLSv1.2"),
+        ({"enabled_protocols": ()}, "Muster speaks TLSv1.2 and TLSv1.3"),
+        ({"truststore_certificates": "x"}, "ssl.truststore.certificates has no certificate"),
+        (
+            {"truststore_location": "/t", "truststore_certificates": "x"},
+            "ssl.truststore.location and ssl.truststore.certificates are given both",
+        ),
+        ({"cipher_suites": ("RC4",)}, "ssl.cipher.suites=RC4: with TLSv1.3 the list has TLS_AES"),
+        (
+            {"cipher_suites": ("RC4",), "enabled_protocols": ("TLSv1.2",)},
+            "ssl.cipher.suites=RC4: RC4 is no suite of TLS 1.2 or 1.3",
+        ),
+        (
+            {
+                "cipher_suites": ("TLS_RSA_WITH_CAMELLIA_512_CBC_SHA256",),
+                "enabled_protocols": ("TLSv1.2",),
+            },
+            "none of them is there",
+        ),
+    ],
+)
+def test_each_fault_is_a_sentence(settings, change, said):
+    with pytest.raises(TlsError, match=said.replace("(", r"\(")):
+        listener_tls(replace(settings, **change))
+
+
+def test_a_key_of_another_certificate_is_refused(own, authority):
+    other = authority.issue("other")
+    inline = TlsSettings(
+        keystore_key=own.key_text, keystore_certificate_chain=other.certificate_text
+    )
+    with pytest.raises(TlsError, match="do they fit each other"):
+        listener_tls(inline)
+    for given in ({"keystore_key": own.key_text}, {"keystore_certificate_chain": "x"}):
+        with pytest.raises(TlsError, match="are given together or not at all"):
+            listener_tls(TlsSettings(**given))
+
+
+def test_a_wrong_password_is_told_and_not_shown(own):
+    inline = TlsSettings(
+        keystore_key=own.encrypted_key_text(PASSWORD),
+        keystore_certificate_chain=own.certificate_text,
+        key_password="wrong-one",
+    )
+    with pytest.raises(TlsError, match=r"is ssl\.key\.password right") as raised:
+        listener_tls(inline)
+    assert "wrong-one" not in str(raised.value)
+    assert "wrong-one" not in repr(inline)
+
+
+def test_a_version_alone_is_held_to(settings):
+    made = listener_tls(replace(settings, enabled_protocols=("TLSv1.2",)))
+    assert made.context.maximum_version == ssl.TLSVersion.TLSv1_2
+
+
+def test_the_suites_that_are_named_and_no_others(settings):
+    suites = (
+        "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+        "TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+        "TLS_RSA_WITH_AES_256_CBC_SHA256",
+    )
+    assert openssl_ciphers(suites, has_13=False) == (
+        "ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-CHACHA20-POLY1305:AES256-SHA256"
+    )
+    made = listener_tls(replace(settings, cipher_suites=(*suites, *SUITES_OF_13)))
+    names = {each["name"] for each in made.context.get_ciphers()}
+    assert names == {*openssl_ciphers(suites, has_13=False).split(":"), *SUITES_OF_13}
+
+
+def test_nothing_of_the_key_stays_on_the_disk(settings, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    listener_tls(settings)
+    assert list(tmp_path.iterdir()) == []

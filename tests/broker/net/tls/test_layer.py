@@ -1,0 +1,314 @@
+"""TLS on a connection, against Python's own TLS clients over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from broker.net.tls.handshakes import Handshakes
+from broker.net.tls.layer import Failure, TlsLayer
+from tests.certificates import Authority
+
+
+class Echo(asyncio.Protocol):
+    """Sends back what comes, and keeps what happened."""
+
+    def __init__(self) -> None:
+        self.happened: list[str] = []
+        self.transport: Any = None
+        self.paused = False
+
+    def connection_made(self, transport):
+        self.transport = transport
+        self.happened.append("made")
+
+    def data_received(self, data):
+        self.happened.append("data")
+        self.transport.write(data)
+
+    def eof_received(self):
+        self.happened.append("eof")
+
+    def connection_lost(self, exc):
+        self.happened.append("lost")
+
+    def pause_writing(self):
+        self.transport.pause_reading()
+        self.paused = True
+
+    def resume_writing(self):
+        self.transport.resume_reading()
+
+
+class Listener:
+    """A port whose connections speak TLS."""
+
+    def __init__(self, context: ssl.SSLContext, on_ready: Callable[..., None]) -> None:
+        self.context, self._on_ready = context, on_ready
+        self.connections: list[Echo] = []
+        self.failures: list[str] = []
+        self.handshakes = Handshakes()
+        self.failed = asyncio.Event()
+
+    def _fail(self, failure: Failure) -> None:
+        self.failures.append(str(failure))
+        self.failed.set()
+
+    def _make(self) -> TlsLayer:
+        self.connections.append(Echo())
+        return TlsLayer(
+            self.connections[-1], self.context, self.handshakes, self._on_ready, self._fail
+        )
+
+    async def __aenter__(self) -> Listener:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(self._make, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for each in self.connections:
+            if each.transport is not None:
+                each.transport.abort()
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def server_pem(authority: Authority) -> Path:
+    return authority.issue("broker").pem
+
+
+@pytest.fixture
+def context(server_pem: Path) -> ssl.SSLContext:
+    made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    made.load_cert_chain(server_pem)
+    return made
+
+
+@pytest.fixture
+def trusting(authority: Authority) -> ssl.SSLContext:
+    return ssl.create_default_context(cafile=authority.certificate)
+
+
+@pytest.fixture(params=[asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def run(request):
+    def run(scenario):
+        with asyncio.Runner(loop_factory=request.param) as runner:
+            return runner.run(asyncio.wait_for(scenario, 20))
+
+    return run
+
+
+def listener(context, on_ready=lambda _: None):
+    return Listener(context, on_ready)
+
+
+def connect(port: int, context: ssl.SSLContext) -> None:
+    with (
+        socket.create_connection(("127.0.0.1", port)) as plain,
+        context.wrap_socket(plain, server_hostname="127.0.0.1"),
+    ):
+        pass
+
+
+async def closed(reader) -> bytes:
+    """All that still comes; a reset counts as an end."""
+    try:
+        return await reader.read()
+    except (ConnectionError, ssl.SSLError):
+        return b""
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_what_is_sent_comes_back(run, context, trusting, version):
+    trusting.maximum_version = version
+    payload = bytes(range(256)) * 20_000  # 5 MB, more than any buffer on the way
+
+    async def scenario():
+        async with listener(context) as on:
+            reader, writer = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
+            writer.write(payload)
+            assert await reader.readexactly(len(payload)) == payload
+            writer.write(b"last")
+            assert await reader.readexactly(4) == b"last"
+            assert writer.get_extra_info("ssl_object").version().replace(".", "_") == (
+                "TLSv1_2" if version == ssl.TLSVersion.TLSv1_2 else "TLSv1_3"
+            )
+            writer.close()
+            return on
+
+    on = run(scenario())
+    assert on.failures == []
+    assert on.connections[0].happened[0] == "made"
+
+
+def test_a_connection_is_there_before_its_handshake(run, context):
+    async def scenario():
+        async with listener(context) as on:
+            _, writer = await asyncio.open_connection("127.0.0.1", on.port)
+            while not on.connections or on.connections[0].transport is None:
+                await asyncio.sleep(0)
+            assert on.connections[0].happened == ["made"]
+            writer.close()
+
+    run(scenario())
+
+
+def test_the_end_is_said_by_both_sides(run, context, trusting):
+    async def scenario():
+        async with listener(context) as on:
+            reader, _ = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
+            while not on.connections[0].transport.is_ready:
+                await asyncio.sleep(0)
+            on.connections[0].transport.write(b"bye")
+            on.connections[0].transport.close()
+            assert await reader.read() == b"bye"  # an end without a goodbye would raise
+            return on
+
+    assert run(scenario()).failures == []
+
+
+def test_a_client_without_tls_is_told_so_and_so_is_the_operator(run, context):
+    async def scenario():
+        async with listener(context) as on:
+            reader, writer = await asyncio.open_connection("127.0.0.1", on.port)
+            writer.write(b"\x00\x00\x00\x14\x00\x12\x00\x03")
+            alert = await closed(reader)
+            assert alert[:1] == b"\x15"
+            return on
+
+    assert run(scenario()).failures == ["a client without TLS came to a listener with TLS"]
+
+
+def test_a_client_that_trusts_others_is_told_of(run, context):
+    async def scenario():
+        async with listener(context) as on:
+            # asyncio's own client sends no alert.
+            with pytest.raises(ssl.SSLCertVerificationError):
+                await asyncio.to_thread(connect, on.port, ssl.create_default_context())
+            await on.failed.wait()
+            return on
+
+    [failure] = run(scenario()).failures
+    assert "unknown ca" in failure
+
+
+def test_a_client_needs_the_certificate_that_is_asked_for(run, context, trusting, authority):
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.load_verify_locations(authority.certificate)
+    seen = []
+
+    async def scenario():
+        async with listener(context, lambda tls: seen.append(tls.getpeercert())) as on:
+            reader, _ = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
+            assert await closed(reader) == b""
+            await on.failed.wait()
+            trusting.load_cert_chain(authority.issue("alice").pem)
+            reader, writer = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
+            writer.write(b"hello")
+            assert await reader.readexactly(5) == b"hello"
+            writer.close()
+            return on
+
+    [failure] = run(scenario()).failures
+    assert failure == "the handshake failed: peer did not return a certificate"
+    assert dict(part[0] for part in seen[0]["subject"])["commonName"] == "alice"
+
+
+def test_who_is_ready_may_still_be_refused(run, context, trusting):
+    def refuse(_):
+        raise Failure("no rule makes a user of CN=alice")
+
+    async def scenario():
+        async with listener(context, refuse) as on:
+            reader, _ = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
+            assert await closed(reader) == b""
+            return on
+
+    on = run(scenario())
+    assert on.failures == ["no rule makes a user of CN=alice"]
+    assert on.connections[0].happened == ["made", "lost"]
+
+
+def test_a_peer_that_leaves_in_the_middle_is_told_of(run, context):
+    async def scenario():
+        async with listener(context) as on:
+            _, writer = await asyncio.open_connection("127.0.0.1", on.port)
+            writer.write(b"\x16\x03\x01")
+            writer.close()
+            await on.failed.wait()
+            return on
+
+    assert run(scenario()).failures == ["the peer went away in the middle of the handshake"]
+
+
+@pytest.mark.parametrize("behind", [b"\x16\x03\x01\x00\x05hello", b"\x16\xff\xff\xff\xff" * 9])
+def test_nonsense_fails_the_handshake(run, context, behind):
+    async def scenario():
+        async with listener(context) as on:
+            reader, writer = await asyncio.open_connection("127.0.0.1", on.port)
+            writer.write(behind)
+            await closed(reader)
+            return on
+
+    [failure] = run(scenario()).failures
+    assert failure.startswith("the handshake failed: ")
+
+
+def test_nonsense_after_the_handshake_ends_the_connection(run, context, trusting):
+    async def scenario():
+        async with listener(context) as on:
+            reader, writer = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
+            writer.write(b"x")
+            await reader.readexactly(1)
+            sock = writer.get_extra_info("socket")
+            raw = sock.dup() if hasattr(sock, "dup") else sock
+            raw.send(b"\x17\x03\x03\x00\x20" + bytes(32))
+            await on.failed.wait()
+            return on
+
+    on = run(scenario())
+    assert len(on.failures) == 1
+
+
+def test_a_storm_of_handshakes_lets_others_have_their_turn(run, context, trusting):
+    clients = 60
+
+    async def scenario():
+        async with listener(context) as on:
+            loop = asyncio.get_running_loop()
+            turns = 0
+
+            async def count() -> None:
+                nonlocal turns
+                while True:
+                    await asyncio.sleep(0)
+                    turns += 1
+
+            counting = loop.create_task(count())
+            opened = await asyncio.gather(
+                *(
+                    asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
+                    for _ in range(clients)
+                )
+            )
+            counting.cancel()
+            for _, writer in opened:
+                writer.close()
+            # All came at once, and each had an iteration of its own for its first step.
+            assert turns >= clients
+            return on
+
+    assert run(scenario()).failures == []
