@@ -15,8 +15,8 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from broker.config.config import Config
-from security.quotas.sampled_rate import SampledRate
 from broker.time import Time
+from security.quotas.sampled_rate import SampledRate
 
 ALL: Final = "*"
 
