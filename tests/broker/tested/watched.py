@@ -83,7 +83,7 @@ async def live(fs: FileSystem, time: Time, directory: str, first: bool) -> None:
     files = FaultyFiles(fs, faults)
     cleaner = partial(CleanerThread, time, files)
     async with serving(directory, settings, fs=files, time=time, new_cleaner=cleaner) as broker:
-        await broker.start_http()
+        broker.start_http()
         if first:
             await asked(broker, lambda wire: create_topic(wire, "table", 1, configs=TABLE))
         await client(lambda: produce(broker, "orders", b"a", b"b", **TXN))
