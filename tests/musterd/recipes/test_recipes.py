@@ -1,0 +1,204 @@
+"""The recipes of docs/testing-recipes.md with each of the four clients.
+
+Where a recipe is about what a worker does, a careless worker that leaves it out shows the damage.
+Where it is about what the broker does, the test fails unless the broker did it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import waiting
+from tests.musterd.recipes.conftest import Shop
+from tests.musterd.recipes.driven import Member, Refused
+
+ORDERS = [f"order-{number}" for number in range(6)]
+CAREFUL = pytest.mark.parametrize("careful", [True, False], ids=["careful", "careless"])
+REFUSED = {
+    "confluent-kafka": "UNKNOWN_MEMBER_ID",
+    "aiokafka": "CommitFailedError",
+    "kafka-python": "CommitFailedError",
+    "java": "CommitFailedException",
+}
+"""What each client calls the commit of a member that the group does not know any more."""
+NO_OFFSET = {
+    "confluent-kafka": "_AUTO_OFFSET_RESET",
+    "aiokafka": "NoOffsetForPartitionError",
+    "kafka-python": "NoOffsetForPartitionError",
+    "java": "NoOffsetForPartitionException",
+}
+"""What each client raises where nothing is committed and nothing else is to be used."""
+TELLS_OF_LOSS = {"confluent-kafka", "kafka-python", "java"}
+"""aiokafka calls a loss a revocation."""
+
+
+def bill(member: Member, count: int) -> list[str]:
+    """Poll and work off so many records."""
+    done: list[str] = []
+    while len(done) < count:
+        member.next_batch()
+        done += member.work()
+    return done
+
+
+def polls_until(member: Member, what: str) -> None:
+    """Poll until the member is told that of partitions; no record comes before."""
+
+    def told() -> bool:
+        polled = member.fetch()
+        if any(partitions for event, partitions in member.events if event == what):
+            return True
+        assert polled == []
+        return False
+
+    waiting.until(f"{member.name} is told {what}", told, 10, tolerate=())
+
+
+@CAREFUL
+def test_what_is_done_is_committed_before_partitions_are_revoked(shop: Shop, careful: bool) -> None:
+    shop.orders(*ORDERS[:4])
+    first = shop.member("first", careful=careful)
+    assert bill(first, 4) == ORDERS[:4]
+
+    assert not shop.muster.committed("billing")
+
+    shop.muster.rebalance("billing")
+    polls_until(first, "revoked")
+    assert bool(shop.muster.committed("billing")) == careful
+
+    shop.close()
+    shop.orders(ORDERS[4])
+    assert bill(shop.member("second"), 1) == [ORDERS[4 if careful else 0]]
+
+
+@CAREFUL
+def test_a_poison_record_is_set_aside_and_the_rest_is_billed(shop: Shop, careful: bool) -> None:
+    shop.orders("order-0", "poison-1", "order-2")
+    first = shop.member("first", careful=careful)
+    assert bill(first, 1) == ["order-0"]
+    first.commit()
+    if careful:
+        assert bill(first, 1) == ["order-2"]
+        first.commit()
+        assert [each.value for each in shop.muster.records("orders.dead")] == [b"poison-1"]
+        assert shop.muster.committed("billing").offset("orders") == 3
+        return
+    for name in ("first", "second"):  # whoever comes stands before it
+        with pytest.raises(Refused, match="Poison"):
+            bill(first if name == "first" else shop.member(name, careful=False), 1)
+        shop.close()
+
+
+@CAREFUL
+def test_a_batch_is_left_where_a_rebalance_has_given_it_to_another(
+    shop: Shop, careful: bool
+) -> None:
+    shop.orders(*ORDERS)
+    first = shop.member("first", careful=careful, batch=6, heartbeat_ms=3_000, role="crashes")
+    assert len(first.next_batch()) == 6
+    assert first.work_and_commit(2) == (ORDERS[:2], None)
+
+    shop.muster.expire("first")  # it does not know of it yet
+    by_second = bill(shop.member("second"), 4)
+    by_first, refused = first.work_and_commit()
+    first.worker.kill()  # aiokafka, which joins again in the background, would leave in 10 s
+
+    assert refused == REFUSED[shop.client]
+    assert by_second == ORDERS[2:]
+    assert by_first == (ORDERS[2:3] if careful else ORDERS[2:]), "billed twice"
+
+
+def test_after_a_crash_the_records_since_the_last_commit_come_again(shop: Shop) -> None:
+    shop.orders(*ORDERS)
+    first = shop.member("first", role="crashes")
+    bill(first, 3)
+    first.commit()
+    assert bill(first, 2) == ORDERS[3:5]
+    first.worker.kill()
+    assert [each.client_id for each in shop.muster.members("billing")] == ["first"]
+
+    shop.muster.time.advance(minutes=1)  # without it the group waits for the dead member
+
+    assert bill(shop.member("second"), 3) == ORDERS[3:]
+
+
+def test_after_a_crash_of_the_broker_no_commit_is_missing(shop: Shop) -> None:
+    shop.orders(*ORDERS)
+    first = shop.member("first", careful=False)
+    bill(first, 3)
+    first.commit()
+    bill(first, 1)
+    shop.muster.kill()
+    shop.muster.restart()
+    assert bill(first, 1) == ORDERS[4:5], "the worker goes on"
+    shop.close()
+    shop.muster.time.advance(minutes=1)  # librdkafka finds no coordinator in time to say goodbye
+    assert bill(shop.member("second"), 3) == ORDERS[3:]
+
+
+def test_a_session_expires_in_no_time(shop: Shop) -> None:
+    shop.orders(*ORDERS[:3])
+    first = shop.member("first", careful=False)
+    bill(first, 3)
+
+    shop.muster.time.advance(minutes=1)
+
+    assert not shop.muster.members("billing")
+    assert any("session" in each.sentence for each in shop.muster.journal("billing"))
+    polls_until(first, "lost" if shop.client in TELLS_OF_LOSS else "revoked")
+    shop.close()
+    assert bill(shop.member("second"), 3) == ORDERS[:3], "nothing was committed"
+
+
+def test_a_worker_outlives_that_its_coordinator_moves(shop: Shop) -> None:
+    shop.orders(*ORDERS[:2])
+    first = shop.member("first")
+    bill(first, 1)
+    first.commit()
+    asked = len(shop.muster.requests(client_id="first", api="FindCoordinator"))
+
+    shop.muster.move_coordinator("billing")
+    bill(first, 1)
+    first.commit()
+
+    assert len(shop.muster.requests(client_id="first", api="FindCoordinator")) > asked
+    assert [what for what, partitions in first.events if partitions] == ["assigned"]
+    assert shop.muster.committed("billing").offset("orders") == 2
+
+
+@pytest.mark.parametrize("reset", ["none", "earliest", "latest"])
+def test_an_offset_expires_while_the_service_is_off(shop: Shop, reset: str) -> None:
+    shop.orders(*ORDERS[:3])
+    first = shop.member("first")
+    bill(first, 2)
+    first.commit()
+    shop.close()
+    shop.muster.time.advance(days=6)
+    assert shop.muster.committed("billing").offset("orders") == 2
+    shop.muster.time.advance(days=2)
+    assert not shop.muster.committed("billing")
+
+    second = shop.member("second", reset=reset)
+    match reset:
+        case "none":
+            with pytest.raises(Refused) as refused:
+                second.next_batch()
+            assert refused.value.name == NO_OFFSET[shop.client]
+        case "earliest":
+            assert bill(second, 3) == ORDERS[:3], "two of them again"
+        case "latest":
+            polls_until(second, "assigned")
+            shop.orders(ORDERS[3])
+            assert bill(second, 1) == ORDERS[3:4], "one of them never"
+
+
+def test_orders_that_come_while_the_disk_is_full_are_written_once(shop: Shop) -> None:
+    assert shop.orders(ORDERS[0]) == 1
+    with shop.muster.disk_full():
+        assert shop.orders(*ORDERS[1:5], within_s=0.2) == 0
+        shop.muster.time.advance(minutes=1)
+        assert len(shop.muster.records("orders")) == 1
+        assert shop.muster.requests(api="Produce")[-1].error
+    assert shop.orders() == 4
+    assert shop.orders(ORDERS[5]) == 1
+    assert [each.value.decode() for each in shop.muster.records("orders")] == ORDERS

@@ -1,0 +1,108 @@
+"""Members made with kafka-python."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from kafka import (
+    AsyncConsumerRebalanceListener,
+    KafkaConsumer,
+    KafkaProducer,
+    OffsetAndMetadata,
+    TopicPartition,
+)
+from kafka.errors import KafkaError
+from worker import Key, Member, Record, serve
+
+QUICK = {"reconnect_backoff_ms": 10, "retry_backoff_ms": 10}
+
+
+def as_asked(offsets: dict[Key, int]) -> dict[TopicPartition, OffsetAndMetadata]:
+    return {
+        TopicPartition(*key): OffsetAndMetadata(offset, "", -1) for key, offset in offsets.items()
+    }
+
+
+class Listener(AsyncConsumerRebalanceListener):
+    """Runs on the client's own loop, where nothing may block."""
+
+    def __init__(self, member: KafkaPythonMember) -> None:
+        self.member = member
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        done = self.member.gave_up("revoked", revoked)
+        if done and self.member.is_careful:
+            await self.member.consumer.commit_async(as_asked(done))
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self.member.was_given(assigned)
+
+    async def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self.member.gave_up("lost", lost)
+
+
+class KafkaPythonMember(Member):
+    """One `KafkaConsumer`."""
+
+    def __init__(self, asked: dict[str, Any]) -> None:
+        super().__init__(asked)
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=asked["bootstrap"],
+            group_id=asked["group"],
+            client_id=asked["name"],
+            enable_auto_commit=False,
+            auto_offset_reset=asked["reset"],
+            heartbeat_interval_ms=self.asked["heartbeat_ms"],
+            fetch_max_wait_ms=50,
+            max_poll_records=asked["batch"],
+            **QUICK,
+        )
+        self.consumer.subscribe(topics=[asked["topic"]], listener=Listener(self))
+        self.consumer.topics()  # news of topics comes before it joins, and causes no rebalance
+
+    def poll(self, within_s: float) -> list[Record]:
+        polled = self.consumer.poll(timeout_ms=round(within_s * 1000))
+        return [
+            Record(each.topic, each.partition, each.offset, each.value.decode())
+            for records in polled.values()
+            for each in records
+        ]
+
+    def commit(self, offsets: dict[Key, int]) -> None:
+        if offsets:
+            self.consumer.commit(as_asked(offsets))
+
+    def send(self, topic: str, value: str) -> None:
+        producer = KafkaPythonProducer(self.asked["bootstrap"])
+        assert producer.produce(topic, [value], 10) == 1
+        producer.close()
+
+    def close(self) -> None:
+        self.consumer.close(autocommit=False)
+
+
+class KafkaPythonProducer:
+    """One idempotent `KafkaProducer`."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.producer = KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True, **QUICK)
+        self.acknowledged = 0
+
+    def produce(self, topic: str, values: list[str], within_s: float) -> int:
+        before = self.acknowledged
+        for value in values:
+            self.producer.send(topic, value.encode()).add_callback(self._delivered)
+        with suppress(KafkaError):  # not all within the time
+            self.producer.flush(timeout=within_s)
+        return self.acknowledged - before
+
+    def close(self) -> None:
+        self.producer.close(timeout=0)
+
+    def _delivered(self, _: object) -> None:
+        self.acknowledged += 1
+
+
+if __name__ == "__main__":
+    serve(KafkaPythonMember, KafkaPythonProducer)
