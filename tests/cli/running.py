@@ -6,6 +6,7 @@ import contextlib
 import io
 import json
 import sys
+from contextvars import copy_context
 from typing import Any, NamedTuple
 
 from cli.main import run_client
@@ -52,7 +53,8 @@ def run(*words: str, stdin: str | bytes = "") -> Ran:
     try:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                code = run_client(list(words))
+                # In a context of its own: what a command chooses is not the next one's.
+                code = copy_context().run(run_client, list(words))
             except SystemExit as ended:
                 code = ended.code
     finally:
