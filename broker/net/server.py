@@ -134,20 +134,14 @@ class Server:
 
         A peer that does not take its last bytes within two seconds is cut off.
         """
-        for server in self._servers:
-            server.close()
-        self._servers.clear()
-        if self._look is not None:
-            self._look.cancel()
+        self._accept_no_more()
         for connection in list(self.connections):
             connection.drain()
         for _ in range(20):
             if not self.connections:
                 break
             await self.time.sleep(0.1)
-        for connection in list(self.connections):
-            connection.abort()
-        self.disk_reads.stop()
+        self._cut_off()
         await self.time.sleep(0)
 
     def drop(self) -> None:
@@ -155,11 +149,17 @@ class Server:
 
         As the end of the process would; a broker for tests is killed so.
         """
+        self._accept_no_more()
+        self._cut_off()
+
+    def _accept_no_more(self) -> None:
         for server in self._servers:
             server.close()
         self._servers.clear()
         if self._look is not None:
             self._look.cancel()
+
+    def _cut_off(self) -> None:
         for connection in list(self.connections):
             connection.abort()
         self.disk_reads.stop()
