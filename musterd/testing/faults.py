@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any, Self
 
-from musterd.testing.errors import MusterError, Refused
+from musterd.testing.errors import Refused
+from musterd.testing.lasting import Lasting
 
 Json = dict[str, Any]
 
@@ -22,7 +22,7 @@ class Verbs:
         raise NotImplementedError
 
 
-class Fault:
+class Fault(Lasting):
     """Something that goes wrong until it is ended: by `with`, by `end`, or by `reset`.
 
     What is over at once, such as a rebalance, is one too: there is nothing to end.
@@ -54,19 +54,6 @@ class Fault:
             if refused.status != _GONE:  # it ended with a reset, or by itself
                 raise
         self._id = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:  # fmt: skip
-        try:
-            self.end()
-        except MusterError:
-            if error is None:  # what the test itself met says more
-                raise
 
     def __repr__(self) -> str:
         return f"<Fault {self.kind}, hits {self._hits}>"

@@ -6,12 +6,12 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from musterd.testing import clock
 from musterd.testing.errors import MusterError
 from musterd.testing.http import Gone
+from musterd.testing.lasting import Lasting
 from musterd.testing.views import utc
 
 Json = dict[str, Any]
@@ -114,7 +114,7 @@ class BrokerTime:
         return utc(self._ask("POST", f"/test/time/{verb}", **arguments)["wall_ms"])
 
 
-class Held:
+class Held(Lasting):
     """What lasts until it is ended: by the end of a `with` block, or by `end`."""
 
     def __init__(self, end: Callable[[], None]) -> None:
@@ -125,19 +125,6 @@ class Held:
         end, self._end = self._end, None
         if end is not None:
             end()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
-        where: TracebackType | None,
-    ) -> None:  # fmt: skip
-        try:
-            self.end()
-        except MusterError:
-            if error is None:  # what the test itself met says more
-                raise
 
 
 class Follower:
