@@ -2,7 +2,7 @@
 
 The first bytes of a file say what it is, as Java's own key stores do not trust names either.
 Certificates in a JKS lie open, with a digest under its password; its keys are encrypted in a way of
-Java's own, and are not read. PKCS12 is read by `cryptography` where that is installed.
+Java's own, and are not read. PKCS12 is read by `cryptography`.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def _of_pkcs12(data: bytes, place: str, password: str | None) -> tuple[str, str]
         )
     except ImportError:
         raise StoreError(
-            f"{place} is PKCS12, which needs the package cryptography: pip install"
-            f" 'musterd[pkcs12]', or convert it with openssl pkcs12 -in {place} -out {place}.pem"
+            f"{place} is PKCS12, which needs the package cryptography; or convert it with"
+            f" openssl pkcs12 -in {place} -out {place}.pem"
         ) from None
     try:
         store: Any = pkcs12.load_pkcs12(data, (password or "").encode())

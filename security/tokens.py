@@ -1,7 +1,8 @@
 """Delegation tokens: what they say, who may do what with one, and how long it lasts.
 
-A token stands for its owner. Its password is a hash of its id under the cluster's secret, so that
-nothing secret is kept. Source: KIP-48, KIP-373; Kafka 3.9 ``DelegationTokenControlManager``.
+A token stands for its owner, who logs in by SCRAM with it. Its password is a hash of its id under
+the cluster's secret, so that nothing secret is kept. Source: KIP-48, KIP-373; Kafka 3.9
+``DelegationTokenControlManager``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from protocol.errors import (
     INVALID_PRINCIPAL_TYPE,
     NONE,
 )
+from security.credentials import ITERATIONS_MIN, ScramCredential, ScramMechanism, credential
 from security.principal import USER, Principal
 
 AT_ONCE: Final = -1
@@ -52,6 +54,14 @@ def password_of(token_id: str, secret: bytes) -> str:
     return b64encode(hmac_of(token_id, secret)).decode()
 
 
+def credential_of(token_id: str, secret: bytes, mechanism: ScramMechanism) -> ScramCredential:
+    """What a login by SCRAM is checked with; takes milliseconds, so never on the event loop."""
+    salt = hmac.digest(secret, b"salt of " + token_id.encode(), "sha256")[:20]
+    password = password_of(token_id, secret).encode()
+    salted = mechanism.salted_password(password, salt, ITERATIONS_MIN)
+    return credential(mechanism, salted, salt, ITERATIONS_MIN)
+
+
 def wrong_renewer(renewers: tuple[Principal, ...]) -> int:
     """INVALID_PRINCIPAL_TYPE where a renewer is no user, NONE otherwise."""
     return NONE if all(each.type == USER for each in renewers) else INVALID_PRINCIPAL_TYPE
@@ -74,7 +84,12 @@ def new_token(
 
 
 def may_change(token: Token, who: Principal) -> bool:
-    """Whether somebody may renew or expire a token: its owner, its requester, its renewers."""
+    """Whether somebody may renew or expire a token; who has asked for it for another may not."""
+    return who in (token.owner, *token.renewers)
+
+
+def is_about(token: Token, who: Principal) -> bool:
+    """Whether a token names somebody, who may then see it."""
     return who in (token.owner, token.requester, *token.renewers)
 
 
@@ -87,11 +102,11 @@ def renewed(
     token: Token, who: Principal, period_ms: int, lifetimes: Lifetimes, now_ms: int
 ) -> Token | int:
     """The token with another expiry, or the error code."""
-    if not may_change(token, who):
-        return DELEGATION_TOKEN_OWNER_MISMATCH
     if is_over(token, now_ms):
         return DELEGATION_TOKEN_EXPIRED
-    period_ms = lifetimes.expiry_ms if period_ms < 0 else min(period_ms, lifetimes.expiry_ms)
+    if not may_change(token, who):
+        return DELEGATION_TOKEN_OWNER_MISMATCH
+    period_ms = lifetimes.expiry_ms if period_ms <= 0 else min(period_ms, lifetimes.expiry_ms)
     return token._replace(expires_ms=min(token.ends_ms, now_ms + period_ms))
 
 

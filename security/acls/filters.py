@@ -57,12 +57,7 @@ class AclFilter(NamedTuple):
 
     @property
     def wrong(self) -> str | None:
-        """Why nothing can be looked for by it, as a sentence; None where that can be done."""
-        unknown = [
-            field
-            for field, value in zip(self._fields, self, strict=True)
-            if isinstance(value, ResourceType | PatternType | Operation | Permission) and not value
-        ]
-        if not unknown:
-            return None
-        return f"the filter's {unknown[0].replace('_', ' ')} is none that Muster knows"
+        """Why nothing can be looked for by it, in Kafka's words; None where that can be done."""
+        if not (self.resource_type and self.pattern_type):
+            return "Unknown patternFilter."
+        return None if self.operation and self.permission else "Unknown entryFilter."

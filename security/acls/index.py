@@ -95,15 +95,19 @@ class AclIndex:
 
     def matching(self, wanted: AclFilter) -> list[AclEntry]:
         """The entries that a filter takes, in the order of their patterns."""
-        found = [
-            entry
-            for pattern, of in self._candidates(wanted)
-            if wanted.takes_pattern(pattern)
-            for entries in of.values()
-            for entry in entries
-            if wanted.takes(entry)
-        ]
+        found = [entry for entries in self.walk(wanted) for entry in entries]
         return sorted(found, key=itemgetter(0))
+
+    def walk(self, wanted: AclFilter) -> Iterator[list[AclEntry]]:
+        """What a filter takes, pattern by pattern; from some it takes nothing.
+
+        The entries may change between two steps.
+        """
+        for pattern, of in self._candidates(wanted):
+            if wanted.takes_pattern(pattern):
+                yield [entry for entries in of.values() for entry in entries if wanted.takes(entry)]
+            else:
+                yield []
 
     def _candidates(self, wanted: AclFilter) -> Iterable[tuple[Pattern, _Of]]:
         """The patterns to look at: those of a name where there is one, all otherwise."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from security.acls.judge import Rule
@@ -31,12 +32,17 @@ def member_of(kind: type[Member], text: str) -> Member:
 
     ValueError, as a sentence, for one that names none.
     """
-    wanted = _plain(text)
-    for member in kind:
-        if member and _plain(member.name) == wanted:
-            return member
+    found: Member | None = _member_of(kind, text)
+    if found is not None:
+        return found
     choices = ", ".join(spelled(member) for member in kind if member)
     raise ValueError(f"{text!r} is none of {choices}")
+
+
+@lru_cache(1024)
+def _member_of(kind: type[Member], text: str) -> Member | None:
+    wanted = _plain(text)
+    return next((each for each in kind if each and _plain(each.name) == wanted), None)
 
 
 def _plain(text: str) -> str:

@@ -42,11 +42,8 @@ class Entity(NamedTuple):
     ip: str | None = ABSENT
 
     def __str__(self) -> str:
-        named = zip((USER, CLIENT_ID, IP), self, strict=True)
         return ", ".join(
-            f"{kind} {'(default)' if name is None else name}"
-            for kind, name in named
-            if name != ABSENT
+            f"{kind} {'(default)' if name is None else name}" for kind, name in named_parts(self)
         )
 
 
@@ -68,6 +65,12 @@ def parse_entity(parts: Iterable[tuple[str, str | None]]) -> Entity:
     if IP in given and len(given) > 1:
         raise ValueError("an ip stands alone in a quota, without user and client id")
     return Entity(given.get(USER, ABSENT), given.get(CLIENT_ID, ABSENT), given.get(IP, ABSENT))
+
+
+def named_parts(entity: Entity) -> list[tuple[str, str | None]]:
+    """The parts that an entity has, as requests and files name them."""
+    named = zip((USER, CLIENT_ID, IP), entity, strict=True)
+    return [(kind, name) for kind, name in named if name != ABSENT]
 
 
 def wrong_quota(entity: Entity, key: str, value: float | None) -> str | None:
@@ -133,6 +136,10 @@ def quota_of_address(quotas: Quotas, address: str) -> float | None:
     return None
 
 
+class UnknownKind(ValueError):
+    """An entity has no such part."""
+
+
 class Component(NamedTuple):
     """One part of what DescribeClientQuotas looks for."""
 
@@ -146,12 +153,12 @@ class Component(NamedTuple):
 def matching(quotas: Quotas, components: Iterable[Component], *, strict: bool) -> list[Entity]:
     """The entities with quotas that have all components and, if ``strict``, no other part.
 
-    ValueError, as a sentence, for what Kafka refuses.
+    ValueError, as a sentence, for what Kafka refuses; UnknownKind for a part that none has.
     """
     wanted: dict[str, Component] = {}
     for component in components:
         if component.kind not in (USER, CLIENT_ID, IP):
-            raise ValueError(f"Custom entity type '{component.kind}' not supported")
+            raise UnknownKind(f"Custom entity type '{component.kind}' not supported")
         if component.kind in wanted:
             raise ValueError(f"Duplicate filter component entity type: {component.kind}")
         wanted[component.kind] = component

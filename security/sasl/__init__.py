@@ -1,1 +1,1 @@
-"""Logins: the server's side of each SASL mechanism, and the conversation around it."""
+"""Logins: both sides of each SASL mechanism, and the conversation around the server's."""

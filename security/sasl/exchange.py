@@ -20,6 +20,7 @@ from protocol.errors import (
     SASL_AUTHENTICATION_FAILED,
     UNSUPPORTED_SASL_MECHANISM,
 )
+from protocol.messages import BY_KEY
 from protocol.now import Now
 from security.principal import Principal, user
 from security.sasl.steps import Accepted, Challenge, Refused, Step
@@ -89,6 +90,8 @@ class Exchange:
         self._state = _State.INITIAL
         self._mechanism_name = ""
         self._mechanism: Mechanism | None = None
+        self._refusal: str | None = None
+        """Why the mechanism refuses the login, where the client was asked to hear that first."""
         self._renewal_began_ms: int | None = None
         self.login: Login | None = None
         """Since the first login; a renewal replaces it."""
@@ -100,6 +103,11 @@ class Exchange:
         """Whether the next frame is for `request` or `token`."""
         return self._state != _State.COMPLETE
 
+    @property
+    def mechanism_name(self) -> str:
+        """The one that was chosen last; "" before the first handshake that named an enabled one."""
+        return self._mechanism_name
+
     def request(self, api_key: int, version: int, body: Mapping[str, Any], now: Now) -> Reply:
         """A request came before the login is complete. ``body`` of the two SASL requests."""
         match self._state:
@@ -110,15 +118,18 @@ class Exchange:
                     return Reply(Then.SERVE)
                 if api_key == SASL_HANDSHAKE:
                     return self._handshake(version, body["mechanism"])
-                return Reply(Then.FAIL, reason=f"API key {api_key} came before the login")
+                said = f"{_name(api_key)} came before the login: does the client use SASL?"
+                return Reply(Then.FAIL, reason=said)
             case _State.AUTHENTICATE:
                 if api_key == SASL_AUTHENTICATE:
                     return self._answered(self._step(body["auth_bytes"], now), now)
+                said = f"{_name(api_key)} came in the middle of the login"
                 return Reply(
                     Then.FAIL,
-                    {},
+                    {"error_code": ILLEGAL_SASL_STATE} if api_key == SASL_HANDSHAKE else {},
                     ILLEGAL_SASL_STATE,
-                    f"API key {api_key} came in the middle of the login",
+                    # aiokafka takes the message that tells of a refusal for the last of the login.
+                    said if self._refusal is None else f"{self._refusal}; {said}",
                 )
             case _State.OTHER_MECHANISM:
                 assert self.login is not None
@@ -179,6 +190,7 @@ class Exchange:
         """The mechanism's answer; an acceptance is a login from here on."""
         assert self._mechanism is not None
         step = self._mechanism.step(token)
+        self._refusal = step.refusal if isinstance(step, Challenge) else None
         if isinstance(step, Accepted):
             before, principal = self.login, user(step.name)
             if before is not None and before.principal != principal:
@@ -229,10 +241,14 @@ class Exchange:
         )
 
 
+def _name(api_key: int) -> str:
+    return BY_KEY[api_key].name if api_key in BY_KEY else f"API key {api_key}"
+
+
 def _authenticated(message: bytes, lifetime_ms: int) -> dict[str, Any]:
     return {
         "error_code": NONE,
-        "error_message": None,
+        "error_message": "",
         "auth_bytes": message,
         "session_lifetime_ms": lifetime_ms,
     }

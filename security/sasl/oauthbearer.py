@@ -54,7 +54,8 @@ class OAuthBearerServer:
         """What the client's next message comes to."""
         if self._refused is not None:
             if message != _HEARD:
-                return Refused("after a refusal comes one byte of 1")
+                said = f"{self._refused.reason}; and after a refusal comes one byte of 1"
+                return Refused(said)
             return self._refused
         found = _FIRST.fullmatch(message)
         if found is None:
@@ -84,7 +85,7 @@ class OAuthBearerServer:
             said["scope"] = refused.scope
         text = json.dumps(said, separators=(",", ":"))
         self._refused = Refused(refused.reason, text)
-        return Challenge(text.encode())
+        return Challenge(text.encode(), refused.reason)
 
 
 def _unescaped(name: bytes) -> str:

@@ -12,7 +12,7 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 from security.credentials import ITERATIONS_MIN, ScramCredential, ScramMechanism
 from security.sasl.steps import Accepted, Challenge, Refused, Step
@@ -30,8 +30,19 @@ _FINAL = re.compile(
     rb"(?:,[A-Za-z]=[\x01-\x2b\x2d-\x7f]+)*),p=(?P<proof>[A-Za-z0-9/+=]+)"
 )
 
-Find = Callable[[str, bool], tuple[ScramCredential, str] | None]
-"""Called with a name, or with a token's id and True: the credential and whose principal it is."""
+
+class Found(NamedTuple):
+    """Whose credential it is."""
+
+    credential: ScramCredential
+    owner: str
+    """The name of the principal that logs in."""
+    expires_ms: int | None = None
+    """Wall clock: when a token ends."""
+
+
+Find = Callable[[str, bool], Found | None]
+"""Called with a name, or with a token's id and True."""
 
 
 class ScramServer:
@@ -48,9 +59,8 @@ class ScramServer:
         self._find = find
         self._server_nonce = server_nonce
         self._salting_secret = salting_secret
-        self._credential: ScramCredential | None = None
+        self._found: Found | None = None
         self._name = ""
-        self._owner: str | None = None
         self._by_token = False
         self._nonce = b""
         self._channel = b""
@@ -78,13 +88,13 @@ class ScramServer:
         self._by_token = extensions.get(TOKEN_LOGIN.encode(), b"").lower() == b"true"
         self._name = name
         known = self._find(name, self._by_token)
-        if known is None or known[0].iterations < ITERATIONS_MIN:
+        if known is None or known.credential.iterations < ITERATIONS_MIN:
             # Whoever guesses names sees the same as for one that is there.
             salt = self._mechanism.hmac(self._salting_secret, found["name"])[:20]
             iterations = ITERATIONS_MIN
         else:
-            self._credential, self._owner = known
-            salt, iterations = self._credential.salt, self._credential.iterations
+            self._found = known
+            salt, iterations = known.credential.salt, known.credential.iterations
         self._nonce = found["nonce"] + self._server_nonce.encode()
         header = message[: len(message) - len(found["bare"])]
         self._channel = b64encode(header)
@@ -99,23 +109,30 @@ class ScramServer:
         if found["channel"] != self._channel:
             return Refused("the final message repeats another beginning than the first one had")
         if not hmac.compare_digest(found["nonce"], self._nonce):
-            return Refused("the final message has another nonce than the one that was given")
-        mechanism, known = self._mechanism, self._credential
+            said = "the final message has another nonce than the one that was given"
+            if found["nonce"].endswith(self._nonce):
+                said += ": librdkafka before 2.6.1 sends its own twice, and Kafka 4 refuses it too"
+            return Refused(said)
+        mechanism, found_user = self._mechanism, self._found
         try:
             proof = b64decode(found["proof"], validate=True)
         except binascii.Error:
             return Refused("the proof is not base64")
         if len(proof) != mechanism.size_bytes:
             return Refused(f"the proof has {len(proof)} bytes, not {mechanism.size_bytes}")
-        if known is None or self._owner is None:
-            return Refused(f"{self._name!r} has no credential for {mechanism.mechanism}")
+        if found_user is None:
+            what = "no token that is alive" if self._by_token else "no credential"
+            return Refused(f"{self._name!r} has {what} for {mechanism.mechanism}")
+        known = found_user.credential
         covered = self._said + b"," + found["unproved"]
         signature = mechanism.hmac(known.stored_key, covered)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         if not hmac.compare_digest(mechanism.hash(client_key), known.stored_key):
             return Refused(f"the proof of {self._name!r} is wrong")
         verifier = b64encode(mechanism.hmac(known.server_key, covered))
-        return Accepted(b"v=" + verifier, self._owner, by_token=self._by_token)
+        return Accepted(
+            b"v=" + verifier, found_user.owner, found_user.expires_ms, by_token=self._by_token
+        )
 
 
 def _unescaped(name: bytes) -> str:

@@ -9,6 +9,8 @@ class Challenge(NamedTuple):
     """The client has to answer to this."""
 
     message: bytes
+    refusal: str | None = None
+    """Why it is refused already, where the message tells it that; for the operator alone."""
 
 
 class Accepted(NamedTuple):

@@ -10,11 +10,14 @@ from protocol.errors import (
     INVALID_PRINCIPAL_TYPE,
     NONE,
 )
+from security.credentials import ScramMechanism, credential
 from security.principal import Principal, user
 from security.tokens import (
     AT_ONCE,
     Lifetimes,
+    credential_of,
     expired,
+    is_about,
     is_over,
     new_token,
     password_of,
@@ -43,6 +46,7 @@ def test_it_is_renewed_up_to_its_end():
     one = token()
     assert renewed(one, BOB, 50, TIMES, 10_090).expires_ms == 10_140
     assert renewed(one, ALICE, -1, TIMES, 10_090).expires_ms == 10_190
+    assert renewed(one, ALICE, 0, TIMES, 10_090).expires_ms == 10_190
     late = one._replace(expires_ms=10_990)
     assert renewed(late, ALICE, -1, TIMES, 10_980).expires_ms == 11_000
 
@@ -53,7 +57,15 @@ def test_only_those_it_names_change_it_and_only_while_it_lives():
     assert expired(one, CAROL, AT_ONCE, 10_000) == DELEGATION_TOKEN_OWNER_MISMATCH
     assert is_over(one, 10_100)
     assert renewed(one, ALICE, -1, TIMES, 10_100) == DELEGATION_TOKEN_EXPIRED
+    assert renewed(one, CAROL, -1, TIMES, 10_100) == DELEGATION_TOKEN_EXPIRED
     assert expired(one, ALICE, 10, 10_100) == DELEGATION_TOKEN_EXPIRED
+
+
+def test_who_asked_for_it_for_another_sees_it_and_no_more():
+    one = token()._replace(requester=CAROL)
+    assert is_about(one, CAROL)
+    assert not is_about(token(), CAROL)
+    assert renewed(one, CAROL, -1, TIMES, 10_000) == DELEGATION_TOKEN_OWNER_MISMATCH
 
 
 def test_it_is_expired_at_once_or_soon():
@@ -65,6 +77,14 @@ def test_its_password_is_a_hash_under_the_secret():
     one, other = password_of("id", b"secret"), password_of("id", b"another")
     assert one != other
     assert len(one) == 88
+
+
+def test_its_credential_is_that_of_its_password():
+    mechanism = ScramMechanism.SHA_512
+    one = credential_of("id", b"secret", mechanism)
+    salted = mechanism.salted_password(password_of("id", b"secret").encode(), one.salt, 4096)
+    assert one == credential(mechanism, salted, one.salt, 4096)
+    assert one.salt != credential_of("other", b"secret", mechanism).salt
 
 
 def test_a_renewer_is_a_user():

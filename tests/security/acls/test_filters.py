@@ -49,7 +49,7 @@ INDEX = AclIndex([T1, STAR, PREFIX, SAME, OTHER, GROUP])
         (AclFilter(host="*", permission=Permission.DENY), set()),
     ],
 )
-def test_a_filter_finds_what_kafkas_finds(wanted, found):
+def test_trap_13_a_filter_finds_what_kafkas_finds(wanted, found):
     assert set(INDEX.matching(wanted)) == found
 
 
@@ -69,7 +69,6 @@ def test_the_index_finds_what_a_walk_over_all_finds(entries, wanted):
 
 
 def test_a_filter_that_names_nothing_known_says_which_part():
-    assert AclFilter(operation=Operation.UNKNOWN).wrong == (
-        "the filter's operation is none that Muster knows"
-    )
+    assert AclFilter(operation=Operation.UNKNOWN).wrong == "Unknown entryFilter."
+    assert AclFilter(pattern_type=PatternType.UNKNOWN).wrong == "Unknown patternFilter."
     assert AclFilter().wrong is None

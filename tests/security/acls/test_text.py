@@ -67,14 +67,18 @@ def test_the_rule_is_told_to_people():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"principal": "alice"}, "'alice' is not a principal such as User:alice"),
-        ({"host": ""}, "an entry needs a host: an IP address, or * for all"),
-        ({"operation": Operation.ANY}, "an entry names one operation, or ALL, not ANY"),
-        ({"permission": Permission.ANY}, "an entry allows or denies; ANY is neither"),
-        ({"pattern": PREFIXED._replace(name="")}, "an entry needs the name of its resource"),
+        (
+            {"principal": "alice"},
+            "Could not parse principal from `alice` (no colon is present separating the principal"
+            " type from the principal name)",
+        ),
+        ({"host": "", "principal": "User:"}, None),
+        ({"operation": Operation.ANY}, "Invalid operation ANY"),
+        ({"permission": Permission.ANY}, "Invalid permissionType ANY"),
+        ({"pattern": PREFIXED._replace(name="")}, "Invalid empty resource name"),
         (
             {"pattern": PREFIXED._replace(pattern_type=PatternType.MATCH)},
-            "an entry's pattern is LITERAL or PREFIXED, not MATCH",
+            "Invalid patternType MATCH",
         ),
         (
             {"pattern": Pattern(ResourceType.CLUSTER, "mine")},
@@ -82,7 +86,7 @@ def test_the_rule_is_told_to_people():
         ),
         (
             {"pattern": Pattern(ResourceType.ANY, "t")},
-            "an entry names one type of resource, not ANY",
+            "Invalid resourceType ANY",
         ),
     ],
 )

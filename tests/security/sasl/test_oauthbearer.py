@@ -39,12 +39,16 @@ def test_a_good_token_lets_its_user_in_until_it_expires(message):
 
 def test_a_bad_token_is_told_first_and_refused_then():
     one = OAuthBearerServer(check)
-    assert one.step(first("bad")) == Challenge(b'{"status":"invalid_token"}')
+    assert one.step(first("bad")) == Challenge(
+        b'{"status":"invalid_token"}', "its signature is wrong"
+    )
     assert one.step(b"\x01") == Refused("its signature is wrong", '{"status":"invalid_token"}')
     other = OAuthBearerServer(check)
     told = '{"status":"insufficient_scope","scope":"kafka"}'
-    assert other.step(first("poor")) == Challenge(told.encode())
-    assert other.step(first()) == Refused("after a refusal comes one byte of 1")
+    assert other.step(first("poor")) == Challenge(told.encode(), "lacks the scope kafka")
+    assert other.step(first()) == Refused(
+        "lacks the scope kafka; and after a refusal comes one byte of 1"
+    )
 
 
 def test_nobody_is_somebody_else():

@@ -16,7 +16,7 @@ from security.credentials import (
     parse_credential,
     wrong_iterations,
 )
-from security.sasl.scram import ScramServer
+from security.sasl.scram import Found, ScramServer
 from security.sasl.steps import Accepted, Challenge, Refused
 
 SHA_256, SHA_512 = ScramMechanism
@@ -58,7 +58,8 @@ class Client:
 
 def server(users, mechanism=SHA_256, nonce="server"):
     def find(name, by_token):
-        return users.get((name, by_token))
+        known = users.get((name, by_token))
+        return None if known is None else Found(*known)
 
     return ScramServer(mechanism, find, nonce, SECRET)
 
@@ -92,11 +93,11 @@ def test_who_has_the_password_gets_in_and_can_tell_the_server(mechanism, name, p
 
 
 def test_a_tokens_id_with_its_extension_logs_in_its_owner():
-    users = {("t0k3n", True): (made("hmac"), "alice")}
+    users = {("t0k3n", True): (made("hmac"), "alice", 7_000)}
     client = Client("t0k3n", "hmac", extensions=",tokenauth=true")
     one = server(users)
     done = one.step(client.final(one.step(client.first).message))
-    assert done == Accepted(client.expects, "alice", by_token=True)
+    assert done == Accepted(client.expects, "alice", 7_000, by_token=True)
     plain = server(users)
     client = Client("t0k3n", "hmac")
     assert isinstance(plain.step(client.final(plain.step(client.first).message)), Refused)

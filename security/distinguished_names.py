@@ -1,0 +1,101 @@
+"""The subject of a certificate as Java writes it: RFC 2253, the text that mapping rules see.
+
+    CN=alice,OU=Stores\\, North,O=Acme,C=DE
+
+The last name of the certificate comes first. Attributes that RFC 2253 has no word for come as a
+dotted number, with the hexadecimal bytes of their value: 1.2.840.113549.1.9.1=#1605... is an e-mail
+address. Source: Java 17, ``sun.security.x509.AVA``; compared with what it prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+_WORDS: Final = {
+    bytes.fromhex("550403"): "CN",
+    bytes.fromhex("550406"): "C",
+    bytes.fromhex("550407"): "L",
+    bytes.fromhex("550408"): "ST",
+    bytes.fromhex("550409"): "STREET",
+    bytes.fromhex("55040a"): "O",
+    bytes.fromhex("55040b"): "OU",
+    bytes.fromhex("0992268993f22c640119"): "DC",
+    bytes.fromhex("0992268993f22c640101"): "UID",
+}
+"""By their object identifiers, encoded."""
+_STRINGS: Final = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1C, 0x1E))
+"""Tags of the strings of ASN.1 that are written as such."""
+_ESCAPED: Final = frozenset(',=+<>#;"\\')
+_VERSION_TAG: Final = 0xA0
+_BEFORE_SUBJECT: Final = 4
+"""Serial number, algorithm, issuer and validity."""
+
+
+def subject_of(certificate: bytes) -> str:
+    """The subject of a certificate, DER. ValueError where it is none."""
+    try:
+        _, outer, _ = _element(certificate, 0)
+        _, signed, _ = _element(outer, 0)
+        at = 0
+        if signed[0] == _VERSION_TAG:
+            _, _, at = _element(signed, at)
+        for _ in range(_BEFORE_SUBJECT):
+            _, _, at = _element(signed, at)
+        _, name, _ = _element(signed, at)
+        relative = [list(_elements(each)) for _, each, _ in _elements(name)]
+    except IndexError:
+        raise ValueError("it is no certificate") from None
+    return ",".join(
+        "+".join(map(_attribute, (pair for _, pair, _ in each))) for each in relative[::-1]
+    )
+
+
+def _attribute(pair: bytes) -> str:
+    """``TYPE=value``."""
+    _, identifier, at = _element(pair, 0)
+    tag, value, _ = _element(pair, at)
+    word = _WORDS.get(identifier)
+    if word is None or tag not in _STRINGS:
+        return f"{word or _dotted(identifier)}=#{pair[at:].hex()}"
+    return f"{word}={_escaped(value.decode('utf-8', 'replace'))}"
+
+
+def _escaped(text: str) -> str:
+    inner = text.strip(" ")
+    before = len(text) - len(text.lstrip(" ")) if inner else len(text)
+    after = len(text) - before - len(inner)
+    escaped = "".join(f"\\{char}" if char in _ESCAPED else char for char in inner)
+    return "\\ " * before + escaped.replace("\0", "\\00") + "\\ " * after
+
+
+def _dotted(identifier: bytes) -> str:
+    numbers, number = [], 0
+    for byte in identifier:
+        number = number << 7 | byte & 0x7F
+        if byte < 0x80:
+            numbers.append(number)
+            number = 0
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
+
+
+def _elements(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+    at = 0
+    while at < len(data):
+        element = _element(data, at)
+        at = element[2]
+        yield element
+
+
+def _element(data: bytes, at: int) -> tuple[int, bytes, int]:
+    """Tag, content, and where the next one begins. IndexError where it is not all there."""
+    tag, size = data[at], data[at + 1]
+    begin = at + 2
+    if size & 0x80:
+        count = size & 0x7F
+        size = int.from_bytes(data[begin : begin + count])
+        begin += count
+    if begin + size > len(data):
+        raise IndexError
+    return tag, data[begin : begin + size], begin + size

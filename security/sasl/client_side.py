@@ -1,0 +1,180 @@
+"""The client's side of each mechanism: for commands, the pipeline, and a broker that calls others.
+
+A login is its first message, then an answer to each of the broker's until there is none. What a
+value of ``sasl.jaas.config`` says of a client is here too. Source: RFC 4616, 5802, 7628; Kafka 3.9
+``PlainSaslClient``, ``ScramSaslClient``, ``OAuthBearerSaslClient``, which bind no channel and
+normalise no name (`ScramFormatter.normalize` is plain UTF-8).
+"""
+
+from __future__ import annotations
+
+import hmac
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from security.credentials import BY_NAME, ScramMechanism
+from security.jaas import JaasError, LoginModule
+from security.sasl import oauthbearer, plain
+from security.sasl.scram import TOKEN_LOGIN
+
+MECHANISMS: Final = (plain.MECHANISM, *BY_NAME, oauthbearer.MECHANISM)
+ITERATIONS_MAX: Final = 10_000_000
+"""Some seconds: a server can't have a client compute for hours."""
+SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+OAUTHBEARER_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_NO_BINDING: Final = "n,,"
+_HEARD: Final = b"\x01"
+_TOKEN = re.compile(r"[-A-Za-z0-9._~+/]+=*")
+
+
+class NotBelieved(Exception):
+    """What the broker sent is not what the mechanism has it send, or it knows no password."""
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Who a client is, to every mechanism that takes a secret for a name."""
+
+    name: str
+    secret: str = field(repr=False)
+    """The password; the HMAC of a delegation token; the token of OAUTHBEARER."""
+    by_token: bool = False
+    """Whether the name is a delegation token's id."""
+
+
+class ClientLogin(Protocol):
+    """One login by one mechanism."""
+
+    def first(self) -> bytes:
+        """The message that begins it."""
+
+    def answer(self, message: bytes) -> bytes | None:
+        """What to send after the broker's next message; None: nothing. Raises NotBelieved."""
+
+
+def client_login(mechanism: str, who: Credentials, nonce: str) -> ClientLogin:
+    """A login by one of `MECHANISMS`; ``nonce`` is fresh, and nobody can guess it."""
+    if mechanism == plain.MECHANISM:
+        return PlainClient(who)
+    if mechanism == oauthbearer.MECHANISM:
+        return OAuthBearerClient(who)
+    return ScramClient(BY_NAME[mechanism], who, nonce)
+
+
+def module_of(mechanism: str) -> str:
+    """The class of Java's whose options are for a mechanism."""
+    if mechanism == plain.MECHANISM:
+        return plain.MODULE
+    return OAUTHBEARER_MODULE if mechanism == oauthbearer.MECHANISM else SCRAM_MODULE
+
+
+def credentials_of(mechanism: str, module: LoginModule) -> Credentials:
+    """Who the options of a module say that one is. Raises JaasError."""
+    expected = module_of(mechanism)
+    if module.name != expected:
+        raise JaasError(
+            f"{module.name:.60} goes with another mechanism: {mechanism} takes {expected}"
+        )
+    name, secret = module.options.get("username"), module.options.get("password")
+    if not name or secret is None:
+        raise JaasError(f'{expected} needs username="..." and password="..."')
+    by_token = module.options.get(TOKEN_LOGIN, "").lower() == "true"
+    return Credentials(name, secret, by_token and mechanism in BY_NAME)
+
+
+class PlainClient:
+    """PLAIN: the password as it is."""
+
+    def __init__(self, who: Credentials) -> None:
+        self._who = who
+
+    def first(self) -> bytes:
+        """All of it."""
+        return f"\0{self._who.name}\0{self._who.secret}".encode()
+
+    def answer(self, message: bytes) -> None:
+        """Nothing: the broker's message is empty."""
+
+
+class OAuthBearerClient:
+    """OAUTHBEARER: a token, whose text is the secret. Raises NotBelieved where it can't be one."""
+
+    def __init__(self, who: Credentials) -> None:
+        if _TOKEN.fullmatch(who.secret) is None:
+            raise NotBelieved("the token has characters that no bearer token has")
+        self._token = who.secret
+
+    def first(self) -> bytes:
+        """The token."""
+        return f"{_NO_BINDING}\x01auth=Bearer {self._token}\x01\x01".encode()
+
+    def answer(self, message: bytes) -> bytes | None:
+        """Nothing for a token that is taken; else that its refusal, which says why, was heard."""
+        return _HEARD if message else None
+
+
+class ScramClient:
+    """SCRAM: the password is proven and not sent, and the broker proves that it knows it too."""
+
+    def __init__(self, mechanism: ScramMechanism, who: Credentials, nonce: str) -> None:
+        self._mechanism = mechanism
+        self._password = who.secret.encode()
+        self._nonce = nonce
+        name = who.name.replace("=", "=3D").replace(",", "=2C")
+        extension = f",{TOKEN_LOGIN}=true" if who.by_token else ""
+        self._first_bare = f"n={name},r={nonce}{extension}"
+        self._signature: bytes | None = None
+
+    def first(self) -> bytes:
+        """The name and the nonce."""
+        return f"{_NO_BINDING}{self._first_bare}".encode()
+
+    def answer(self, message: bytes) -> bytes | None:
+        """The proof; nothing after the broker's own."""
+        if self._signature is None:
+            return self._proof(message)
+        self._verify(message, self._signature)
+        return None
+
+    def _proof(self, server_first: bytes) -> bytes:
+        fields = _fields(server_first)
+        nonce, salt = fields.get("r", ""), _decoded(fields.get("s", ""))
+        iterations = fields.get("i", "")
+        if not nonce.startswith(self._nonce) or nonce == self._nonce or not salt:
+            raise NotBelieved("its answer is of another exchange")
+        if not iterations.isdecimal() or not 0 < int(iterations) <= ITERATIONS_MAX:
+            raise NotBelieved(f"it asks for {iterations:.20} iterations")
+        bare = f"c={b64encode(_NO_BINDING.encode()).decode()},r={nonce}"
+        covered = b",".join((self._first_bare.encode(), server_first, bare.encode()))
+        mechanism = self._mechanism
+        salted = mechanism.salted_password(self._password, salt, int(iterations))
+        key = mechanism.hmac(salted, b"Client Key")
+        signed = mechanism.hmac(mechanism.hash(key), covered)
+        self._signature = mechanism.hmac(mechanism.hmac(salted, b"Server Key"), covered)
+        shown = bytes(a ^ b for a, b in zip(key, signed, strict=True))
+        return f"{bare},p={b64encode(shown).decode()}".encode()
+
+    def _verify(self, server_final: bytes, expected: bytes) -> None:
+        fields = _fields(server_final)
+        if "e" in fields:
+            raise NotBelieved(fields["e"])
+        if not hmac.compare_digest(_decoded(fields.get("v", "")), expected):
+            raise NotBelieved("it does not know the password itself")
+
+
+def _fields(message: bytes) -> dict[str, str]:
+    try:
+        parts = [part.partition("=") for part in message.decode().split(",")]
+    except UnicodeDecodeError:
+        raise NotBelieved("its answer is not text") from None
+    return {name: value for name, _, value in parts}
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except (NotBase64, ValueError):
+        raise NotBelieved("its answer is not base64") from None
