@@ -1,10 +1,16 @@
-"""Chance: nothing else in `client/` makes any."""
+"""Chance, and the clock: nothing else in `client/` has any."""
 
 from __future__ import annotations
 
 import secrets
+import time
 
 
 def fresh_nonce() -> str:
     """Letters and digits that nobody can guess."""
     return secrets.token_hex(18)
+
+
+def monotonic_s() -> float:
+    """Seconds since some moment."""
+    return time.monotonic()

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from client.chance import monotonic_s
 from client.errors import ClientError, NoBroker, NotAskable, Unreachable
 from client.security import PLAINTEXT, Security
 from protocol import errors, headers
@@ -29,6 +30,8 @@ VERSION_CAPS: Mapping[str, int] = {
 """The newest version that names topics: above it they have ids alone."""
 MAX_RESPONSE_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 20
+_RENEWED_AT = 0.85
+"""Of the time that a login holds, as Kafka's own clients."""
 
 
 class Sent(NamedTuple):
@@ -66,16 +69,33 @@ class Connection:
         """Of requests and answers, with their lengths."""
         left = left_s or (lambda: timeout_s)
         self._correlation_id = 0
+        self._answered_id = 0
+        """Of the last answer that came."""
+        self._renew_s: float | None = None
+        """When to log in again: the broker ends what is not renewed. None: never."""
         self._received = bytearray()
         """Bytes of an answer that is not whole yet: Ctrl-C may come in the middle of one."""
         self._socket = self._connect(left)
         try:
             self.ranges = self._versions(left())
             """Least and greatest version by API key, as the broker answered."""
-            security.authenticate(self, left)
+            self._log_in(left)
         except BaseException:
             self._socket.close()
             raise
+
+    def _log_in(self, left: Callable[[], float]) -> None:
+        self._renew_s = None
+        lifetime_ms = self.security.authenticate(self, left)
+        if lifetime_ms > 0:
+            self._renew_s = monotonic_s() + _RENEWED_AT * lifetime_ms / 1000
+
+    def _renew(self) -> None:
+        """Log in again if it is time to, and no answer is under way."""
+        if self._renew_s is None or self._answered_id < self._correlation_id:
+            return
+        if monotonic_s() >= self._renew_s:
+            self._log_in(lambda: self.timeout_s)
 
     def _connect(self, left: Callable[[], float]) -> socket.socket:
         try:
@@ -129,6 +149,7 @@ class Connection:
         """Send one request without waiting for its answer, which `receive` gives."""
         api = BY_NAME[name]
         version = self.version_of(name) if version is None else version
+        self._renew()
         self._correlation_id += 1
         sent = Sent(api, version, self._correlation_id, timeout_s or self.timeout_s)
         head = headers.encode_request_header(api.key, version, sent.correlation_id, self.client_id)
@@ -156,6 +177,7 @@ class Connection:
         expected = headers.response_header(sent.api.key, sent.version, sent.correlation_id)
         if frame[: len(expected)] != expected:
             raise Unreachable(f"{self.address} answered another request")
+        self._answered_id = sent.correlation_id
         try:
             return sent.api.decode_response(sent.version, frame, len(expected))
         except errors.ProtocolError as error:

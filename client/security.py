@@ -1,7 +1,7 @@
 """How a connection is made secure: TLS by the standard library, and SASL.
 
-Mechanisms are PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. Before Kafka 1.0 tokens go without a request
-around them (SaslHandshake version 0).
+The mechanisms are those of `security/sasl/client_side.py`. Before Kafka 1.0 their messages go
+without a request around them (SaslHandshake version 0).
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from client.errors import ClientError, Unreachable
+from client.files import read_bytes
 from protocol import errors
 
 if TYPE_CHECKING:
     import ssl
 
-PLAIN: Final = "PLAIN"
-MECHANISMS: Final = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512")
+    from security.sasl.client_side import Credentials
+
 OPTION: Final = "--command-config"
 
 
@@ -91,8 +92,25 @@ class Login:
     """Who the client is to SASL."""
 
     mechanism: str
-    username: str
-    password: str = field(repr=False)
+    who: Credentials
+    token_file: str | None = None
+    """Has the token of OAUTHBEARER, read for each login: whoever renews it writes it again."""
+
+    def credentials(self) -> Credentials:
+        """Those of now. ClientError where the file of a token can't be read."""
+        if self.token_file is None:
+            return self.who
+        from security.sasl.client_side import Credentials
+
+        try:
+            return Credentials("", read_bytes(self.token_file).decode("ascii").strip())
+        except UnicodeDecodeError:
+            raise ClientError(f"{self.token_file} has no token") from None
+
+    @property
+    def says(self) -> str:
+        """Whom a broker does not let in."""
+        return f"{self.who.name} in" if self.who.name else "the client in"
 
 
 @dataclass(frozen=True)
@@ -133,10 +151,14 @@ class Security:
                 " listener?"
             ) from None
 
-    def authenticate(self, caller: Caller, left_s: Callable[[], float]) -> None:
-        """Say who we are where the broker wants to know. ClientError where it refuses us."""
-        if self.login is not None:
-            _Authentication(caller, self.login, left_s).run()
+    def authenticate(self, caller: Caller, left_s: Callable[[], float]) -> int:
+        """Say who we are where the broker wants to know; how long that holds, 0: for good.
+
+        ClientError where it refuses us.
+        """
+        if self.login is None:
+            return 0
+        return _Authentication(caller, self.login, left_s).run()
 
 
 PLAINTEXT: Final = Security()
@@ -150,24 +172,23 @@ class _Authentication:
         self._login = login
         self._left_s = left_s
         self._in_requests = caller.supports("SaslHandshake", 1)
+        self._lifetime_ms = 0
 
-    def run(self) -> None:
-        """The whole of it."""
-        login = self._login
-        self._handshake()
-        if login.mechanism == PLAIN:
-            self._exchange(f"\0{login.username}\0{login.password}".encode())
-            return
+    def run(self) -> int:
+        """The whole of it; milliseconds until it must be renewed, 0: never."""
         from client.chance import fresh_nonce
-        from client.scram import HASHES, ScramError, ScramExchange
+        from security.sasl.client_side import NotBelieved, client_login
 
-        scram = ScramExchange(
-            HASHES[login.mechanism], login.username, login.password, fresh_nonce()
-        )
+        mechanism, who = self._login.mechanism, self._login.credentials()
+        self._handshake()
         try:
-            scram.verify(self._exchange(scram.final(self._exchange(scram.first()))))
-        except ScramError as error:
+            login = client_login(mechanism, who, fresh_nonce())
+            message: bytes | None = login.first()
+            while message is not None:
+                message = login.answer(self._exchange(message))
+        except NotBelieved as error:
             raise self._refused(str(error)) from None
+        return self._lifetime_ms
 
     def _handshake(self) -> None:
         mechanism = self._login.mechanism
@@ -196,12 +217,13 @@ class _Authentication:
         if answer["error_code"]:
             name = errors.NAMES.get(answer["error_code"], str(answer["error_code"]))
             raise self._refused(answer["error_message"] or name)
+        self._lifetime_ms = answer.get("session_lifetime_ms", 0)
         answered: bytes = answer["auth_bytes"]
         return answered
 
     def _refused(self, reason: str) -> ClientError:
         login = self._login
         return ClientError(
-            f"the broker at {self._caller.address} does not let {login.username} in by"
+            f"the broker at {self._caller.address} does not let {login.says} by"
             f" {login.mechanism}: {reason}"
         )

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
+from urllib.request import url2pathname
 
 from client.errors import ClientError
-from client.security import MECHANISMS, PLAIN, Login, Security, Tls
+from client.files import read_bytes
+from client.security import Login, Security, Tls
 from protocol.properties import parse
+from security.jaas import JaasError, LoginModule, parse_jaas
+from security.sasl import oauthbearer
+from security.sasl.client_side import MECHANISMS, Credentials, credentials_of, module_of
 from security.stores import StoreError, certificates_in, key_and_certificates_in, pem
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -17,6 +21,10 @@ _MECHANISM: Final = ("sasl.mechanism", "sasl.mechanisms")
 _JAAS: Final = "sasl.jaas.config"
 _LOGIN: Final = ("sasl.username", "sasl.password")
 """As librdkafka has them."""
+_TOKEN_URL: Final = "sasl.oauthbearer.token.endpoint.url"
+_TOKEN: Final = ("oauth.access.token", "oauth.access.token.location")
+"""Options of OAuthBearerLoginModule: a token, and a file of one, as Strimzi's clients have them."""
+_FILE: Final = "file:"
 _TRUST: Final = ("ssl.truststore.location", "ssl.truststore.certificates", "ssl.ca.location")
 _KEY_STORE: Final = "ssl.keystore.location"
 _CHAIN: Final = "ssl.keystore.certificate.chain"
@@ -25,12 +33,16 @@ _KEY_PASSWORD: Final = "ssl.key.password"
 _CHECK: Final = "ssl.endpoint.identification.algorithm"
 _TYPES: Final = ("ssl.truststore.type", "ssl.keystore.type")
 """What a file is, is seen in it."""
+_CALLBACKS: Final = ("sasl.login.callback.handler.class", "sasl.login.class")
+"""How Java comes by a token; here the token's own property says it."""
 _KNOWN: Final = frozenset(
     {
         "security.protocol",
         *_MECHANISM,
         _JAAS,
         *_LOGIN,
+        _TOKEN_URL,
+        *_CALLBACKS,
         *_TRUST,
         "ssl.truststore.password",
         _KEY_STORE,
@@ -41,13 +53,6 @@ _KNOWN: Final = frozenset(
         _CHECK,
         *_TYPES,
     }
-)
-_UNSUPPORTED: Final = {
-    "GSSAPI": "Kerberos",
-    "OAUTHBEARER": "OAuth",
-}
-_OPTION = re.compile(
-    r"""(?P<name>[\w.]+)\s*=\s*(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<plain>[^\s;"]+))"""
 )
 
 
@@ -61,9 +66,7 @@ class Settings(NamedTuple):
 def read_settings(file: Path) -> Settings:
     """The settings in a file of client properties. ClientError names the property that is wrong."""
     try:
-        pairs = parse(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ClientError(f"{file} can't be read: {error.strerror}") from None
+        pairs = parse(read_bytes(file).decode())
     except UnicodeDecodeError:
         raise ClientError(f"{file} is no file of properties: it is not UTF-8") from None
     try:
@@ -90,53 +93,76 @@ def settings_of(pairs: Mapping[str, str]) -> Settings:
 def _login(pairs: Mapping[str, str]) -> Login:
     mechanism = next((pairs[name] for name in _MECHANISM if pairs.get(name)), "GSSAPI").upper()
     if mechanism not in MECHANISMS:
-        what = f" ({_UNSUPPORTED[mechanism]})" if mechanism in _UNSUPPORTED else ""
+        what = " (Kerberos)" if mechanism == "GSSAPI" else ""
         given = "" if any(name in pairs for name in _MECHANISM) else ", Kafka's default,"
         raise ClientError(
             f"sasl.mechanism={mechanism:.40}{what}{given} is not supported here: use"
             f" {', '.join(MECHANISMS)}"
         )
-    username, password = _credentials(pairs, mechanism)
-    if not username or password is None:
-        module = "plain.PlainLoginModule" if mechanism == PLAIN else "scram.ScramLoginModule"
+    module = _module(pairs, mechanism)
+    if mechanism == oauthbearer.MECHANISM:
+        return _by_token(pairs, {} if module is None else module.options)
+    if module is not None:
+        try:
+            return Login(mechanism, credentials_of(mechanism, module))
+        except JaasError as error:
+            raise ClientError(f"{_JAAS}: {error}") from None
+    name, password = pairs.get(_LOGIN[0]), pairs.get(_LOGIN[1])
+    if not name or password is None:
         raise ClientError(
-            "name the user: sasl.jaas.config=org.apache.kafka.common.security."
-            f'{module} required username="..." password="...";'
+            f'name the user: {_JAAS}={module_of(mechanism)} required username="..." password="...";'
         )
-    return Login(mechanism, username, password)
+    return Login(mechanism, Credentials(name, password))
 
 
-def _credentials(pairs: Mapping[str, str], mechanism: str) -> tuple[str | None, str | None]:
-    jaas = pairs.get(_JAAS)
-    if jaas is None:
-        return pairs.get(_LOGIN[0]), pairs.get(_LOGIN[1])
-    module = jaas.split(maxsplit=1)[0].rpartition(".")[2] if jaas.split() else ""
-    expected = "PlainLoginModule" if mechanism == PLAIN else "ScramLoginModule"
-    if module != expected:
+def _module(pairs: Mapping[str, str], mechanism: str) -> LoginModule | None:
+    text = pairs.get(_JAAS)
+    if not text:
+        return None
+    try:
+        module = parse_jaas(text)
+    except JaasError as error:
+        raise ClientError(f"{_JAAS}: {error}") from None
+    expected = module_of(mechanism).rpartition(".")[2]
+    if module.name.rpartition(".")[2] != expected:
         raise ClientError(
-            f"sasl.jaas.config is of {module[:60] or 'no module'}, and sasl.mechanism={mechanism}"
+            f"{_JAAS} is of {module.name.rpartition('.')[2]:.60}, and sasl.mechanism={mechanism}"
             f" goes with {expected}"
         )
-    options = {
-        found["name"]: found["plain"]
-        if found["quoted"] is None
-        else re.sub(r"\\(.)", r"\1", found["quoted"])
-        for found in _OPTION.finditer(jaas)
-    }
-    return options.get("username"), options.get("password")
+    return module._replace(name=module_of(mechanism))
+
+
+def _by_token(pairs: Mapping[str, str], options: Mapping[str, str]) -> Login:
+    mechanism, url = oauthbearer.MECHANISM, pairs.get(_TOKEN_URL, "")
+    token, place = options.get(_TOKEN[0]), options.get(_TOKEN[1])
+    if url and not url.startswith(_FILE):
+        raise ClientError(
+            f"{_TOKEN_URL}: no token is asked for here; write one to a file, and name it as"
+            f" {_FILE}///PATH"
+        )
+    if url:
+        place = url2pathname(url.removeprefix(_FILE).removeprefix("//"))
+    if place:
+        return Login(mechanism, Credentials("", ""), place)
+    if not token:
+        raise ClientError(
+            f"name the token: {_TOKEN_URL}={_FILE}///PATH, or {_JAAS}={module_of(mechanism)}"
+            f' required {_TOKEN[0]}="...";'
+        )
+    return Login(mechanism, Credentials("", token))
 
 
 def _tls(pairs: Mapping[str, str]) -> Tls:
     trusted = _pem_of(pairs, _TRUST[1])
     place = next((pairs[name] for name in (_TRUST[0], _TRUST[2]) if pairs.get(name)), None)
     if trusted is None and place is not None:
-        trusted = certificates_in(_bytes_of(place), place, pairs.get("ssl.truststore.password"))
+        trusted = certificates_in(read_bytes(place), place, pairs.get("ssl.truststore.password"))
     certificates, key = _pem_of(pairs, _CHAIN), _pem_of(pairs, _KEY)
     password = pairs.get(_KEY_PASSWORD)
     store = pairs.get(_KEY_STORE)
     if certificates is None and key is None and store:
         key, certificates = key_and_certificates_in(
-            _bytes_of(store), store, pairs.get("ssl.keystore.password")
+            read_bytes(store), store, pairs.get("ssl.keystore.password")
         )
     if (certificates is None) != (key is None):
         raise ClientError(f"{_CHAIN} and {_KEY} go together: one is missing")
@@ -154,10 +180,3 @@ def _pem_of(pairs: Mapping[str, str], name: str) -> str | None:
     if not found:
         raise ClientError(f"{name} is not PEM: it begins with -----BEGIN")
     return found
-
-
-def _bytes_of(place: str) -> bytes:
-    try:
-        return Path(place).read_bytes()
-    except OSError as error:
-        raise ClientError(f"{place} can't be read: {error.strerror}") from None

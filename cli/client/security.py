@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cli import output
 from cli.errors import USAGE, CommandError
+from cli.usage import commands
 from client.errors import ClientError
 from client.security import OPTION, PLAINTEXT, Security
 
@@ -43,6 +44,27 @@ def secure(file: Path | None) -> None:
     """Reach clusters as a command's own option says, where it was given."""
     if file is not None:
         choose(file)
+
+
+def taking_it(command: Any) -> Any:
+    """The command, in which each that speaks to a cluster takes the option behind its name too."""
+    for _, each in commands(command):
+        names = [param.name for param in each.params]
+        if "bootstrap" in names and "command_config" not in names:
+            each.params.insert(names.index("bootstrap") + 1, _behind_a_name())
+    return command
+
+
+def _behind_a_name() -> Any:
+    def given(command_config: CommandConfig = None) -> None:
+        """It is the option of this that is wanted."""
+
+    alone = typer.Typer(add_completion=False)
+    alone.command()(given)
+    option = typer.main.get_command(alone).params[0]
+    option.expose_value = False
+    option.callback = lambda _, __, file: secure(None if file is None else Path(file))
+    return option
 
 
 def of_source(file: Path | None) -> Security:

@@ -10,6 +10,7 @@ import pytest
 from client.errors import ClientError
 from client.security import PLAINTEXT, Login, Security
 from client.settings import read_settings, settings_of
+from security.sasl.client_side import Credentials
 from tests.certificates import Authority
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -35,7 +36,7 @@ def test_the_user_as_kafka_writes_it(jaas: str, password: str) -> None:
 
     found = settings_of({**pairs, "sasl.jaas.config": jaas.format(PLAIN_MODULE)})
 
-    assert found.security == Security(None, Login("PLAIN", "alice", password))
+    assert found.security == Security(None, Login("PLAIN", Credentials("alice", password)))
 
 
 def test_the_user_as_librdkafka_has_it() -> None:
@@ -47,7 +48,44 @@ def test_the_user_as_librdkafka_has_it() -> None:
             "sasl.password": "secret",
         }
     )
-    assert found.security.login == Login("SCRAM-SHA-512", "alice", "secret")
+    assert found.security.login == Login("SCRAM-SHA-512", Credentials("alice", "secret"))
+
+
+def test_a_delegation_token_logs_in_by_scram() -> None:
+    jaas = f'{SCRAM_MODULE} required username="id" password="hmac" tokenauth="true";'
+    pairs = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-256"}
+
+    found = settings_of({**pairs, "sasl.jaas.config": jaas}).security.login
+
+    assert found == Login("SCRAM-SHA-256", Credentials("id", "hmac", by_token=True))
+
+
+def test_a_token_is_given_or_is_in_a_file_that_is_read_for_each_login(tmp_path: Path) -> None:
+    pairs = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}
+    module = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required"
+    file = tmp_path / "the token"
+    file.write_text("first.one\n")
+
+    given = settings_of({**pairs, "sasl.jaas.config": f'{module} oauth.access.token="a.b";'})
+    named = settings_of(
+        {**pairs, "sasl.oauthbearer.token.endpoint.url": file.as_uri(), "sasl.login.class": "x"}
+    )
+    placed = settings_of(
+        {**pairs, "sasl.jaas.config": f'{module} oauth.access.token.location="{file}";'}
+    )
+
+    assert given.security.login is not None
+    assert given.security.login.credentials() == Credentials("", "a.b")
+    assert named == placed._replace(unknown=())
+    assert named.security.login is not None
+    assert named.security.login.credentials().secret == "first.one"
+    file.write_text("second.one")
+    assert named.security.login.credentials().secret == "second.one"
+    for login in (given, named):
+        assert "a.b" not in repr(login)
+    file.unlink()
+    with pytest.raises(ClientError, match="the token can't be read: No such file"):
+        named.security.login.credentials()
 
 
 def test_properties_that_say_nothing_here_are_named(tmp_path: Path) -> None:
@@ -68,17 +106,32 @@ SASL = {"security.protocol": "SASL_PLAINTEXT"}
             "security.protocol=TLS is none: write one of PLAINTEXT, SSL",
         ),
         (SASL, r"sasl.mechanism=GSSAPI \(Kerberos\), Kafka's default, is not supported here"),
-        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, r"OAUTHBEARER \(OAuth\) is not supported"),
+        ({**SASL, "sasl.mechanism": "OAUTHBEARER"}, "name the token: sasl.oauthbearer.token.endp"),
+        (
+            {
+                **SASL,
+                "sasl.mechanism": "OAUTHBEARER",
+                "sasl.oauthbearer.token.endpoint.url": "https://issuer.example/token",
+            },
+            "no token is asked for here; write one to a file, and name it as file:///PATH",
+        ),
+        (
+            {**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{PLAIN_MODULE} required"},
+            "sasl.jaas.config: the options of .*PlainLoginModule end with a semicolon",
+        ),
         ({**SASL, "sasl.mechanism": "PLAIN"}, "name the user: sasl.jaas.*PlainLoginModule"),
         ({**SASL, "sasl.mechanism": "PLAIN", "sasl.username": "a"}, "name the user"),
         (
             {**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": f"{SCRAM_MODULE} required;"},
             "is of ScramLoginModule, and sasl.mechanism=PLAIN goes with PlainLoginModule",
         ),
-        ({**SASL, "sasl.mechanism": "PLAIN", "sasl.jaas.config": ""}, "is of no module"),
         (
             {"security.protocol": "SSL", "ssl.truststore.location": "/absent"},
             "/absent can't be read",
+        ),
+        (
+            {"security.protocol": "SSL", "ssl.keystore.location": "/dev/zero"},
+            "/dev/zero is larger than 16 MiB",
         ),
         (
             {"security.protocol": "SSL", "ssl.keystore.key": "x"},
@@ -101,6 +154,8 @@ def test_a_file_that_is_none_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     with pytest.raises(ClientError, match="is not UTF-8"):
         read_settings(tmp_path / "binary")
+    with pytest.raises(ClientError, match="/dev/zero is larger than 16 MiB"):
+        read_settings(Path("/dev/zero"))
 
 
 def test_no_password_is_in_the_text_of_settings(tmp_path: Path) -> None:

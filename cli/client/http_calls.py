@@ -1,0 +1,140 @@
+"""One GET of a Muster's HTTP side: over TLS where it speaks that, and as whom it is asked.
+
+The name and password are those of ``--command-config``, as at Kafka's listeners. They are sent over
+TLS, or to this machine, and nowhere else. A client's certificate goes along where there is one.
+"""
+
+from __future__ import annotations
+
+import http.client
+import socket
+from base64 import b64encode
+from contextlib import closing
+from ipaddress import ip_address
+
+from cli.client.cluster import is_port
+from cli.clock import Deadline
+from cli.errors import USAGE, CommandError
+from client.security import OPTION, Security, Tls
+
+HTTPS = "https://"
+MAX_ANSWER_BYTES = 1 << 30
+_CHUNK_BYTES = 1 << 20
+_MISDIRECTED = 421
+_UNKNOWN = 401
+_SCHEMES = (HTTPS, "http://")
+
+
+class HttpEndpoint:
+    """A Muster's HTTP side: its address, and as whom it is asked."""
+
+    def __init__(self, address: str, security: Security) -> None:
+        """``address`` is HOST:PORT, with https:// before it where that speaks TLS."""
+        self.has_tls = address.startswith(HTTPS)
+        self.host, self.port = host_and_port(address)
+        self._security = security
+
+    def get(self, target: str, deadline: Deadline) -> tuple[int, bytes]:
+        """Status and body. OSError and HTTPException where nothing answers.
+
+        ClientError for a certificate that is not trusted.
+        """
+        with closing(_Connection(self, self._security, deadline)) as connection:
+            status, body = connection.exchange(target, None, deadline)
+            if status == _MISDIRECTED:
+                # By a name that the broker does not know as its own; its address is always one.
+                connection.close()
+                status, body = connection.exchange(target, connection.peer(), deadline)
+            return status, body
+
+    def advice(self, status: int) -> str:
+        """What to do where the broker wants to know who asks."""
+        if status != _UNKNOWN:
+            return ""
+        if self._security.login is None:
+            return f"; name a file of Kafka's client properties with a user in it with {OPTION}"
+        if self.has_tls or is_loopback(self.host):
+            return ""
+        return "; no password was sent, since nothing encrypts it on the way: ask over HTTPS"
+
+
+class _Connection(http.client.HTTPConnection):
+    """A connection that may be encrypted; the socket is given to it."""
+
+    def __init__(self, endpoint: HttpEndpoint, security: Security, deadline: Deadline) -> None:
+        super().__init__(endpoint.host, endpoint.port, timeout=deadline.left_s())
+        self._security = security
+        self._tls = (security.tls or Tls()) if endpoint.has_tls else None
+
+    def connect(self) -> None:
+        """As it says."""
+        super().connect()
+        if self._tls is not None:
+            tls = Security(self._tls)
+            try:
+                self.sock = tls.wrap(self.sock, self.host, f"{self.host}:{self.port}")
+            except BaseException:
+                self.close()
+                raise
+
+    def peer(self) -> str:
+        """The address of the other end, as a Host."""
+        if self.sock is None:
+            self.connect()
+        found: str = self.sock.getpeername()[0]
+        return f"[{found}]" if ":" in found else found
+
+    def exchange(self, target: str, host: str | None, deadline: Deadline) -> tuple[int, bytes]:
+        """One GET, read whole before the deadline."""
+        if self.sock is None:
+            self.connect()
+        stream = self.sock
+        stream.settimeout(deadline.left_s())
+        headers = {"Accept": "*/*", **({} if host is None else {"Host": host})}
+        self.request("GET", target, headers={**headers, **self._who(stream)})
+        answer = self.getresponse()
+        body = bytearray()
+        while len(body) < MAX_ANSWER_BYTES:
+            stream.settimeout(deadline.left_s())
+            chunk = answer.read1(_CHUNK_BYTES)
+            if not chunk:
+                break
+            body += chunk
+        if answer.length:
+            raise http.client.IncompleteRead(bytes(body), answer.length)
+        return answer.status, bytes(body)
+
+    def _who(self, stream: socket.socket) -> dict[str, str]:
+        """Name and password, where nobody on the way can read them."""
+        login = self._security.login
+        if login is None or not login.who.name or login.who.by_token:
+            return {}
+        if self._tls is None and not is_loopback(stream.getpeername()[0]):
+            return {}
+        given = b64encode(f"{login.who.name}:{login.who.secret}".encode()).decode()
+        return {"Authorization": f"Basic {given}"}
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Those of what --http says. CommandError where it says none."""
+    rest = address
+    for scheme in _SCHEMES:
+        rest = rest.removeprefix(scheme)
+    host, colon, port = rest.removesuffix("/").rpartition(":")
+    if not colon or not is_port(port):
+        raise CommandError(f"--http {address}: write it as HOST:PORT", USAGE)
+    return host.strip("[]"), int(port)
+
+
+def is_address(host: str) -> bool:
+    """Whether it is no name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def is_loopback(host: str) -> bool:
+    """Whether it is this machine."""
+    return host == "localhost" or (is_address(host) and ip_address(host).is_loopback)

@@ -1,0 +1,23 @@
+"""Files that a client is given; what goes wrong with one is a sentence that names it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from client.errors import ClientError
+
+BYTES_MAX: Final = 16 << 20
+"""Of a file that are read: a device such as /dev/zero has no end."""
+
+
+def read_bytes(place: Path | str) -> bytes:
+    """What is in a file. Raises ClientError."""
+    try:
+        with Path(place).open("rb") as file:
+            found = file.read(BYTES_MAX + 1)
+    except OSError as error:
+        raise ClientError(f"{place} can't be read: {error.strerror}") from None
+    if len(found) > BYTES_MAX:
+        raise ClientError(f"{place} is larger than {BYTES_MAX >> 20} MiB")
+    return found
