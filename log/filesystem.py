@@ -89,6 +89,9 @@ class FileSystem(Protocol):
     def open(self, path: str, create: bool = False) -> File:
         """Open for reading and writing; with ``create`` make the file if it is missing."""
 
+    def create_private(self, path: str) -> File:
+        """Make a file that nobody but its owner may read; FileExistsError where there is one."""
+
     def exists(self, path: str) -> bool:
         """Whether a file or directory is there."""
 
@@ -200,6 +203,12 @@ class OsFileSystem:
     def open(self, path: str, create: bool = False) -> File:
         """See FileSystem."""
         return self.files.open(path, create)
+
+    def create_private(self, path: str) -> File:
+        """See FileSystem."""
+        flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC
+        os.close(self.files.with_a_descriptor(lambda: os.open(path, flags, 0o600)))
+        return self.open(path)
 
     def exists(self, path: str) -> bool:
         """See FileSystem."""

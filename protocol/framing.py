@@ -12,6 +12,8 @@ from protocol.errors import ProtocolError
 from protocol.headers import MIN_REQUEST_BYTES
 
 _unpack_length = struct.Struct(">i").unpack_from
+_TLS_BEGINS = 0x1603
+"""A handshake, and the first byte of its version (RFC 8446, section 5.1)."""
 
 
 class BadFrame(ProtocolError):
@@ -91,6 +93,8 @@ class Framer:
         return used + missing
 
     def _refusal(self, length: int) -> str:
+        if length > self._max_bytes and length >> 16 == _TLS_BEGINS:
+            return "a client with TLS came to a listener without TLS"
         if length > self._max_bytes:
             return f"a frame of a claimed {length} bytes is above the limit of {self._max_bytes}"
         return f"a frame of a claimed {length} bytes is shorter than any header"

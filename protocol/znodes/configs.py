@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from urllib.parse import quote, unquote
 
@@ -36,8 +36,13 @@ class ClientEntity(NamedTuple):
 def entity(kind: str, name: str) -> str:
     """An entity's path below ``/config``, as change notices have it."""
     if kind in CLIENT_KINDS and name != DEFAULT:
-        name = quote(name, safe="").replace("~", "%7E")
+        name = sanitized(name)
     return f"{kind}/{name}"
+
+
+def sanitized(text: str) -> str:
+    """As Kafka's ``Sanitizer`` has a text in paths and elsewhere."""
+    return quote(text, safe="").replace("~", "%7E")
 
 
 def path(kind: str, name: str) -> str:
@@ -62,6 +67,15 @@ def client_entity(entity_path: str) -> ClientEntity:
         raise BadNode(f"{CONFIG}/{entity_path[:100]}", "names no client id, user or address")
     named = ((kind, None if node == DEFAULT else name_of(kind, node)) for kind, node in parts)
     return ClientEntity(entity_path, tuple(named))
+
+
+def entity_of(parts: Iterable[tuple[str, str | None]]) -> ClientEntity:
+    """The entity with these parts, users before clients; a name may be that of the default."""
+    named = tuple(parts)
+    path = "/".join(
+        f"{kind}/{DEFAULT if name is None else sanitized(name)}" for kind, name in named
+    )
+    return ClientEntity(path, named)
 
 
 def _is_node(name: str) -> bool:

@@ -58,6 +58,17 @@ def test_a_file_is_read_where_it_was_written(fs: FileSystem, at: At) -> None:
     file.fsync()
 
 
+def test_a_private_file_is_a_new_one(fs: FileSystem, at: At) -> None:
+    file = fs.create_private(at("f"))
+    file.write(0, b"secret")
+    assert read_whole(fs, at("f")) == b"secret"
+    with pytest.raises(FileExistsError):
+        fs.create_private(at("f"))
+    with pytest.raises(FileNotFoundError):
+        fs.create_private(at("none/f"))
+    assert read_whole(fs, at("f")) == b"secret"
+
+
 def test_what_is_skipped_is_zeros(fs: FileSystem, at: At) -> None:
     file = fs.open(at("f"), create=True)
     file.write(3, b"x")

@@ -1,0 +1,124 @@
+"""``/kafka-acl`` and ``/kafka-acl-extended``: entries of access control, and who is told of them.
+
+A node per pattern has all its entries: ``/kafka-acl/<Type>/<name>`` those of literal names,
+``/kafka-acl-extended/prefixed/<Type>/<name>`` those of prefixes. Names are in paths as they are.
+Each change leaves a notice, a sequential node in a directory of its own for either tree. Source:
+Kafka 3.9 ``ZkData``, ``ZkAclStore``, ``AclEntry``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from protocol.znodes.fields import BadNode, Fields, encode
+
+LITERAL, PREFIXED = "LITERAL", "PREFIXED"
+"""How a pattern covers names, as notices spell it."""
+TREES: Mapping[str, str] = {LITERAL: "/kafka-acl", PREFIXED: "/kafka-acl-extended/prefixed"}
+"""By the type of pattern, below what its nodes are: a directory for each type of resource."""
+CHANGES: Mapping[str, str] = {
+    LITERAL: "/kafka-acl-changes",
+    PREFIXED: "/kafka-acl-extended-changes",
+}
+"""By the type of pattern, where notices are."""
+CHANGE = "acl_changes_"
+"""What the name of a notice begins with."""
+TYPES = ("Topic", "Group", "Cluster", "TransactionalId", "DelegationToken", "User")
+"""The types of resources, as paths spell them."""
+VERSION = 1
+
+_FIELDS = ("principal", "permissionType", "host", "operation")
+
+Entry = Mapping[str, str]
+"""What a node says of one entry: ``principal``, ``permissionType``, ``host``, ``operation``."""
+
+
+class Place(NamedTuple):
+    """Whose entries a node has."""
+
+    resource_type: str
+    """One of `TYPES`."""
+    name: str
+    pattern_type: str = LITERAL
+
+    @property
+    def path(self) -> str:
+        """Of its node."""
+        return f"{TREES[self.pattern_type]}/{self.resource_type}/{self.name}"
+
+    @property
+    def notice_path(self) -> str:
+        """Of the notice of a change, without its number."""
+        return f"{CHANGES[self.pattern_type]}/{CHANGE}"
+
+
+def encode_entries(entries: Iterable[Entry]) -> bytes:
+    """The node's data."""
+    acls = [{name: each[name] for name in _FIELDS} for each in entries]
+    return encode({"acls": acls, "version": VERSION})
+
+
+def decode_entries(path: str, data: bytes) -> list[Entry]:
+    """A pattern's entries; a node without data has none. Raises BadNode."""
+    if not data:
+        return []
+    fields = Fields(path, data)
+    if fields.number("version") != VERSION:
+        raise fields.bad("version", str(VERSION))
+    found = fields.all.get("acls")
+    if not isinstance(found, list) or not all(map(_is_entry, found)):
+        raise fields.bad("acls", f"a list of entries with {', '.join(_FIELDS)}")
+    return found
+
+
+def _is_entry(value: object) -> bool:
+    return isinstance(value, dict) and all(isinstance(value.get(name), str) for name in _FIELDS)
+
+
+def encode_change(place: Place) -> bytes:
+    """The notice that the entries of a pattern have changed."""
+    kind = _spelled_in_notices(place.resource_type)
+    if place.pattern_type == LITERAL:
+        return f"{kind}:{place.name}".encode()
+    return encode(
+        {
+            "version": VERSION,
+            "resourceType": kind,
+            "name": place.name,
+            "patternType": place.pattern_type,
+        }
+    )
+
+
+def decode_change(path: str, data: bytes) -> Place:
+    """Whose entries have changed, by a notice of either directory. Raises BadNode."""
+    if path.startswith(CHANGES[PREFIXED]):
+        fields = Fields(path, data)
+        if fields.number("version") != VERSION:
+            raise fields.bad("version", str(VERSION))
+        pattern_type = fields.text("patternType")
+        if pattern_type not in TREES:
+            raise fields.bad("patternType", " or ".join(TREES))
+        return _place(path, fields.text("resourceType"), fields.text("name"), pattern_type)
+    kind, _, name = data.decode(errors="replace").partition(":")
+    return _place(path, kind, name, LITERAL)
+
+
+def _place(path: str, kind: str, name: str, pattern_type: str) -> Place:
+    """Brokers before 2.0 wrote ``Topic`` in notices, later ones ``TOPIC``."""
+    plain = kind.replace("_", "").lower()
+    for known in TYPES:
+        if known.lower() == plain and fits_a_path(name):
+            return Place(known, name, pattern_type)
+    raise BadNode(path, f"names no resource: {kind[:50]!r}, {name[:50]!r}")
+
+
+def fits_a_path(name: str) -> bool:
+    """Whether a resource of this name can have a node."""
+    return bool(name) and "/" not in name and name not in (".", "..") and "\0" not in name
+
+
+def _spelled_in_notices(kind: str) -> str:
+    """``TransactionalId`` is ``TRANSACTIONAL_ID`` there."""
+    return "".join(f"_{sign}" if sign.isupper() else sign for sign in kind).lstrip("_").upper()

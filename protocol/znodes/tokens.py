@@ -1,0 +1,89 @@
+"""``/delegation_token``: tokens, and who is told of them.
+
+A node has nothing secret: a token's password is computed from its id. Principals are
+percent-encoded, colon and all. Source: Kafka 3.9 ``ZkData``, ``DelegationTokenManager``.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from protocol.znodes.configs import sanitized
+from protocol.znodes.fields import INT64_MAX, BadNode, Fields, encode
+
+ROOT = "/delegation_token"
+TOKENS = f"{ROOT}/tokens"
+CHANGES = f"{ROOT}/token_changes"
+CHANGE = f"{CHANGES}/token_change_"
+VERSION = 3
+_WITHOUT_REQUESTER = (1, 2)
+_VERSIONS = (*_WITHOUT_REQUESTER, VERSION)
+_ID_CHARACTERS_MAX = 200
+
+
+class TokenNode(NamedTuple):
+    """What a node says; principals as ``User:alice``, times by the wall clock."""
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issued_ms: int
+    ends_ms: int
+    expires_ms: int
+
+
+def path(token_id: str) -> str:
+    """Where a token is."""
+    return f"{TOKENS}/{token_id}"
+
+
+def encode_token(token: TokenNode) -> bytes:
+    """The node's data."""
+    return encode(
+        {
+            "issueTimestamp": token.issued_ms,
+            "renewers": [sanitized(each) for each in token.renewers],
+            "tokenRequester": sanitized(token.requester),
+            "tokenId": token.token_id,
+            "owner": sanitized(token.owner),
+            "expiryTimestamp": token.expires_ms,
+            "maxTimestamp": token.ends_ms,
+            "version": VERSION,
+        }
+    )
+
+
+def decode_token(path: str, data: bytes) -> TokenNode:
+    """A token, of versions 1 and 2 too. Raises BadNode."""
+    fields = Fields(path, data)
+    version = fields.number("version")
+    if version not in _VERSIONS:
+        raise fields.bad("version", "1 to 3")
+    renewers = fields.all.get("renewers", [])
+    if not isinstance(renewers, list) or not all(isinstance(each, str) for each in renewers):
+        raise fields.bad("renewers", "a list of texts")
+    owner = fields.text("owner")
+    issued_ms = fields.number("issueTimestamp", most=INT64_MAX)
+    ends_ms = fields.number("maxTimestamp", most=INT64_MAX)
+    return TokenNode(
+        _token_id(path, fields.text("tokenId")),
+        unquote(owner),
+        unquote(owner if version in _WITHOUT_REQUESTER else fields.text("tokenRequester")),
+        tuple(map(unquote, renewers)),
+        issued_ms,
+        ends_ms,
+        fields.number("expiryTimestamp", ends_ms, most=INT64_MAX),
+    )
+
+
+def decode_change(path: str, data: bytes) -> str:
+    """The id of the token that a notice names. Raises BadNode."""
+    return _token_id(path, data.decode(errors="replace"))
+
+
+def _token_id(path: str, text: str) -> str:
+    if not text or len(text) > _ID_CHARACTERS_MAX or "/" in text or not text.isprintable():
+        raise BadNode(path, "names no token")
+    return text
