@@ -34,7 +34,7 @@ Names that Kafka does not know are listed in one warning and ignored. Names that
 that have no effect here are accepted without a warning, so that an existing `server.properties` can
 be used as it is; the end of this page lists them. Some of them ask for what Muster does not do,
 such as a cluster: those have a warning each ([below](#not-followed)). A setting that protects is
-never ignored: TLS, SASL, an authorizer or a quota ends the start
+never ignored: one that Muster does not serve ends the start
 ([below](#settings-that-protect)). `muster config check FILE` shows all of this beforehand, setting
 by setting, with every fault.
 
@@ -63,29 +63,34 @@ This page is written by `tools/make_configuration.py`; a test compares it with t
 PROTECTING = """
 ## Settings that protect
 
-Muster has no TLS, no authentication, no authorizer and no quotas yet. A broker that ignored such
-settings would be open while its operator believes it closed. So it does not start, and one sentence
-names all of them:
+What Muster does for listeners with TLS, logins, rights and quotas is in
+[security.md](security.md). Kafka has more that protects. A broker that ignored such settings would
+be open while its operator believes it closed. So it does not start, and one sentence names all of
+them:
 
-    $ muster serve --set ssl.client.auth=required --set super.users=User:admin
-    muster serve: settings that protect are never ignored, and Muster does not have TLS
-    (ssl.client.auth), an authorizer (super.users); take out what you can do without
+    $ muster serve --set ssl.provider=BC --set create.topic.policy.class.name=a.Policy
+    muster serve: settings that protect are never ignored, and Muster does not have classes of Java
+    (ssl.provider), policies for topics and settings (create.topic.policy.class.name); take out what
+    you can do without
 
 It makes no difference whether they come from a file, the environment or `--set`. If SIGHUP finds
 one, the settings stay as they were, with a log line; AlterConfigs is answered INVALID_CONFIG. A
-value that asks for no protection is accepted: Kafka's default, an empty one,
-`allow.everyone.if.no.acl.found=true`. So is `listener.security.protocol.map` for listeners that
-`listeners` does not name.
+value that asks for no protection is accepted: Kafka's default, or an empty one.
+
+A name that begins with `ssl.`, `sasl.` or `security.` and that Kafka does not know ends the start
+too: it may be a misspelt one.
 
 With any other value these are refused:
 
 """
 PROTECTING_ALSO = """
-Each of them may be a listener's (`listener.name.internal.ssl.client.auth`), a mechanism's
-(`scram-sha-256.sasl.jaas.config`) or both. Other settings that begin with `listener.name.` are
-refused too, such as `listener.name.internal.max.connections`, unless they are known to have no
-effect. If everybody who can reach the broker may do everything, remove these settings; otherwise
-keep the broker behind something that protects it.
+Each of them may be a listener's (`listener.name.internal.ssl.provider`), a mechanism's
+(`plain.sasl.server.callback.handler.class`) or both. Settings of one listener are those that begin
+with `ssl.` or `sasl.`, `connections.max.reauth.ms`, `max.connections`,
+`max.connection.creation.rate`, `num.network.threads` and `principal.builder.class`; the
+certificates and the two limits can be changed at run time, for one broker by its id. A name that
+begins with `listener.name.` and that would be looked up by nobody ends the start: capitals, a
+listener that is not in `listeners`, any other setting.
 """
 NOT_FOLLOWED_HEAD = """
 ## Not followed

@@ -7,14 +7,13 @@ data. Where properties come from is in `broker/config/sources.py`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
+from broker.config.authorizer_rules import authorizer_faults
 from broker.config.config_table import (
-    BROKER,
     BROKER_NAME_OF_TOPIC_SETTING,
     TOPIC,
     Setting,
@@ -22,13 +21,19 @@ from broker.config.config_table import (
 )
 from broker.config.config_value import BadValue, Fault, parse_value
 from broker.config.group_rules import group_faults
-from broker.config.listeners import Endpoint, advertise, parse_host_and_port, parse_listeners
+from broker.config.http_settings import HTTP, HttpTlsSettings, http_faults
+from broker.config.listener_rules import listener_faults, name_faults
+from broker.config.listener_settings import (
+    ListenerSettings,
+    MechanismSettings,
+    row_of,
+)
+from broker.config.listeners import Endpoint, advertise, parse_listeners
 from broker.config.not_followed import not_followed, refers_to_provider
 from broker.config.protection import base_name, protection_fault
 from log.config import LONG_MAX, LogConfig, format_magic
 
 DEFAULT_BROKER_ID = 1
-_HOST_NAME = re.compile(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*")
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
 
@@ -56,7 +61,8 @@ class Config:
 
     def __init__(self, given: Mapping[str, str], preset: Mapping[str, Value] = {}) -> None:
         """``preset`` holds typed values, weaker than ``given``."""
-        known = {name: text for name, text in given.items() if name in BROKER}
+        known = {name: text for name, text in given.items() if row_of(name) is not None}
+        self._named = list(given)
         self.given = {name: str(value) for name, value in preset.items()} | known
         bases = {name: base_name(name) for name in given}
         self.unknown = sorted(name for name, base in bases.items() if base is None)
@@ -80,7 +86,17 @@ class Config:
 
     def __getitem__(self, name: str) -> Any:
         values = self._values
-        return values[name] if name in values else BROKER[name].default
+        return values[name] if name in values else row(name).default
+
+    def of_listener(self, name: str) -> ListenerSettings:
+        """The settings as they are for one listener, the HTTP side's among them."""
+        if name == HTTP:
+            return HttpTlsSettings(self)
+        return ListenerSettings(self, name)
+
+    def of_mechanism(self, listener: str, mechanism: str) -> MechanismSettings:
+        """The settings as they are for one mechanism of one listener."""
+        return MechanismSettings(self, listener, mechanism)
 
     def is_given(self, name: str) -> bool:
         """Whether a source set it before the start."""
@@ -88,7 +104,7 @@ class Config:
 
     def static(self, name: str) -> Any:
         """The value without what was changed at run time."""
-        return self._static.get(name, BROKER[name].default)
+        return self._static[name] if name in self._static else row(name).default
 
     def with_dynamic(self, default: Mapping[str, str], own: Mapping[str, str]) -> Config:
         """A copy with these settings of run time, for every broker and for this one.
@@ -97,9 +113,7 @@ class Config:
         """
         other = copy(self)
         other.dynamic_default, other.dynamic_own = dict(default), dict(own)
-        changed = {
-            name: parse_value(BROKER[name], text) for name, text in {**default, **own}.items()
-        }
+        changed = {name: parse_value(row(name), text) for name, text in {**default, **own}.items()}
         other._values = {**self._static, **changed}
         other._topic_defaults = None
         other._check()
@@ -153,7 +167,7 @@ class Config:
                 )
                 continue
             try:
-                self._static[name] = parse_value(BROKER[name], text)
+                self._static[name] = parse_value(row(name), text)
             except BadValue as error:
                 wrong.add(name)
                 yield Fault((name,), str(error))
@@ -168,6 +182,7 @@ class Config:
     def _faults(self) -> Iterator[Fault]:
         """What no single value's type and bounds show."""
         yield from group_faults(self)
+        yield from authorizer_faults(self)
         ids = {self[name] for name in ("broker.id", "node.id") if self[name] >= 0}
         if len(ids) > 1:
             yield Fault(
@@ -179,23 +194,11 @@ class Config:
                 ("log.dirs", "log.dir"),
                 f"log.dirs names {len(self.directories)} directories; Muster keeps its data in one",
             )
-        yield from self._http_faults()
+        yield from http_faults(self)
         yield from self._listener_faults()
         name = "max.connections.per.ip.overrides"
         yield from _raised((name,), lambda: self.connections_per_ip_overrides)
         yield from _topic_faults(self.topic_defaults)
-
-    def _http_faults(self) -> Iterator[Fault]:
-        for name, nothing in (("http.listener", "off"), ("http.advertised.listener", "")):
-            if self[name] != nothing:
-                read = partial(parse_host_and_port, self[name])
-                yield from _raised((name,), read, f"{name}: ")
-        for each in filter(None, self["http.allowed.hosts"].split(",")):
-            if _HOST_NAME.fullmatch(each) is None:
-                yield Fault(
-                    ("http.allowed.hosts",),
-                    f"http.allowed.hosts={each}: it must be a name without a port, or *",
-                )
 
     def _listener_faults(self) -> Iterator[Fault]:
         beside = ("listener.security.protocol.map", "controller.listener.names")
@@ -211,6 +214,10 @@ class Config:
         if not faults:
             names = ("advertised.listeners", "listeners", *beside)
             yield from _raised(names, lambda: advertise(self.listeners, self._advertised))
+            named = [endpoint.name for endpoint in self.listeners]
+            set_ones = {*self._named, *self.dynamic_default, *self.dynamic_own}
+            yield from name_faults(set_ones, named, self._controllers)
+            yield from listener_faults(self)
 
     # -- what follows from several settings
 
@@ -226,13 +233,16 @@ class Config:
     def _advertised(self) -> list[Endpoint]:
         return self._for_clients(self["advertised.listeners"] or "")
 
-    def _for_clients(self, text: str) -> list[Endpoint]:
+    @property
+    def _controllers(self) -> set[str]:
         names = (self["controller.listener.names"] or "").upper().split(",")
-        controllers = {name.strip() for name in names}
+        return {name.strip() for name in names}
+
+    def _for_clients(self, text: str) -> list[Endpoint]:
         kept = ",".join(
             entry
             for entry in text.split(",")
-            if entry.strip().partition("://")[0].upper() not in controllers
+            if entry.strip().partition("://")[0].upper() not in self._controllers
         )
         return parse_listeners(kept, self["listener.security.protocol.map"]) if kept else []
 
@@ -240,7 +250,7 @@ class Config:
         """The addresses that clients of each listener get, given the ports that are bound."""
         endpoints = advertise(self.listeners, self._advertised)
         return [
-            Endpoint(endpoint.name, endpoint.host, endpoint.port or port)
+            endpoint._replace(port=endpoint.port or port)
             for endpoint, port in zip(endpoints, bound_ports, strict=True)
         ]
 
@@ -254,6 +264,12 @@ class Config:
     def is_in_cluster(self) -> bool:
         """Whether the broker is to join a cluster, through ``zookeeper.connect``."""
         return bool((self["zookeeper.connect"] or "").strip())
+
+    @property
+    def inter_broker_listener(self) -> str:
+        """The name of the listener by which brokers reach each other; there may be none."""
+        name = self["inter.broker.listener.name"] or self["security.inter.broker.protocol"]
+        return str(name).strip().upper()
 
     @property
     def configured_id(self) -> int | None:
@@ -285,6 +301,14 @@ def _raised(
         read()
     except ValueError as error:
         yield Fault(names, f"{before}{error}")
+
+
+def row(name: str) -> Setting:
+    """The row of a setting that is known, whatever is before its name."""
+    found = row_of(name)
+    if found is None:
+        raise BadValue(f"Unknown broker config name: {name}")
+    return found
 
 
 # -- topics

@@ -168,11 +168,44 @@ _MUSTER: Final = (
         " Muster's own.",
     ),
     S(
+        "http.authentication",
+        LIST,
+        "",
+        "[basic, certificate]",
+        "How readers of the page, /api and /metrics say who they are: basic, with the names and"
+        " passwords of the listeners' users; certificate, with that of a client of TLS. Empty:"
+        " nobody has to. Muster's own.",
+    ),
+    S(
         "http.listener",
         STRING,
         "127.0.0.1:9644",
         "",
         "Where the page, /metrics and /healthz are served: HOST:PORT, or off. Muster's own.",
+    ),
+    S(
+        "http.metrics.token",
+        PASSWORD,
+        None,
+        "",
+        "What opens /metrics as Authorization: Bearer TOKEN, all of it. With it or"
+        " http.authentication nothing but /healthz, /livez and /readyz is for everybody."
+        " Muster's own.",
+    ),
+    S(
+        "http.security.protocol",
+        STRING,
+        "PLAINTEXT",
+        "[PLAINTEXT, SSL]",
+        "Whether http.listener speaks TLS, by the settings http.ssl.*: SSL. Muster's own.",
+    ),
+    S(
+        "http.unprotected.allowed",
+        BOOLEAN,
+        False,
+        "",
+        "Whether an http.listener that other machines reach may be open to all, or take passwords"
+        " in the clear: behind a proxy, or in a network of one's own. Muster's own.",
     ),
     S(
         "metrics.compat",
@@ -280,7 +313,16 @@ _KAFKA: Final = (
     S("alter.config.policy.kraft.compatibility.enable", BOOLEAN, False, ""),
     S("alter.log.dirs.replication.quota.window.num", INT, 11, "[1,...]"),
     S("alter.log.dirs.replication.quota.window.size.seconds", INT, 1, "[1,...]"),
-    S("authorizer.class.name", STRING, "", ""),
+    S(
+        "authorizer.class.name",
+        STRING,
+        "",
+        "",
+        "Who decides what clients may do. Empty: everybody may do everything. The authorizer by"
+        " access control entries: org.apache.kafka.metadata.authorizer.StandardAuthorizer, or one"
+        " of its older names kafka.security.authorizer.AclAuthorizer and"
+        " kafka.security.auth.SimpleAclAuthorizer; no other class.",
+    ),
     S(
         "auto.create.topics.enable",
         BOOLEAN,
@@ -316,7 +358,13 @@ _KAFKA: Final = (
     S("broker.session.timeout.ms", INT, 9000, ""),
     S("client.quota.callback.class", CLASS, None, ""),
     *_COMPRESSION,
-    S("connection.failed.authentication.delay.ms", INT, 100, "[0,...]"),
+    S(
+        "connection.failed.authentication.delay.ms",
+        INT,
+        100,
+        "[0,...]",
+        "How long the answer to a failed login, and the end of its connection, are held back.",
+    ),
     S(
         "connections.max.idle.ms",
         LONG,
@@ -324,7 +372,13 @@ _KAFKA: Final = (
         "",
         "A connection without requests for so long is closed; negative: never.",
     ),
-    S("connections.max.reauth.ms", LONG, 0, ""),
+    S(
+        "connections.max.reauth.ms",
+        LONG,
+        0,
+        "",
+        "How long a login by SASL holds before it must be renewed; 0 for ever.",
+    ),
     S("control.plane.listener.name", STRING, None, ""),
     S("controlled.shutdown.enable", BOOLEAN, True, ""),
     S("controlled.shutdown.max.retries", INT, 3, ""),
@@ -344,8 +398,20 @@ _KAFKA: Final = (
     S("controller.quorum.request.timeout.ms", INT, 2000, ""),
     S("controller.quorum.retry.backoff.ms", INT, 20, ""),
     S("controller.quorum.voters", LIST, "", ""),
-    S("controller.quota.window.num", INT, 11, "[1,...]"),
-    S("controller.quota.window.size.seconds", INT, 1, "[1,...]"),
+    S(
+        "controller.quota.window.num",
+        INT,
+        11,
+        "[1,...]",
+        "So many windows' worth of changes to topics may be made at once, with a quota.",
+    ),
+    S(
+        "controller.quota.window.size.seconds",
+        INT,
+        1,
+        "[1,...]",
+        "How long each of these windows is.",
+    ),
     S(
         "controller.socket.timeout.ms",
         INT,
@@ -361,11 +427,42 @@ _KAFKA: Final = (
         "",
         "For topics created without one; above 1 it is lowered, with a log line.",
     ),
-    S("delegation.token.expiry.check.interval.ms", LONG, 3600000, "[1,...]"),
-    S("delegation.token.expiry.time.ms", LONG, 86400000, "[1,...]"),
-    S("delegation.token.master.key", PASSWORD, None, ""),
-    S("delegation.token.max.lifetime.ms", LONG, 604800000, "[1,...]"),
-    S("delegation.token.secret.key", PASSWORD, None, ""),
+    S(
+        "delegation.token.expiry.check.interval.ms",
+        LONG,
+        3600000,
+        "[1,...]",
+        "How often delegation tokens that are over are removed.",
+    ),
+    S(
+        "delegation.token.expiry.time.ms",
+        LONG,
+        86400000,
+        "[1,...]",
+        "How long a delegation token holds until it must be renewed.",
+    ),
+    S(
+        "delegation.token.master.key",
+        PASSWORD,
+        None,
+        "",
+        "The older name of delegation.token.secret.key.",
+    ),
+    S(
+        "delegation.token.max.lifetime.ms",
+        LONG,
+        604800000,
+        "[1,...]",
+        "How long a delegation token holds at most, however often it is renewed.",
+    ),
+    S(
+        "delegation.token.secret.key",
+        PASSWORD,
+        None,
+        "",
+        "There are delegation tokens; this makes their passwords. The same at all brokers of a"
+        " cluster.",
+    ),
     S("delete.records.purgatory.purge.interval.requests", INT, 1, ""),
     S("delete.topic.enable", BOOLEAN, True, "", "Whether DeleteTopics is allowed."),
     S("early.start.listeners", STRING, None, ""),
@@ -495,7 +592,7 @@ _KAFKA: Final = (
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
         "",
-        "Security protocol of each listener name; Muster speaks PLAINTEXT.",
+        "The security protocol of each listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
     ),
     S(
         "listeners",
@@ -744,7 +841,14 @@ _KAFKA: Final = (
         "[0,...]",
         "How long files of deleted segments and topics stay on disk.",
     ),
-    S("max.connection.creation.rate", INT, 2147483647, "[0,...]"),
+    S(
+        "max.connection.creation.rate",
+        INT,
+        2147483647,
+        "[0,...]",
+        "How many connections may come in a second, beside what a listener has for itself; those"
+        " that come too early wait. Brokers among themselves have none.",
+    ),
     S("max.connections", INT, 2147483647, "[0,...]", "The most connections at the same time."),
     S(
         "max.connections.per.ip",
@@ -945,8 +1049,20 @@ _KAFKA: Final = (
         "[1,...]",
         "Requests in flight on one connection before the broker stops reading it.",
     ),
-    S("quota.window.num", INT, 11, "[1,...]"),
-    S("quota.window.size.seconds", INT, 1, "[1,...]"),
+    S(
+        "quota.window.num",
+        INT,
+        11,
+        "[1,...]",
+        "Over how many windows what clients with a quota use is measured.",
+    ),
+    S(
+        "quota.window.size.seconds",
+        INT,
+        1,
+        "[1,...]",
+        "How long each of these windows is.",
+    ),
     S("remote.fetch.max.wait.ms", INT, 500, "[1,...]"),
     S("remote.log.index.file.cache.total.size.bytes", LONG, 1073741824, "[1,...]"),
     S("remote.log.manager.copier.thread.pool.size", INT, -1, ""),
@@ -1062,8 +1178,21 @@ _KAFKA: Final = (
         "In a cluster: ids above it are those that ZooKeeper gives.",
     ),
     S("sasl.client.callback.handler.class", CLASS, None, ""),
-    S("sasl.enabled.mechanisms", LIST, "GSSAPI", ""),
-    S("sasl.jaas.config", PASSWORD, None, ""),
+    S(
+        "sasl.enabled.mechanisms",
+        LIST,
+        "GSSAPI",
+        "",
+        "Mechanisms by which clients log in; Muster has no GSSAPI, so that each listener with SASL"
+        " must say which.",
+    ),
+    S(
+        "sasl.jaas.config",
+        PASSWORD,
+        None,
+        "",
+        "With a mechanism before its name: the login module, which holds the users of PLAIN.",
+    ),
     S("sasl.kerberos.kinit.cmd", STRING, "/usr/bin/kinit", ""),
     S("sasl.kerberos.min.time.before.relogin", LONG, 60000, ""),
     S("sasl.kerberos.principal.to.local.rules", LIST, "DEFAULT", ""),
@@ -1081,24 +1210,75 @@ _KAFKA: Final = (
     S("sasl.login.retry.backoff.max.ms", LONG, 10000, ""),
     S("sasl.login.retry.backoff.ms", LONG, 100, ""),
     S("sasl.mechanism.controller.protocol", STRING, "GSSAPI", ""),
-    S("sasl.mechanism.inter.broker.protocol", STRING, "GSSAPI", ""),
-    S("sasl.oauthbearer.clock.skew.seconds", INT, 30, ""),
-    S("sasl.oauthbearer.expected.audience", LIST, None, ""),
-    S("sasl.oauthbearer.expected.issuer", STRING, None, ""),
-    S("sasl.oauthbearer.jwks.endpoint.refresh.ms", LONG, 3600000, ""),
-    S("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms", LONG, 10000, ""),
+    S(
+        "sasl.mechanism.inter.broker.protocol",
+        STRING,
+        "GSSAPI",
+        "",
+        "In a cluster whose brokers log in to each other: by which mechanism, PLAIN or one of"
+        " SCRAM.",
+    ),
+    S(
+        "sasl.oauthbearer.clock.skew.seconds",
+        INT,
+        30,
+        "",
+        "By how much the clock of who issues tokens may differ.",
+    ),
+    S(
+        "sasl.oauthbearer.expected.audience",
+        LIST,
+        None,
+        "",
+        "Audiences of which a token must name one.",
+    ),
+    S("sasl.oauthbearer.expected.issuer", STRING, None, "", "Issuer that a token must name."),
+    S(
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        LONG,
+        3600000,
+        "",
+        "How often the keys of tokens are read again.",
+    ),
+    S(
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        LONG,
+        10000,
+        "",
+        "How soon they are read again where a token names a key that is not known.",
+    ),
     S("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms", LONG, 100, ""),
-    S("sasl.oauthbearer.jwks.endpoint.url", STRING, None, ""),
+    S(
+        "sasl.oauthbearer.jwks.endpoint.url",
+        STRING,
+        None,
+        "",
+        "Keys that sign the tokens of OAUTHBEARER: an https: or file: URL of a JWKS.",
+    ),
     S("sasl.oauthbearer.scope.claim.name", STRING, "scope", ""),
-    S("sasl.oauthbearer.sub.claim.name", STRING, "sub", ""),
+    S(
+        "sasl.oauthbearer.sub.claim.name",
+        STRING,
+        "sub",
+        "",
+        "Claim of a token that names its user.",
+    ),
     S("sasl.oauthbearer.token.endpoint.url", STRING, None, ""),
     S("sasl.server.callback.handler.class", CLASS, None, ""),
-    S("sasl.server.max.receive.size", INT, 524288, ""),
+    S(
+        "sasl.server.max.receive.size",
+        INT,
+        524288,
+        "",
+        "Largest message in bytes that is taken before a login.",
+    ),
     S(
         "security.inter.broker.protocol",
         STRING,
         "PLAINTEXT",
         "[PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL]",
+        "In a cluster: the listener by which brokers reach each other, where"
+        " inter.broker.listener.name is not set.",
     ),
     S("security.providers", STRING, None, ""),
     S("socket.connection.setup.timeout.max.ms", LONG, 30000, ""),
@@ -1119,29 +1299,137 @@ _KAFKA: Final = (
     ),
     S("socket.request.max.bytes", INT, 104857600, "[1,...]", "The largest request."),
     S("socket.send.buffer.bytes", INT, 102400, "", "SO_SNDBUF of the sockets; -1: the system's."),
-    S("ssl.allow.dn.changes", BOOLEAN, False, ""),
-    S("ssl.allow.san.changes", BOOLEAN, False, ""),
-    S("ssl.cipher.suites", LIST, "", ""),
-    S("ssl.client.auth", STRING, "none", "[required, requested, none]"),
-    S("ssl.enabled.protocols", LIST, "TLSv1.2,TLSv1.3", ""),
-    S("ssl.endpoint.identification.algorithm", STRING, "https", ""),
+    S(
+        "ssl.allow.dn.changes",
+        BOOLEAN,
+        False,
+        "",
+        "Whether a certificate that is read again may have another subject.",
+    ),
+    S(
+        "ssl.allow.san.changes",
+        BOOLEAN,
+        False,
+        "",
+        "Whether a certificate that is read again may lack names that the old one had.",
+    ),
+    S(
+        "ssl.cipher.suites",
+        LIST,
+        "",
+        "",
+        "The suites of TLS 1.2 that are spoken, by IANA's names; empty: OpenSSL's choice.",
+    ),
+    S(
+        "ssl.client.auth",
+        STRING,
+        "none",
+        "[required, requested, none]",
+        "Whether a client shows a certificate. On SASL_SSL only the listener's own setting counts.",
+    ),
+    S(
+        "ssl.enabled.protocols",
+        LIST,
+        "TLSv1.2,TLSv1.3",
+        "",
+        "The versions of TLS that are spoken: TLSv1.2, TLSv1.3 or both.",
+    ),
+    S(
+        "ssl.endpoint.identification.algorithm",
+        STRING,
+        "https",
+        "",
+        "In a cluster: whether the certificates of other brokers must be of the name by which they"
+        " are reached; empty: no.",
+    ),
     S("ssl.engine.factory.class", CLASS, None, ""),
-    S("ssl.key.password", PASSWORD, None, ""),
+    S(
+        "ssl.key.password",
+        PASSWORD,
+        None,
+        "",
+        "The password of the private key.",
+    ),
     S("ssl.keymanager.algorithm", STRING, "SunX509", ""),
-    S("ssl.keystore.certificate.chain", PASSWORD, None, ""),
-    S("ssl.keystore.key", PASSWORD, None, ""),
-    S("ssl.keystore.location", STRING, None, ""),
-    S("ssl.keystore.password", PASSWORD, None, ""),
-    S("ssl.keystore.type", STRING, "JKS", ""),
-    S("ssl.principal.mapping.rules", STRING, "DEFAULT", ""),
+    S(
+        "ssl.keystore.certificate.chain",
+        PASSWORD,
+        None,
+        "",
+        "The certificate with those that sign it, PEM, in place of ssl.keystore.location.",
+    ),
+    S(
+        "ssl.keystore.key",
+        PASSWORD,
+        None,
+        "",
+        "The private key, PEM, in place of ssl.keystore.location.",
+    ),
+    S(
+        "ssl.keystore.location",
+        STRING,
+        None,
+        "",
+        "The file with the private key and its certificates: PEM or PKCS12, whatever"
+        " its type says.",
+    ),
+    S(
+        "ssl.keystore.password",
+        PASSWORD,
+        None,
+        "",
+        "The password of ssl.keystore.location, where it is PKCS12.",
+    ),
+    S(
+        "ssl.keystore.type",
+        STRING,
+        "JKS",
+        "",
+        "JKS, PKCS12 or PEM; the file itself tells which it is.",
+    ),
+    S(
+        "ssl.principal.mapping.rules",
+        STRING,
+        "DEFAULT",
+        "",
+        "From the subject of a client's certificate to the name of its user:"
+        " RULE:pattern/replacement/ or DEFAULT, comma separated. Who matches none is"
+        " not let in.",
+    ),
     S("ssl.protocol", STRING, "TLSv1.3", ""),
     S("ssl.provider", STRING, None, ""),
     S("ssl.secure.random.implementation", STRING, None, ""),
     S("ssl.trustmanager.algorithm", STRING, "PKIX", ""),
-    S("ssl.truststore.certificates", PASSWORD, None, ""),
-    S("ssl.truststore.location", STRING, None, ""),
-    S("ssl.truststore.password", PASSWORD, None, ""),
-    S("ssl.truststore.type", STRING, "JKS", ""),
+    S(
+        "ssl.truststore.certificates",
+        PASSWORD,
+        None,
+        "",
+        "The certificates of authorities whose clients are let in, PEM, in place of"
+        " ssl.truststore.location.",
+    ),
+    S(
+        "ssl.truststore.location",
+        STRING,
+        None,
+        "",
+        "The file with the certificates of authorities whose clients are let in: PEM,"
+        " PKCS12 or JKS.",
+    ),
+    S(
+        "ssl.truststore.password",
+        PASSWORD,
+        None,
+        "",
+        "The password of ssl.truststore.location; of a JKS it is checked where it is given.",
+    ),
+    S(
+        "ssl.truststore.type",
+        STRING,
+        "JKS",
+        "",
+        "JKS, PKCS12 or PEM; the file itself tells which it is.",
+    ),
     S("telemetry.max.bytes", INT, 1048576, "[1,...]"),
     S(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
@@ -1513,8 +1801,51 @@ _TOPIC: Final = (
     ),
 )
 
+_AUTHORIZER: Final = (
+    S(
+        "allow.everyone.if.no.acl.found",
+        BOOLEAN,
+        False,
+        "",
+        "With an authorizer: whether everybody may do everything to a resource that no entry is"
+        " for. One entry for anybody ends that.",
+    ),
+    S(
+        "super.users",
+        STRING,
+        "",
+        "",
+        "With an authorizer: who may do everything, as User:alice;User:bob. No entry denies them"
+        " anything.",
+    ),
+)
+"""Those of Kafka's authorizer, which its broker hands on without knowing them."""
+
+HTTP_TLS: Final = (
+    "ssl.allow.dn.changes",
+    "ssl.allow.san.changes",
+    "ssl.cipher.suites",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.principal.mapping.rules",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+)
+"""The settings of listeners that the HTTP side has for itself, behind ``http.``."""
+_HTTP: Final = tuple(
+    each._replace(name=f"http.{each.name}", doc=f"{each.name} of the HTTP side. Muster's own.")
+    for each in _KAFKA
+    if each.name in HTTP_TLS
+)
+
 BROKER: Final[dict[str, Setting]] = {
-    setting.name: setting for setting in (*_KAFKA, *_KAFKA_4, *_MUSTER)
+    setting.name: setting for setting in (*_KAFKA, *_KAFKA_4, *_AUTHORIZER, *_MUSTER, *_HTTP)
 }
 """Broker properties by name."""
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from broker.config.config import Config, topic_settings
+from broker.config.config import Config, row, topic_settings
 from broker.config.config_table import (
     BROKER,
     BROKER_NAME_OF_TOPIC_SETTING,
@@ -18,7 +18,8 @@ from broker.config.config_table import (
     Setting,
 )
 from broker.config.config_value import WIRE_TYPES, parse_value, render
-from broker.config.dynamic_settings import DYNAMIC, SHOWN_WHEN_SET
+from broker.config.dynamic_settings import DYNAMIC, SHOWN_WHEN_SET, is_dynamic
+from broker.config.listener_settings import split
 
 TOPIC_SOURCE = 1
 DYNAMIC_BROKER_SOURCE = 2
@@ -53,12 +54,22 @@ def broker_entries(config: Config, http: str) -> Iterator[dict[str, Any]]:
         if name in SHOWN_WHEN_SET and synonyms[0]["source"] == DEFAULT_SOURCE:
             continue
         yield _entry(setting, value, synonyms, read_only=name not in DYNAMIC)
+    for name in sorted({*config.given, *config.dynamic_own, *config.dynamic_default} - {*BROKER}):
+        yield _listener_entry(config, name)
+
+
+def _listener_entry(config: Config, name: str) -> dict[str, Any]:
+    """A setting of one listener or mechanism, with the broker's that it is stronger than."""
+    setting = row(name)
+    found = split(name)
+    synonyms = list(_synonyms(config, (name, found.base) if found else (name,)))
+    return _entry(setting, render(setting, config[name]), synonyms, read_only=not is_dynamic(name))
 
 
 def cluster_entries(config: Config) -> Iterator[dict[str, Any]]:
     """The settings that were changed at run time for every broker."""
     for name, text in sorted(config.dynamic_default.items()):
-        setting = BROKER[name]
+        setting = row(name)
         value = render(setting, parse_value(setting, text))
         synonym = {"name": name, "value": value, "source": DYNAMIC_DEFAULT_SOURCE}
         yield _entry(setting, value, [synonym], read_only=False)
@@ -74,8 +85,9 @@ def _names(name: str) -> tuple[str, ...]:
 
 def _synonyms(config: Config, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     """What would give the value, the strongest first, from the property's own name on."""
+    rows = {name: row(name) for name in names}
     changed = [
-        (name, render(BROKER[name], parse_value(BROKER[name], texts[name])), source)
+        (name, render(rows[name], parse_value(rows[name], texts[name])), source)
         for texts, source in (
             (config.dynamic_own, DYNAMIC_BROKER_SOURCE),
             (config.dynamic_default, DYNAMIC_DEFAULT_SOURCE),
@@ -84,14 +96,14 @@ def _synonyms(config: Config, names: tuple[str, ...]) -> Iterator[dict[str, Any]
         if name in texts
     ]
     given = [
-        (name, render(BROKER[name], config.static(name)), STATIC_BROKER_SOURCE)
+        (name, render(rows[name], config.static(name)), STATIC_BROKER_SOURCE)
         for name in names
         if config.is_given(name)
     ]
     defaults = [
         (name, render(BROKER[name], BROKER[name].default), DEFAULT_SOURCE)
         for name in names
-        if BROKER[name].default is not None
+        if name in BROKER and BROKER[name].default is not None
     ]
     found = [*changed, *given, *defaults]
     while found and found[0][0] != names[0]:

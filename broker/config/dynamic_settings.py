@@ -1,16 +1,17 @@
 """Which of the broker's properties can be changed while it runs.
 
 Source: Kafka 3.9 ``DynamicBrokerConfig.AllDynamicConfigs``. Of those that no topic takes as its
-default, the ones without effect here (threads of pools that this broker does not have, listeners,
-certificates) are refused: nobody should wait for an effect that never comes.
+default, the ones without effect here (threads of pools that this broker does not have, listeners)
+are refused: nobody should wait for an effect that never comes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from broker.config.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING, LIST, TOPIC, Setting
+from broker.config.config_table import BROKER_NAME_OF_TOPIC_SETTING, LIST, TOPIC, Setting
 from broker.config.config_value import BadValue
+from broker.config.listener_settings import row_of, split
 from broker.config.protection import Unprotected, protects
 from verdicts.thresholds import SETTINGS
 
@@ -29,6 +30,7 @@ DYNAMIC = frozenset(
     "log.cleaner.dedupe.buffer.size",
     "log.cleaner.io.buffer.load.factor",
     "log.cleaner.io.max.bytes.per.second",
+    "max.connection.creation.rate",
     "max.connections",
     "max.connections.per.ip",
     "max.connections.per.ip.overrides",
@@ -38,10 +40,34 @@ DYNAMIC = frozenset(
 }
 """Properties that AlterConfigs and IncrementalAlterConfigs change."""
 
-SHOWN_WHEN_SET = frozenset(
-    {"follower.replication.throttled.rate", "leader.replication.throttled.rate"}
+RELOADED = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
 )
-"""Properties that Kafka knows at run time alone: DescribeConfigs names them once they are set."""
+"""Settings of the certificates of one listener, which are read again when they change."""
+_OF_A_LISTENER = RELOADED | {"max.connection.creation.rate", "max.connections"}
+"""What can be changed for one listener, under its prefix."""
+
+SHOWN_WHEN_SET = frozenset(
+    {
+        "allow.everyone.if.no.acl.found",
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "super.users",
+    }
+)
+"""Properties that Kafka's broker does not know by itself: DescribeConfigs names them once they are
+set."""
 
 NEVER_SET = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
 """What Kafka's tools delete behind a reassignment, whether it was set or not. No replica moves
@@ -56,22 +82,39 @@ class NotAList(BadValue):
     """An operation of lists on another setting."""
 
 
-def check_dynamic(configs: Mapping[str, str]) -> None:
+def is_dynamic(name: str) -> bool:
+    """Whether a property can be changed at run time."""
+    found = split(name)
+    if found is None:
+        return name in DYNAMIC
+    return bool(found.listener) and not found.mechanism and found.base in _OF_A_LISTENER
+
+
+def check_dynamic(configs: Mapping[str, str], *, of_every_broker: bool = False) -> None:
     """Raises BadValue for the first property that can't be changed at run time.
 
-    Unprotected when it would protect: whoever sets it must not believe that it does.
+    ``of_every_broker``: not of one broker by its id. Unprotected when it would protect: whoever
+    sets it must not believe that it does.
     """
     for name in configs:
-        if name in DYNAMIC:
+        if is_dynamic(name):
+            if of_every_broker and name not in DYNAMIC:
+                raise BadValue(f"Cannot update {name} for every broker: name one by its id")
             continue
+        if name in RELOADED:
+            raise BadValue(
+                f"Cannot update {name} dynamically: it can be updated only per-listener using the"
+                " listener prefix"
+            )
         if protects(name):
             raise Unprotected(
                 f"Cannot update {name} dynamically: it protects, and Muster does not have what it"
                 " asks for"
             )
-        if name not in BROKER:
+        row = row_of(name)
+        if row is None:
             raise BadValue(f"Unknown broker config name: {name}")
-        if not BROKER[name].has_effect:
+        if not row.has_effect:
             raise BadValue(f"Cannot update {name} dynamically: it has no effect on this broker")
         raise BadValue(
             f"Cannot update {name} dynamically: set it in the broker's properties and restart it"
@@ -119,4 +162,6 @@ def topic_setting(name: str) -> Setting:
 def broker_setting(name: str) -> Setting:
     """The row of a broker property that can be changed at run time; BadValue otherwise."""
     check_dynamic({name: ""})
-    return BROKER[name]
+    row = row_of(name)
+    assert row is not None
+    return row

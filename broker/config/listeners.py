@@ -8,7 +8,10 @@ from typing import NamedTuple
 
 _ENTRY = re.compile(r"([^:/]+)://(?:\[([^\]]*)\]|([^:]*)):(-?\d+)")
 _HOST_AND_PORT = re.compile(r"(?:\[([^\]]*)\]|([^:]*)):(\d+)")
+_NAME = re.compile(r"(?:^|,)\s*([^:/,]+)://")
 _EVERYWHERE = ("", "0.0.0.0", "::", "0:0:0:0:0:0:0:0")
+PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""The security protocols that a listener may speak."""
 
 
 class Endpoint(NamedTuple):
@@ -17,6 +20,18 @@ class Endpoint(NamedTuple):
     name: str
     host: str
     port: int
+    protocol: str = "PLAINTEXT"
+    """Its security protocol: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
+
+    @property
+    def has_tls(self) -> bool:
+        """Whether its connections are encrypted."""
+        return self.protocol.endswith("SSL")
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether its clients log in before anything else."""
+        return self.protocol.startswith("SASL_")
 
     @property
     def is_everywhere(self) -> bool:
@@ -37,11 +52,16 @@ def parse_host_and_port(text: str) -> tuple[str, int]:
     return found[1] if found[1] is not None else found[2], int(found[3])
 
 
+def names_in(text: str) -> list[str]:
+    """The names in a ``listeners`` value, whatever else may be wrong with it."""
+    return [name.strip().upper() for name in _NAME.findall(text)]
+
+
 def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
     """The endpoints of a ``listeners`` or ``advertised.listeners`` value.
 
     ``protocols`` is listener.security.protocol.map. ValueError, which says all of it, for what
-    Kafka refuses too, and for security protocols other than PLAINTEXT.
+    Kafka refuses too.
     """
     known = _protocol_map(protocols)
     endpoints: list[Endpoint] = []
@@ -56,10 +76,12 @@ def parse_listeners(text: str, protocols: str) -> list[Endpoint]:
         name = found[1].upper()
         if name not in known:
             problems.append(f"the listener {name} is not in listener.security.protocol.map")
-        elif known[name] != "PLAINTEXT":
-            problems.append(f"the listener {name} asks for {known[name]}, Muster speaks PLAINTEXT")
+        elif known[name] not in PROTOCOLS:
+            problems.append(
+                f"the listener {name} asks for {known[name]}, and there are {', '.join(PROTOCOLS)}"
+            )
         host = found[2] if found[2] is not None else found[3]
-        endpoints.append(Endpoint(name, host, int(found[4])))
+        endpoints.append(Endpoint(name, host, int(found[4]), known.get(name, "")))
     names = [endpoint.name for endpoint in endpoints]
     if len(set(names)) < len(names):
         problems.append("every listener needs a name of its own")
@@ -87,7 +109,7 @@ def advertise(listening: list[Endpoint], advertised: list[Endpoint]) -> list[End
     for endpoint in listening:
         shown = by_name.get(endpoint.name, endpoint)
         host = socket.getfqdn() if shown.is_everywhere else shown.host
-        endpoints.append(Endpoint(endpoint.name, host, shown.port))
+        endpoints.append(endpoint._replace(host=host, port=shown.port))
     return endpoints
 
 

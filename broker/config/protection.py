@@ -1,9 +1,9 @@
-"""Settings that protect and that Muster does not serve yet: a broker with one does not start.
+"""Settings that protect and that Muster does not serve: a broker with one does not start.
 
-Owns the list of Kafka's settings that authenticate, authorize, encrypt or limit clients, under all
-their names: their own, a listener's (listener.name.internal.ssl.keystore.location), a mechanism's
-(scram-sha-256.sasl.jaas.config), both, and as variables of the environment. A value that asks for
-nothing, such as Kafka's default, is accepted. Values are never shown: they may be secrets.
+Owns the list of Kafka's settings that authenticate, authorize, encrypt or limit clients in a way
+that is not served here, under all their names: their own, a listener's, a mechanism's, and as
+variables of the environment. A value that asks for nothing, such as Kafka's default, is accepted.
+Values are never shown: they may be secrets.
 """
 
 from __future__ import annotations
@@ -14,59 +14,67 @@ from typing import Final
 
 from broker.config.config_table import BROKER, ONLY_IN_KAFKA_4, PASSWORD
 from broker.config.config_value import BadValue, Fault, parse_value
+from broker.config.listener_settings import START, UNSERVED, row_of, split
 from log.config import LONG_MAX
 
 VARIABLE_PREFIX = "MUSTER_"
 """What begins the name of a setting that came as a variable of the environment."""
 
-_AUTHENTICATION: Final = "authentication"
-_AUTHORIZER: Final = "an authorizer"
-_CONNECTION_RATE: Final = "a limit of new connections"
-_LISTENER: Final = "settings of a single listener"
+_GSSAPI: Final = "GSSAPI (Kerberos)"
+_JAVA: Final = "classes of Java"
+_LISTENER: Final = "settings by that name, or such a listener"
 _POLICIES: Final = "policies for topics and settings"
-_QUOTAS: Final = "quotas"
+_QUOTAS: Final = "quotas by a class or by default for all"
+_UNKNOWN: Final = "settings by that name"
 _ZOOKEEPER: Final = "protection of what is in ZooKeeper"
 
 FAMILIES: Final[Mapping[str, str]] = {
-    "delegation.token.": "delegation tokens",
+    "gssapi.": _GSSAPI,
     "password.encoder.": "encryption of stored passwords",
-    "sasl.": _AUTHENTICATION,
-    "security.": "a security protocol other than PLAINTEXT",
-    "ssl.": "TLS",
+    "sasl.kerberos.": _GSSAPI,
     "zookeeper.ssl.": _ZOOKEEPER,
 }
 """What settings ask for whose names begin so; names that nobody knows may be misspelt ones."""
 
+_MISSPELT: Final = ("delegation.token.", "sasl.", "security.", "ssl.")
+"""With these begin names that protect. One that nobody knows may be misspelt."""
+
 SINGLE: Final[Mapping[str, str]] = {
-    "allow.everyone.if.no.acl.found": _AUTHORIZER,
     "alter.config.policy.class.name": _POLICIES,
-    "authorizer.class.name": _AUTHORIZER,
     "client.quota.callback.class": _QUOTAS,
-    "connection.failed.authentication.delay.ms": _AUTHENTICATION,
-    "connections.max.reauth.ms": _AUTHENTICATION,
     "create.topic.policy.class.name": _POLICIES,
-    "max.connection.creation.rate": _CONNECTION_RATE,
-    "principal.builder.class": _AUTHENTICATION,
+    "principal.builder.class": _JAVA,
     "quota.consumer.default": _QUOTAS,
     "quota.producer.default": _QUOTAS,
-    "super.users": _AUTHORIZER,
+    "sasl.client.callback.handler.class": _JAVA,
+    "sasl.login.callback.handler.class": _JAVA,
+    "sasl.login.class": _JAVA,
+    "sasl.server.callback.handler.class": _JAVA,
+    "security.providers": _JAVA,
+    "ssl.engine.factory.class": _JAVA,
+    "ssl.keymanager.algorithm": _JAVA,
+    "ssl.protocol": "that protocol",
+    "ssl.provider": _JAVA,
+    "ssl.secure.random.implementation": _JAVA,
+    "ssl.trustmanager.algorithm": _JAVA,
     "zookeeper.set.acl": _ZOOKEEPER,
 }
 """What each of the other settings that protect asks for."""
 
 _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
-    # What Muster does anyway.
-    "allow.everyone.if.no.acl.found": ("true",),
     # Settings that Kafka had before 3.0; these were their defaults.
     "quota.consumer.default": (str(LONG_MAX),),
     "quota.producer.default": (str(LONG_MAX),),
-    # Defaults of older Kafkas, for a file that has every default in it.
-    "ssl.enabled.protocols": ("tlsv1.2", "tlsv1.2,tlsv1.1,tlsv1"),
+    # The handlers of Kafka that check signed tokens: here that is done without a class.
+    "sasl.server.callback.handler.class": (
+        "org.apache.kafka.common.security.oauthbearer.oauthbearervalidatorcallbackhandler",
+        "org.apache.kafka.common.security.oauthbearer.secured.oauthbearervalidatorcallbackhandler",
+    ),
+    # Which versions there are, ssl.enabled.protocols says.
     "ssl.protocol": ("tls", "tlsv1.2"),
 }
 """Values, in lower case, that ask for nothing either."""
 
-_OF_A_LISTENER = re.compile(r"listener\.name\..+")
 _OF_A_MECHANISM = re.compile(r"[^.]+\.(sasl\..+)")
 _VARIABLE_OF_A_MECHANISM = re.compile(r".+?\.(sasl\..+)")
 
@@ -79,10 +87,8 @@ def asked_for(name: str, text: str) -> str | None:
     """What Muster would need to follow this setting; None when nothing is lost by ignoring it."""
     base = base_name(name)
     if base is None:
-        return _LISTENER if _is_of_a_listener(name) else None
+        return _LISTENER if _dotted(name).lower().startswith(START) else None
     wanted = _wanted(base)
-    if wanted is None and base == "max.connections" and _is_of_a_listener(name):
-        wanted = _LISTENER  # what is set for all listeners together holds
     return None if wanted is None or _asks_for_nothing(base, text) else wanted
 
 
@@ -93,10 +99,15 @@ def protects(name: str) -> bool:
 
 def may_be_secret(name: str) -> bool:
     """Whether the value of a setting of this name must not be shown."""
-    base = base_name(name)
-    if base in BROKER:
-        return BROKER[base].type == PASSWORD
-    return _is_of_a_listener(name) if base is None else base.startswith(tuple(FAMILIES))
+    row = row_of(name)
+    if row is not None:
+        return row.type == PASSWORD
+    return asked_for(name, "something") is not None
+
+
+def without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
+    """Settings for a log line."""
+    return {name: "(hidden)" if may_be_secret(name) else text for name, text in settings.items()}
 
 
 def protection_fault(given: Mapping[str, str]) -> Fault | None:
@@ -118,27 +129,25 @@ def protection_fault(given: Mapping[str, str]) -> Fault | None:
 
 def base_name(name: str) -> str | None:
     """The setting of Kafka that ``name`` sets, whatever is before it; None when there is none."""
+    found = split(name)
+    if found is not None:
+        is_served = found.mechanism.upper() != UNSERVED
+        return found.base if is_served else f"gssapi.{found.base}"
     dotted = _dotted(name)
-    if _is_of_a_listener(name):
-        # The listener's name may have dots, and a mechanism may follow it.
-        labels = dotted.split(".")[3:]
-        tails = (".".join(labels[start:]) for start in range(len(labels)))
-        return next(filter(_is_known, tails), None)
+    if dotted.lower().startswith(START):
+        return None
     if _is_known(dotted):
         return dotted
     pattern = _OF_A_MECHANISM if dotted == name else _VARIABLE_OF_A_MECHANISM
-    found = pattern.fullmatch(dotted)
-    return None if found is None else found[1]
+    of_mechanism = pattern.fullmatch(dotted)
+    # The mechanism is none that is served.
+    return None if of_mechanism is None else f"gssapi.{of_mechanism[1]}"
 
 
 def _dotted(name: str) -> str:
     if not name.startswith(VARIABLE_PREFIX):
         return name
     return name.removeprefix(VARIABLE_PREFIX).lower().replace("_", ".")
-
-
-def _is_of_a_listener(name: str) -> bool:
-    return _OF_A_LISTENER.fullmatch(_dotted(name)) is not None
 
 
 def _is_known(name: str) -> bool:
@@ -155,7 +164,10 @@ def _wanted(base: str) -> str | None:
         return None  # details of what other settings, which are older, switch on
     if base in SINGLE:
         return SINGLE[base]
-    return next((wanted for start, wanted in FAMILIES.items() if base.startswith(start)), None)
+    found = next((wanted for start, wanted in FAMILIES.items() if base.startswith(start)), None)
+    if found is None and base.startswith(_MISSPELT) and base not in BROKER:
+        return _UNKNOWN
+    return found
 
 
 def _asks_for_nothing(base: str, text: str) -> bool:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from broker.config.config import Config, WrongUse
 from broker.config.config_table import BROKER, Value
+from broker.config.listener_settings import name_of_variable
+from broker.config.listeners import names_in
 from broker.config.protection import VARIABLE_PREFIX
 from broker.config.service_variables import is_of_a_service
 from protocol.properties import parse
@@ -14,6 +16,8 @@ from protocol.properties import parse
 _OF_COMMANDS = ("MUSTER_BOOTSTRAP", "MUSTER_HTTP", "MUSTER_SOURCE")
 _OF_TESTS = "MUSTER_TEST_"
 """Variables of the command line's other commands, and of the tests."""
+_LETTERS_MAX = 16 << 20
+"""Of a file that are read: a device such as /dev/zero has no end."""
 
 QUICK_START: Mapping[str, Value] = {"group.initial.rebalance.delay.ms": 0}
 """What holds without a file: where the server.properties that Kafka ships, which its quick start
@@ -33,13 +37,18 @@ def load(
     ``file`` the weakest source is QUICK_START.
     """
     given = {} if file is None else _from_file(file)
-    given.update(_from_environment(environment))
+    variables = _from_environment(environment)
+    stronger = {}
     for pair in sets:
         name, equals, text = pair.partition("=")
         if not equals or not name.strip():
             raise WrongUse(f"--set {pair}: write it as --set NAME=VALUE")
-        given[name.strip()] = text
-    given.update(flags)
+        stronger[name.strip()] = text
+    stronger.update(flags)
+    default = {"listeners": BROKER["listeners"].default}
+    listeners = {**default, **preset, **given, **variables, **stronger}["listeners"]
+    given |= _of_listeners(variables, names_in(str(listeners)))
+    given |= stronger
     return Config(given, {**(QUICK_START if file is None else {}), **preset})
 
 
@@ -54,11 +63,15 @@ def of_services(environment: Mapping[str, str]) -> list[str]:
 
 def _from_file(file: Path) -> dict[str, str]:
     try:
-        return parse(file.read_text())
+        with file.open() as opened:
+            text = opened.read(_LETTERS_MAX + 1)
     except OSError as error:
         raise WrongUse(f"--config {file} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise WrongUse(f"--config {file} is not a text file") from None
+    if len(text) > _LETTERS_MAX:
+        raise WrongUse(f"--config {file} is larger than {_LETTERS_MAX >> 20} MiB")
+    return parse(text)
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
@@ -71,4 +84,16 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
         and variable not in _OF_COMMANDS
         and not variable.startswith(_OF_TESTS)
         and not is_of_a_service(variable, text)
+    }
+
+
+def _of_listeners(variables: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
+    """The settings, those of listeners and mechanisms by their names: these listeners say them."""
+    return {
+        (
+            name_of_variable(name.removeprefix(VARIABLE_PREFIX), listeners) or name
+            if name.startswith(VARIABLE_PREFIX)
+            else name
+        ): text
+        for name, text in variables.items()
     }

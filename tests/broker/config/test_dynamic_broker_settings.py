@@ -67,6 +67,20 @@ async def test_connections_are_held_to_what_was_altered(
         assert await admitted(orders)
 
 
+@reconfigures("max.connection.creation.rate")
+async def test_connections_come_in_no_faster_than_was_altered(tmp_path: Path) -> None:
+    async with orders_of(tmp_path) as orders:
+        await orders.alter_broker({"max.connection.creation.rate": "0"})
+        rates = orders.broker.server.listener_rates
+        assert rates is not None
+        waiting = await Client.connect(orders.broker.sockets.addresses()[0][1])
+        waiting.send(18, 0)
+        await eventually(lambda: rates.waiting == 1)
+        await orders.alter_broker({"max.connection.creation.rate": None})
+        orders.pass_ms(1000)
+        assert await waiting.receive_raw()
+
+
 @reconfigures("producer.id.expiration.ms")
 async def test_producers_are_forgotten_when_they_were_idle_so_long(tmp_path: Path) -> None:
     async with orders_of(tmp_path) as orders:

@@ -10,6 +10,7 @@ import pytest
 
 from broker.broker import Broker
 from broker.config.config import BadConfig, Config
+from broker.config.listener_settings import OF_LISTENERS
 from broker.config.protection import protects
 from broker.config.sources import load
 from protocol.errors import INVALID_CONFIG
@@ -20,39 +21,40 @@ ROOT = Path(__file__).parents[3]
 KAFKA = json.loads((ROOT / "tests/data/schema/configs.json").read_text())["broker (3.9.2)"]
 
 GIVEN = {
-    "TLS": [
-        "ssl.client.auth=required",
-        "ssl.keystore.location=/keys/broker.jks",
+    "settings by that name": [
         "ssl.keystore.locaton=/misspelt.jks",
-        "listener.name.internal.ssl.client.auth=requested",
-        "listener.name.with.dots.ssl.keystore.location=/keys/broker.jks",
+        "sasl.enabled.mechanism=PLAIN",
+        "delegation.token.secret=x",
     ],
-    "authentication": [
-        "sasl.enabled.mechanisms=SCRAM-SHA-256",
-        "sasl.jaas.config=ScramLoginModule required;",
-        "scram-sha-256.sasl.jaas.config=ScramLoginModule required;",
-        "listener.name.internal.scram-sha-256.sasl.jaas.config=ScramLoginModule required;",
-        "listener.name.internal.plain.connections.max.reauth.ms=1000",
+    "settings by that name, or such a listener": [
+        "MUSTER_LISTENER_NAME_OUTSIDE_SSL_CLIENT_AUTH=required",
+        "MUSTER_LISTENER_NAME_INTERNAL_SSL_KEYSTORE_LOCATON=/misspelt.jks",
+    ],
+    "GSSAPI (Kerberos)": [
+        "sasl.kerberos.service.name=kafka",
+        "gssapi.sasl.jaas.config=Krb5LoginModule required;",
+        "listener.name.internal.gssapi.sasl.jaas.config=Krb5LoginModule required;",
+        "digest-md5.sasl.jaas.config=ScramLoginModule required;",
+    ],
+    "classes of Java": [
         "principal.builder.class=a.B",
+        "listener.name.internal.principal.builder.class=a.B",
+        "sasl.server.callback.handler.class=a.B",
+        "listener.name.internal.plain.sasl.server.callback.handler.class=a.B",
+        "ssl.engine.factory.class=a.B",
+        "ssl.provider=BC",
+        "security.providers=a.B",
     ],
-    "an authorizer": [
-        "super.users=User:admin",
-        "allow.everyone.if.no.acl.found=false",
-        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "that protocol": ["ssl.protocol=SSLv3"],
+    "quotas by a class or by default for all": [
+        "client.quota.callback.class=a.B",
+        "quota.producer.default=1000",
     ],
-    "a security protocol other than PLAINTEXT": ["security.inter.broker.protocol=SSL"],
-    "quotas": ["client.quota.callback.class=a.B", "quota.producer.default=1000"],
-    "a limit of new connections": ["max.connection.creation.rate=10"],
     "policies for topics and settings": ["create.topic.policy.class.name=a.B"],
-    "delegation tokens": ["delegation.token.secret.key=x"],
     "encryption of stored passwords": ["password.encoder.secret=x"],
     "protection of what is in ZooKeeper": [
         "zookeeper.set.acl=true",
         "zookeeper.ssl.client.enable=true",
-    ],
-    "settings of a single listener": [
-        "listener.name.internal.max.connections=5",
-        "listener.name.internal.what.nobody.knows=5",
     ],
 }
 
@@ -62,16 +64,22 @@ HARMLESS = [
     "listener.name.internal.num.network.threads=2",
     "listener.name.internal.ssl.client.auth=none",
     "listener.name.internal.max.connections=2147483647",
-    "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,OUTSIDE:SASL_SSL",
+    "listener.security.protocol.map=INTERNAL:PLAINTEXT,OUTSIDE:SASL_SSL",
     "max.connection.creation.rate=2147483647",
     "quota.consumer.default=9223372036854775807",
     "sasl.enabled.mechanisms=GSSAPI",
+    "sasl.server.callback.handler.class="
+    "org.apache.kafka.common.security.oauthbearer.secured.OAuthBearerValidatorCallbackHandler",
     "security.inter.broker.protocol=PLAINTEXT",
     "ssl.client.auth=none",
     "ssl.endpoint.identification.algorithm=",
-    "ssl.enabled.protocols=TLSv1.2, TLSv1.1, TLSv1",
+    "ssl.protocol=TLSv1.2",
     "super.users=",
 ]
+INTERNAL = (
+    "listeners=INTERNAL://127.0.0.1:0",
+    "listener.security.protocol.map=INTERNAL:PLAINTEXT",
+)
 
 PROTECTIVE = re.compile(
     r"(^|\.)(acl|auth|authoriz\w*|jaas|password|polic\w*|principal|quota|rate|sasl|secret|"
@@ -80,7 +88,19 @@ PROTECTIVE = re.compile(
 ONLY_SOUNDS_SO = {
     "alter.config.policy.kraft.compatibility.enable": "a detail of the policy's class",
     "log.cleanup.policy": "honoured",
-    "listener.security.protocol.map": "honoured: a listener that needs more ends the start",
+    "authorizer.class.name": "honoured, or refused with a sentence of its own",
+    **{
+        f"delegation.token.{end}": "honoured"
+        for end in (
+            "expiry.check.interval.ms",
+            "expiry.time.ms",
+            "master.key",
+            "max.lifetime.ms",
+            "secret.key",
+        )
+    },
+    "listener.security.protocol.map": "honoured",
+    "security.inter.broker.protocol": "honoured",
     **{
         f"{start}quota.window.{end}": "how a quota would be measured"
         for start in ("", "alter.log.dirs.replication.", "controller.", "replication.")
@@ -96,7 +116,7 @@ ONLY_SOUNDS_SO = {
 
 def refusal(*sets: str) -> str:
     with pytest.raises(BadConfig) as refused:
-        load(None, {}, sets, {})
+        load(None, {}, [*INTERNAL, *sets], {})
     return str(refused.value)
 
 
@@ -116,22 +136,23 @@ def test_a_broker_that_is_given_what_protects_does_not_start(pair: str, lacking:
 
 
 def test_one_sentence_names_all_of_them() -> None:
-    said = refusal("ssl.client.auth=required", "super.users=User:a", "ssl.key.password=x")
+    said = refusal("ssl.provider=BC", "principal.builder.class=a.B", "ssl.engine.factory.class=x")
 
     assert said == (
-        "settings that protect are never ignored, and Muster does not have TLS (ssl.client.auth,"
-        " ssl.key.password), an authorizer (super.users); take out what you can do without"
+        "settings that protect are never ignored, and Muster does not have classes of Java"
+        " (principal.builder.class, ssl.engine.factory.class, ssl.provider); take out what you can"
+        " do without"
     )
 
 
 @pytest.mark.parametrize(
     "variable",
     [
-        "MUSTER_SSL_CLIENT_AUTH",
-        "MUSTER_SUPER_USERS",
+        "MUSTER_SSL_PROVIDER",
+        "MUSTER_SSL_KEYSTORE_LOCATON",
         "MUSTER_LISTENER_NAME_INTERNAL_SSL_KEYSTORE_LOCATION",
-        "MUSTER_SCRAM_SHA_256_SASL_JAAS_CONFIG",
-        "MUSTER_LISTENER_NAME_INTERNAL_SCRAM_SHA_256_SASL_JAAS_CONFIG",
+        "MUSTER_LISTENER_NAME_PLAINTEXT_SSL_ENGINE_FACTORY_CLASS",
+        "MUSTER_GSSAPI_SASL_JAAS_CONFIG",
     ],
 )
 def test_the_environment_protects_no_less_than_a_file(variable: str) -> None:
@@ -141,15 +162,15 @@ def test_the_environment_protects_no_less_than_a_file(variable: str) -> None:
 
 def test_a_file_protects_no_less_than_a_flag(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
-    file.write_text("listener.name.internal.ssl.client.auth = required\n")
+    file.write_text("listener.name.plaintext.ssl.provider = BC\n")
 
-    with pytest.raises(BadConfig, match=r"TLS \(listener\.name\.internal\.ssl\.client\.auth\)"):
+    with pytest.raises(BadConfig, match=r"Java \(listener\.name\.plaintext\.ssl\.provider\)"):
         load(file, {}, [], {})
 
 
 @pytest.mark.parametrize("pair", HARMLESS)
 def test_a_value_that_asks_for_nothing_is_no_obstacle(pair: str) -> None:
-    assert load(None, {}, [pair], {}).unknown == []
+    assert load(None, {}, [*INTERNAL, pair], {}).unknown == []
 
 
 def test_a_file_with_every_default_of_kafka_is_taken() -> None:
@@ -168,7 +189,9 @@ def test_a_file_with_every_default_of_kafka_is_taken() -> None:
 def test_every_setting_of_kafka_that_sounds_like_protection_was_judged() -> None:
     sound = {row["name"] for row in KAFKA if PROTECTIVE.search(row["name"])}
 
-    assert {name for name in sound if not protects(name)} == set(ONLY_SOUNDS_SO)
+    served = {name for name in OF_LISTENERS if not protects(name)}
+    assert {name for name in sound if not protects(name)} - served == set(ONLY_SOUNDS_SO)
+    assert protects("ssl.engine.factory.class"), "not every one of them is served"
 
 
 def test_settings_of_other_programs_are_unknown_and_no_obstacle() -> None:
@@ -184,10 +207,8 @@ def test_settings_of_other_programs_are_unknown_and_no_obstacle() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "ssl.keystore.location",
-        "listener.name.internal.ssl.keystore.location",
-        "super.users",
-        "max.connection.creation.rate",
+        "ssl.provider",
+        "listener.name.internal.ssl.provider",
     ],
 )
 def test_what_protects_can_not_be_set_at_run_time(wire: Wire, broker_id: str, name: str) -> None:
@@ -205,12 +226,13 @@ def test_what_protects_can_not_be_set_at_run_time(wire: Wire, broker_id: str, na
 
 def test_what_a_newer_muster_stored_ends_the_start(tmp_path: Path) -> None:
     """After a step back to this version, what was set at run time is there and not followed."""
-    first = Broker(Config({"log.dirs": str(tmp_path), "broker.id": "1"}))
+    given = {"log.dirs": str(tmp_path), "broker.id": "1", "listeners": "PLAINTEXT://127.0.0.1:0"}
+    first = Broker(Config(given))
     first.open()
-    first.registry.store_broker_configs("1", {"listener.name.a.ssl.keystore.location": "/a"})
+    first.registry.store_broker_configs("1", {"listener.name.a.ssl.provider": "/a"})
     first.release()
 
-    again = Broker(Config({"log.dirs": str(tmp_path), "broker.id": "1"}))
-    with pytest.raises(BadConfig, match=r"configs\.json: settings that protect .* TLS"):
+    again = Broker(Config(given))
+    with pytest.raises(BadConfig, match=r"configs\.json: settings that protect .* Java"):
         again.open()
     again.release()

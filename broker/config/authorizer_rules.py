@@ -1,0 +1,61 @@
+"""Which authorizer the settings ask for: Kafka's own, by access control entries, or none.
+
+Its three classes judge by the same rules, but for their age, and so does ours under each of these
+names. Any other class, and settings of an authorizer without one, end the start: what somebody
+expects to be protected must not be open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Protocol
+
+from broker.config.config_value import Fault
+from security.principal import parse_super_users
+
+STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+CLASSES: Final = (
+    STANDARD,
+    "kafka.security.authorizer.AclAuthorizer",
+    "kafka.security.auth.SimpleAclAuthorizer",
+)
+_CLASS = "authorizer.class.name"
+_EVERYONE = "allow.everyone.if.no.acl.found"
+_SUPER_USERS = "super.users"
+
+
+class Settings(Protocol):
+    """Typed values by Kafka's name."""
+
+    def __getitem__(self, name: str) -> Any: ...
+
+    def is_given(self, name: str) -> bool:
+        """Whether a source set it."""
+
+
+def has_authorizer(settings: Settings) -> bool:
+    """Whether one of the classes is asked for."""
+    return bool(settings[_CLASS].strip())
+
+
+def authorizer_faults(settings: Settings) -> Iterator[Fault]:
+    """What is wrong with the settings of the authorizer."""
+    asked = settings[_CLASS].strip()
+    if asked and asked not in CLASSES:
+        yield Fault(
+            (_CLASS,),
+            f"{_CLASS}={asked}: Muster has Kafka's own authorizer, {STANDARD}, and no other",
+        )
+    try:
+        users = parse_super_users(settings[_SUPER_USERS])
+    except ValueError as error:
+        yield Fault((_SUPER_USERS,), f"{_SUPER_USERS}: {error}")
+        return
+    if not asked:
+        closed = settings.is_given(_EVERYONE) and not settings[_EVERYONE]
+        for name in (_SUPER_USERS,) * bool(users) + (_EVERYONE,) * closed:
+            yield Fault(
+                (name, _CLASS),
+                f"{name} protects nothing without {_CLASS}: set that to {STANDARD}, or take"
+                f" {name} out",
+            )

@@ -1,0 +1,153 @@
+"""How ``http.*`` settings must fit together: who reaches the HTTP side, and what protects it.
+
+An address that other machines reach is refused where nobody has to say who he is, and where a
+password would cross the network in the clear, unless ``http.unprotected.allowed`` asks for it. On
+loopback whoever is on the machine may read, as always.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from ipaddress import ip_address
+from typing import Any, Final, Protocol
+
+from broker.config.config_table import BROKER, HTTP_TLS
+from broker.config.config_value import Fault
+from broker.config.listener_settings import ListenerSettings, Values
+from broker.config.listeners import Endpoint, parse_host_and_port
+from security.name_mapping import parse_mapping_rules
+
+HTTP: Final = "http"
+"""The name of the HTTP side among listeners: no other has one in lower case."""
+OFF: Final = "off"
+BASIC: Final = "basic"
+CERTIFICATE: Final = "certificate"
+ALLOWED: Final = "http.unprotected.allowed"
+_PROTOCOL: Final = "http.security.protocol"
+_WAYS: Final = "http.authentication"
+_TOKEN: Final = "http.metrics.token"
+_TOKEN_BYTES_MIN: Final = 16
+_HOST_NAME = re.compile(r"\*|(\*\.)?[\w-]+(\.[\w-]+)*")
+_BEARER = re.compile(r"[-A-Za-z0-9._~+/]+=*")
+
+
+class Settings(Protocol):
+    """Typed values by name."""
+
+    def __getitem__(self, name: str) -> Any: ...
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine reaches an address or a name."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class HttpTlsSettings(ListenerSettings):
+    """The settings ``http.ssl.*`` by the names that they have for other listeners."""
+
+    def __init__(self, config: Values) -> None:
+        super().__init__(config, HTTP)
+
+    def __getitem__(self, setting: str) -> Any:
+        return self._config[f"{HTTP}.{setting}"]
+
+    def own(self, setting: str) -> Any:
+        """What is set; None where nothing is."""
+        found = self._config.first_given(f"{HTTP}.{setting}")
+        return None if found is None else self._config[found]
+
+
+def http_endpoint(settings: Settings) -> Endpoint | None:
+    """The HTTP side as a listener; None where it is off."""
+    if settings["http.listener"] == OFF:
+        return None
+    return Endpoint(HTTP, *parse_host_and_port(settings["http.listener"]), settings[_PROTOCOL])
+
+
+def ways_in(settings: Settings) -> frozenset[str]:
+    """How readers say who they are: `BASIC`, `CERTIFICATE`; none, and they need not."""
+    return frozenset(filter(None, settings[_WAYS].split(",")))
+
+
+def is_protected(settings: Settings) -> bool:
+    """Whether a reader has to say who he is."""
+    return bool(ways_in(settings)) or settings[_TOKEN] is not None
+
+
+def http_faults(settings: Settings) -> Iterator[Fault]:
+    """What is wrong with them."""
+    hosts: dict[str, str] = {}
+    for name, nothing in (("http.listener", OFF), ("http.advertised.listener", "")):
+        if settings[name] != nothing:
+            try:
+                hosts[name], _ = parse_host_and_port(settings[name])
+            except ValueError as error:
+                yield Fault((name,), f"{name}: {error}")
+    for each in filter(None, settings["http.allowed.hosts"].split(",")):
+        if _HOST_NAME.fullmatch(each) is None:
+            yield Fault(
+                ("http.allowed.hosts",),
+                f"http.allowed.hosts={each}: it must be a name without a port, or *",
+            )
+    token = settings[_TOKEN]
+    if token is not None and (len(token) < _TOKEN_BYTES_MIN or _BEARER.fullmatch(token) is None):
+        yield Fault(
+            (_TOKEN,),
+            f"{_TOKEN}: it must have {_TOKEN_BYTES_MIN} characters or more, letters, digits and"
+            " -._~+/ alone",
+        )
+    if "http.listener" in hosts:
+        yield from _tls_faults(settings)
+        yield from _open_faults(settings, hosts["http.listener"])
+
+
+def _tls_faults(settings: Settings) -> Iterator[Fault]:
+    has_tls = settings[_PROTOCOL] == "SSL"
+    given = [
+        name
+        for name in (f"{HTTP}.{each}" for each in HTTP_TLS)
+        if settings[name] != BROKER[name].default
+    ]
+    if given and not has_tls:
+        yield Fault(
+            (_PROTOCOL, *given), f"{', '.join(given)}: nothing protects without {_PROTOCOL}=SSL"
+        )
+    own = [f"{HTTP}.ssl.keystore.{each}" for each in ("location", "key")]
+    if has_tls and all(settings[name] is None for name in own):
+        yield Fault(
+            (_PROTOCOL, *own),
+            f"{_PROTOCOL}=SSL needs a certificate with its key: {own[0]}, or {own[1]} with"
+            " http.ssl.keystore.certificate.chain",
+        )
+    asks = "http.ssl.client.auth"
+    if CERTIFICATE in ways_in(settings) and not (has_tls and settings[asks] != "none"):
+        yield Fault(
+            (_WAYS, _PROTOCOL, asks),
+            f"{_WAYS}={CERTIFICATE} needs {_PROTOCOL}=SSL and {asks}=requested or required",
+        )
+    rules = "http.ssl.principal.mapping.rules"
+    try:
+        parse_mapping_rules(settings[rules] or "")
+    except ValueError as error:
+        yield Fault((rules,), f"{rules}: {error}")
+
+
+def _open_faults(settings: Settings, host: str) -> Iterator[Fault]:
+    if is_loopback(host) or settings[ALLOWED]:
+        return
+    where = f"http.listener={settings['http.listener']} is reached from other machines"
+    unless = f"keep it on loopback (127.0.0.1:9644), or ask for it with {ALLOWED}=true"
+    if not is_protected(settings):
+        yield Fault(
+            ("http.listener", _WAYS, _TOKEN, ALLOWED),
+            f"{where}, and nothing protects what it shows: set {_WAYS} or {_TOKEN}, {unless}",
+        )
+    elif BASIC in ways_in(settings) and settings[_PROTOCOL] != "SSL":
+        yield Fault(
+            ("http.listener", _WAYS, _PROTOCOL, ALLOWED),
+            f"{where}, and passwords would be sent in the clear: set {_PROTOCOL}=SSL, {unless}",
+        )

@@ -1,0 +1,193 @@
+"""Settings of single listeners and mechanisms: how their names are read, and which value holds.
+
+    listener.name.internal.ssl.keystore.location            of the listener INTERNAL
+    listener.name.internal.scram-sha-256.sasl.jaas.config   of one mechanism there
+    scram-sha-256.sasl.jaas.config                          of the mechanism everywhere
+
+The listener and the mechanism are written in lower case: Kafka never looks a name up that is not,
+so that what it protects stays open. Here such a name ends the start, as does one of a listener that
+is not there, and one that is no setting of a listener. Source: KIP-103, KIP-226.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple, Protocol
+
+from broker.config.config_table import BROKER, ONLY_IN_KAFKA_4, Setting
+from broker.config.config_value import BadValue
+
+START: Final = "listener.name."
+"""What begins the name of a setting of one listener."""
+VARIABLE_START: Final = "LISTENER_NAME_"
+"""The same in a variable of the environment, behind MUSTER_."""
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+"""The mechanisms of SASL that are served."""
+UNSERVED: Final = "GSSAPI"
+"""Kafka's other one, whose settings are known by their names."""
+
+_FAMILIES: Final = ("ssl.", "sasl.")
+_SINGLE: Final = frozenset(
+    (
+        "connections.max.reauth.ms",
+        "max.connection.creation.rate",
+        "max.connections",
+        "num.network.threads",
+        "principal.builder.class",
+    )
+)
+OF_LISTENERS: Final = frozenset(
+    name
+    for name in BROKER
+    if name in _SINGLE or (name.startswith(_FAMILIES) and name not in ONLY_IN_KAFKA_4)
+)
+"""The settings that a listener may have for itself."""
+OF_MECHANISMS: Final = frozenset(name for name in OF_LISTENERS if name.startswith("sasl.")) | {
+    "connections.max.reauth.ms"
+}
+"""Those that a mechanism may have for itself."""
+
+
+class SettingName(NamedTuple):
+    """A setting's name, taken apart."""
+
+    listener: str
+    """As it is written; "" for one of the broker."""
+    mechanism: str
+    """As it is written; "" for one of all mechanisms."""
+    base: str
+    """The broker's setting that it stands before."""
+
+
+def split(name: str) -> SettingName | None:
+    """What a name with a listener or a mechanism before it says; None for any other."""
+    listener, rest = "", name
+    if name.lower().startswith(START):
+        labels = name.split(".")[2:]
+        # The listener's name may have dots. The longest known rest is the setting.
+        for end in range(1, len(labels)):
+            found = _of_mechanism(".".join(labels[end:]))
+            if found is not None:
+                return SettingName(".".join(labels[:end]), *found)
+        return None
+    found = _of_mechanism(rest)
+    return None if found is None or not found[0] else SettingName(listener, *found)
+
+
+def row_of(name: str) -> Setting | None:
+    """The row of a setting, whatever is before its name; the row has the whole name."""
+    if name in BROKER:
+        return BROKER[name]
+    found = split(name)
+    return None if found is None else BROKER[found.base]._replace(name=name)
+
+
+def check_name(name: str, listeners: Collection[str]) -> None:
+    """Raises BadValue for a name of no use; ``listeners`` are the names of those there are."""
+    found = split(name)
+    if found is None:
+        if name.lower().startswith(START):
+            raise BadValue(f"{name}: what follows the listener is no setting of a listener")
+        return
+    lower = found._replace(listener=found.listener.lower(), mechanism=found.mechanism.lower())
+    if name.lower().startswith(START):
+        rest = ".".join(filter(None, lower[1:]))
+        right = f"{START}{lower.listener}.{rest}"
+    else:
+        right = f"{lower.mechanism}.{lower.base}"
+    if name != right:
+        raise BadValue(f"{name}: listeners and mechanisms are written in lower case here: {right}")
+    if found.listener and found.listener.upper() not in listeners:
+        raise BadValue(
+            f"{name}: there is no listener {found.listener.upper()}; listeners has"
+            f" {', '.join(listeners)}"
+        )
+
+
+def name_of_variable(variable: str, listeners: Iterable[str]) -> str | None:
+    """The setting that a variable, without MUSTER_, names; None where it is none, or not clear.
+
+    Names of listeners may have dots, dashes and underscores, which are all underscores there.
+    """
+    if not variable.startswith(VARIABLE_START):
+        return _names_by_variable().get(variable)
+    rest = variable.removeprefix(VARIABLE_START)
+    found = [
+        f"{START}{listener.lower()}.{name}"
+        for listener in listeners
+        if (start := f"{_as_variable(listener)}_") and rest.startswith(start)
+        if (name := _names_by_variable().get(rest.removeprefix(start))) is not None
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+class Values(Protocol):
+    """What `ListenerSettings` asks of the whole configuration."""
+
+    def __getitem__(self, name: str) -> Any:
+        """A value by its whole name."""
+
+    def first_given(self, *names: str) -> str | None:
+        """The first of the names that is set."""
+
+
+class ListenerSettings:
+    """The settings of one listener: its own are stronger than the broker's."""
+
+    def __init__(self, config: Values, listener: str) -> None:
+        self._config = config
+        self._start = f"{START}{listener.lower()}."
+
+    def __getitem__(self, setting: str) -> Any:
+        found = self._config.first_given(self._start + setting, setting)
+        return self._config[found or setting]
+
+    def own(self, setting: str) -> Any:
+        """What is set for this listener itself; None where nothing is."""
+        found = self._config.first_given(self._start + setting)
+        return None if found is None else self._config[found]
+
+
+class MechanismSettings:
+    """The settings of one mechanism on one listener; where both have one, the listener's holds."""
+
+    def __init__(self, config: Values, listener: str, mechanism: str) -> None:
+        start, mechanism = f"{START}{listener.lower()}.", f"{mechanism.lower()}."
+        self._config = config
+        self._own = (start + mechanism, mechanism)
+        self._starts = (*self._own, start, "")
+
+    def __getitem__(self, setting: str) -> Any:
+        found = self._config.first_given(*(start + setting for start in self._starts))
+        return self._config[found or setting]
+
+    def own(self, setting: str) -> Any:
+        """What is set for this mechanism itself, here or everywhere; None where nothing is."""
+        found = self._config.first_given(*(start + setting for start in self._own))
+        return None if found is None else self._config[found]
+
+
+def _of_mechanism(rest: str) -> tuple[str, str] | None:
+    """Mechanism, or "", and setting."""
+    if rest in OF_LISTENERS:
+        return "", rest
+    mechanism, _, base = rest.partition(".")
+    if mechanism.upper() in (*MECHANISMS, UNSERVED) and base in OF_MECHANISMS:
+        return mechanism, base
+    return None
+
+
+@cache
+def _names_by_variable() -> Mapping[str, str]:
+    """What may follow a listener, by its form as a variable."""
+    of_mechanisms = [
+        f"{mechanism.lower()}.{name}" for mechanism in MECHANISMS for name in OF_MECHANISMS
+    ]
+    return {_as_variable(name): name for name in (*OF_LISTENERS, *of_mechanisms)}
+
+
+def _as_variable(name: str) -> str:
+    return re.sub(r"[.-]", "_", name).upper()

@@ -1,0 +1,53 @@
+"""The settings of the authorizer: Kafka's classes are taken, and nothing protects by halves."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.config.authorizer_rules import CLASSES, STANDARD
+from broker.config.config import BadConfig
+from broker.config.sources import load
+
+CLASS = f"authorizer.class.name={STANDARD}"
+
+
+def refusal(*sets: str) -> str:
+    with pytest.raises(BadConfig) as refused:
+        load(None, {}, sets, {})
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_classes_of_kafka_are_taken(name: str) -> None:
+    config = load(None, {}, [f"authorizer.class.name={name}", "super.users=User:a;User:b"], {})
+    assert config["authorizer.class.name"] == name
+    assert config["super.users"] == "User:a;User:b"
+    assert config["allow.everyone.if.no.acl.found"] is False
+    assert config.unknown == []
+
+
+def test_any_other_class_ends_the_start() -> None:
+    assert refusal("authorizer.class.name=org.apache.ranger.Authorizer") == (
+        "authorizer.class.name=org.apache.ranger.Authorizer: Muster has Kafka's own authorizer,"
+        " org.apache.kafka.metadata.authorizer.StandardAuthorizer, and no other"
+    )
+
+
+@pytest.mark.parametrize("pair", ["super.users=User:admin", "allow.everyone.if.no.acl.found=false"])
+def test_settings_of_an_authorizer_need_one(pair: str) -> None:
+    name = pair.partition("=")[0]
+    assert refusal(pair) == (
+        f"{name} protects nothing without authorizer.class.name: set that to {STANDARD}, or take"
+        f" {name} out"
+    )
+
+
+def test_a_super_user_is_a_principal() -> None:
+    assert refusal(CLASS, "super.users=admin") == (
+        "super.users: 'admin' is not a principal such as User:alice"
+    )
+
+
+@pytest.mark.parametrize("pair", ["allow.everyone.if.no.acl.found=true", "super.users="])
+def test_what_asks_for_nothing_needs_none(pair: str) -> None:
+    assert load(None, {}, [pair], {}).unknown == []

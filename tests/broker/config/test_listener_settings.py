@@ -1,0 +1,228 @@
+"""Settings of one listener or mechanism: which value holds, and which names are of no use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from broker.config.config import BadConfig, Config
+from broker.config.sources import load
+from security.sasl.plain import MODULE
+
+TWO = {
+    "listeners": "INSIDE://127.0.0.1:0,OUT.SIDE-1://127.0.0.1:0",
+    "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUT.SIDE-1:PLAINTEXT",
+}
+
+
+def refusal(given: dict[str, str]) -> str:
+    with pytest.raises(BadConfig) as refused:
+        Config({**TWO, **given})
+    return str(refused.value)
+
+
+# -- which value holds
+
+
+def test_a_listeners_own_setting_is_stronger_than_the_brokers() -> None:
+    config = Config(
+        {
+            **TWO,
+            "ssl.client.auth": "requested",
+            "listener.name.inside.ssl.client.auth": "required",
+            "listener.name.out.side-1.max.connections": "5",
+        }
+    )
+
+    inside, outside = config.of_listener("INSIDE"), config.of_listener("OUT.SIDE-1")
+    assert inside["ssl.client.auth"] == inside.own("ssl.client.auth") == "required"
+    assert outside["ssl.client.auth"] == "requested"
+    assert outside.own("ssl.client.auth") is None
+    assert outside["max.connections"] == 5, "typed as the broker's"
+    assert inside["max.connections"] == config["max.connections"] == 2147483647
+    assert config.unknown == []
+
+
+def test_an_empty_value_of_a_listener_takes_the_brokers_away() -> None:
+    own = "listener.name.inside.ssl.truststore.location"
+    config = Config({**TWO, "ssl.truststore.location": "/all", own: ""})
+
+    assert config.of_listener("INSIDE")["ssl.truststore.location"] == ""
+    assert config.of_listener("OUT.SIDE-1")["ssl.truststore.location"] == "/all"
+
+
+def test_of_a_mechanism_the_most_special_setting_holds() -> None:
+    name = "connections.max.reauth.ms"
+    weak_to_strong = [
+        name,
+        f"listener.name.inside.{name}",
+        f"scram-sha-256.{name}",
+        f"listener.name.inside.scram-sha-256.{name}",
+    ]
+    given = dict(TWO)
+    for value, each in enumerate(weak_to_strong):
+        given[each] = str(value)
+        config = Config(given)
+        assert config.of_mechanism("INSIDE", "SCRAM-SHA-256")[name] == value
+        assert config.of_mechanism("OUT.SIDE-1", "PLAIN")[name] == 0
+    assert config.of_mechanism("INSIDE", "SCRAM-SHA-256").own(name) == 3
+    assert config.of_mechanism("OUT.SIDE-1", "SCRAM-SHA-256").own(name) == 2
+    assert config.of_mechanism("INSIDE", "PLAIN").own(name) is None
+
+
+@pytest.mark.parametrize(
+    ("variable", "name"),
+    [
+        (
+            "LISTENER_NAME_INSIDE_SSL_KEYSTORE_LOCATION",
+            "listener.name.inside.ssl.keystore.location",
+        ),
+        (
+            "LISTENER_NAME_OUT_SIDE_1_SCRAM_SHA_512_SASL_JAAS_CONFIG",
+            "listener.name.out.side-1.scram-sha-512.sasl.jaas.config",
+        ),
+        ("PLAIN_SASL_JAAS_CONFIG", "plain.sasl.jaas.config"),
+    ],
+)
+def test_a_variable_means_the_listener_that_there_is(variable: str, name: str) -> None:
+    pairs = [f"{key}={text}" for key, text in TWO.items()]
+
+    config = load(None, {f"MUSTER_{variable}": "x"}, pairs, {})
+
+    assert (config[name], config.unknown) == ("x", [])
+
+
+def test_a_variable_is_stronger_than_the_file_and_weaker_than_a_flag(tmp_path: Path) -> None:
+    name, variable = (
+        "listener.name.plaintext.max.connections",
+        "MUSTER_LISTENER_NAME_PLAINTEXT_MAX_CONNECTIONS",
+    )
+    file = tmp_path / "server.properties"
+    file.write_text(f"{name} = 1\n")
+
+    assert load(file, {}, [], {})[name] == 1
+    assert load(file, {variable: "2"}, [], {})[name] == 2
+    assert load(file, {variable: "2"}, [f"{name}=3"], {})[name] == 3
+
+
+def test_a_variable_that_two_listeners_could_mean_ends_the_start() -> None:
+    pairs = ["listeners=A.B://:1,A-B://:2", "listener.security.protocol.map=A.B:SSL,A-B:SSL"]
+
+    with pytest.raises(BadConfig, match="MUSTER_LISTENER_NAME_A_B_SSL_CLIENT_AUTH"):
+        load(None, {"MUSTER_LISTENER_NAME_A_B_SSL_CLIENT_AUTH": "required"}, pairs, {})
+
+
+# -- names of no use
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        (
+            "listener.name.INSIDE.ssl.client.auth",
+            "are written in lower case here: listener.name.inside.ssl.client.auth",
+        ),
+        (
+            "listener.name.inside.SCRAM-SHA-256.sasl.jaas.config",
+            "lower case here: listener.name.inside.scram-sha-256.sasl.jaas.config",
+        ),
+        ("PLAIN.sasl.jaas.config", "lower case here: plain.sasl.jaas.config"),
+        ("listener.name.other.ssl.client.auth", "there is no listener OTHER; listeners has INSIDE"),
+        ("listener.name.inside.ssl.keystore.locaton", "what follows the listener is no setting"),
+        ("listener.name.inside.log.retention.ms", "what follows the listener is no setting"),
+        ("listener.name.inside.authorizer.class.name", "what follows the listener is no setting"),
+        ("listener.name.inside.plain.ssl.client.auth", "there is no listener INSIDE.PLAIN"),
+    ],
+)
+def test_trap_1_a_name_that_nobody_would_look_up_ends_the_start(name: str, says: str) -> None:
+    said = refusal({name: "required" if name.endswith("auth") else "secret-1"})
+
+    assert name in said
+    assert says in said
+    assert "secret-1" not in said
+
+
+def test_the_listener_of_a_controller_may_have_settings() -> None:
+    given = {
+        **TWO,
+        "listeners": f"{TWO['listeners']},CTL://:1",
+        "controller.listener.names": "CTL",
+        "listener.name.ctl.ssl.client.auth": "required",
+    }
+    assert Config(given).unknown == []
+
+
+# -- what does not fit
+
+TLS = {
+    "listener.security.protocol.map": "INSIDE:SSL,OUT.SIDE-1:SASL_PLAINTEXT",
+    "listener.name.inside.ssl.keystore.location": "/a.pem",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "plain.sasl.jaas.config": f'{MODULE} required user_alice="planted";',
+}
+
+
+def test_a_secured_broker_is_taken() -> None:
+    config = Config({**TWO, **TLS})
+
+    assert [each.protocol for each in config.listeners] == ["SSL", "SASL_PLAINTEXT"]
+    assert [each.protocol for each in config.advertised([1, 2])] == ["SSL", "SASL_PLAINTEXT"]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (
+            {"listener.name.inside.ssl.keystore.location": ""},
+            "the listener INSIDE speaks SSL, which needs a certificate with its key",
+        ),
+        (
+            {"ssl.principal.mapping.rules": "RULE:^(.*$/x/"},
+            "ssl.principal.mapping.rules: the pattern",
+        ),
+        ({"ssl.truststore.type": "BCFKS"}, "ssl.truststore.type=BCFKS: it must be one of JKS"),
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "OUT.SIDE-1: Muster does not have GSSAPI"),
+        ({"sasl.enabled.mechanisms": ""}, "OUT.SIDE-1: it has none; name some of PLAIN, SCRAM"),
+        (
+            {"listener.name.out.side-1.sasl.enabled.mechanisms": "PLAIN,GSSAPI"},
+            "OUT.SIDE-1: Muster does not have GSSAPI",
+        ),
+        ({"plain.sasl.jaas.config": ""}, "the listener OUT.SIDE-1 has PLAIN, whose users are in"),
+        (
+            {"plain.sasl.jaas.config": f'{MODULE} required user_alice="planted"'},
+            "plain.sasl.jaas.config of the listener OUT.SIDE-1: the options of",
+        ),
+        (
+            {"listener.name.out.side-1.plain.sasl.jaas.config": "other.Module required;"},
+            f"its module must be {MODULE}",
+        ),
+        (
+            {
+                "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+                "scram-sha-256.sasl.jaas.config": f"{MODULE} required;",
+            },
+            "scram-sha-256.sasl.jaas.config of the listener OUT.SIDE-1: its module must be",
+        ),
+        ({"inter.broker.listener.name": "NONE"}, "inter.broker.listener.name=NONE: listeners has"),
+        (
+            {"inter.broker.listener.name": "INSIDE", "security.inter.broker.protocol": "SSL"},
+            "only one of inter.broker.listener.name and security.inter.broker.protocol",
+        ),
+        (
+            {
+                "connection.failed.authentication.delay.ms": "600000",
+                "connections.max.idle.ms": "600000",
+            },
+            "connection.failed.authentication.delay.ms must be below connections.max.idle.ms",
+        ),
+        (
+            {"inter.broker.listener.name": "OUT.SIDE-1", "zookeeper.connect": "zk:1"},
+            "sasl.mechanism.inter.broker.protocol=GSSAPI: brokers log in to each other at",
+        ),
+    ],
+)
+def test_settings_that_do_not_fit_end_the_start(given: dict[str, str], says: str) -> None:
+    told = refusal({**TLS, **given})
+    assert says in told
+    assert "planted" not in told
