@@ -23,8 +23,6 @@ class Advertised:
         self._node_id = node_id
         self.endpoints: list[Endpoint] = []
         """By listener, in their order."""
-        self._listeners: dict[int, str] = {}
-        """The names of the listeners by their ports."""
         self._nodes: dict[str, BrokerNode] = {}
         self.http = "off"
         """Where commands find HTTP, HOST:PORT; or off."""
@@ -38,9 +36,6 @@ class Advertised:
         """The listeners have got these ports."""
         self.endpoints = self._config.advertised(ports)
         rack = self._config["broker.rack"]
-        self._listeners = {
-            port: endpoint.name for port, endpoint in zip(ports, self.endpoints, strict=True)
-        }
         self._nodes = {
             endpoint.name: BrokerNode(self._node_id, endpoint.host, endpoint.port, rack)
             for endpoint in self.endpoints
@@ -48,9 +43,7 @@ class Advertised:
 
     def listener(self, request: Request) -> str:
         """The name of the listener through which a request came."""
-        if len(self._listeners) == 1:
-            return next(iter(self._listeners.values()))
-        return self._listeners[request.connection.local_port]
+        return request.connection.listener.name
 
     def node(self, listener: str) -> BrokerNode:
         """This broker on a listener."""

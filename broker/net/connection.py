@@ -30,9 +30,15 @@ from protocol.errors import UNKNOWN_SERVER_ERROR, UNSUPPORTED_VERSION, ProtocolE
 from protocol.framing import BadFrame, Framer
 from protocol.headers import MIN_REQUEST_BYTES, decode_request_header
 from protocol.messages import BY_KEY
+from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
+    from broker.net.listener import Listener
+    from broker.net.permitted import Permitted
     from broker.net.server import Server
+    from broker.net.session import Session
+    from broker.net.throttles import Throttle
+    from security.sasl.exchange import Login
 
 logger = structlog.get_logger(__name__)
 
@@ -86,21 +92,26 @@ class Connection(asyncio.Protocol):
         "dirty",
         "handling",
         "last_active_s",
-        "local_port",
+        "listener",
+        "login",
         "lookups",
         "muted_at_s",
         "opened_s",
         "peer",
+        "permitted",
+        "principal",
         "read_ns",
         "requests",
         "sending",
         "server",
+        "session",
         "software",
         "taken_bytes",
         "ticks_ns",
+        "verdicts",
     )
 
-    def __init__(self, server: Server, local_port: int) -> None:
+    def __init__(self, server: Server, listener: Listener) -> None:
         self.server = server
         self.dirty = False
         """In the server's list of connections to flush."""
@@ -115,7 +126,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport
         self._slots: deque[Request] = deque()
         """Requests handled and not yet on their way out, in order."""
-        self._parked: Request | None = None
+        self._parked: Request | Throttle | None = None
         self._out: list[Chunk] = []
         """Chunks of finished replies that the next write takes."""
         self._out_bytes = 0
@@ -129,8 +140,18 @@ class Connection(asyncio.Protocol):
         """Since when the transport holds enough that the peer has not read."""
         self._busy = False
         """Requests are being handled; their replies are written at the end of that."""
-        self.local_port = local_port
-        """The port of the listener by which the peer came."""
+        self.listener = listener
+        """By which the peer came."""
+        self.principal = ANONYMOUS
+        """For whom the peer speaks."""
+        self.login: Login | None = None
+        """How the peer has logged in; None where the listener asks for none."""
+        self.session: Session | None = None
+        """What renews and ends that login."""
+        self.verdicts: object | None = None
+        """What the authorizer has decided about `principal`; kept and read by it alone."""
+        self.permitted: Permitted | None = None
+        """Of these, the allowed ones as requests name them; kept and read by the guard alone."""
         self.client_id = ""
         self.client_host = ""
         """The peer's address as Kafka shows it, such as ``/127.0.0.1``."""
@@ -223,6 +244,8 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Tells requests without an answer that their client is gone."""
         self.closed = True
+        if self.session is not None:
+            self.session.ended()
         self.server.forget(self)
         self._backlog.clear()
         slots, self._slots = self._slots, deque()
@@ -260,6 +283,17 @@ class Connection(asyncio.Protocol):
     def park(self, request: Request) -> None:
         """Handles no later request before ``request`` is answered."""
         self._parked = request
+
+    def throttle(self, throttle: Throttle) -> Request | None:
+        """Handles nothing more until `throttle_over`; returns the request that is parked."""
+        parked, self._parked = self._parked, throttle
+        return cast("Request | None", parked)
+
+    def throttle_over(self, throttle: Throttle, parked: Request | None) -> None:
+        """Goes on, or waits on for the request that is still parked."""
+        if self._parked is throttle and not self.closed:
+            self._parked = parked
+            self.server.writes.touch(self)
 
     def may_park(self) -> bool:
         """Whether a request may be parked now: none is, and somebody still waits for an answer."""
@@ -316,6 +350,10 @@ class Connection(asyncio.Protocol):
             self._pump()
         elif self._out:
             self._write()
+
+    def serve_by(self, routes: dict[int, Route]) -> None:
+        """Handles the next requests by other routes than the server's."""
+        self._routes = routes
 
     def drain(self) -> None:
         """Writes what is finished, handles nothing more, and closes."""
@@ -495,7 +533,9 @@ class Connection(asyncio.Protocol):
             self.refuse(error)
             return
         self._route = route
-        request = self.handling = Request(self, route, correlation_id, client_id, frame, position)
+        request = self.handling = route.request_class(
+            self, route, correlation_id, client_id, frame, position
+        )
         try:
             if len(frame) <= SURELY_SMALL_BYTES:
                 steps = route.handle(self._services, request)
@@ -532,7 +572,9 @@ class Connection(asyncio.Protocol):
             return
         self.lookups += 1
         route = self._routes[_API_VERSIONS_KEY << 16]
-        request = self.handling = Request(self, route, correlation_id, "", frame, len(frame))
+        request = self.handling = route.request_class(
+            self, route, correlation_id, "", frame, len(frame)
+        )
         row = route.served
         answer = unsupported_api_versions(correlation_id, row.min_version, row.max_version)
         request.complete(answer, UNSUPPORTED_VERSION)

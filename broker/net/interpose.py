@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from broker.net.connection import Connection
+    from broker.net.listener import Listener
     from broker.net.request import ServedApi
     from broker.net.server import Server
 
@@ -21,5 +22,5 @@ class Interpose(Protocol):
     def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
         """The rows by which requests are handled, in place of those of the APIs themselves."""
 
-    def connection(self, server: Server, local_port: int) -> Connection:
+    def connection(self, server: Server, listener: Listener) -> Connection:
         """The protocol object of one accepted socket."""

@@ -17,6 +17,8 @@ class Limits:
     """connections.max.idle.ms"""
     connections: int = 2147483647
     """max.connections"""
+    listener_connections: dict[str, int] = field(default_factory=dict)
+    """max.connections of those listeners that have one for themselves, by name"""
     connections_per_ip: int = 2147483647
     """max.connections.per.ip"""
     connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
@@ -41,6 +43,11 @@ def limits_of(config: Config) -> Limits:
         request_bytes=config["socket.request.max.bytes"],
         idle_ms=config["connections.max.idle.ms"],
         connections=config["max.connections"],
+        listener_connections={
+            endpoint.name: own
+            for endpoint in config.listeners
+            if (own := config.of_listener(endpoint.name).own("max.connections")) is not None
+        },
         connections_per_ip=config["max.connections.per.ip"],
         connections_per_ip_overrides=config.connections_per_ip_overrides,
         queued_bytes=config["queued.max.request.bytes"],

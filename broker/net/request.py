@@ -16,11 +16,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker.loop.histogram import Histogram
+from broker.net.needs import UNSAID, Rights
 from log.values import Slice
 from protocol.encoded_array import EncodedArray
 from protocol.headers import response_header
 from protocol.schema import Api
 from protocol.slotted import slotted
+from security.quotas.mutations import UNBOUND, Mutations
 
 if TYPE_CHECKING:
     from broker.net.connection import Connection
@@ -61,6 +63,8 @@ class ServedApi:
     reference codec, into ``value``, for the other versions."""
     is_offered: bool = True
     """Whether ApiVersions names it; who sends it is answered in any case."""
+    rights: Rights = UNSAID
+    """What its sender must be allowed to do."""
 
     def decode(self, version: int, buffer: bytes, position: int) -> Any:
         """Counts and decodes a large body; in any thread. Raises ProtocolError."""
@@ -75,7 +79,15 @@ class ServedApi:
 class Route:
     """One API at one version in one broker: what the connection needs to know before the body."""
 
-    __slots__ = ("api_version", "errors", "flexible", "handle", "served", "times")
+    __slots__ = (
+        "api_version",
+        "errors",
+        "flexible",
+        "handle",
+        "request_class",
+        "served",
+        "times",
+    )
 
     def __init__(
         self,
@@ -87,6 +99,8 @@ class Route:
     ) -> None:
         self.served = served
         self.handle = served.handle
+        self.request_class: type[Request] = Request
+        """What a connection makes of each; another one where requests are measured."""
         self.api_version = api_version
         self.flexible = flexible
         """Whether the request's header has tagged fields."""
@@ -253,6 +267,13 @@ class Request:
     def park(self) -> None:
         """Holds back the later requests of this connection until this one is answered."""
         self.connection.park(self)
+
+    def mutations(self, strict_from: int | None) -> Mutations:  # noqa: ARG002
+        """What it may change of the topics; from a version on, what is too much is refused.
+
+        Without one all is counted, and nobody told.
+        """
+        return UNBOUND
 
     def take(self, reply: Any) -> None:
         """Takes the reply of a core: a request is itself the ticket of its call."""

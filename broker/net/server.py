@@ -18,13 +18,18 @@ from broker.loop.disk_reads import DiskReads
 from broker.loop.histogram import Histogram
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog
+from broker.net.address_rates import AddressRates
 from broker.net.clients import Clients
 from broker.net.connection import Connection
 from broker.net.limits import Limits
+from broker.net.listener import Listener
+from broker.net.listener_rates import ListenerRates
 from broker.net.long_requests import LongRequests
 from broker.net.partial_requests import PartialRequests
 from broker.net.request import Route, ServedApi
 from broker.net.seekers import Seekers
+from broker.net.throttles import Throttles
+from broker.net.tls.handshakes import Handshakes
 from broker.net.turn_writes import TurnWrites
 from broker.net.unsupported import Unsupported
 from broker.time import Time
@@ -38,6 +43,11 @@ CLOSING_S_MAX = 10
 
 class Server:
     """All listeners of one broker; use from the event loop's thread alone."""
+
+    listener_rates: ListenerRates | None = None
+    """How fast connections may come in."""
+    address_rates: AddressRates | None = None
+    """How fast an address may connect; None while none has a rate."""
 
     def __init__(
         self,
@@ -68,8 +78,7 @@ class Server:
         self.unsupported, self._seekers = unsupported, seekers
         """What clients ask for in vain."""
         self.time = time
-        self.watchdog = watchdog
-        self.internal_errors = internal_errors
+        self.watchdog, self.internal_errors = watchdog, internal_errors
         self.routes: dict[int, Route] = {}
         """API key and version, as the one number in a request's header, to what serves it."""
         self.errors: dict[int, dict[int, int]] = {}
@@ -82,19 +91,20 @@ class Server:
             self._add_routes(key, row)
         self.connections: dict[Connection, None] = {}
         """In the order in which they came, so that what is done to all has one order."""
-        self.refused = 0
-        """Connections closed at once because there were too many."""
+        self.refused = 0  # connections closed at once because there were too many
         self.protocol_errors = 0
         """Connections closed because of what their peer sent."""
         self.muted: dict[Connection, None] = {}
         """Connections whose peer does not read its replies."""
         self.unread: dict[Connection, None] = {}
         """Connections whose socket is not read for now."""
+        self.throttles = Throttles(time)  # connections of clients that are over a quota
         self.now_s = 0
         """Whole seconds of the monotonic clock, moved each second."""
         queued = self.limits.queued_bytes
         self.partials = PartialRequests[Connection](queued) if queued >= 0 else None
-        self._per_ip: Counter[str] = Counter()
+        self.handshakes = Handshakes()
+        self._per_ip, self._per_listener = Counter[str](), Counter[Listener]()
         self._closing: dict[Connection, int] = {}
         self._loop: asyncio.AbstractEventLoop
         self._servers: list[asyncio.AbstractServer] = []
@@ -111,21 +121,37 @@ class Server:
         """Use other limits for new connections, and for the next check of all."""
         self.limits = limits
 
+    def limit_rates(self, rates: ListenerRates) -> None:
+        """From now on connections come in no faster than these allow."""
+        self.listener_rates = rates
+
     def answered(self) -> int:
         """How many requests were answered since the start."""
         return sum([sum(errors.values()) for errors in self.errors.values()])
 
     async def accept(
-        self, bound: socket.socket, connection: Callable[[Server, int], Connection] = Connection
+        self,
+        bound: socket.socket,
+        listener: Listener,
+        connection: Callable[[Server, Listener], Connection] = Connection,
     ) -> None:
-        """Accepts the connections of a bound socket; ``connection`` makes what is told of each."""
+        """Accepts the connections of a listener; ``connection`` makes what is told of each."""
         self._loop = asyncio.get_running_loop()
         if self._look is None:
             self.now_s = self.time.now().mono_ms // 1000
             self._look = self.time.call_later(1, self._tick)
-        port: int = bound.getsockname()[1]
+
+        def admitted() -> asyncio.BaseProtocol:
+            return listener.first_protocol(connection(self, listener))
+
+        def make() -> asyncio.BaseProtocol:
+            rate = None if self.listener_rates is None else self.listener_rates.of(listener)
+            return admitted() if rate is None else rate.protocol(admitted)
+
         server = await self._loop.create_server(
-            lambda: connection(self, port), sock=bound, backlog=self.limits.backlog
+            lambda: make() if self.address_rates is None else self.address_rates.protocol(make),
+            sock=bound,
+            backlog=self.limits.backlog,
         )
         self._servers.append(server)
 
@@ -156,6 +182,8 @@ class Server:
         for server in self._servers:
             server.close()
         self._servers.clear()
+        if self.listener_rates is not None:
+            self.listener_rates.stop()
         if self._look is not None:
             self._look.cancel()
 
@@ -171,17 +199,33 @@ class Server:
         ip = connection.client_host[1:]
         limits = self.limits
         per_ip = limits.connections_per_ip_overrides.get(ip, limits.connections_per_ip)
-        if len(self.connections) >= limits.connections:
+        listener = connection.listener
+        of_listener = limits.listener_connections.get(listener.name)
+        if of_listener is not None and self._per_listener[listener] >= of_listener:
+            reason = f"max.connections of the listener {listener.name} is {of_listener}"
+        elif len(self.connections) >= limits.connections and not self._made_room(listener):
             reason = f"max.connections={limits.connections} is reached"
         elif self._per_ip[ip] >= per_ip:
             reason = f"max.connections.per.ip allows {per_ip} from this address"
         else:
             self._per_ip[ip] += 1
+            self._per_listener[listener] += 1
             self.connections[connection] = None
             return True
         self.refused += 1
         logger.warning("connection refused", peer=connection.peer, reason=reason)
         return False
+
+    def _made_room(self, listener: Listener) -> bool:
+        """Another broker comes in where there is no room: who was idle longest at another listener
+        goes for it.
+        """
+        others = [each for each in self.connections if each.listener is not listener]
+        if not listener.is_inter_broker or not others:
+            return False
+        idle = min(others, key=lambda each: each.last_active_s)
+        self._drop(idle, f"max.connections={self.limits.connections}, and another broker came")
+        return True
 
     def unserved(self, connection: Connection, key: int, version: int) -> None:
         """A client asks for an API, or a version, that is not served; its connection is closed."""
@@ -201,11 +245,13 @@ class Server:
         del self.connections[connection]
         self.clients.closed(connection)
         ip = connection.client_host[1:]
+        self._per_listener[connection.listener] -= 1
         self._per_ip[ip] -= 1
         if not self._per_ip[ip]:
             del self._per_ip[ip]
         self.muted.pop(connection, None)
         self.unread.pop(connection, None)
+        self.throttles.forget(connection)
         self._closing.pop(connection, None)
         if self.partials is not None:
             self.partials.forget(connection)
@@ -222,6 +268,7 @@ class Server:
     def look_around(self) -> None:
         """Closes connections that are idle, do not read, are gone, or stalled."""
         now_s = self.now_s
+        self.handshakes.look(now_s)
         self._look_for_unread(now_s)
         self._seekers.look(self.connections, now_s)
         for connection in list(self.unread):

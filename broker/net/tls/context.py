@@ -28,6 +28,9 @@ _CLIENT_AUTH: Final = {
     "required": ssl.CERT_REQUIRED,
 }
 
+Stamps = tuple[tuple[int, int, int] | None, ...]
+"""Of each file: when it was changed, its size and its inode; None where there is none."""
+
 
 class TlsError(ValueError):
     """The settings of a listener, or their files, can't be used; a sentence without a secret."""
@@ -49,11 +52,16 @@ class TlsSettings:
     enabled_protocols: tuple[str, ...] = ("TLSv1.2", "TLSv1.3")
     cipher_suites: tuple[str, ...] = ()
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        """What is read of the disk."""
-        named = (self.keystore_location, self.truststore_location)
-        return tuple(Path(each) for each in named if each)
+    def stamps(self) -> Stamps:
+        """Others when one of the files has changed; looks at the disk."""
+        found: list[tuple[int, int, int] | None] = []
+        for file in filter(None, (self.keystore_location, self.truststore_location)):
+            try:
+                there = os.stat(file)  # a link's target: that is what cert-manager changes
+                found.append((there.st_mtime_ns, there.st_size, there.st_ino))
+            except OSError:
+                found.append(None)
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -78,7 +86,9 @@ class ListenerTls:
 
     context: ssl.SSLContext
     certificate: Certificate
-    has_truststore: bool
+    as_client: ssl.SSLContext | None
+    """As other brokers come here, for trying a change; None where no truststore says whom to
+    trust."""
 
 
 def listener_tls(settings: TlsSettings) -> ListenerTls:
@@ -88,18 +98,17 @@ def listener_tls(settings: TlsSettings) -> ListenerTls:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     _restrict(context, settings)
-    _load_own(context, key, chain, settings.key_password or settings.keystore_password)
+    _load_own(context, key, chain, settings)
     try:
         context.verify_mode = _CLIENT_AUTH[settings.client_auth.lower()]
     except KeyError:
         raise TlsError(
             f"ssl.client.auth={settings.client_auth} is none of {', '.join(_CLIENT_AUTH)}"
         ) from None
+    as_client = None
     if trusted:
-        try:
-            context.load_verify_locations(cadata=trusted)
-        except ssl.SSLError as error:
-            raise TlsError(f"the certificates of the truststore can't be read: {error}") from None
+        _trust(context, trusted)
+        as_client = _client_context(settings, key, chain, trusted, checks_names=False)
     elif context.verify_mode != ssl.CERT_NONE:
         # Java takes its own list of authorities then: whoever any of them knows would get in.
         raise TlsError(
@@ -107,7 +116,63 @@ def listener_tls(settings: TlsSettings) -> ListenerTls:
             " ssl.truststore.certificates: nobody says whose clients are trusted"
         )
     _try(context)
-    return ListenerTls(context, certificate_of(chain), bool(trusted))
+    return ListenerTls(context, certificate_of(chain), as_client)
+
+
+def check_change(
+    old: ListenerTls,
+    new: ListenerTls,
+    *,
+    other_subject: bool = False,
+    other_names: bool = False,
+    is_inter_broker: bool = False,
+) -> None:
+    """Raises TlsError where ``new`` must not take the place of ``old`` while the broker runs.
+
+    ``other_subject`` and ``other_names`` are ``ssl.allow.dn.changes`` and ``.san.changes``.
+    """
+    if old.as_client is None and new.as_client is not None:
+        raise TlsError("a truststore can't be added while the broker runs")
+    was, becomes = old.certificate, new.certificate
+    if was.subject != becomes.subject and not other_subject:
+        raise TlsError(
+            f"the certificate is {becomes.subject}'s and was {was.subject}'s; ssl.allow.dn.changes"
+            " would allow it"
+        )
+    missing = was.names - becomes.names
+    if missing and not other_names:
+        raise TlsError(
+            f"the certificate is not for {', '.join(sorted(missing))} any more;"
+            " ssl.allow.san.changes would allow it"
+        )
+    if is_inter_broker:
+        # For a while some brokers have the old one, and others the new one.
+        for server, client in ((old, new), (new, old)):
+            if client.as_client is not None:
+                _shake_hands(server.context, client.as_client, "a broker with the other one")
+
+
+def peer_context(settings: TlsSettings, *, checks_names: bool) -> ssl.SSLContext:
+    """For connections of this broker to others that listen with the same settings.
+
+    It shows its own certificate to whoever asks. Raises TlsError and OSError; reads files.
+    """
+    key, chain = _own(settings)
+    return _client_context(settings, key, chain, _trusted(settings), checks_names=checks_names)
+
+
+def _client_context(
+    settings: TlsSettings, key: str, chain: str, trusted: str, *, checks_names: bool
+) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = checks_names
+    _restrict(context, settings)
+    _load_own(context, key, chain, settings)
+    if trusted:
+        _trust(context, trusted)
+    else:
+        context.load_default_certs()
+    return context
 
 
 def certificate_of(chain: str) -> Certificate:
@@ -209,7 +274,8 @@ def _restrict_ciphers(context: ssl.SSLContext, suites: Sequence[str], *, has_13:
         raise TlsError(f"ssl.cipher.suites={','.join(suites)}: {reason}") from None
 
 
-def _load_own(context: ssl.SSLContext, key: str, chain: str, password: str) -> None:
+def _load_own(context: ssl.SSLContext, key: str, chain: str, settings: TlsSettings) -> None:
+    password = settings.key_password or settings.keystore_password
     descriptor, name = tempfile.mkstemp(prefix="muster-", suffix=".pem")  # for us alone to read
     try:
         with os.fdopen(descriptor, "w") as file:
@@ -225,14 +291,31 @@ def _load_own(context: ssl.SSLContext, key: str, chain: str, password: str) -> N
         os.unlink(name)
 
 
+def _trust(context: ssl.SSLContext, trusted: str) -> None:
+    try:
+        context.load_verify_locations(cadata=trusted)
+    except ssl.SSLError as error:
+        raise TlsError(f"the certificates of the truststore can't be read: {error}") from None
+
+
 def _try(context: ssl.SSLContext) -> None:
     """Has a client in memory shake hands with it; what it trusts is not asked."""
-    client_context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    client_context.check_hostname = False
-    client_context.verify_mode = ssl.CERT_NONE
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    client.verify_mode = ssl.CERT_NONE
+    _shake_hands(context, client, "a client", may_lack_certificate=True)
+
+
+def _shake_hands(
+    server_context: ssl.SSLContext,
+    client_context: ssl.SSLContext,
+    who: str,
+    *,
+    may_lack_certificate: bool = False,
+) -> None:
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = client_context.wrap_bio(to_client, to_server)
-    server = context.wrap_bio(to_server, to_client, server_side=True)
+    server = server_context.wrap_bio(to_server, to_client, server_side=True)
     for _ in range(4):
         for side in (client, server):
             try:
@@ -240,7 +323,7 @@ def _try(context: ssl.SSLContext) -> None:
             except ssl.SSLWantReadError:
                 continue
             except ssl.SSLError as error:
-                if "peer_did_not_return" in (error.reason or "").lower():
+                if may_lack_certificate and "peer_did_not_return" in (error.reason or "").lower():
                     return  # it would ask us for a certificate; so far all went well
                 said = (error.reason or str(error)).replace("_", " ").lower()
-                raise TlsError(f"a client could not connect: {said}") from None
+                raise TlsError(f"{who} could not connect: {said}") from None

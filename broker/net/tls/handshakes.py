@@ -1,7 +1,9 @@
-"""The handshakes that wait for their turn: one step of one of them an iteration of the loop.
+"""The handshakes of a broker: whose turn it is, and which last too long.
 
-A step takes one to two milliseconds of arithmetic. So a thousand clients that come at once are let
-in one behind the other, and whoever is in already is served in between.
+A step takes one to two milliseconds of arithmetic. So one step of one handshake is done in an
+iteration of the loop: a thousand clients that come at once are let in one behind the other, and
+whoever is in already is served in between. A peer that does not go on costs its memory alone, and
+that for ten seconds; when there are too many of them, the oldest goes.
 """
 
 from __future__ import annotations
@@ -9,6 +11,23 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from typing import Protocol
+
+HANDSHAKE_S_MAX = 10
+"""How long a peer may take from its connection to the end of the handshake."""
+OPEN_MAX = 2000
+"""Handshakes in which a peer is waited for; above it the oldest is given up."""
+
+
+class Handshake(Protocol):
+    """One that is not done yet."""
+
+    @property
+    def awaits_peer(self) -> bool:
+        """Whether the next step is the peer's."""
+
+    def give_up(self, reason: str) -> None:
+        """Closes the connection."""
 
 
 class Handshakes:
@@ -17,9 +36,32 @@ class Handshakes:
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], None]] = deque()
         self._scheduled = False
+        self._open: dict[Handshake, int] = {}
+        """In the order in which they began, with the second."""
+        self._now_s = 0
 
     def __len__(self) -> int:
-        return len(self._waiting)
+        return len(self._open)
+
+    def begun(self, handshake: Handshake) -> None:
+        """A peer is there."""
+        self._open[handshake] = self._now_s
+        if len(self._open) > OPEN_MAX:
+            oldest = next((each for each in self._open if each.awaits_peer), None)
+            if oldest is not None:
+                oldest.give_up(f"more than {OPEN_MAX} handshakes wait for their peers")
+
+    def over(self, handshake: Handshake) -> None:
+        """It is done, failed or given up."""
+        self._open.pop(handshake, None)
+
+    def look(self, now_s: int) -> None:
+        """Gives up those that last too long; called each second."""
+        self._now_s = now_s
+        late = [each for each, since in self._open.items() if now_s - since >= HANDSHAKE_S_MAX]
+        for handshake in late:
+            if handshake.awaits_peer:
+                handshake.give_up(f"the handshake took more than {HANDSHAKE_S_MAX} s")
 
     def step(self, work: Callable[[], None]) -> None:
         """Has one step done, soon."""

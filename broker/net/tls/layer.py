@@ -2,7 +2,7 @@
 
 The layer is the transport's protocol and the connection's transport. The connection is made, and so
 admitted and counted, before the first byte of the handshake; the handshake is done step by step
-with all others (`Handshakes`) and has its own deadline; its failure is told to the operator in one
+with all others (`Handshakes`), which have a deadline; its failure is told to the operator in one
 line. OpenSSL works on buffers in memory, so that every listener and connection has the context of
 its time, and what came first can be looked at: a client without TLS is told from a broken one.
 """
@@ -71,7 +71,9 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._wrapped = wrapped
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._context = context
+        self._tls: ssl.SSLObject
+        """Since the first bytes: a peer that sends nothing costs little."""
         self._handshakes = handshakes
         self._on_ready = on_ready
         self._on_failure = on_failure
@@ -93,6 +95,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         """Has the connection admitted."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's has another base
         self._wrapped.connection_made(self)
+        if not self._has_ended:  # it is admitted
+            self._handshakes.begun(self)
 
     def data_received(self, data: bytes) -> None:
         """Decrypts what came, or goes on with the handshake."""
@@ -102,11 +106,13 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         if self.is_ready:
             self._read()
         else:
-            if not self._has_begun and data[0] != HANDSHAKE_RECORD:
-                self._transport.write(_NO_TLS)
-                self._fail("a client without TLS came to a listener with TLS")
-                return
-            self._has_begun = True
+            if not self._has_begun:
+                if data[0] != HANDSHAKE_RECORD:
+                    self._transport.write(_NO_TLS)
+                    self._fail("a client without TLS came to a listener with TLS")
+                    return
+                self._tls = self._context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+                self._has_begun = True
             if self._incoming.pending > RECEIVED_BYTES_MAX:
                 self._transport.pause_reading()
             if not self._is_queued:
@@ -119,12 +125,15 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             return self._wrapped.eof_received()
         if self._is_queued:
             self._shake()  # its last word may be why it goes
-        self._fail("the peer went away in the middle of the handshake")
+        if self._has_begun:
+            self._fail("the peer went away in the middle of the handshake")
+        self._has_ended = True  # without a word, as whoever looks whether the port is open
         return None
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The peer is gone."""
         self._has_ended = True
+        self._handshakes.over(self)
         self._wrapped.connection_lost(exc)
 
     def pause_writing(self) -> None:
@@ -206,7 +215,29 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
 
     def get_extra_info(self, name: str, default: Any = None) -> Any:
         """Of the socket; ``ssl_object`` is the session."""
-        return self._tls if name == "ssl_object" else self._transport.get_extra_info(name, default)
+        if name == "ssl_object":
+            return self._tls if self._has_begun else default
+        return self._transport.get_extra_info(name, default)
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """From here on ``protocol`` speaks over the layer."""
+        self._wrapped = cast(Wrapped, protocol)
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """Who speaks over the layer."""
+        return cast(asyncio.BaseProtocol, self._wrapped)
+
+    # -- the handshake, for `Handshakes`
+
+    @property
+    def awaits_peer(self) -> bool:
+        """Whether the next step of the handshake is the peer's."""
+        return not self._is_queued
+
+    def give_up(self, reason: str) -> None:
+        """Closes a connection whose handshake lasts too long."""
+        self._fail(reason)
+        self._transport.abort()
 
     # -- the session
 
@@ -230,6 +261,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
             self._fail(str(failure))
             return
         self.is_ready = True
+        self._handshakes.over(self)
         self._send()
         if not self._is_paused:
             self._transport.resume_reading()
@@ -237,7 +269,6 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
 
     def _read(self) -> None:
         """Hands on what can be decrypted, as long as the connection wants it."""
-        wrapped = self._wrapped
         while not self._is_paused and not self._has_ended:
             try:
                 data = self._tls.read(READ_BYTES)
@@ -249,10 +280,10 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
                 self._break_off(error)
                 return
             if not data:  # the peer has said goodbye
-                wrapped.eof_received()
+                self._wrapped.eof_received()
                 self.close()
                 return
-            wrapped.data_received(data)
+            self._wrapped.data_received(data)  # after a login it is another than before
         if self._outgoing.pending:  # an answer to a change of keys
             self._send()
 
@@ -265,13 +296,14 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         """What came, or was to be sent, is no TLS any more."""
         self._has_ended = True
         self._send()  # an alert
-        self._on_failure(Failure(_reason(error)))
+        self._on_failure(Failure(f"the session broke: {_said(error)}"))
         self._transport.abort()
 
     def _fail(self, reason: str) -> None:
         if self._has_ended:
             return
         self._has_ended = True
+        self._handshakes.over(self)
         self._send()  # an alert
         self._on_failure(Failure(reason))
         self._transport.close()
@@ -281,5 +313,8 @@ def _reason(error: ssl.SSLError) -> str:
     """What OpenSSL says, without its numbers and places."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"the peer's certificate is not accepted: {error.verify_message}"
-    said = (error.reason or str(error)).replace("_", " ").lower()
-    return f"the handshake failed: {said}"
+    return f"the handshake failed: {_said(error)}"
+
+
+def _said(error: ssl.SSLError) -> str:
+    return (error.reason or str(error)).replace("_", " ").lower()

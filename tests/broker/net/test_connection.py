@@ -13,8 +13,10 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from broker.config.listeners import Endpoint
 from broker.net.connection import BACKLOG_BYTES
 from broker.net.limits import Limits
+from broker.net.listener import Listener
 from broker.net.request import Request, ServedApi
 from broker.net.server import CLOSING_S_MAX
 from broker.net.sockets import bind
@@ -489,7 +491,7 @@ async def test_ipv6_listens_and_is_served(tmp_path: Path, handlers: Handlers) ->
         bound = bind("::1", 0, broker.server.limits)
     except OSError:
         pytest.skip("this machine has no IPv6 loopback")
-    await broker.server.accept(bound)
+    await broker.server.accept(bound, Listener(Endpoint("PLAINTEXT", "::1", 0)))
     client = Client(*await asyncio.open_connection(*bound.getsockname()[:2]))
 
     assert await client.receive(beat(client))

@@ -37,7 +37,7 @@ def test_a_file_of_pem(settings):
     assert made.certificate.names == {"127.0.0.1"}
     assert 0 < made.certificate.days_left(int(datetime.now(UTC).timestamp() * 1000)) <= 1
     assert made.context.verify_mode == ssl.CERT_NONE
-    assert not made.has_truststore
+    assert made.as_client is None
 
 
 def test_pkcs12_and_an_encrypted_key(own, authority, tmp_path):
@@ -55,7 +55,7 @@ def test_pkcs12_and_an_encrypted_key(own, authority, tmp_path):
         )
     )
     assert made.context.verify_mode == ssl.CERT_REQUIRED
-    assert made.has_truststore
+    assert made.as_client is not None
     inline = TlsSettings(
         keystore_key=own.encrypted_key_text(PASSWORD),
         keystore_certificate_chain=own.certificate_text.replace("\n", " "),

@@ -1,0 +1,80 @@
+"""How fast an address may connect: ``connection_creation_rate``. One too many is held, then closed.
+
+It is not read, answered or counted meanwhile, and what it added to the rate is taken back. Whoever
+may come in is handed to the protocol of its listener, as if nothing had been before. Source:
+KIP-612, Kafka 3.9 ``ConnectionQuotas``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, cast
+
+from broker.net.peer import java_address
+from broker.quotas.client_quotas import ClientQuotas, Kind
+from security.quotas.entities import address_of
+
+HELD_MAX: Final = 1000
+"""So many are held at a time; those beyond are closed at once."""
+Made = Callable[[], asyncio.BaseProtocol]
+
+
+class AddressRates:
+    """That of one broker; use from the event loop's thread alone."""
+
+    def __init__(self, quotas: ClientQuotas) -> None:
+        self._quotas = quotas
+        self.held = 0
+
+    def protocol(self, make: Made) -> asyncio.Protocol:
+        """What is told of a new socket first; ``make`` makes what is told if it may come in."""
+        return _Entering(self, make)
+
+    def wait_ms(self, host: str) -> int:
+        """How long a new connection is held before it is closed; 0 if it may come in."""
+        try:
+            share = self._quotas.share_of_address(address_of(java_address(host).removeprefix("/")))
+        except ValueError:  # no address of ours, such as a local socket's
+            return 0
+        if share is None:
+            return 0
+        now_ms = self._quotas.time.now().mono_ms
+        wait_ms = share.use(1, now_ms)
+        if wait_ms:
+            share.take_back(1, now_ms)
+            self._quotas.count(Kind.CONNECTION, wait_ms)
+        return wait_ms
+
+    def hold(self, transport: asyncio.Transport, wait_ms: int) -> None:
+        """Closes a socket after so long."""
+        if self.held >= HELD_MAX:
+            transport.abort()
+            return
+        self.held += 1
+        transport.pause_reading()
+        self._quotas.time.call_later(wait_ms / 1000, self._close, transport)
+
+    def _close(self, transport: asyncio.Transport) -> None:
+        self.held -= 1
+        transport.abort()
+
+
+class _Entering(asyncio.Protocol):
+    """One new socket."""
+
+    def __init__(self, rates: AddressRates, make: Made) -> None:
+        self._rates = rates
+        self._make = make
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Lets the peer in, or holds it."""
+        entering = cast(asyncio.Transport, transport)
+        host, *_ = entering.get_extra_info("peername") or ("",)
+        wait_ms = self._rates.wait_ms(str(host))
+        if wait_ms:
+            self._rates.hold(entering, wait_ms)
+            return
+        protocol = self._make()
+        entering.set_protocol(protocol)
+        protocol.connection_made(entering)

@@ -1,0 +1,59 @@
+"""One line a minute of peers that fail to get in in the same way, with their number."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import Any, Final
+
+import structlog
+
+from broker.time import Time
+
+logger = structlog.get_logger(__name__)
+
+AGAIN_MS: Final = 60_000
+KINDS_MAX: Final = 1000
+"""Failures that are told apart; those that were told longest ago go first."""
+ADDRESS_LINES_MAX: Final = 10
+"""Lines of one address in a minute: a peer may try another name each time."""
+REASON_SHOWN: Final = 300
+"""Characters of a reason that are told and remembered: it may have a name that a stranger sent."""
+
+
+class FailureLines:
+    """Of all listeners of one broker."""
+
+    def __init__(self, time: Time) -> None:
+        self._time = time
+        self._told: OrderedDict[tuple[str, str], list[int]] = OrderedDict()
+        """By address and reason: when it was told, and how often it came since."""
+        self._lines: OrderedDict[str, list[int]] = OrderedDict()
+        """By address: since when, and how many lines it has had since."""
+
+    def tell(self, event: str, address: str, reason: str, **about: Any) -> None:
+        """Writes the line, unless the same was told within a minute."""
+        now_ms = self._time.now().mono_ms
+        reason = reason[:REASON_SHOWN]
+        told = self._told.get((address, reason))
+        if told is not None and now_ms - told[0] < AGAIN_MS:
+            told[1] += 1
+            return
+        if not self._may_have_line(address, now_ms):
+            return
+        more = {} if told is None or not told[1] else {"more_since_last_line": told[1]}
+        self._told.pop((address, reason), None)
+        self._told[address, reason] = [now_ms, 0]
+        if len(self._told) > KINDS_MAX:
+            self._told.popitem(last=False)
+        logger.info(event, reason=reason, **about, **more)
+
+    def _may_have_line(self, address: str, now_ms: int) -> bool:
+        since = self._lines.get(address)
+        if since is None or now_ms - since[0] >= AGAIN_MS:
+            self._lines.pop(address, None)
+            self._lines[address] = [now_ms, 1]
+            if len(self._lines) > KINDS_MAX:
+                self._lines.popitem(last=False)
+            return True
+        since[1] += 1
+        return since[1] <= ADDRESS_LINES_MAX

@@ -1,0 +1,63 @@
+"""A listener: what its connections have in common, and what protects them.
+
+The broker makes one for each of ``listeners`` when it starts. A connection keeps the one by which
+it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.config.http_settings import http_endpoint
+from broker.config.listeners import Endpoint
+
+if TYPE_CHECKING:
+    from broker.config.config import Config
+    from broker.net.connection import Connection
+    from broker.net.tls.listener import TlsListener
+
+
+class Listener:
+    """See the module."""
+
+    def __init__(self, endpoint: Endpoint, *, is_inter_broker: bool = False) -> None:
+        self.endpoint = endpoint
+        """As configured; its port may be 0."""
+        self.name = endpoint.name
+        self.is_inter_broker = is_inter_broker
+        """Other brokers of the cluster come by it."""
+        self.before_login: Callable[[Connection], asyncio.Protocol] | None = None
+        """Makes what stands before a connection until its peer has logged in; None where nobody
+        has to."""
+
+        self.tls: TlsListener | None = None
+        """Where its connections are encrypted."""
+
+    def first_protocol(self, connection: Connection) -> asyncio.Protocol:
+        """What is told first of the bytes that come for a connection."""
+        first = connection if self.before_login is None else self.before_login(connection)
+        if self.tls is None:
+            return first
+        return self.tls.layer(first, connection, connection.server.handshakes)
+
+    @property
+    def protocol(self) -> str:
+        """Its security protocol, such as SASL_SSL."""
+        return self.endpoint.protocol
+
+
+def http_listener(config: Config) -> Listener | None:
+    """The HTTP side's, whose connections are those of its server; None where it is off."""
+    endpoint = http_endpoint(config)
+    return None if endpoint is None else Listener(endpoint)
+
+
+def listeners_of(config: Config) -> list[Listener]:
+    """As configured, in their order."""
+    between = config.inter_broker_listener
+    return [
+        Listener(endpoint, is_inter_broker=endpoint.name == between)
+        for endpoint in config.listeners
+    ]

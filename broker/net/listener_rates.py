@@ -1,0 +1,202 @@
+"""How fast new connections come in: ``max.connection.creation.rate``, of broker and listener.
+
+A connection that comes too early waits, unread, until the rate allows it, in the order in which
+they came; its handshake and its limits come after that. Kafka has the acceptor wait, whose queue is
+the system's: here it is counted, and those beyond its bound are closed. The listener between
+brokers waits for its own rate alone. Source: KIP-612, Kafka 3.9 ``ConnectionQuotas``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final, cast
+
+import structlog
+
+from broker.config.config import Config
+from broker.net.listener import Listener
+from broker.time import Time
+from security.quotas.sampled_rate import ClientRate
+
+logger = structlog.get_logger(__name__)
+
+SETTING: Final = "max.connection.creation.rate"
+NO_LIMIT: Final = 2147483647
+WAITING_MAX: Final = 1000
+"""So many may wait at a listener; those beyond are closed."""
+SAID_EVERY_MS: Final = 60_000
+Made = Callable[[], asyncio.BaseProtocol]
+
+
+class ListenerRates:
+    """Those of one broker; use from the event loop's thread alone."""
+
+    def __init__(self, config: Config, time: Time) -> None:
+        self._config = config
+        self.time = time
+        self._rate = self._new_rate()
+        self._by_listener: dict[Listener, ListenerRate] = {}
+        self.refused = 0
+        """Connections closed because too many waited."""
+
+    @property
+    def waiting(self) -> int:
+        """Connections that wait to come in."""
+        return sum(len(rate.waiting) for rate in self._by_listener.values())
+
+    def of(self, listener: Listener) -> ListenerRate | None:
+        """The rate of a listener; None where neither it nor the broker has a rate."""
+        if not self.allowed(listener):
+            return None
+        if listener not in self._by_listener:
+            self._by_listener[listener] = ListenerRate(self, listener, self._new_rate())
+        return self._by_listener[listener]
+
+    def allowed(self, listener: Listener) -> list[tuple[float, ClientRate | None]]:
+        """The limits that hold, each with the rate that it is of; None: the listener's own."""
+        own = self._config.of_listener(listener.name).own(SETTING)
+        limits: list[tuple[float, ClientRate | None]] = []
+        if own is not None and own != NO_LIMIT:
+            limits.append((own, None))
+        if self._config[SETTING] != NO_LIMIT and not self.is_exempt(listener):
+            limits.append((self._config[SETTING], self._rate))
+        return limits
+
+    def is_exempt(self, listener: Listener) -> bool:
+        """Whether the broker's rate is not for it: brokers come by it, and clients by others."""
+        return listener.is_inter_broker and len(self._config.listeners) > 1
+
+    def came(self) -> None:
+        """A connection has come in."""
+        self._rate.record(1, self.time.now().mono_ms)
+
+    def stop(self) -> None:
+        """Nobody waits any more."""
+        for rate in self._by_listener.values():
+            rate.stop()
+
+    def _new_rate(self) -> ClientRate:
+        return ClientRate(
+            self._config["quota.window.num"], self._config["quota.window.size.seconds"] * 1000
+        )
+
+
+class ListenerRate:
+    """Of one listener."""
+
+    def __init__(self, rates: ListenerRates, listener: Listener, rate: ClientRate) -> None:
+        self._rates = rates
+        self._listener = listener
+        self._rate = rate
+        self.waiting: deque[_Waiting] = deque()
+        self._timer: asyncio.TimerHandle | None = None
+        self._said_ms: int | None = None
+
+    def protocol(self, make: Made) -> asyncio.Protocol:
+        """What is told of a new socket first; ``make`` makes what is told once it comes in."""
+        return _Waiting(self, make)
+
+    def came(self, waiting: _Waiting) -> None:
+        """A socket is there."""
+        if not self.waiting and not self._wait_ms():
+            self._let_in(waiting)
+        elif len(self.waiting) >= WAITING_MAX:
+            self._rates.refused += 1
+            waiting.close()
+        else:
+            waiting.hold()
+            self.waiting.append(waiting)
+            self._say()
+            self._arm()
+
+    def _say(self) -> None:
+        now_ms = self._rates.time.now().mono_ms
+        if self._said_ms is None or now_ms - self._said_ms >= SAID_EVERY_MS:
+            self._said_ms = now_ms
+            logger.warning(
+                "connections wait to come in", listener=self._listener.name, setting=SETTING
+            )
+
+    def stop(self) -> None:
+        """Closes those that wait."""
+        while self.waiting:
+            self.waiting.popleft().close()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _wait_ms(self) -> int:
+        now_ms = self._rates.time.now().mono_ms
+        waits = [
+            # As if this one had come: a limit of 0 lets nobody in.
+            1000 if not limit else (rate or self._rate).wait_ms(limit, now_ms)
+            for limit, rate in self._rates.allowed(self._listener)
+        ]
+        return max(waits, default=0)
+
+    def _let_in(self, waiting: _Waiting) -> None:
+        self._rate.record(1, self._rates.time.now().mono_ms)
+        if not self._rates.is_exempt(self._listener):
+            self._rates.came()
+        waiting.come_in()
+
+    def _arm(self) -> None:
+        if self._timer is None and self.waiting:
+            wait_s = min(max(self._wait_ms(), 1), 1000) / 1000
+            self._timer = self._rates.time.call_later(wait_s, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        while self.waiting and not self._wait_ms():
+            waiting = self.waiting.popleft()
+            if not waiting.is_gone:
+                self._let_in(waiting)
+        self._arm()
+
+
+class _Waiting(asyncio.Protocol):
+    """One new socket."""
+
+    def __init__(self, listener_rate: ListenerRate, make: Made) -> None:
+        self._listener_rate = listener_rate
+        self._make = make
+        self._transport: asyncio.Transport
+        self._is_held = False
+        self._early: list[bytes] = []
+        """What came all the same."""
+        self.is_gone = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Lets the peer in, or has it wait."""
+        self._transport = cast(asyncio.Transport, transport)
+        self._listener_rate.came(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Keeps what came: asyncio reads once though `connection_made` told it not to."""
+        self._early.append(data)
+        self._transport.resume_reading()  # it believes that it does not read
+        self._transport.pause_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """The peer did not wait."""
+        self.is_gone = True
+
+    def hold(self) -> None:
+        """Reads nothing."""
+        self._is_held = True
+        self._transport.pause_reading()
+
+    def come_in(self) -> None:
+        """Goes on as if nothing had been before."""
+        protocol = self._make()
+        self._transport.set_protocol(protocol)
+        protocol.connection_made(self._transport)
+        if self._is_held and not self._transport.is_closing():
+            self._transport.resume_reading()
+            for data in self._early:
+                cast(asyncio.Protocol, protocol).data_received(data)
+
+    def close(self) -> None:
+        """Does not let the peer in."""
+        self._transport.abort()

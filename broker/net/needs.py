@@ -1,0 +1,142 @@
+"""What a row of the table of APIs says of the rights that its requests need.
+
+Values only. `broker/apis/guard/` asks the authorizer for them before the handler sees a request;
+where no authorizer is configured nobody reads them.
+"""
+
+from __future__ import annotations
+
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    GROUP_AUTHORIZATION_FAILED,
+    TOPIC_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+from protocol.slotted import slotted
+from security.acls.model import Operation, ResourceType
+
+DENIED = {
+    ResourceType.TOPIC: TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+}
+"""What a denial is answered with, by what the right was asked for."""
+
+
+@slotted(frozen=True)
+class Need:
+    """An operation on the one resource that a field of the request names."""
+
+    operation: Operation
+    kind: ResourceType
+    field: str = ""
+    """ "" for the cluster, which has one name."""
+    is_logged: bool = True
+    """A denial is a line of the audit log; it is none where another need may stand in."""
+
+
+@slotted(frozen=True)
+class AnyOf:
+    """Needs of which one is enough."""
+
+    needs: tuple[Need, ...]
+
+
+@slotted(frozen=True)
+class Each:
+    """An operation on each element of a request: denied ones get their error, others an answer."""
+
+    operation: Operation
+    kind: ResourceType
+    elements: str = "topics"
+    """The array of the request."""
+    name: str = "name"
+    """The field of an element that names the resource; "" where the elements are names."""
+    answers: str = ""
+    """The array of the answer, where it is called otherwise."""
+    unless: Need | None = None
+    """Who may do this may do it to all."""
+    is_first: bool = False
+    """Denied elements come first in the answer, else last."""
+    skips_bad_names: bool = False
+    """An element whose name no topic may have is left to the handler, which refuses it."""
+    skips_duplicates: bool = False
+    """An element that the request names twice is left to the handler, which refuses it."""
+
+
+@slotted(frozen=True)
+class EachResource:
+    """An operation on each resource of a request about settings, by its type."""
+
+    operation: Operation
+    answers: str
+    skips_duplicates: bool = False
+
+
+@slotted(frozen=True)
+class EachCommitted:
+    """An operation on each topic of a commit, by name or by id."""
+
+    operation: Operation = Operation.READ
+
+
+@slotted(frozen=True)
+class Hides:
+    """Elements of the answer that are left out for who may not do the operation."""
+
+    operation: Operation
+    kind: ResourceType
+    path: tuple[str, ...]
+    """The array of the answer."""
+    name: str
+    """The field of an element that names the resource."""
+    unless: Need | None = None
+    """Who may do this sees all."""
+
+
+@slotted(frozen=True)
+class Rights:
+    """The rights that one API asks for, in the order in which they are asked for."""
+
+    needs: tuple[Need | AnyOf, ...] = ()
+    """Without which a request is refused as a whole."""
+    each: Each | EachResource | EachCommitted | None = None
+    hides: tuple[Hides, ...] = ()
+    own: str = ""
+    """What code of its own does, beside the needs; in words. It stands in `broker/apis/guard/`."""
+    is_in_handler: bool = False
+    """That code is the handler's: it asks the authorizer itself."""
+    why_none: str = ""
+    """Why a row asks for nothing."""
+
+    @property
+    def are_said(self) -> bool:
+        """Whether a row says what it asks for."""
+        return self != UNSAID
+
+
+def group(operation: Operation) -> Need:
+    """The group of a request."""
+    return Need(operation, ResourceType.GROUP, "group_id")
+
+
+def transactional_id(operation: Operation) -> Need:
+    """The transactional id of a request."""
+    return Need(operation, ResourceType.TRANSACTIONAL_ID, "transactional_id")
+
+
+def cluster(operation: Operation, *, is_logged: bool = True) -> Need:
+    """The cluster itself."""
+    return Need(operation, ResourceType.CLUSTER, "", is_logged)
+
+
+def nothing(why: str) -> Rights:
+    """An API that anybody may ask."""
+    return Rights(why_none=why)
+
+
+UNSAID = Rights()
+"""A row that does not say; no served API may have it."""
+AMONG_BROKERS = Rights((cluster(Operation.CLUSTER_ACTION),))
+"""What brokers ask each other."""

@@ -1,0 +1,24 @@
+"""What a connection knows of its peer's login: `broker/logins/session.py` from this side."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from broker.net.request import Request
+
+
+class Session(Protocol):
+    """The login of a connection's peer, while it lasts."""
+
+    def renew(self, request: Request) -> None:
+        """Answers a SaslHandshake that comes after the login."""
+
+    def renewing(self, request: Request) -> None:
+        """Answers what comes while the login is being renewed."""
+
+    def late(self, request: Request) -> None:
+        """Answers what comes after the session's end."""
+
+    def ended(self) -> None:
+        """The connection is gone."""

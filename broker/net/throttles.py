@@ -1,0 +1,106 @@
+"""Connections that are throttled: nothing of them is handled until their time is over.
+
+The answer that says so has left by then. What arrives meanwhile waits as behind a parked request:
+it is kept up to a bound, and then the socket is not read. So a connection that is not throttled
+pays nothing for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from broker.time import Time
+
+if TYPE_CHECKING:
+    from broker.net.connection import Connection
+    from broker.net.request import Request
+
+
+class Throttle:
+    """What holds one connection back."""
+
+    __slots__ = ("allowed", "before", "kind", "timer", "until_ms")
+
+    def __init__(self, kind: str, allowed: float) -> None:
+        self.kind = kind
+        """Which quota is exceeded."""
+        self.allowed = allowed
+        """What it allowed."""
+        self.before: Request | None = None
+        """What held the connection back already."""
+        self.until_ms = 0
+        self.timer: asyncio.TimerHandle | None = None
+
+
+class Throttles:
+    """Those of one broker; use from the event loop's thread alone."""
+
+    def __init__(self, time: Time) -> None:
+        self._time = time
+        self._throttled: dict[Connection, Throttle] = {}
+
+    def __len__(self) -> int:
+        return len(self._throttled)
+
+    def until_ms(self, connection: Connection) -> int:
+        """Until when a connection is throttled, by the monotonic clock; 0 if it is not."""
+        throttle = self._throttled.get(connection)
+        return 0 if throttle is None else throttle.until_ms
+
+    def hold(self, connection: Connection, kind: str, allowed: float, wait_ms: int) -> None:
+        """Handles nothing more of a connection for so long, or longer where that is so already."""
+        if connection.closed:
+            return
+        until_ms = self._time.now().mono_ms + wait_ms
+        throttle = self._throttled.get(connection)
+        if throttle is None:
+            throttle = Throttle(kind, allowed)
+            throttle.before = connection.throttle(throttle)
+            self._throttled[connection] = throttle
+        elif throttle.until_ms >= until_ms:
+            return
+        else:
+            throttle.kind, throttle.allowed = kind, allowed
+        throttle.until_ms = until_ms
+        if throttle.timer is not None:
+            throttle.timer.cancel()
+        throttle.timer = self._time.call_later(wait_ms / 1000, self._over, connection)
+
+    def park(self, request: Request) -> bool:
+        """Has a request hold its throttled connection back afterwards; False if it is not."""
+        throttle = self._throttled.get(request.connection)
+        if throttle is None:
+            return False
+        throttle.before = request
+        return True
+
+    def forget(self, connection: Connection) -> None:
+        """A connection is gone."""
+        throttle = self._throttled.pop(connection, None)
+        if throttle is not None and throttle.timer is not None:
+            throttle.timer.cancel()
+
+    def look_again(self, allowed: Callable[[Connection, str], float | None]) -> None:
+        """Lets those go on whose quota is gone or was raised; ``allowed`` says what holds."""
+        for connection, throttle in list(self._throttled.items()):
+            now = allowed(connection, throttle.kind)
+            if now is None or now > throttle.allowed:
+                self._let_go(connection)
+
+    def _over(self, connection: Connection) -> None:
+        throttle = self._throttled[connection]
+        left_ms = throttle.until_ms - self._time.now().mono_ms
+        if left_ms > 0:  # the clock has stood meanwhile
+            throttle.timer = self._time.call_later(left_ms / 1000, self._over, connection)
+        else:
+            self._let_go(connection)
+
+    def _let_go(self, connection: Connection) -> None:
+        throttle = self._throttled[connection]
+        self.forget(connection)
+        before = throttle.before
+        if before is not None and before.reply is not None:
+            before = None
+        connection.throttle_over(throttle, before)

@@ -1,0 +1,211 @@
+"""The certificates of a broker's listeners: read at the start, and again when they change.
+
+They change by AlterConfigs, by SIGHUP, or on the disk, where they are looked at once a minute. What
+is new is read and tried in a thread, and serves new connections only if it fits; else the old ones
+go on, and a line says so. A line a day warns of a certificate that is about to expire.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+
+from broker.config.config import BadConfig, Config
+from broker.config.config_value import BadValue
+from broker.net.failure_lines import FailureLines
+from broker.net.listener import Listener
+from broker.time import Time
+
+if TYPE_CHECKING:
+    from broker.loop.background import Background
+    from broker.net.tls.context import ListenerTls, Stamps, TlsSettings
+    from broker.net.tls.listener import TlsListener
+
+logger = structlog.get_logger(__name__)
+
+LOOK_S = 60
+"""How often the files are looked at."""
+WARN_DAYS = 30
+"""A certificate that expires within so many days is warned of."""
+_DAY_MS = 86_400_000
+
+
+class Made(NamedTuple):
+    """What a listener gets, and what it was made of."""
+
+    tls: ListenerTls
+    settings: TlsSettings
+    stamps: Stamps
+
+
+class Certificates:
+    """See the module; use from the event loop's thread alone, once `open` is done."""
+
+    def __init__(self, config: Config, listeners: list[Listener], time: Time) -> None:
+        self._config = config
+        self._listeners = listeners
+        self._time = time
+        self._lines = FailureLines(time)
+        self._made: dict[Listener, Made] = {}
+        self._refused: dict[Listener, Stamps] = {}
+        """What was found and could not be used: it is said once."""
+        self._warned_ms: dict[Listener, int] = {}
+        self._looking: asyncio.Task[None] | None = None
+
+    def open(self) -> None:
+        """Reads them, each for its listener. Raises BadConfig where one can't be used."""
+        for listener in self._listeners:
+            if listener.endpoint.has_tls:
+                self._open(listener)
+
+    def _open(self, listener: Listener) -> None:
+        # What only a broker with TLS needs is imported by no other.
+        from broker.net.tls.context import TlsError
+        from broker.net.tls.settings import open_tls, tls_settings
+
+        of_listener = self._config.of_listener(listener.name)
+        settings = tls_settings(listener.endpoint, of_listener)
+        stamps = settings.stamps()
+        try:
+            listener.tls = open_tls(listener.endpoint, of_listener, self._lines)
+        except TlsError as error:
+            raise BadConfig(f"the listener {listener.name}: {error}") from None
+        self._made[listener] = Made(listener.tls.made, settings, stamps)
+
+    async def start(self, background: Background) -> None:
+        """Uses what was set at run time before this start, and looks at the files from now on."""
+        if not self._made:
+            return
+        await self._look(is_start=True)
+        self._looking = background.every("certificates", lambda: LOOK_S, self.look, _failed)
+
+    def stop(self) -> None:
+        """Looks no more."""
+        if self._looking is not None:
+            self._looking.cancel()
+
+    # -- changes
+
+    async def prepared(self, config: Config) -> Mapping[Listener, Made]:
+        """What is other than what serves now, by these settings and by the files.
+
+        Raises BadValue where something of it can't be used; `use` has it serve.
+        """
+        fresh = {}
+        for listener, settings, stamps in self._differing(config):
+            made = await self._read(listener, settings, stamps)
+            self._check(config, listener, made)
+            fresh[listener] = made
+        return fresh
+
+    def use(self, fresh: Mapping[Listener, Made]) -> None:
+        """From here on new connections get these."""
+        for listener, made in fresh.items():
+            assert listener.tls is not None
+            listener.tls.made = made.tls
+            self._made[listener] = made
+            self._refused.pop(listener, None)
+            self._warned_ms.pop(listener, None)
+            certificate = made.tls.certificate
+            logger.info(
+                "new connections get another certificate",
+                listener=listener.name,
+                subject=certificate.subject,
+                serial=certificate.serial,
+                expires=certificate.expires.isoformat(),
+            )
+
+    async def look(self) -> None:
+        """Uses what has changed on the disk, and warns of what expires; called each minute."""
+        await self._look(is_start=False)
+
+    async def _look(self, *, is_start: bool) -> None:
+        for listener, settings, stamps in list(self._differing(self._config)):
+            if self._refused.get(listener) == stamps:
+                continue
+            try:
+                made = await self._read(listener, settings, stamps)
+                if not is_start:
+                    self._check(self._config, listener, made)
+            except BadValue as error:
+                self._refused[listener] = stamps
+                logger.error(
+                    "a certificate is not reloaded: the old one goes on", reason=str(error)
+                )
+            else:
+                self.use({listener: made})
+        self._warn()
+
+    def _differing(self, config: Config) -> Iterator[tuple[Listener, TlsSettings, Stamps]]:
+        if not self._made:
+            return
+        from broker.net.tls.settings import tls_settings
+
+        for listener, made in self._made.items():
+            settings = tls_settings(listener.endpoint, config.of_listener(listener.name))
+            stamps = settings.stamps()
+            if (settings, stamps) != (made.settings, made.stamps):
+                yield listener, settings, stamps
+
+    async def _read(self, listener: Listener, settings: TlsSettings, stamps: Stamps) -> Made:
+        """In a thread: keys take their time. Raises BadValue."""
+        from broker.net.tls.context import TlsError, listener_tls
+
+        try:
+            return Made(await self._time.in_thread(listener_tls, settings), settings, stamps)
+        except TlsError as error:
+            raise BadValue(f"the listener {listener.name}: {error}") from None
+
+    def _check(self, config: Config, listener: Listener, made: Made) -> None:
+        """Raises BadValue for what must not take the place of what serves now."""
+        from broker.net.tls.context import TlsError, check_change
+
+        of_listener = config.of_listener(listener.name)
+        try:
+            check_change(
+                self._made[listener].tls,
+                made.tls,
+                other_subject=of_listener["ssl.allow.dn.changes"],
+                other_names=of_listener["ssl.allow.san.changes"],
+                is_inter_broker=config.is_in_cluster and listener.is_inter_broker,
+            )
+        except TlsError as error:
+            raise BadValue(f"the listener {listener.name}: {error}") from None
+
+    # -- how long they last
+
+    def listeners(self) -> list[TlsListener]:
+        """Those with TLS."""
+        return [listener.tls for listener in self._made if listener.tls is not None]
+
+    def seconds_left(self) -> dict[str, float]:
+        """Until the certificate of each listener expires; below 0 when it has."""
+        now_ms = self._time.now().wall_ms
+        return {
+            listener.name: made.tls.certificate.expires.timestamp() - now_ms / 1000
+            for listener, made in self._made.items()
+        }
+
+    def _warn(self) -> None:
+        now = self._time.now()
+        for listener, made in self._made.items():
+            days_left = made.tls.certificate.days_left(now.wall_ms)
+            warned_ms = self._warned_ms.get(listener)
+            if days_left >= WARN_DAYS or (
+                warned_ms is not None and now.mono_ms - warned_ms < _DAY_MS
+            ):
+                continue
+            self._warned_ms[listener] = now.mono_ms
+            logger.warning(
+                "a certificate expires soon" if days_left > 0 else "a certificate has expired",
+                listener=listener.name,
+                subject=made.tls.certificate.subject,
+                expires=made.tls.certificate.expires.isoformat(),
+            )
+
+
+def _failed(error: Exception) -> None:
+    logger.error("certificates can't be looked at", error=str(error))

@@ -1,0 +1,69 @@
+"""TLS on one listener: what its new connections get, whom a certificate stands for, what failed."""
+
+from __future__ import annotations
+
+import ssl
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.config.listeners import Endpoint
+from broker.net.failure_lines import FailureLines
+from broker.net.tls.layer import Failure, TlsLayer, Wrapped
+from security.distinguished_names import subject_of
+from security.name_mapping import MappingRules
+from security.principal import user
+
+if TYPE_CHECKING:
+    from broker.net.connection import Connection
+    from broker.net.tls.context import ListenerTls
+    from broker.net.tls.handshakes import Handshakes
+
+
+class TlsListener:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(
+        self, endpoint: Endpoint, made: ListenerTls, rules: MappingRules, lines: FailureLines
+    ) -> None:
+        self.endpoint = endpoint
+        self.made = made
+        """What new connections get; those that are there keep theirs."""
+        self.done = self.failed = 0
+        """Handshakes."""
+        self._rules = rules
+        self._lines = lines
+
+    def layer(self, wrapped: Wrapped, connection: Connection, handshakes: Handshakes) -> TlsLayer:
+        """What stands between a transport and ``wrapped``, which speaks for ``connection``."""
+        return TlsLayer(
+            wrapped,
+            self.made.context,
+            handshakes,
+            partial(self._ready, connection),
+            partial(self._fail, connection),
+        )
+
+    def _ready(self, connection: Connection, session: ssl.SSLObject) -> None:
+        if not self.endpoint.has_sasl:
+            certificate = session.getpeercert(binary_form=True)
+            if certificate is not None:
+                connection.principal = user(self._name(certificate))
+        self.done += 1
+
+    def _name(self, certificate: bytes) -> str:
+        """The user for whom a certificate stands; raises Failure for nobody."""
+        subject = subject_of(certificate)
+        name = self._rules.map(subject)
+        if not name:
+            raise Failure(f"ssl.principal.mapping.rules make no user of the subject {subject!r}")
+        return name
+
+    def _fail(self, connection: Connection, failure: Failure) -> None:
+        self.failed += 1
+        self._lines.tell(
+            "a TLS connection failed",
+            connection.client_host[1:],
+            str(failure),
+            listener=self.endpoint.name,
+            peer=connection.peer,
+        )

@@ -1,0 +1,83 @@
+"""Addresses have a rate of new connections."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.net.address_rates import HELD_MAX
+from broker.quotas.client_quotas import Kind
+from protocol.messages.metadata import API as METADATA
+from security.quotas.entities import Entity
+from tests.broker.apis.throttling.bounded import bounded, is_silent
+from tests.broker.serving import eventually
+
+
+async def test_trap_18_one_connection_too_many_is_held_and_closed_and_never_answered(
+    tmp_path: Path,
+) -> None:
+    async with bounded(tmp_path) as bound:
+        await bound.set(Entity(ip="127.0.0.1"), connection_creation_rate=1)
+        let_in = [await bound.client() for _ in range(10)]
+        for client in let_in:
+            await client.call(METADATA.key, 9, topics=[])
+        server = bound.broker.server
+        assert len(server.connections) == 10
+        over = await bound.client()
+        over.send(METADATA.key, 9, topics=[])
+        rates = server.address_rates
+        await eventually("it is held", lambda: rates.held)
+        assert await is_silent(over)
+        assert len(server.connections) == 10
+        await bound.time.advance(999)
+        assert rates.held == 1
+        await bound.time.advance(1)
+        assert await over.closed_by_peer()
+        throttled = bound.broker.secured.quotas.quotas.throttled[Kind.CONNECTION]
+        assert (throttled.times, throttled.ms) == (1, 1_000)
+        await let_in[0].call(METADATA.key, 9, topics=[])
+
+
+async def test_who_was_held_did_not_count_and_an_own_rate_comes_before_the_default(
+    tmp_path: Path,
+) -> None:
+    async with bounded(tmp_path) as bound:
+        await bound.set(Entity(ip=None), connection_creation_rate=1)
+        rates = bound.broker.server.address_rates
+        assert [rates.wait_ms("10.0.0.1") for _ in range(13)] == [0] * 10 + [1_000] * 3
+        assert rates.wait_ms("10.0.0.2") == 0
+        await bound.time.advance(11_000)
+        assert [rates.wait_ms("10.0.0.1") for _ in range(11)] == [0] * 10 + [1_000]
+        await bound.set(Entity(ip="10.0.0.1"), connection_creation_rate=100)
+        assert rates.wait_ms("10.0.0.1") == 0
+        assert rates.wait_ms("::ffff:10.0.0.1") == 0
+        assert rates.wait_ms("") == 0
+
+
+async def test_without_a_rate_connections_pass_nothing(tmp_path: Path) -> None:
+    async with bounded(tmp_path) as bound:
+        assert bound.broker.server.address_rates is None
+        await bound.set(Entity(ip=None), connection_creation_rate=1)
+        assert bound.broker.server.address_rates is not None
+        await bound.set(Entity(ip=None), connection_creation_rate=None)
+        assert bound.broker.server.address_rates is None
+
+
+async def test_a_flood_is_not_held_beyond_a_bound(tmp_path: Path) -> None:
+    class Socket:
+        aborted = paused = 0
+
+        def abort(self) -> None:
+            self.aborted += 1
+
+        def pause_reading(self) -> None:
+            self.paused += 1
+
+    async with bounded(tmp_path) as bound:
+        await bound.set(Entity(ip=None), connection_creation_rate=1)
+        rates = bound.broker.server.address_rates
+        socket = Socket()
+        for _ in range(HELD_MAX + 5):
+            rates.hold(socket, 1_000)
+        assert (socket.aborted, socket.paused) == (5, HELD_MAX)
+        await bound.time.advance(1_000)
+        assert (socket.aborted, rates.held) == (HELD_MAX + 5, 0)

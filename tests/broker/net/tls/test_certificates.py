@@ -1,0 +1,290 @@
+"""Certificates are read again: by AlterConfigs, by SIGHUP, by a look at the files."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import ssl
+import stat
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.broker import Broker
+from broker.config.config import Config
+from broker.metrics.exposition import render
+from protocol.errors import INVALID_CONFIG, INVALID_REQUEST
+from tests.broker.config_calls import BROKER, DELETE, SET, alter, described
+from tests.broker.net.tls.securing import client_context, port_of, said, tls_broker, with_tls
+from tests.broker.serving import asked, eventually
+from tests.certificates import Authority, Issued
+
+T = TypeVar("T")
+LOCATION = "listener.name.ssl.ssl.keystore.location"
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture
+def own(authority: Authority) -> Issued:
+    return authority.issue("broker")
+
+
+async def shown(broker: Broker, context: ssl.SSLContext) -> int:
+    """The serial number of the certificate that a new connection sees."""
+
+    def look(wire: Any) -> int:
+        return int(wire.socket.getpeercert()["serialNumber"], 16)
+
+    return await said(broker, context, look)
+
+
+async def altered(broker: Broker, *changes: Any) -> tuple[int, str | None]:
+    return await asked(broker, lambda wire: alter(wire, "1", *changes, kind=BROKER))
+
+
+def events(lines: list[Any]) -> list[str]:
+    return [
+        f"{line['event']}: {line.get('reason')}" for line in lines if "certific" in line["event"]
+    ]
+
+
+# -- by a change of the file
+
+
+async def test_trap_9_a_changed_file_serves_new_connections_and_cuts_none(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    context = client_context(authority)
+
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(broker), ssl=context)
+        assert await shown(broker, context) == own.certificate.serial_number
+        other = authority.issue("broker")
+        assert await shown(broker, context) == own.certificate.serial_number, "not looked yet"
+        with capture_logs() as lines:
+            await broker.secured.certificates.look()
+        assert await shown(broker, context) == other.certificate.serial_number
+        writer.write(bytes.fromhex("0000000a 0012 0000 00000007 ffff"))
+        assert (await reader.readexactly(8))[4:] == bytes.fromhex("00000007")
+        writer.close()
+    (line,) = [line for line in lines if "another certificate" in line["event"]]
+    assert line["subject"] == "CN=broker"
+    assert line["serial"] == f"{other.certificate.serial_number:x}"
+
+
+async def test_a_link_that_leads_elsewhere_is_a_change(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    """As Kubernetes does it with what is mounted of a secret."""
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    (tmp_path / "a/tls.pem").write_text(own.key_text + own.certificate_text)
+    (tmp_path / "now").symlink_to("a")
+    settings = with_tls(own) | {"ssl.keystore.location": str(tmp_path / "now/tls.pem")}
+
+    async with tls_broker(tmp_path / "data", settings) as broker:
+        other = authority.issue("broker")
+        (tmp_path / "b/tls.pem").write_text(other.key_text + other.certificate_text)
+        (tmp_path / "next").symlink_to("b")
+        (tmp_path / "next").rename(tmp_path / "now")
+        await broker.secured.certificates.look()
+        assert await shown(broker, client_context(authority)) == other.certificate.serial_number
+
+
+async def test_trap_9_a_broken_file_leaves_the_old_one_in_use_and_is_said_once(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    context = client_context(authority)
+
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        own.pem.write_text(authority.issue("other").key_text + own.certificate_text)
+        with capture_logs() as lines:
+            for _ in range(3):
+                await broker.secured.certificates.look()
+        assert await shown(broker, context) == own.certificate.serial_number
+        own.pem.unlink()
+        with capture_logs() as later:
+            await broker.secured.certificates.look()
+        assert await shown(broker, context) == own.certificate.serial_number
+    (line,) = events(lines)
+    assert line.startswith(
+        "a certificate is not reloaded: the old one goes on: the listener SSL: the key and its"
+        " certificate can't be used"
+    )
+    assert "can't be read" in str(events(later))
+
+
+async def test_another_subject_or_fewer_names_are_refused_unless_allowed(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    context = client_context(authority)
+
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        for issued, says in (
+            (authority.issue("other"), "the certificate is CN=other's and was CN=broker's"),
+            (authority.issue("broker", None), "is not for 127.0.0.1 any more"),
+        ):
+            own.pem.write_text(issued.key_text + issued.certificate_text)
+            with capture_logs() as lines:
+                await broker.secured.certificates.look()
+            assert says in str(events(lines))
+            assert await shown(broker, context) == own.certificate.serial_number
+
+    allowed = {"ssl.allow.dn.changes": "true", "ssl.allow.san.changes": "true"}
+    first = authority.issue("third")
+    async with tls_broker(tmp_path / "again", with_tls(first) | allowed) as broker:
+        other = authority.issue("fourth")
+        first.pem.write_text(other.key_text + other.certificate_text)
+        await broker.secured.certificates.look()
+        assert await shown(broker, context) == other.certificate.serial_number
+
+
+# -- by AlterConfigs
+
+
+async def test_a_listener_gets_another_file_and_keeps_it_after_a_restart(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    context = client_context(authority)
+    other = Authority.issue(authority, "broker")._replace(pem=tmp_path / "other.pem")
+    other.pem.write_text(other.key_text + other.certificate_text)
+    own.pem.write_text(own.key_text + own.certificate_text)
+
+    async with tls_broker(tmp_path / "data", with_tls(own)) as broker:
+        assert await altered(broker, (LOCATION, SET, str(other.pem))) == (0, None)
+        assert await shown(broker, context) == other.certificate.serial_number
+        entry = await asked(broker, lambda wire: described(wire, "1", BROKER)[LOCATION])
+        assert (entry["value"], entry["read_only"]) == (str(other.pem), False)
+    async with tls_broker(tmp_path / "data", with_tls(own)) as broker:
+        assert await shown(broker, context) == other.certificate.serial_number
+        assert await altered(broker, (LOCATION, DELETE, None)) == (0, None)
+        assert await shown(broker, context) == own.certificate.serial_number
+
+
+async def test_the_same_path_again_reads_a_changed_file(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    context = client_context(authority)
+
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        assert await altered(broker, (LOCATION, SET, str(own.pem))) == (0, None)
+        other = authority.issue("broker")
+        assert await altered(broker, (LOCATION, SET, str(own.pem))) == (0, None)
+        assert await shown(broker, context) == other.certificate.serial_number
+
+
+async def test_what_does_not_fit_is_refused_and_changes_nothing(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    truststore = "listener.name.ssl.ssl.truststore.location"
+    refusals = {
+        (LOCATION, "/nowhere.pem"): "/nowhere.pem can't be read",
+        (truststore, str(authority.certificate)): "a truststore can't be added",
+        ("ssl.keystore.location", "/a"): "only per-listener using the listener prefix",
+        ("listener.name.SSL.ssl.keystore.location", "/a"): "written in lower case",
+        ("listener.name.other.ssl.keystore.location", "/a"): "there is no listener OTHER",
+        ("listener.name.ssl.ssl.client.auth", "none"): "restart it",
+        ("listener.name.ssl.ssl.keystore.locaton", "/a"): "it protects, and Muster does not have",
+    }
+
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        for (name, value), says in refusals.items():
+            code, message = await altered(broker, (name, SET, value))
+            assert code in (INVALID_REQUEST, INVALID_CONFIG), name
+            assert says in str(message), name
+        code, message = await asked(
+            broker, lambda wire: alter(wire, "", (LOCATION, SET, str(own.pem)), kind=BROKER)
+        )
+        assert (code, "name one by its id" in (message or "")) == (INVALID_REQUEST, True)
+        assert broker.config.dynamic_own == {}
+        assert await shown(broker, client_context(authority)) == own.certificate.serial_number
+
+
+async def test_a_password_that_is_set_lies_open_to_nobody(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    store = tmp_path / "broker.p12"
+    store.write_bytes(own.pkcs12("secret-of-the-store"))
+    password = "listener.name.ssl.ssl.keystore.password"
+
+    async with tls_broker(tmp_path / "data", with_tls(own)) as broker:
+        changes = (LOCATION, SET, str(store)), (password, SET, "wrong-secret")
+        with capture_logs() as lines:
+            code, message = await altered(broker, *changes)
+            assert code == INVALID_REQUEST
+            assert "is its password right" in str(message)
+            changes = (LOCATION, SET, str(store)), (password, SET, "secret-of-the-store")
+            assert await altered(broker, *changes) == (0, None)
+        entry = await asked(broker, lambda wire: described(wire, "1", BROKER)[password])
+        assert (entry["value"], entry["is_sensitive"]) == (None, True)
+        assert all(each["value"] is None for each in entry["synonyms"])
+        assert "secret" not in str(lines) + str(message)
+        file = tmp_path / "data/configs.json"
+        assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
+
+
+# -- by SIGHUP
+
+
+async def test_sighup_reads_settings_and_files_again(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    context = client_context(authority)
+
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        given = dict(broker.config.given)
+        other = authority.issue("broker")
+        await broker.reload(Config(given))
+        assert await shown(broker, context) == other.certificate.serial_number
+        named = tmp_path / "named.pem"
+        named.write_text(own.key_text + own.certificate_text)
+        await broker.reload(Config({**given, "ssl.keystore.location": str(named)}))
+        assert await shown(broker, context) == own.certificate.serial_number
+        with capture_logs() as lines:
+            await broker.reload(Config({**given, "ssl.keystore.location": "/nowhere"}))
+        assert await shown(broker, context) == own.certificate.serial_number
+    assert "/nowhere can't be read" in str(
+        [line for line in lines if "not reloaded" in line["event"]]
+    )
+
+
+# -- how long they last
+
+
+async def test_a_certificate_that_expires_soon_is_warned_of_once_a_day(
+    tmp_path: Path, own: Issued
+) -> None:
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        certificates = broker.secured.certificates
+        (left_s,) = certificates.seconds_left().values()
+        assert 86_000 < left_s <= 86_400
+        with capture_logs() as lines:
+            await certificates.look()
+        assert events(lines) == [], "the start has said it"
+        certificates._warned_ms.clear()
+        with capture_logs() as lines:
+            await certificates.look()
+            await certificates.look()
+        assert events(lines) == ["a certificate expires soon: None"]
+
+
+async def test_a_scrape_says_how_long_a_certificate_lasts_and_what_became_of_handshakes(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        await shown(broker, client_context(authority))
+        with pytest.raises((ConnectionError, ssl.SSLError)):
+            await shown(broker, ssl.create_default_context())
+        await eventually("it failed", lambda: broker.listeners[1].tls.failed)
+        text = b"".join([part async for part in render(broker.sources)]).decode()
+    (left,) = re.findall(r'^muster_certificate_expiry_seconds{listener="SSL"} (.*)$', text, re.M)
+    assert 80_000 < float(left) <= 86_400
+    assert 'muster_tls_handshakes_total{listener="SSL",result="success"} 1.0' in text
+    assert 'muster_tls_handshakes_total{listener="SSL",result="failure"} 1.0' in text

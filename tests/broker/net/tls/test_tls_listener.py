@@ -1,0 +1,336 @@
+"""A broker's listeners with TLS: who gets in, as whom, and what is said of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+from structlog.testing import capture_logs
+
+from broker.broker import Broker
+from broker.config.config import BadConfig, Config
+from broker.net.tls.handshakes import HANDSHAKE_S_MAX
+from broker.net.tls.settings import tls_settings
+from protocol.errors import ILLEGAL_SASL_STATE
+from security.principal import ANONYMOUS, user
+from tests.broker.net.tls.securing import client_context, port_of, said, tls_broker, with_tls
+from tests.broker.serving import asked, eventually
+from tests.certificates import Authority, Issued
+
+FAILED = "a TLS connection failed"
+CLOSED = "connection closed: not a Kafka request"
+VERSIONS = ("ApiVersions", 0)
+BEAT = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+
+
+@pytest.fixture(scope="module")
+def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("authority"))
+
+
+@pytest.fixture(scope="module")
+def own(authority: Authority) -> Issued:
+    return authority.issue("broker")
+
+
+def trusting(authority: Authority, issued: Issued, **more: str) -> dict[str, str]:
+    return with_tls(
+        issued,
+        ssl_truststore_location=str(authority.certificate),
+        ssl_client_auth="required",
+        **more,
+    )
+
+
+def reasons(lines: list[Any], event: str = FAILED) -> list[str]:
+    return [line["reason"] for line in lines if line["event"] == event]
+
+
+async def came_as(broker: Broker, context: ssl.SSLContext) -> set[str]:
+    def look(wire: Any) -> set[str]:
+        wire.call(*VERSIONS)
+        return {str(each.principal) for each in broker.server.connections}
+
+    return await said(broker, context, look)
+
+
+# -- who gets in
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_requests_are_answered_over_tls(
+    tmp_path: Path, authority: Authority, own: Issued, version: ssl.TLSVersion
+) -> None:
+    context = client_context(authority, version=version)
+
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        answer = await said(broker, context, lambda wire: wire.call("ListGroups", 0))
+        assert answer["error_code"] == 0
+        assert await came_as(broker, context) == {str(ANONYMOUS)}
+        assert await asked(broker, lambda wire: wire.call(*VERSIONS)), "the plain one goes on"
+
+
+async def test_a_real_client_produces_and_consumes_over_tls(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    value = bytes(range(256)) * 2000  # many records of TLS
+
+    def work(bootstrap: str) -> bytes | None:
+        settings = {
+            "bootstrap.servers": bootstrap,
+            "security.protocol": "SSL",
+            "ssl.ca.location": str(authority.certificate),
+        }
+        producer = Producer(settings)
+        producer.produce("t", value)
+        assert producer.flush(20) == 0
+        consumer = Consumer({**settings, "group.id": "g", "auto.offset.reset": "earliest"})
+        consumer.subscribe(["t"])
+        message = consumer.poll(20)
+        consumer.close()
+        return None if message is None else message.value()
+
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        bootstrap = f"127.0.0.1:{port_of(broker)}"
+        got = await asyncio.get_running_loop().run_in_executor(None, work, bootstrap)
+
+    assert got == value
+
+
+async def test_limits_hold_before_the_handshake(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    settings = with_tls(own) | {"max.connections.per.ip": "1"}
+
+    async with tls_broker(tmp_path, settings) as broker:
+        first = socket.create_connection(("127.0.0.1", port_of(broker)))
+        await eventually("it is counted", lambda: len(broker.server.connections) == 1)
+        with pytest.raises((ConnectionError, ssl.SSLEOFError)):
+            await said(broker, client_context(authority), lambda wire: wire.call(*VERSIONS))
+        listener = broker.listeners[1]
+        assert listener.tls is not None
+        assert (listener.tls.done, listener.tls.failed) == (0, 0), "no handshake was begun"
+        first.close()
+
+
+async def test_sasl_is_out_of_place_on_a_listener_without_it(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        answer = await said(
+            broker,
+            client_context(authority),
+            lambda wire: wire.call("SaslHandshake", 1, {"mechanism": "PLAIN"}),
+        )
+    assert answer["error_code"] == ILLEGAL_SASL_STATE
+
+
+# -- as whom
+
+
+async def test_a_certificate_says_who_a_client_is(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    context = client_context(authority, authority.issue("Alice"))
+
+    async with tls_broker(tmp_path, trusting(authority, own)) as broker:
+        assert await came_as(broker, context) == {str(user("CN=Alice"))}
+
+
+async def test_trap_10_rules_make_the_name_and_nobody_comes_by_without_one(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    rules = {"listener.name.ssl.ssl.principal.mapping.rules": "RULE:^CN=(A.*)$/$1/L"}
+    alice = client_context(authority, authority.issue("Alice"))
+    bob = client_context(authority, authority.issue("Bob"))
+
+    async with tls_broker(tmp_path, trusting(authority, own) | rules) as broker:
+        assert await came_as(broker, alice) == {str(user("alice"))}
+        with capture_logs() as lines:
+            with pytest.raises((ConnectionError, ssl.SSLError)):
+                await said(broker, bob, lambda wire: wire.call(*VERSIONS))
+            await eventually("it is said", lambda: reasons(lines))
+    assert reasons(lines) == ["ssl.principal.mapping.rules make no user of the subject 'CN=Bob'"]
+
+
+async def test_a_client_without_the_certificate_that_is_required_is_refused(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    async with tls_broker(tmp_path, trusting(authority, own)) as broker:
+        with capture_logs() as lines:
+            with pytest.raises((ConnectionError, ssl.SSLError)):
+                await said(broker, client_context(authority), lambda wire: wire.call(*VERSIONS))
+            await eventually("it is said", lambda: reasons(lines))
+    assert reasons(lines) == ["the handshake failed: peer did not return a certificate"]
+
+
+def test_trap_1_with_sasl_only_the_listeners_own_setting_asks_for_certificates() -> None:
+    given = {
+        "listeners": "SASL_SSL://127.0.0.1:0,SSL://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "ssl.keystore.location": "/a.pem",
+        "ssl.client.auth": "required",
+    }
+
+    def asks(given: dict[str, str]) -> list[str]:
+        config = Config(given)
+        return [
+            tls_settings(each, config.of_listener(each.name)).client_auth
+            for each in config.listeners
+        ]
+
+    assert asks(given) == ["none", "required"]
+    assert asks(given | {"listener.name.sasl_ssl.ssl.client.auth": "requested"}) == [
+        "requested",
+        "required",
+    ]
+
+
+# -- who came to the wrong place
+
+
+async def test_a_client_without_tls_is_told_from_others_and_closed(
+    tmp_path: Path, own: Issued
+) -> None:
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        with capture_logs() as lines:
+            for _ in range(3):
+                reader, writer = await asyncio.open_connection("127.0.0.1", port_of(broker))
+                writer.write(struct.pack(">ihhih", 10, 18, 0, 1, -1))
+                assert (await reader.read())[:1] == b"\x15", "an alert"
+                writer.close()
+        assert broker.listeners[1].tls.failed == 3
+    assert reasons(lines) == ["a client without TLS came to a listener with TLS"], "once a minute"
+
+
+async def test_a_client_with_tls_is_told_from_others_where_there_is_none(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    def connect(port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port)) as plain:
+            client_context(authority).wrap_socket(plain, server_hostname="127.0.0.1")
+
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        with capture_logs() as lines, pytest.raises((ConnectionError, ssl.SSLError)):
+            await asyncio.get_running_loop().run_in_executor(
+                None, connect, port_of(broker, "PLAINTEXT")
+            )
+    assert reasons(lines, CLOSED) == ["a client with TLS came to a listener without TLS"]
+
+
+async def test_who_only_looks_whether_the_port_is_open_is_not_worth_a_line(
+    tmp_path: Path, own: Issued
+) -> None:
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        with capture_logs() as lines:
+            _, writer = await asyncio.open_connection("127.0.0.1", port_of(broker))
+            await eventually("it is there", lambda: broker.server.connections)
+            writer.close()
+            await eventually("it is gone", lambda: not broker.server.connections)
+        assert len(broker.server.handshakes) == 0
+    assert reasons(lines) == []
+
+
+# -- who does not go on
+
+
+async def test_half_done_handshakes_hold_nobody_up_and_have_an_end(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    hello = ssl.MemoryBIO()
+    client = client_context(authority).wrap_bio(ssl.MemoryBIO(), hello, server_hostname="a")
+    with pytest.raises(ssl.SSLWantReadError):
+        client.do_handshake()
+    whole = hello.read()
+
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        port, server = port_of(broker), broker.server
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(300)]
+        half = [await asyncio.open_connection("127.0.0.1", port) for _ in range(100)]
+        for number, (_, writer) in enumerate(half):
+            writer.write(whole if number % 2 else whole[: len(whole) // 2])
+        waits = []
+        for _ in range(20):
+            began = monotonic()
+            await asked(broker, lambda wire: wire.call("Heartbeat", 0, BEAT))
+            waits.append(monotonic() - began)
+        assert sorted(waits)[-2] < 0.05
+        assert len(server.handshakes) == 400
+
+        with capture_logs() as lines:
+            server.now_s += HANDSHAKE_S_MAX
+            server.look_around()
+            await eventually("they are gone", lambda: not server.connections)
+        assert len(server.handshakes) == 0
+        for _, writer in silent + half:
+            writer.close()
+    assert reasons(lines) == ["the handshake took more than 10 s"]
+
+
+async def test_a_client_may_not_shake_hands_again_in_the_middle(
+    tmp_path: Path, authority: Authority, own: Issued
+) -> None:
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        client = await asyncio.create_subprocess_exec(
+            *("openssl", "s_client", "-tls1_2", "-connect", f"127.0.0.1:{port_of(broker)}"),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        assert client.stdin
+        assert client.stdout
+        client.stdin.write(b"R\n")  # its word for that, once it is connected
+        said = (await asyncio.wait_for(client.stdout.read(), 20)).decode(errors="replace")
+        await client.wait()
+        await eventually("it is gone", lambda: not broker.server.connections)
+        answer = await asked(broker, lambda wire: wire.call("Heartbeat", 0, BEAT))
+    _, _, after = said.partition("RENEGOTIATING\n")
+    assert "no renegotiation" in after
+    assert answer["error_code"]
+
+
+async def test_above_their_bound_the_oldest_handshake_goes(
+    tmp_path: Path, authority: Authority, own: Issued, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.net.tls.handshakes.OPEN_MAX", 20)
+
+    async with tls_broker(tmp_path, with_tls(own)) as broker:
+        peers = [await asyncio.open_connection("127.0.0.1", port_of(broker)) for _ in range(25)]
+        for reader, _ in peers[:5]:
+            assert await reader.read() == b""
+        assert await came_as(broker, client_context(authority))
+        assert len(broker.server.handshakes) == 19, "it came to more than 20, and is done"
+        for _, writer in peers:
+            writer.close()
+
+
+# -- what can't be used
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"ssl.keystore.location": "/nowhere.pem"}, "/nowhere.pem can't be read"),
+        ({"listener.name.ssl.ssl.client.auth": "required"}, "whose clients are trusted"),
+        ({"ssl.enabled.protocols": "TLSv1.1,TLSv1.2"}, "Muster speaks TLSv1.2 and TLSv1.3"),
+        ({"ssl.cipher.suites": "TLS_RSA_WITH_NULL"}, "ssl.cipher.suites=TLS_RSA_WITH_NULL"),
+    ],
+)
+def test_a_broker_whose_tls_can_not_be_used_does_not_start(
+    tmp_path: Path, own: Issued, given: dict[str, str], says: str
+) -> None:
+    broker = Broker(Config({"log.dirs": str(tmp_path / "data"), **with_tls(own), **given}))
+
+    with pytest.raises(BadConfig, match=r"^the listener SSL: ") as refused:
+        broker.open()
+    broker.release()
+
+    assert says in str(refused.value)
+    assert not (tmp_path / "data").exists(), "its data are not touched"
