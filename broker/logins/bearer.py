@@ -1,0 +1,210 @@
+"""The signed tokens of OAUTHBEARER: whose they are, by the keys of who issues them.
+
+The keys are a JWKS (RFC 7517), in a file or at a URL, read again from time to time and where a
+token names a key that is not known. Reading is done in a thread of its own; a login never waits for
+it. A token without a signature, or with one by a shared secret, is refused. Nothing that is told
+has any part of a token. Source: KIP-768; Kafka 3.9 ``ValidatorAccessTokenValidator``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+from urllib.request import urlopen
+
+import structlog
+
+from broker.config.config import BadConfig
+from broker.config.listener_settings import MechanismSettings
+from broker.time import Time
+from protocol.slotted import slotted
+from security.sasl.oauthbearer import TokenClaims, TokenRefused
+
+logger = structlog.get_logger(__name__)
+
+ALGORITHMS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"), "RSA"),
+    **dict.fromkeys(("ES256", "ES384", "ES512"), "EC"),
+    "EdDSA": "OKP",
+}
+"""Of signatures that anybody can check and one alone can make, with the type of their keys."""
+KEYS_BYTES_MAX: Final = 1 << 20
+READ_WITHIN_S: Final = 10
+_LOCAL: Final = ("127.0.0.1", "::1", "localhost")
+
+
+@slotted(frozen=True)
+class BearerSettings:
+    """``sasl.oauthbearer.*`` of a listener."""
+
+    url: str
+    audience: tuple[str, ...] = ()
+    issuer: str | None = None
+    name_claim: str = "sub"
+    skew_ms: int = 30_000
+    refresh_ms: int = 3_600_000
+    retry_ms: int = 10_000
+
+
+def bearer_settings(settings: MechanismSettings) -> BearerSettings:
+    """What the properties say. Raises BadConfig."""
+    start = "sasl.oauthbearer."
+    url = settings[start + "jwks.endpoint.url"] or ""
+    parts = urlsplit(url)
+    if not (
+        parts.scheme in ("https", "file") or (parts.scheme == "http" and parts.hostname in _LOCAL)
+    ):
+        raise BadConfig(
+            f"{start}jwks.endpoint.url: OAUTHBEARER needs the keys that sign tokens, at an https:"
+            " or a file: URL; tokens without a signature are not taken"
+        )
+    return BearerSettings(
+        url,
+        tuple(filter(None, (settings[start + "expected.audience"] or "").split(","))),
+        settings[start + "expected.issuer"] or None,
+        settings[start + "sub.claim.name"],
+        settings[start + "clock.skew.seconds"] * 1000,
+        settings[start + "jwks.endpoint.refresh.ms"],
+        settings[start + "jwks.endpoint.retry.backoff.max.ms"],
+    )
+
+
+class SignedTokens:
+    """Judges the tokens of one listener."""
+
+    def __init__(self, settings: BearerSettings, time: Time) -> None:
+        """Raises BadConfig where the library is missing, or a file has no keys."""
+        try:
+            import jwt
+        except ImportError:
+            raise BadConfig(
+                "OAUTHBEARER needs the package PyJWT: pip install 'musterd[oauthbearer]'"
+            ) from None
+        self._jwt = jwt
+        self._settings = settings
+        self._time = time
+        self._keys: dict[str | None, dict[str, Any]] = {}
+        """By key id, as JWK."""
+        self._asked_ms = time.now().mono_ms
+        self._is_reading = False
+        if settings.url.startswith("file:"):
+            try:
+                self._keys = _keys_of(_read(settings.url))
+            except (OSError, ValueError) as error:
+                raise BadConfig(f"{settings.url} has no keys: {error}") from None
+        else:
+            self._read_in_thread()
+
+    def check(self, token: str) -> TokenClaims | TokenRefused:
+        """Whose a token is, or why it is not taken."""
+        self._refresh(self._settings.refresh_ms)
+        jwt = self._jwt
+        try:
+            header = jwt.get_unverified_header(token)
+        except jwt.PyJWTError:
+            return TokenRefused("the token is no signed JWT")
+        algorithm = header.get("alg")
+        if algorithm not in ALGORITHMS:
+            return TokenRefused("the token is not signed in a way that is taken")
+        key = self._keys.get(header.get("kid"))
+        if key is None:
+            self._refresh(self._settings.retry_ms)
+            return TokenRefused("the token names a key that is not known")
+        if key.get("kty") != ALGORITHMS[algorithm] or key.get("alg", algorithm) != algorithm:
+            return TokenRefused("the token is signed in another way than its key is for")
+        try:
+            # What depends on the time is judged by the broker's clock.
+            claims = jwt.decode(
+                token,
+                jwt.PyJWK(key, algorithm).key,
+                algorithms=[algorithm],
+                options={
+                    "verify_exp": False,
+                    "verify_iat": False,
+                    "verify_nbf": False,
+                    "verify_aud": False,
+                    "verify_sub": False,
+                },
+            )
+        except jwt.PyJWTError as error:
+            return TokenRefused(f"the token is not valid: {type(error).__name__}")
+        return self._judge(claims)
+
+    def _judge(self, claims: Mapping[str, Any]) -> TokenClaims | TokenRefused:
+        settings = self._settings
+        now_ms = self._time.now().wall_ms
+        name: Any = claims.get(settings.name_claim)
+        expires: Any = claims.get("exp")
+        issued: Any = claims.get("iat")
+        begins: Any = claims.get("nbf", issued)
+        if not isinstance(name, str) or not name:
+            return TokenRefused(f"the token names nobody in {settings.name_claim}")
+        if not (_is_time(expires) and _is_time(issued) and _is_time(begins)):
+            return TokenRefused("the token does not say when it was issued and ends")
+        if now_ms >= expires * 1000 + settings.skew_ms:
+            return TokenRefused(f"the token of {name!r} is over")
+        if max(issued, begins) * 1000 > now_ms + settings.skew_ms:
+            return TokenRefused(f"the token of {name!r} is from the future")
+        audience = claims.get("aud", [])
+        audiences = audience if isinstance(audience, list) else [audience]
+        if settings.audience and not any(each in settings.audience for each in audiences):
+            return TokenRefused(f"the token of {name!r} is for another audience")
+        if settings.issuer is not None and claims.get("iss") != settings.issuer:
+            return TokenRefused(f"the token of {name!r} is of another issuer")
+        return TokenClaims(name, int(expires * 1000))
+
+    # -- the keys
+
+    def _refresh(self, after_ms: int) -> None:
+        """Has the keys read again, unless that was done within so long."""
+        now_ms = self._time.now().mono_ms
+        if not self._is_reading and now_ms - self._asked_ms >= after_ms:
+            self._asked_ms = now_ms
+            self._read_in_thread()
+
+    def _read_in_thread(self) -> None:
+        self._is_reading = True
+        self._time.start_thread(self._read_again, "jwks")
+
+    def _read_again(self) -> None:
+        try:
+            self._keys = _keys_of(_read(self._settings.url))
+        except (OSError, ValueError) as error:
+            logger.warning(
+                "the keys of tokens could not be read", url=self._settings.url, error=str(error)
+            )
+        finally:
+            self._is_reading = False
+
+
+def _is_time(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 40
+
+
+def _read(url: str) -> bytes:
+    if url.startswith("file:"):
+        return Path(unquote(urlsplit(url).path)).read_bytes()
+    with urlopen(url, timeout=READ_WITHIN_S) as answer:
+        data: bytes = answer.read(KEYS_BYTES_MAX)
+        return data
+
+
+def _keys_of(data: bytes) -> dict[str | None, dict[str, Any]]:
+    """The keys that sign. ValueError where there are none."""
+    found = json.loads(data)
+    keys = found.get("keys") if isinstance(found, dict) else None
+    if not isinstance(keys, list):
+        raise ValueError("it is no JSON object with keys")
+    usable = {
+        key.get("kid"): key
+        for key in keys
+        if isinstance(key, dict)
+        and key.get("kty") in ALGORITHMS.values()
+        and key.get("use", "sig") == "sig"
+    }
+    if not usable:
+        raise ValueError("none of them is a public key of signatures")
+    return usable

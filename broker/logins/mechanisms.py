@@ -1,0 +1,65 @@
+"""What a listener with SASL offers: its mechanisms, whom each lets in, and its bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from broker.time import Time
+from protocol.slotted import slotted
+from security.credentials import BY_NAME
+from security.sasl.exchange import Exchange, Mechanism
+from security.sasl.plain import MECHANISM as PLAIN
+from security.sasl.plain import log_in
+from security.sasl.scram import Find, ScramServer
+from security.sasl.steps import Step
+
+Begin = Callable[[], Mechanism]
+"""Makes one login by a mechanism."""
+
+SERVED: Final = (PLAIN, *BY_NAME)
+
+
+class PlainServer:
+    """One login by PLAIN."""
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self._passwords = passwords
+
+    def step(self, message: bytes) -> Step:
+        """The one message decides."""
+        return log_in(message, self._passwords)
+
+
+def plain(passwords: Mapping[str, str]) -> Begin:
+    """PLAIN with the users of a listener's ``sasl.jaas.config``."""
+    return lambda: PlainServer(passwords)
+
+
+def scram(name: str, find: Find, salting_secret: Callable[[], bytes], time: Time) -> Begin:
+    """SCRAM-SHA-256 or -512."""
+    mechanism = BY_NAME[name]
+
+    def begin() -> ScramServer:
+        nonce = (time.fresh_id() + time.fresh_id()).hex()
+        return ScramServer(mechanism, find, nonce, salting_secret())
+
+    return begin
+
+
+@slotted(frozen=True)
+class ListenerSasl:
+    """The logins of one listener."""
+
+    offered: Mapping[str, Begin]
+    """By mechanism, in the order of ``sasl.enabled.mechanisms``."""
+    session_ms: Mapping[str, int]
+    """``connections.max.reauth.ms`` by mechanism; 0 for no end."""
+    frame_bytes_max: int = 524288
+    """``sasl.server.max.receive.size``"""
+    failure_delay_ms: int = 100
+    """``connection.failed.authentication.delay.ms``"""
+
+    def exchange(self) -> Exchange:
+        """The conversation with one peer."""
+        return Exchange(self.offered, self.session_ms)

@@ -1,0 +1,163 @@
+"""The users who log in by SCRAM: their credentials in memory, and where they are kept.
+
+`Users` is what logins and the APIs ask. A `UserStore` keeps them: `broker/logins/user_file.py` in
+the data directory, or a cluster's nodes in ZooKeeper, which tell of what other brokers change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from protocol.errors import (
+    DUPLICATE_RESOURCE,
+    NONE,
+    RESOURCE_NOT_FOUND,
+    UNACCEPTABLE_CREDENTIAL,
+    UNKNOWN_SERVER_ERROR,
+    UNSUPPORTED_SASL_MECHANISM,
+)
+from security.credentials import (
+    BY_CODE,
+    ScramCredential,
+    ScramMechanism,
+    credential,
+    wrong_iterations,
+)
+from security.sasl.scram import Find, Found
+
+Credentials = Mapping[ScramMechanism, ScramCredential]
+"""Of one user; none where there is no such user."""
+
+
+class UserStore(Protocol):
+    """Where credentials are kept."""
+
+    async def keep(self, changed: Mapping[str, Credentials]) -> Mapping[str, str]:
+        """Keeps all credentials of these users, none for one that is gone.
+
+        Returns why, by user, for those that could not be kept; the others are kept.
+        """
+
+
+class Upsertion(NamedTuple):
+    """A credential that is to be; its repr has nothing secret."""
+
+    name: str
+    mechanism_code: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+    def __repr__(self) -> str:
+        return f"Upsertion({self.name!r}, {self.mechanism_code}, {self.iterations})"
+
+
+class Deletion(NamedTuple):
+    """A credential that is not to be."""
+
+    name: str
+    mechanism_code: int
+
+
+class Outcome(NamedTuple):
+    """What came of the changes of one user."""
+
+    error_code: int = NONE
+    message: str | None = None
+
+
+class Users:
+    """See the module; used from the event loop's thread alone."""
+
+    def __init__(self, store: UserStore, known: Mapping[str, Credentials], secret: bytes) -> None:
+        """``secret`` makes the salts of names that nobody has; the same after each start."""
+        self._store = store
+        self._known = dict(known)
+        self.secret = secret
+        self._changing = asyncio.Lock()
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def of(self, name: str) -> Credentials:
+        """The credentials of a user."""
+        return self._known.get(name, {})
+
+    def names(self) -> Iterable[str]:
+        """All users, by name."""
+        return sorted(self._known)
+
+    def finder(self, mechanism: ScramMechanism) -> Find:
+        """For `ScramServer`; a delegation token is none of these users."""
+
+        def find(name: str, by_token: bool) -> Found | None:
+            found = None if by_token else self.of(name).get(mechanism)
+            return None if found is None else Found(found, name)
+
+        return find
+
+    def told(self, name: str, credentials: Credentials) -> None:
+        """All credentials that a user has now; of a store that others change too."""
+        if credentials:
+            self._known[name] = dict(credentials)
+        else:
+            self._known.pop(name, None)
+
+    async def alter(
+        self, deletions: Iterable[Deletion], upsertions: Iterable[Upsertion]
+    ) -> dict[str, Outcome]:
+        """Makes the changes of each user that are right; what came of it by user, in order."""
+        async with self._changing:
+            changes: dict[str, list[Deletion | Upsertion]] = {}
+            asked: list[Deletion | Upsertion] = [*deletions, *upsertions]
+            for each in asked:
+                changes.setdefault(each.name, []).append(each)
+            outcomes = {name: self._wrong(each) for name, each in changes.items()}
+            changed = {
+                name: self._altered(name, changes[name])
+                for name, outcome in outcomes.items()
+                if not outcome.error_code
+            }
+            failed = await self._store.keep(changed) if changed else {}
+            for name, credentials in changed.items():
+                if name in failed:
+                    outcomes[name] = Outcome(UNKNOWN_SERVER_ERROR, failed[name])
+                else:
+                    self.told(name, credentials)
+            return outcomes
+
+    def _wrong(self, changes: list[Deletion | Upsertion]) -> Outcome:
+        """The first thing that is wrong with one user's changes, in Kafka's order."""
+        outcome = self._wrong_alone(changes[0])
+        if not outcome.error_code and len(changes) > 1:
+            said = "A user credential cannot be altered twice in the same request"
+            return Outcome(DUPLICATE_RESOURCE, said)
+        return outcome
+
+    def _wrong_alone(self, change: Deletion | Upsertion) -> Outcome:
+        if not change.name:
+            return Outcome(UNACCEPTABLE_CREDENTIAL, "Username must not be empty")
+        mechanism = BY_CODE.get(change.mechanism_code)
+        if mechanism is None:
+            return Outcome(UNSUPPORTED_SASL_MECHANISM, "Unknown SCRAM mechanism")
+        if isinstance(change, Upsertion):
+            wrong = wrong_iterations(change.iterations)
+            return Outcome() if wrong is None else Outcome(UNACCEPTABLE_CREDENTIAL, wrong)
+        if mechanism not in self.of(change.name):
+            said = "Attempt to delete a user credential that does not exist"
+            return Outcome(RESOURCE_NOT_FOUND, said)
+        return Outcome()
+
+    def _altered(self, name: str, changes: list[Deletion | Upsertion]) -> Credentials:
+        altered = dict(self.of(name))
+        for change in changes:
+            mechanism = BY_CODE[change.mechanism_code]
+            if isinstance(change, Deletion):
+                del altered[mechanism]
+            else:
+                altered[mechanism] = credential(
+                    mechanism, change.salted_password, change.salt, change.iterations
+                )
+        return altered
