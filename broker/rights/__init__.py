@@ -1,0 +1,1 @@
+"""What clients may do: what each API asks for, and who decides."""

@@ -1,0 +1,116 @@
+"""The authorizer that judges by access control entries, as Kafka's StandardAuthorizer does.
+
+What was decided for a connection is kept with it, denials too, until an entry is added or removed
+or its principal is another. So a request costs a look into a dict for each resource, however many
+entries there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import TYPE_CHECKING
+
+from broker.rights.audit import Audit
+from security.acls.index import AclIndex
+from security.acls.judge import Judge, Rule, Verdict
+from security.acls.model import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from broker.net.connection import Connection
+
+KEPT_MAX = 10_000
+"""Verdicts that are kept with a connection; beyond them it begins anew."""
+
+
+class _Kept:
+    """What was decided for one connection while the entries were those of ``epoch``."""
+
+    __slots__ = ("bits", "epoch", "host", "name", "principal", "somewhere", "verdicts")
+
+    def __init__(self, connection: Connection, epoch: int) -> None:
+        self.epoch = epoch
+        self.principal = connection.principal
+        self.name = str(connection.principal)
+        self.host = connection.client_host.removeprefix("/")
+        self.verdicts: dict[tuple[Operation, ResourceType, str], Verdict] = {}
+        self.bits: dict[tuple[ResourceType, str], int] = {}
+        """All that may be done to a resource."""
+        self.somewhere: dict[tuple[Operation, ResourceType], bool] = {}
+
+
+class JudgingAuthorizer:
+    """See Authorizer, and the module."""
+
+    def __init__(
+        self, index: AclIndex, super_users: Set[str], *, allow_everyone: bool, audit: Audit
+    ) -> None:
+        self.index = index
+        self.audit = audit
+        self._judge = Judge(index, super_users, allow_everyone=allow_everyone)
+
+    @property
+    def epoch(self) -> int:
+        """See Authorizer."""
+        return self.index.epoch
+
+    def allows(
+        self,
+        connection: Connection,
+        operation: Operation,
+        kind: ResourceType,
+        name: str,
+        *,
+        api: str,
+        count: int = 1,
+        is_logged: bool = True,
+    ) -> bool:
+        """See Authorizer."""
+        kept = self._kept(connection)
+        verdict = kept.verdicts.get((operation, kind, name))
+        if verdict is None:
+            verdict = self._judge.verdict(kept.name, kept.host, operation, kind, name)
+            if len(kept.verdicts) >= KEPT_MAX:
+                kept.verdicts.clear()
+            kept.verdicts[operation, kind, name] = verdict
+        if not verdict.is_allowed and is_logged:
+            self.audit.denied(
+                connection, operation, kind, name, api=api, count=count, rule=verdict.rule
+            )
+        return verdict.is_allowed
+
+    def allows_somewhere(
+        self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
+    ) -> bool:
+        """See Authorizer."""
+        kept = self._kept(connection)
+        key = operation, kind
+        allowed = kept.somewhere.get(key)
+        if allowed is None:
+            allowed = self._judge.may_somewhere(kept.name, kept.host, operation, kind)
+            kept.somewhere[key] = allowed
+        if not allowed:
+            rule = Rule.NOTHING_ALLOWS
+            self.audit.denied(connection, operation, kind, "", api=api, count=1, rule=rule)
+        return allowed
+
+    def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
+        """See Authorizer."""
+        kept = self._kept(connection)
+        bits = kept.bits.get((kind, name))
+        if bits is None:
+            bits = self._judge.operations(kept.name, kept.host, kind, name)
+            if len(kept.bits) >= KEPT_MAX:
+                kept.bits.clear()
+            kept.bits[kind, name] = bits
+        return bits
+
+    def _kept(self, connection: Connection) -> _Kept:
+        kept = connection.verdicts
+        if (
+            type(kept) is _Kept
+            and kept.epoch == self.index.epoch
+            and kept.principal is connection.principal
+        ):
+            return kept
+        kept = connection.verdicts = _Kept(connection, self.index.epoch)
+        return kept

@@ -1,0 +1,36 @@
+"""Connections as the authorizer sees them, and entries as tests write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from security.acls.model import AclEntry, Operation, Pattern, PatternType, Permission, ResourceType
+from security.principal import Principal, parse_principal
+
+
+class Peer:
+    """The parts of a connection that an authorizer looks at."""
+
+    def __init__(self, principal: str = "User:alice", host: str = "/127.0.0.1") -> None:
+        self.principal: Principal = parse_principal(principal)
+        self.client_host = host
+        self.client_id = "billing"
+        self.verdicts: object | None = None
+
+
+def peer(principal: str = "User:alice", host: str = "/127.0.0.1") -> Any:
+    """A peer, where a connection is asked for."""
+    return Peer(principal, host)
+
+
+def allow(
+    name: str,
+    operation: Operation = Operation.READ,
+    principal: str = "User:alice",
+    *,
+    kind: ResourceType = ResourceType.TOPIC,
+    pattern: PatternType = PatternType.LITERAL,
+    permission: Permission = Permission.ALLOW,
+) -> AclEntry:
+    """An entry that allows, unless it denies."""
+    return AclEntry(Pattern(kind, name, pattern), principal, "*", operation, permission)
