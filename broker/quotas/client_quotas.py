@@ -1,0 +1,285 @@
+"""The quotas of clients: who has which, what they have used of them, and how long they must wait.
+
+A quota is shared by all whom it names together: a user's by all his clients and connections. What
+they use goes to one bucket. Nothing is counted for whom no quota holds, and a broker without any
+does not ask here at all: see `watch`.
+
+Source: Kafka 3.9 ``ClientQuotaManager``, ``ClientRequestQuotaManager``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from broker.config.config import Config
+from broker.time import Time
+from protocol.slotted import slotted
+from security.quotas.entities import (
+    ABSENT,
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    Entity,
+    quota_of,
+    quota_of_address,
+)
+from security.quotas.sampled_rate import ClientRate
+from security.quotas.token_bucket import TokenBucket
+
+KEPT_MAX: Final = 10_000
+"""So many buckets are kept, and so many answers to who shares which: client ids are free."""
+UNUSED_MS: Final = 3_600_000
+"""A bucket that nobody used for so long is dropped, as in Kafka."""
+TOLD_USERS_MAX: Final = 100
+"""So many users are counted by name."""
+OTHERS: Final = "(others)"
+WAIT_MS_MAX: Final = (1 << 31) - 1
+"""What an answer can say."""
+
+Values = Mapping[str, float]
+"""Quotas of one entity, by their keys."""
+Place = TypeVar("Place")
+AnyBucket = TypeVar("AnyBucket", "Bucket", "MutationBucket")
+
+
+class Kind(StrEnum):
+    """What is bounded; the values are those of metrics."""
+
+    PRODUCE = "produce"
+    FETCH = "fetch"
+    REQUEST = "request"
+    MUTATION = "controller_mutation"
+    CONNECTION = "connection"
+
+
+KEYS: Final = {
+    Kind.PRODUCE: PRODUCER_BYTE_RATE,
+    Kind.FETCH: CONSUMER_BYTE_RATE,
+    Kind.REQUEST: REQUEST_PERCENTAGE,
+    Kind.MUTATION: CONTROLLER_MUTATION_RATE,
+}
+"""The quotas of clients, by what they bound."""
+
+
+@slotted(eq=False)
+class Bucket:
+    """What some share."""
+
+    rate: ClientRate
+    used_ms: int
+
+
+@slotted(eq=False)
+class MutationBucket:
+    """The same for changes to topics."""
+
+    tokens: TokenBucket
+    used_ms: int
+
+
+class Share:
+    """One's share of a rate: the bucket that is used, and what it may be."""
+
+    __slots__ = ("allowed", "bucket", "wait_ms_max", "windows_ms")
+
+    def __init__(self, allowed: float, bucket: Bucket, windows_ms: int, wait_ms_max: int) -> None:
+        self.allowed = allowed
+        self.bucket = bucket
+        self.windows_ms = windows_ms
+        self.wait_ms_max = wait_ms_max
+
+    @property
+    def at_once(self) -> int:
+        """How much may come at a time after a pause: what is allowed for all windows but one."""
+        return int(min(self.allowed * self.windows_ms / 1000, WAIT_MS_MAX))
+
+    def is_within(self, now_ms: int) -> bool:
+        """Whether what has come until now is allowed."""
+        return self.bucket.rate.wait_ms(self.allowed, now_ms) == 0
+
+    def use(self, amount: float, now_ms: int) -> int:
+        """So much came; how long its sender must wait, in milliseconds."""
+        bucket = self.bucket
+        bucket.used_ms = now_ms
+        bucket.rate.record(amount, now_ms)
+        return min(bucket.rate.wait_ms(self.allowed, now_ms), self.wait_ms_max)
+
+    def take_back(self, amount: float, now_ms: int) -> None:
+        """What was used was not: it is not sent."""
+        self.bucket.rate.take_back(amount, now_ms)
+
+
+class MutationShare:
+    """The same for changes to topics."""
+
+    __slots__ = ("allowed", "bucket")
+
+    def __init__(self, allowed: float, bucket: MutationBucket) -> None:
+        self.allowed = allowed
+        self.bucket = bucket
+
+
+@slotted(eq=False)
+class Shares:
+    """What bounds one client of one user; None where nothing does."""
+
+    produce: Share | None = None
+    fetch: Share | None = None
+    request: Share | None = None
+    mutation: MutationShare | None = None
+
+    def allowed(self, kind: Kind) -> float | None:
+        """What holds of a kind, None where nothing does."""
+        share: Share | MutationShare | None = None
+        if kind is Kind.PRODUCE:
+            share = self.produce
+        elif kind is Kind.FETCH:
+            share = self.fetch
+        elif kind is Kind.REQUEST:
+            share = self.request
+        elif kind is Kind.MUTATION:
+            share = self.mutation
+        return None if share is None else share.allowed
+
+
+@slotted(eq=False)
+class Throttled:
+    """How often, and for how long, somebody was told to wait."""
+
+    times: int = 0
+    ms: int = 0
+
+    def add(self, wait_ms: int) -> None:
+        """Once more."""
+        self.times += 1
+        self.ms += wait_ms
+
+
+class ClientQuotas:
+    """Those of one broker; use from the event loop's thread alone."""
+
+    def __init__(self, config: Config, time: Time) -> None:
+        self.time = time
+        self.values: dict[Entity, Values] = {}
+        """What is set."""
+        self.throttled = {kind: Throttled() for kind in Kind}
+        self.throttled_users = {OTHERS: Throttled()}
+        """`TOLD_USERS_MAX` of them, and all others together."""
+        self._windows = config["quota.window.num"]
+        self._window_ms = config["quota.window.size.seconds"] * 1000
+        self._mutation_windows = config["controller.quota.window.num"]
+        self._mutation_window_ms = config["controller.quota.window.size.seconds"] * 1000
+        self._shares: dict[tuple[str, str], Shares] = {}
+        """By user and client id."""
+        self._buckets: dict[tuple[Kind, str, str], Bucket] = {}
+        """By user and client id of those who share one."""
+        self._mutations: dict[tuple[str, str], MutationBucket] = {}
+        self._watching: list[Callable[[], object]] = []
+
+    def watch(self, changed: Callable[[], object]) -> None:
+        """Has ``changed`` called after each change, and once now."""
+        self._watching.append(changed)
+        changed()
+
+    @property
+    def bound_clients(self) -> bool:
+        """Whether there is a quota of any client."""
+        return any(entity.ip == ABSENT and values for entity, values in self.values.items())
+
+    @property
+    def bound_addresses(self) -> bool:
+        """Whether there is a quota of any address."""
+        return any(entity.ip != ABSENT and values for entity, values in self.values.items())
+
+    # -- what is set
+
+    def change(self, changed: Mapping[Entity, Values]) -> None:
+        """These entities have these quotas from now on; none where there are no values."""
+        for entity, values in changed.items():
+            if values:
+                self.values[entity] = dict(values)
+            else:
+                self.values.pop(entity, None)
+        self._shares.clear()
+        for told in self._watching:
+            told()
+
+    # -- what holds for whom
+
+    def shares_of(self, user: str, client_id: str) -> Shares:
+        """What bounds a client of a user."""
+        shares = self._shares.get((user, client_id))
+        if shares is None:
+            if len(self._shares) >= KEPT_MAX:
+                self._shares.clear()
+            shares = self._shares[user, client_id] = self._found(user, client_id)
+        return shares
+
+    def share_of_address(self, address: str) -> Share | None:
+        """What bounds the connections that an address makes."""
+        allowed = quota_of_address(self.values, address)
+        if allowed is None:
+            return None
+        return self._share_in((Kind.CONNECTION, address, ""), allowed, self.time.now().mono_ms)
+
+    def count(self, kind: Kind, wait_ms: int, user: str | None = None) -> None:
+        """Somebody is told to wait, whose name is known behind a login."""
+        self.throttled[kind].add(wait_ms)
+        if user is None:
+            return
+        users = self.throttled_users
+        if user not in users and len(users) > TOLD_USERS_MAX:
+            user = OTHERS
+        users.setdefault(user, Throttled()).add(wait_ms)
+
+    def _found(self, user: str, client_id: str) -> Shares:
+        shares = Shares()
+        now_ms = self.time.now().mono_ms
+        shares.produce = self._share(Kind.PRODUCE, user, client_id, now_ms)
+        shares.fetch = self._share(Kind.FETCH, user, client_id, now_ms)
+        shares.request = self._share(Kind.REQUEST, user, client_id, now_ms)
+        found = quota_of(self.values, CONTROLLER_MUTATION_RATE, user, client_id)
+        if found is not None:
+            bucket = self._mutations.get(found.shared_by)
+            if bucket is None:
+                _drop_unused(self._mutations, now_ms)
+                tokens = TokenBucket(
+                    self._mutation_windows, self._mutation_window_ms, found.value, now_ms
+                )
+                bucket = self._mutations[found.shared_by] = MutationBucket(tokens, now_ms)
+            else:
+                bucket.tokens.configure(found.value, now_ms)
+            shares.mutation = MutationShare(found.value, bucket)
+        return shares
+
+    def _share(self, kind: Kind, user: str, client_id: str, now_ms: int) -> Share | None:
+        found = quota_of(self.values, KEYS[kind], user, client_id)
+        if found is None:
+            return None
+        return self._share_in((kind, *found.shared_by), found.value, now_ms)
+
+    def _share_in(self, place: tuple[Kind, str, str], allowed: float, now_ms: int) -> Share:
+        bucket = self._buckets.get(place)
+        if bucket is None:
+            _drop_unused(self._buckets, now_ms)
+            bucket = Bucket(ClientRate(self._windows, self._window_ms), now_ms)
+            self._buckets[place] = bucket
+        is_bytes = place[0] in (Kind.PRODUCE, Kind.FETCH)
+        wait_ms_max = WAIT_MS_MAX if is_bytes else self._window_ms
+        windows_ms = (self._windows - 1) * self._window_ms
+        return Share(allowed, bucket, windows_ms, wait_ms_max)
+
+
+def _drop_unused(buckets: dict[Place, AnyBucket], now_ms: int) -> None:
+    """Where there are too many, drops those that were not used for long, or else the older half."""
+    if len(buckets) < KEPT_MAX:
+        return
+    by_use: Iterable[Place] = sorted(buckets, key=lambda place: buckets[place].used_ms)
+    at_least = KEPT_MAX // 2
+    for number, place in enumerate(by_use):
+        if number >= at_least and now_ms - buckets[place].used_ms < UNUSED_MS:
+            break
+        del buckets[place]

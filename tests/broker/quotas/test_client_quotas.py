@@ -1,0 +1,85 @@
+"""Buckets of those who share a quota: kept while they are used, and not without end."""
+
+from __future__ import annotations
+
+import pytest
+
+from broker.config.config import Config
+from broker.quotas import client_quotas
+from broker.quotas.client_quotas import OTHERS, UNUSED_MS, ClientQuotas, Kind
+from security.quotas.entities import Entity
+from tests.broker.hand_time import HandTime
+
+BUCKETS = 8
+
+
+@pytest.fixture
+def time() -> HandTime:
+    return HandTime()
+
+
+@pytest.fixture
+def quotas(time: HandTime, monkeypatch: pytest.MonkeyPatch) -> ClientQuotas:
+    monkeypatch.setattr(client_quotas, "KEPT_MAX", BUCKETS)
+    monkeypatch.setattr(client_quotas, "TOLD_USERS_MAX", 2)
+    quotas = ClientQuotas(Config({}), time)
+    quotas.change({Entity(client_id=None): {"producer_byte_rate": 1000.0}})
+    return quotas
+
+
+def used(quotas: ClientQuotas, time: HandTime, client_id: str, amount: float = 9_000) -> int:
+    share = quotas.shares_of("u", client_id).produce
+    assert share is not None
+    return share.use(amount, time.now().mono_ms)
+
+
+def test_of_many_client_ids_those_used_longest_ago_are_forgotten(
+    quotas: ClientQuotas, time: HandTime
+) -> None:
+    for number in range(BUCKETS):
+        assert used(quotas, time, f"c{number}") == 0
+        time.move(1)
+    assert used(quotas, time, "c7") > 0
+    used(quotas, time, "new")
+    assert len(quotas._buckets) <= BUCKETS
+    assert used(quotas, time, "c0") == 0, "forgotten"
+    assert used(quotas, time, "c7") > 0, "remembered"
+
+
+def test_where_there_is_no_room_all_that_are_unused_for_an_hour_go(
+    quotas: ClientQuotas, time: HandTime
+) -> None:
+    for number in range(BUCKETS):
+        used(quotas, time, f"c{number}")
+    time.move(UNUSED_MS)
+    used(quotas, time, "new")
+    assert len(quotas._buckets) == 1
+
+
+def test_a_bucket_of_tokens_takes_over_another_rate(quotas: ClientQuotas, time: HandTime) -> None:
+    quotas.change({Entity("u"): {"controller_mutation_rate": 1.0}})
+    tokens = quotas.shares_of("u", "c").mutation.bucket.tokens
+    tokens.force(21, time.now().mono_ms)
+    assert tokens.wait_ms(time.now().mono_ms) == 10_000
+    quotas.change({Entity("u"): {"controller_mutation_rate": 10.0}})
+    assert quotas.shares_of("u", "c").mutation.bucket.tokens is tokens
+    assert tokens.wait_ms(time.now().mono_ms) == 1_000
+
+
+def test_the_wait_of_a_request_is_a_window_at_most_and_that_of_bytes_fits_an_answer(
+    quotas: ClientQuotas, time: HandTime
+) -> None:
+    quotas.change({Entity("u"): {"request_percentage": 1e-9, "consumer_byte_rate": 1.0}})
+    shares = quotas.shares_of("u", "c")
+    now_ms = time.now().mono_ms
+    assert shares.request.use(50, now_ms) == 1_000
+    assert shares.fetch.use(1 << 50, now_ms) == (1 << 31) - 1
+    assert shares.fetch.at_once == 10
+
+
+def test_users_are_counted_by_name_up_to_a_bound(quotas: ClientQuotas) -> None:
+    for user in ("a", "b", "c", "d", "a"):
+        quotas.count(Kind.FETCH, 10, user)
+    counted = {user: each.ms for user, each in quotas.throttled_users.items()}
+    assert counted == {"a": 20, "b": 10, OTHERS: 20}
+    assert quotas.throttled[Kind.FETCH].times == 5
