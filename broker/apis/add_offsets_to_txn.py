@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from broker.apis.find_coordinator import is_made
 from broker.apis.transactional import client_of, told
+from broker.net.needs import Rights, group, transactional_id
 from broker.net.request import Request, ServedApi
 from broker.topics.owned_topics import OWNED
 from broker.topics.registry import OFFSETS_TOPIC
 from offsets.partitioner import partition_for
 from protocol.errors import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST
 from protocol.messages.add_offsets_to_txn import API
+from security.acls.model import Operation
 from transactions.calls import TV1, AddPartitions
 
 if TYPE_CHECKING:
@@ -78,4 +80,6 @@ def _answer(request: Request, error_code: int) -> None:
     request.respond({"error_code": told(error_code, request.api_version >= _KNOWS_FENCED)})
 
 
-SERVED = ServedApi(API, 0, 4, _handle)
+SERVED = ServedApi(
+    API, 0, 4, _handle, rights=Rights((transactional_id(Operation.WRITE), group(Operation.READ)))
+)

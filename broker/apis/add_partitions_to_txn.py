@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.gather import Gather
 from broker.apis.transactional import client_of, told
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import INTERNAL_TOPICS
 from protocol.encoded_array import EncodedArray
@@ -204,4 +205,10 @@ def _counted(reply: int | Sequence[int] | None) -> int:
     return reply if isinstance(reply, int) else max(reply, default=NONE)
 
 
-SERVED = ServedApi(API, 0, 5, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    5,
+    _handle,
+    rights=Rights(own="WRITE of the transactional id and of each topic; brokers CLUSTER_ACTION"),
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.to_controller import host_for
+from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
 from controller.calls import AllocateProducerIds
 from controller.outcome import ProducerIdsReply
@@ -35,4 +36,4 @@ def _answer(request: Request, reply: ProducerIdsReply) -> None:
     )
 
 
-SERVED = ServedApi(API, 0, 0, _handle)
+SERVED = ServedApi(API, 0, 0, _handle, rights=AMONG_BROKERS)

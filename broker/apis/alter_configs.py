@@ -10,10 +10,12 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.error_message import shortened
+from broker.net.needs import EachResource, Rights
 from broker.net.request import Request, ServedApi
 from broker.topics.config_changes import ConfigRefused, Current, Edit, Rows
 from protocol.errors import INVALID_REQUEST, NONE
 from protocol.messages.alter_configs import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -93,4 +95,10 @@ def _edit(configs: list[dict[str, Any]]) -> Edit:
     return replaced
 
 
-SERVED = ServedApi(API, 0, 2, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    2,
+    _handle,
+    rights=Rights(each=EachResource(Operation.ALTER_CONFIGS, "responses", skips_duplicates=True)),
+)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.from_controller import ELEMENTS_MAX, decoders, told_by
 from broker.apis.to_controller import host_for
+from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
 from controller.calls import AlterPartition, IsrChange
 from controller.outcome import AlteredPartition, AlterPartitionReply
@@ -90,4 +91,12 @@ def _partition(altered: AlteredPartition, version: int) -> dict[str, Any]:
     }
 
 
-SERVED = ServedApi(API, 0, 3, _handle, elements_max=ELEMENTS_MAX, decoders=decoders(API, _changes))
+SERVED = ServedApi(
+    API,
+    0,
+    3,
+    _handle,
+    elements_max=ELEMENTS_MAX,
+    decoders=decoders(API, _changes),
+    rights=AMONG_BROKERS,
+)

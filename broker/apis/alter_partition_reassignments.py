@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING
 
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
 from broker.apis.to_controller import by_topic, error_fields, host_of
+from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
 from controller.calls import AlterReassignments
 from controller.outcome import ReassignmentsReply
 from protocol.errors import NONE
 from protocol.messages.alter_partition_reassignments import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -48,4 +50,4 @@ def _answer(request: Request, reply: ReassignmentsReply) -> None:
     )
 
 
-SERVED = ServedApi(API, 0, 0, _handle)
+SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((cluster(Operation.ALTER),)))

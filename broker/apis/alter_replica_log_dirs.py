@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import absent_error
 from protocol.errors import (
@@ -18,6 +19,7 @@ from protocol.errors import (
     REPLICA_NOT_AVAILABLE,
 )
 from protocol.messages.alter_replica_log_dirs import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -53,4 +55,11 @@ def _where_it_is(services: Services, topic: str, index: int) -> int:
     return REPLICA_NOT_AVAILABLE if error_code == NOT_LEADER_OR_FOLLOWER else error_code
 
 
-SERVED = ServedApi(API, 0, 2, _handle, "a broker has one directory: no replica moves")
+SERVED = ServedApi(
+    API,
+    0,
+    2,
+    _handle,
+    "a broker has one directory: no replica moves",
+    rights=Rights((cluster(Operation.ALTER),)),
+)

@@ -13,6 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from broker.config.config_table import TRANSACTION_VERSION, TRANSACTION_VERSION_MAX
+from broker.net.needs import nothing
 from broker.net.request import Request, ServedApi
 from protocol.errors import INVALID_REQUEST
 from protocol.headers import response_header
@@ -76,4 +77,10 @@ def _body(
     )
 
 
-SERVED = ServedApi(API, 0, 4, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    4,
+    _handle,
+    rights=nothing("asked before a login, and says no more than the program's version"),
+)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.to_controller import host_for
+from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
 from controller.calls import ControlledShutdown
 from controller.outcome import ControlledShutdownReply
@@ -36,4 +37,4 @@ def _answer(request: Request, reply: ControlledShutdownReply) -> None:
     request.respond({"error_code": reply.error_code, "remaining_partitions": remaining})
 
 
-SERVED = ServedApi(API, 1, 3, _handle)
+SERVED = ServedApi(API, 1, 3, _handle, rights=AMONG_BROKERS)

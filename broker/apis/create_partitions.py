@@ -1,6 +1,6 @@
 """CreatePartitions (37): more partitions for a topic.
 
-v2 flexible; v3 a new error, of quotas, that is never sent here. In a cluster the controller alone
+v2 flexible; v3 what is beyond a quota is refused. In a cluster the controller alone
 adds them, and answers when they have leaders.
 """
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, Refused
+from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, THROTTLED_MESSAGE, Refused
+from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi
 from broker.topics.owned_topics import OWNED
 from broker.topics.topic_changes import (
@@ -34,12 +35,17 @@ from protocol.errors import (
     NOT_CONTROLLER,
     REASSIGNMENT_IN_PROGRESS,
     REQUEST_TIMED_OUT,
+    THROTTLING_QUOTA_EXCEEDED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.create_partitions import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+
+FIRST_STRICT = 3
+"""From here on what is beyond a client's quota is refused (KIP-599)."""
 
 logger = structlog.get_logger(__name__)
 
@@ -52,6 +58,7 @@ async def _grow_all(services: Services, request: Request, value: dict[str, Any])
     times = Counter(topic["name"] for topic in value["topics"])
     topics = {topic["name"]: topic for topic in value["topics"]}
     done: dict[str, Refused | None] = {}
+    mutations = request.mutations(FIRST_STRICT)
     slices = services.slicer.work(API.name)
     await slices.pause()
     for name, wanted in topics.items():
@@ -63,6 +70,8 @@ async def _grow_all(services: Services, request: Request, value: dict[str, Any])
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
             assignment = check(services, wanted)
             if not value["validate_only"]:
+                if not mutations.take(_more(services, wanted)):
+                    raise Refused(THROTTLING_QUOTA_EXCEEDED, THROTTLED_MESSAGE)
                 await slices.beside(_grow(services, name, wanted["count"], assignment))
         except Refused as refused:
             done[name] = refused
@@ -84,6 +93,12 @@ async def _grow_all(services: Services, request: Request, value: dict[str, Any])
             await slices.pause()
     slices.end()
     request.respond({"results": results}, worst)
+
+
+def _more(services: Services, wanted: dict[str, Any]) -> int:
+    topic = services.registry.topic(wanted["name"])
+    count: int = wanted["count"]
+    return count if topic is None else count - topic.partitions
 
 
 def check(services: Services, wanted: dict[str, Any]) -> Assignment | None:
@@ -141,4 +156,12 @@ async def _grow(services: Services, name: str, count: int, assignment: Assignmen
         raise Refused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None
 
 
-SERVED = ServedApi(API, 0, 3, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    3,
+    _handle,
+    rights=Rights(
+        each=Each(Operation.ALTER, ResourceType.TOPIC, answers="results", skips_duplicates=True)
+    ),
+)

@@ -19,6 +19,7 @@ from broker.config.config import topic_settings
 from broker.config.config_value import BadValue
 from broker.config.described_configs import topic_entries
 from broker.loop.slices import Slices
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi
 from broker.topics.registry import INTERNAL_TOPICS, BadTopicName
 from broker.topics.topic_changes import (
@@ -42,16 +43,21 @@ from protocol.errors import (
     NOT_CONTROLLER,
     POLICY_VIOLATION,
     REQUEST_TIMED_OUT,
+    THROTTLING_QUOTA_EXCEEDED,
     TOPIC_ALREADY_EXISTS,
 )
 from protocol.messages.create_topics import API
 from protocol.schema import ZERO_UUID
+from security.quotas.mutations import UNBOUND, Mutations
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
 logger = structlog.get_logger(__name__)
 
+FIRST_STRICT = 6
+"""From here on what is beyond a client's quota is refused (KIP-599)."""
+THROTTLED_MESSAGE = "The throttling quota has been exceeded."
 NOT_CONTROLLER_MESSAGE = "This is not the correct controller for this cluster."
 
 
@@ -81,6 +87,7 @@ async def _create_all(services: Services, request: Request, value: dict[str, Any
     topics = {topic["name"]: topic for topic in value["topics"]}
     done: dict[str, Made | Refused] = {}
     room = PARTITIONS_MAX
+    mutations = request.mutations(FIRST_STRICT)
     slices = services.slicer.work(API.name)
     await slices.pause()
     for name, wanted in topics.items():
@@ -89,7 +96,7 @@ async def _create_all(services: Services, request: Request, value: dict[str, Any
                 raise Refused(NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
             if names[name] > 1:
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
-            made = await create(services, slices, wanted, value["validate_only"], room)
+            made = await create(services, slices, wanted, value["validate_only"], room, mutations)
             room -= len(made.assignment)
             done[name] = made
         except Refused as refused:
@@ -134,7 +141,12 @@ def _answer(services: Services, name: str, made: Made | Refused) -> dict[str, An
 
 
 async def create(
-    services: Services, slices: Slices, wanted: dict[str, Any], validate_only: bool, room: int
+    services: Services,
+    slices: Slices,
+    wanted: dict[str, Any],
+    validate_only: bool,
+    room: int,
+    mutations: Mutations = UNBOUND,
 ) -> Made:
     """Makes one topic of a request, whose partitions may be ``room`` at most. Raises Refused."""
     name = wanted["name"]
@@ -158,6 +170,8 @@ async def create(
     if count > room:
         raise Refused(POLICY_VIOLATION, "Excessively large number of partitions per request.")
     topic_id = ZERO_UUID
+    if not validate_only and not mutations.take(count):
+        raise Refused(THROTTLING_QUOTA_EXCEEDED, THROTTLED_MESSAGE)
     if not validate_only:
         try:
             made = await slices.beside(services.topics.create(name, count, configs, assignment))
@@ -231,4 +245,12 @@ def _assigned(services: Services, assignments: list[dict[str, Any]]) -> Assignme
     return assignment
 
 
-SERVED = ServedApi(API, 0, 7, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    7,
+    _handle,
+    rights=Rights(
+        own="CREATE of the cluster or of each topic; DESCRIBE_CONFIGS to see its settings"
+    ),
+)

@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.gather import Gather
+from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import DeleteGroup
 from protocol.messages.delete_groups import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -31,4 +33,10 @@ def _handle(services: Services, request: Request) -> Steps:
     request.respond({"throttle_time_ms": 0, "results": results}, max(gather.replies, default=0))
 
 
-SERVED = ServedApi(API, 0, 2, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    2,
+    _handle,
+    rights=Rights(each=Each(Operation.DELETE, ResourceType.GROUP, "groups_names", "", "results")),
+)

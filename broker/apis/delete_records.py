@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi
 from broker.topics.registry import absent_error
 from log.errors import OffsetOutOfRange
@@ -22,6 +23,7 @@ from protocol.errors import (
     POLICY_VIOLATION,
 )
 from protocol.messages.delete_records import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -87,4 +89,6 @@ def _delete(services: Services, name: str, index: int, offset: int) -> dict[str,
     return {"partition_index": index, "low_watermark": low_watermark, "error_code": error_code}
 
 
-SERVED = ServedApi(API, 0, 2, _handle)
+SERVED = ServedApi(
+    API, 0, 2, _handle, rights=Rights(each=Each(Operation.DELETE, ResourceType.TOPIC))
+)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
+from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, THROTTLED_MESSAGE
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi
 from broker.topics.owned_topics import OWNED
 from broker.topics.topic_changes import CannotChange, NoSuchTopic
@@ -22,15 +23,20 @@ from protocol.errors import (
     NONE,
     NOT_CONTROLLER,
     REQUEST_TIMED_OUT,
+    THROTTLING_QUOTA_EXCEEDED,
     TOPIC_DELETION_DISABLED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.delete_topics import API
 from protocol.schema import ZERO_UUID
+from security.quotas.mutations import Mutations
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+
+FIRST_STRICT = 5
+"""From here on what is beyond a client's quota is refused (KIP-599)."""
 
 logger = structlog.get_logger(__name__)
 
@@ -47,6 +53,7 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
         asked = [(topic["name"], topic["topic_id"]) for topic in value["topics"]]
     else:
         asked = [(name, ZERO_UUID) for name in value["topic_names"]]
+    mutations = request.mutations(FIRST_STRICT)
     slices = services.slicer.work(API.name)
     await slices.pause()
     times: Counter[str | None] = Counter()
@@ -84,7 +91,7 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
         elif times[name] > 1:
             answers.append(_answer(target, INVALID_REQUEST, "Duplicate topic name."))
         else:
-            answers.append(await slices.beside(_delete(services, name, topic_id)))
+            answers.append(await slices.beside(_delete(services, name, topic_id, mutations)))
     going = {each["name"]: each for each in answers if each["error_code"] == NONE}
     if going:
         for name in await slices.beside(services.topics.gone(going, value["timeout_ms"])):
@@ -103,10 +110,15 @@ def _resolved(services: Services, target: Target) -> Target:
     return name, topic_id if name is None else (services.registry.topic_id(name) or ZERO_UUID)
 
 
-async def _delete(services: Services, name: str, topic_id: bytes) -> dict[str, Any]:
+async def _delete(
+    services: Services, name: str, topic_id: bytes, mutations: Mutations
+) -> dict[str, Any]:
     if name in OWNED:
         message = f"{name} belongs to {OWNED[name].owner} and is not deleted."
         return _answer((name, topic_id), INVALID_TOPIC_EXCEPTION, message)
+    topic = services.registry.topic(name)
+    if topic is not None and not mutations.take(topic.partitions):
+        return _answer((name, topic_id), THROTTLING_QUOTA_EXCEEDED, THROTTLED_MESSAGE)
     try:
         await services.topics.delete(name)
     except NoSuchTopic:
@@ -133,4 +145,10 @@ def _answer(target: Target, error_code: int, message: str | None) -> dict[str, A
     }
 
 
-SERVED = ServedApi(API, 0, 6, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    6,
+    _handle,
+    rights=Rights(own="DELETE of the cluster or of each topic, DESCRIBE to hear of it"),
+)

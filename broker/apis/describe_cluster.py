@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED
 from broker.apis.once_told import once_told
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import MISMATCHED_ENDPOINT_TYPE, NONE, UNSUPPORTED_ENDPOINT_TYPE
 from protocol.messages.describe_cluster import API
@@ -63,4 +64,10 @@ def _answer(services: Services, request: Request) -> None:
     )
 
 
-SERVED = ServedApi(API, 0, 2, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    2,
+    _handle,
+    rights=Rights(own="what the peer may do to the cluster, where it asks; never denied"),
+)

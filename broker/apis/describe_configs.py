@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.error_message import shortened
 from broker.config.described_configs import broker_entries, cluster_entries, topic_entries
+from broker.net.needs import EachResource, Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE, wrong_broker
 from broker.topics.registry import BadTopicName, check_topic_name
@@ -20,6 +21,7 @@ from protocol.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.describe_configs import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -89,4 +91,6 @@ def _shown(entry: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-SERVED = ServedApi(API, 0, 4, _handle)
+SERVED = ServedApi(
+    API, 0, 4, _handle, rights=Rights(each=EachResource(Operation.DESCRIBE_CONFIGS, "results"))
+)

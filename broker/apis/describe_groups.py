@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.authorized import GROUP_OPERATIONS, NOT_ASKED
 from broker.apis.gather import Gather
+from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import DescribeGroup
 from coordinator.outcome import DescribeReply
 from protocol.encoded_array import EncodedArray
 from protocol.errors import GROUP_ID_NOT_FOUND
 from protocol.messages.describe_groups import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -77,4 +79,13 @@ def _members(request: Request, reply: DescribeReply) -> Generator[None, None, En
     return members
 
 
-SERVED = ServedApi(API, 0, 6, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    6,
+    _handle,
+    rights=Rights(
+        each=Each(Operation.DESCRIBE, ResourceType.GROUP, "groups", "", is_first=True),
+        own="what the peer may do to each group, where it asks",
+    ),
+)

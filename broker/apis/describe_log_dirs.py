@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import NONE
 from protocol.messages.describe_log_dirs import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -58,4 +60,4 @@ def _space(services: Services) -> dict[str, int]:
     return {} if found is None else found._asdict()
 
 
-SERVED = ServedApi(API, 0, 5, _handle)
+SERVED = ServedApi(API, 0, 5, _handle, rights=Rights((cluster(Operation.DESCRIBE),)))

@@ -6,6 +6,7 @@ from asyncio import Future, get_running_loop
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.partition import Partition
 from broker.topics.registry import BadTopicName, absent_error, check_topic_name
@@ -18,6 +19,7 @@ from protocol.errors import (
     NONE,
 )
 from protocol.messages.describe_producers import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -127,4 +129,10 @@ def _failed(partition: int, error_code: int, message: str) -> dict[str, Any]:
     }
 
 
-SERVED = ServedApi(API, 0, 0, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    0,
+    _handle,
+    rights=Rights(each=Each(Operation.READ, ResourceType.TOPIC, skips_bad_names=True)),
+)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.authorized import TOPIC_OPERATIONS
 from broker.apis.metadata import described, missing, partition_entry
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import BadTopicName, check_topic_name
 from protocol.errors import (
@@ -89,4 +90,10 @@ def _topic(
     return whole, partitions.count, len(left) - partitions.count
 
 
-SERVED = ServedApi(API, 0, 0, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    0,
+    _handle,
+    rights=Rights(own="DESCRIBE of each topic; of all topics, those that may be described"),
+)

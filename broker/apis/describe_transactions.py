@@ -6,10 +6,12 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from broker.apis.gather import Gather
+from broker.net.needs import Each, Hides, Rights
 from broker.net.request import Request, ServedApi, Steps
 from protocol.encoded_array import EncodedArray
 from protocol.errors import INVALID_REQUEST, NONE
 from protocol.messages.describe_transactions import API
+from security.acls.model import Operation, ResourceType
 from transactions.calls import DescribeTransaction
 from transactions.outcome import DescribeReply
 
@@ -66,4 +68,23 @@ def _topics(request: Request, reply: DescribeReply) -> Generator[None, None, Enc
     return topics
 
 
-SERVED = ServedApi(API, 0, 0, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    0,
+    _handle,
+    rights=Rights(
+        each=Each(
+            Operation.DESCRIBE,
+            ResourceType.TRANSACTIONAL_ID,
+            "transactional_ids",
+            "",
+            "transaction_states",
+        ),
+        hides=(
+            Hides(
+                Operation.DESCRIBE, ResourceType.TOPIC, ("transaction_states", "topics"), "topic"
+            ),
+        ),
+    ),
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
     ELECTION_NOT_NEEDED,
@@ -16,6 +17,7 @@ from protocol.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.elect_leaders import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -47,4 +49,4 @@ def _result(services: Services, name: str, partition: int) -> dict[str, Any]:
     return {"partition_id": partition, "error_code": error_code, "error_message": message}
 
 
-SERVED = ServedApi(API, 0, 2, _handle)
+SERVED = ServedApi(API, 0, 2, _handle, rights=Rights((cluster(Operation.ALTER),)))

@@ -15,6 +15,7 @@ from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
 from broker.apis.elect_leaders import PREFERRED, UNCLEAN
 from broker.apis.to_controller import Place, by_topic, cache_of, error_fields, host_of, places
 from broker.cluster.metadata_cache import MetadataCache
+from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
 from broker.topics.cluster_view import NO_LEADER
 from broker.topics.ticket import Awaited
@@ -22,6 +23,7 @@ from controller.calls import ElectLeaders
 from controller.outcome import ElectLeadersReply
 from protocol.errors import INVALID_REQUEST, NONE, REQUEST_TIMED_OUT
 from protocol.messages.elect_leaders import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -84,4 +86,4 @@ def _answer(request: Request, error_code: int, results: Mapping[Place, tuple[int
     )
 
 
-SERVED = ServedApi(API, 0, 2, _handle)
+SERVED = ServedApi(API, 0, 2, _handle, rights=Rights((cluster(Operation.ALTER),)))

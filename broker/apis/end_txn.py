@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.transactional import client_of, told
+from broker.net.needs import Rights, transactional_id
 from broker.net.request import Request, ServedApi
 from protocol.errors import INVALID_REQUEST
 from protocol.messages.end_txn import API
+from security.acls.model import Operation
 from transactions.calls import TV1, TV2, EndTransaction
 from transactions.outcome import EndReply
 
@@ -56,4 +58,4 @@ def _answer(request: Request, reply: EndReply) -> None:
     )
 
 
-SERVED = ServedApi(API, 0, 5, _handle)
+SERVED = ServedApi(API, 0, 5, _handle, rights=Rights((transactional_id(Operation.WRITE),)))

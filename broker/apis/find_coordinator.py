@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.config.config_value import BadValue
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.owned_topics import OWNED, OwnedTopic
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BrokerNode
@@ -139,4 +140,5 @@ SERVED = ServedApi(
     6,
     _handle,
     "keys of share groups get INVALID_REQUEST, a final error",
+    rights=Rights(own="DESCRIBE of each key, by its type; share groups CLUSTER_ACTION"),
 )

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.net.needs import Rights, group
 from broker.net.request import Request, ServedApi
 from coordinator.calls import Heartbeat
 from protocol.generated.heartbeat import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.heartbeat import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -32,4 +34,4 @@ def _answer(request: Request, error_code: int) -> None:
     )
 
 
-SERVED = ServedApi(API, 0, 4, _handle)
+SERVED = ServedApi(API, 0, 4, _handle, rights=Rights((group(Operation.READ),)))

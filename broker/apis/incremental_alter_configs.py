@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.alter_configs import alter_all, refuse_nulls
 from broker.config.dynamic_settings import DELETE, NEVER_SET, SET, SUBTRACT, with_operation
+from broker.net.needs import EachResource, Rights
 from broker.net.request import Request, ServedApi
 from broker.topics.config_changes import ConfigRefused, Current, Edit, Rows
 from protocol.errors import INVALID_REQUEST
 from protocol.messages.incremental_alter_configs import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -50,4 +52,10 @@ def _edit(configs: list[dict[str, Any]]) -> Edit:
     return edited
 
 
-SERVED = ServedApi(API, 0, 1, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    1,
+    _handle,
+    rights=Rights(each=EachResource(Operation.ALTER_CONFIGS, "responses", skips_duplicates=True)),
+)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.transactional import client_of, told
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -93,4 +94,13 @@ async def _answer_fresh(services: Services, request: Request) -> None:
         _answer(request, InitReply(NONE, producer_id, 0))
 
 
-SERVED = ServedApi(API, 0, 6, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    6,
+    _handle,
+    rights=Rights(
+        own="WRITE of the transactional id; without one IDEMPOTENT_WRITE of the cluster, or WRITE"
+        " of any topic"
+    ),
+)

@@ -11,11 +11,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.net.needs import Rights, group
 from broker.net.request import Request, ServedApi
 from coordinator.calls import JoinGroup
 from coordinator.outcome import JoinReply
 from protocol.generated.join_group import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.join_group import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -84,4 +86,12 @@ def _answer(request: Request, reply: JoinReply) -> None:
     request.complete(frame, reply.error_code)
 
 
-SERVED = ServedApi(API, 0, 9, _handle, elements_max=100, decoders=DECODE_REQUEST)
+SERVED = ServedApi(
+    API,
+    0,
+    9,
+    _handle,
+    elements_max=100,
+    decoders=DECODE_REQUEST,
+    rights=Rights((group(Operation.READ),)),
+)

@@ -18,6 +18,7 @@ from broker.apis.from_controller import (
 )
 from broker.cluster.controller.control_requests import decode_leader_and_isr
 from broker.cluster.replicas.replicas import ReplicaManager, Told
+from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
 from controller.requests import LeaderAndIsrRequest
 from protocol.errors import NONE
@@ -75,4 +76,5 @@ SERVED = ServedApi(
     _handle,
     elements_max=ELEMENTS_MAX,
     decoders=decoders(API, decode_leader_and_isr),
+    rights=AMONG_BROKERS,
 )

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.net.needs import Rights, group
 from broker.net.request import Request, ServedApi
 from coordinator.calls import LeaveGroup, Leaver
 from coordinator.outcome import LeaveReply
 from protocol.messages.leave_group import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -43,4 +45,4 @@ def _answer(request: Request, reply: LeaveReply) -> None:
     request.respond({"throttle_time_ms": 0, "error_code": error_code, "members": members}, counted)
 
 
-SERVED = ServedApi(API, 0, 5, _handle, elements_max=5_000)
+SERVED = ServedApi(API, 0, 5, _handle, elements_max=5_000, rights=Rights((group(Operation.READ),)))

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE
 from protocol.errors import NONE, UNSUPPORTED_VERSION
 from protocol.messages.list_config_resources import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -39,4 +41,4 @@ def _handle(services: Services, request: Request) -> Steps:
     request.respond({"error_code": NONE, "config_resources": found})
 
 
-SERVED = ServedApi(API, 0, 1, _handle)
+SERVED = ServedApi(API, 0, 1, _handle, rights=Rights((cluster(Operation.DESCRIBE_CONFIGS),)))

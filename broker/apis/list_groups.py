@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.gather import Gather, error_of_all
+from broker.net.needs import Hides, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import ListGroups
 from coordinator.outcome import ListReply
 from protocol.messages.list_groups import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -44,4 +46,20 @@ def _handle(services: Services, request: Request) -> Steps:
     request.respond({"throttle_time_ms": 0, "error_code": error_code, "groups": groups})
 
 
-SERVED = ServedApi(API, 0, 5, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    5,
+    _handle,
+    rights=Rights(
+        hides=(
+            Hides(
+                Operation.DESCRIBE,
+                ResourceType.GROUP,
+                ("groups",),
+                "group_id",
+                cluster(Operation.DESCRIBE, is_logged=False),
+            ),
+        )
+    ),
+)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import structlog
 
 from broker.apis.any_replica import error_at
+from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.partition import Partition
 from broker.topics.registry import absent_error
@@ -33,6 +34,7 @@ from protocol.errors import (
     UNSUPPORTED_VERSION,
 )
 from protocol.messages.list_offsets import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -205,4 +207,6 @@ def _error(index: int, error_code: int) -> dict[str, Any]:
     return {"partition_index": index, "error_code": error_code}
 
 
-SERVED = ServedApi(API, 0, 11, _handle)
+SERVED = ServedApi(
+    API, 0, 11, _handle, rights=Rights(each=Each(Operation.DESCRIBE, ResourceType.TOPIC))
+)

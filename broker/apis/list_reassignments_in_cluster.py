@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
 from broker.apis.to_controller import by_topic, host_of, places
+from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
 from controller.calls import ListReassignments
 from controller.outcome import ListedReassignments
 from protocol.errors import NONE
 from protocol.messages.list_partition_reassignments import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -45,4 +47,4 @@ def _answer(request: Request, reply: ListedReassignments) -> None:
     )
 
 
-SERVED = ServedApi(API, 0, 0, _handle)
+SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((cluster(Operation.DESCRIBE),)))

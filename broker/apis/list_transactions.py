@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.gather import Gather, error_of_all
 from broker.cores.transactions.runtime import HostedTransactions
+from broker.net.needs import Hides, Rights
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import INVALID_REGULAR_EXPRESSION, NONE
 from protocol.messages.list_transactions import API
+from security.acls.model import Operation, ResourceType
 from transactions.calls import ListTransactions
 from transactions.outcome import ListReply
 from transactions.states import State
@@ -102,4 +104,19 @@ def _compiled(pattern: str | None) -> Any:
         re2.purge()  # else the library keeps the last 128 patterns
 
 
-SERVED = ServedApi(API, 0, 2, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    2,
+    _handle,
+    rights=Rights(
+        hides=(
+            Hides(
+                Operation.DESCRIBE,
+                ResourceType.TRANSACTIONAL_ID,
+                ("transaction_states",),
+                "transactional_id",
+            ),
+        )
+    ),
+)

@@ -22,6 +22,7 @@ import structlog
 
 from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from broker.apis.once_told import once_told
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.cluster_view import NO_LEADER, PartitionView
 from broker.topics.owned_topics import OWNED
@@ -86,7 +87,10 @@ async def _create_and_answer(services: Services, request: Request, names: Sequen
     slices = services.slicer.work(API.name)
     topics: list[Found] = []
     for name in names:
+        is_new = services.registry.topic(name) is None
         topics.append(await slices.beside(_ensured(services, name)))
+        if is_new and (made := services.registry.topic(name)) is not None:
+            request.mutations(None).take(made.partitions)
         if slices.over:
             await slices.pause()
     slices.end()
@@ -213,4 +217,13 @@ def _described(
     return {**described(topic), "partitions": partitions}
 
 
-SERVED = ServedApi(API, 0, 13, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    13,
+    _handle,
+    rights=Rights(
+        own="DESCRIBE of each topic, CREATE of the cluster or of those that it would create;"
+        " of all topics, those that may be described"
+    ),
+)

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from broker.apis import old_offsets
 from broker.apis.commit_topics import CommitTopics
+from broker.net.needs import EachCommitted, Rights, group
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetCommit
 from coordinator.outcome import CommitReply
 from protocol.errors import GROUP_ID_NOT_FOUND
 from protocol.generated.offset_commit import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.offset_commit import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -69,4 +71,5 @@ SERVED = ServedApi(
     _handle,
     elements_max=10_000,
     decoders={version: DECODE_REQUEST[version] for version in range(1, 11)},
+    rights=Rights((group(Operation.READ),), EachCommitted()),
 )

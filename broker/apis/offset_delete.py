@@ -10,12 +10,14 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.gather import Gather
+from broker.net.needs import Each, Rights, group
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetDelete
 from coordinator.outcome import OffsetDeleteReply
 from protocol.encoded_array import EncodedArray
 from protocol.errors import UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages.offset_delete import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -99,4 +101,10 @@ def _respond(
     request.respond({"error_code": error_code, "throttle_time_ms": 0, "topics": topics}, counted)
 
 
-SERVED = ServedApi(API, 0, 0, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    0,
+    _handle,
+    rights=Rights((group(Operation.DELETE),), Each(Operation.READ, ResourceType.TOPIC)),
+)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis import old_offsets
 from broker.apis.gather import Gather
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetFetch
 from coordinator.outcome import FetchReply
@@ -171,4 +172,7 @@ SERVED = ServedApi(
     10,
     _handle,
     decoders={version: DECODE_REQUEST[version] for version in range(1, 11)},
+    rights=Rights(
+        own="DESCRIBE of each group and topic; of all topics, those that may be described"
+    ),
 )

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from broker.net.needs import Each, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import absent_error
 from protocol.errors import NONE
 from protocol.messages.offset_for_leader_epoch import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -51,4 +53,17 @@ def _end_offset(services: Services, name: str, wanted: dict[str, Any]) -> dict[s
     }
 
 
-SERVED = ServedApi(API, 0, 4, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    4,
+    _handle,
+    rights=Rights(
+        each=Each(
+            Operation.DESCRIBE,
+            ResourceType.TOPIC,
+            name="topic",
+            unless=cluster(Operation.CLUSTER_ACTION, is_logged=False),
+        )
+    ),
+)

@@ -23,6 +23,7 @@ from broker.net.advertised import Advertised
 from broker.net.request import ServedApi
 from broker.net.seekers import Seekers
 from broker.net.unsupported import Unsupported
+from broker.rights.quota_changes import QuotaChanges
 from broker.time import Time
 from broker.topics.cluster_view import ClusterView
 from broker.topics.config_changes import ConfigChanges
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
     from broker.cluster.coordinators.remote_enlisting import RemoteEnlisting
     from broker.cluster.membership.mandate import Mandate
     from broker.cluster.replicas.replicas import ReplicaManager
+    from broker.logins.tokens import Tokens
+    from broker.logins.users import Users
+    from broker.rights.acl_changes import AclChanges
+    from broker.rights.audit import Audit
+    from broker.rights.authorizer import Authorizer
 
 
 @slotted(frozen=True)
@@ -83,6 +89,8 @@ class Services:
     """What clients ask for in vain."""
     seekers: Seekers
     """Clients that may get nowhere with their group."""
+    quotas: QuotaChanges
+    """What is set for clients, and who changes it."""
     replicas: ReplicaManager | None = None
     """What the controller tells of this broker's replicas; a broker alone has none."""
     controller: ControllerHost | None = None
@@ -91,3 +99,13 @@ class Services:
     """Asks the coordinators of transactions that are other brokers; a broker alone has none."""
     mandate: Mandate | None = None
     """Whether this broker is still what the controller made it; a broker alone is its own."""
+    authorizer: Authorizer | None = None
+    """Who decides what clients may do; None where they may do everything."""
+    acls: AclChanges | None = None
+    """The access control entries; None where no authorizer goes by them."""
+    audit: Audit | None = None
+    """What is told of changes of what protects."""
+    users: Users | None = None
+    """Who has a password for SCRAM."""
+    tokens: Tokens | None = None
+    """Delegation tokens; None where there is no secret key for them."""

@@ -17,6 +17,7 @@ from broker.apis.from_controller import (
 )
 from broker.cluster.controller.control_requests import decode_stop_replica
 from broker.cluster.replicas.replicas import ReplicaManager
+from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
 from controller.requests import StopReplicaRequest
 from protocol.messages.stop_replica import API
@@ -45,4 +46,5 @@ SERVED = ServedApi(
     _handle,
     elements_max=ELEMENTS_MAX,
     decoders=decoders(API, decode_stop_replica),
+    rights=AMONG_BROKERS,
 )

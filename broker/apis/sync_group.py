@@ -9,12 +9,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.net.needs import Rights, group
 from broker.net.request import Request, ServedApi
 from coordinator.calls import SyncGroup
 from coordinator.outcome import SyncReply
 from protocol.errors import INCONSISTENT_GROUP_PROTOCOL
 from protocol.generated.sync_group import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.sync_group import API
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -64,4 +66,6 @@ def _answer(request: Request, reply: SyncReply) -> None:
     request.complete(frame, reply.error_code)
 
 
-SERVED = ServedApi(API, 0, 5, _handle, decoders=DECODE_REQUEST)
+SERVED = ServedApi(
+    API, 0, 5, _handle, decoders=DECODE_REQUEST, rights=Rights((group(Operation.READ),))
+)

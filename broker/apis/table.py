@@ -8,22 +8,32 @@ from __future__ import annotations
 
 from broker.apis.add_offsets_to_txn import SERVED as ADD_OFFSETS_TO_TXN
 from broker.apis.add_partitions_to_txn import SERVED as ADD_PARTITIONS_TO_TXN
+from broker.apis.alter_client_quotas import SERVED as ALTER_CLIENT_QUOTAS
 from broker.apis.alter_configs import SERVED as ALTER_CONFIGS
+from broker.apis.alter_user_scram_credentials import SERVED as ALTER_USER_SCRAM_CREDENTIALS
 from broker.apis.api_versions import SERVED as API_VERSIONS
+from broker.apis.create_acls import SERVED as CREATE_ACLS
+from broker.apis.create_delegation_token import SERVED as CREATE_DELEGATION_TOKEN
 from broker.apis.create_partitions import SERVED as CREATE_PARTITIONS
 from broker.apis.create_topics import SERVED as CREATE_TOPICS
+from broker.apis.delete_acls import SERVED as DELETE_ACLS
 from broker.apis.delete_groups import SERVED as DELETE_GROUPS
 from broker.apis.delete_records import SERVED as DELETE_RECORDS
 from broker.apis.delete_topics import SERVED as DELETE_TOPICS
+from broker.apis.describe_acls import SERVED as DESCRIBE_ACLS
+from broker.apis.describe_client_quotas import SERVED as DESCRIBE_CLIENT_QUOTAS
 from broker.apis.describe_cluster import SERVED as DESCRIBE_CLUSTER
 from broker.apis.describe_configs import SERVED as DESCRIBE_CONFIGS
+from broker.apis.describe_delegation_token import SERVED as DESCRIBE_DELEGATION_TOKEN
 from broker.apis.describe_groups import SERVED as DESCRIBE_GROUPS
 from broker.apis.describe_log_dirs import SERVED as DESCRIBE_LOG_DIRS
 from broker.apis.describe_producers import SERVED as DESCRIBE_PRODUCERS
 from broker.apis.describe_topic_partitions import SERVED as DESCRIBE_TOPIC_PARTITIONS
 from broker.apis.describe_transactions import SERVED as DESCRIBE_TRANSACTIONS
+from broker.apis.describe_user_scram_credentials import SERVED as DESCRIBE_USER_SCRAM_CREDENTIALS
 from broker.apis.elect_leaders import SERVED as ELECT_LEADERS
 from broker.apis.end_txn import SERVED as END_TXN
+from broker.apis.expire_delegation_token import SERVED as EXPIRE_DELEGATION_TOKEN
 from broker.apis.fetch.handler import SERVED as FETCH
 from broker.apis.find_coordinator import SERVED as FIND_COORDINATOR
 from broker.apis.heartbeat import SERVED as HEARTBEAT
@@ -42,6 +52,9 @@ from broker.apis.offset_delete import SERVED as OFFSET_DELETE
 from broker.apis.offset_fetch import SERVED as OFFSET_FETCH
 from broker.apis.offset_for_leader_epoch import SERVED as OFFSET_FOR_LEADER_EPOCH
 from broker.apis.produce.handler import SERVED as PRODUCE
+from broker.apis.renew_delegation_token import SERVED as RENEW_DELEGATION_TOKEN
+from broker.apis.sasl_authenticate import SERVED as SASL_AUTHENTICATE
+from broker.apis.sasl_handshake import SERVED as SASL_HANDSHAKE
 from broker.apis.sync_group import SERVED as SYNC_GROUP
 from broker.apis.txn_offset_commit import SERVED as TXN_OFFSET_COMMIT
 from broker.apis.write_txn_markers import SERVED as WRITE_TXN_MARKERS
@@ -50,22 +63,32 @@ from broker.net.request import ServedApi
 _ROWS = (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
+    ALTER_CLIENT_QUOTAS,
     ALTER_CONFIGS,
+    ALTER_USER_SCRAM_CREDENTIALS,
     API_VERSIONS,
+    CREATE_ACLS,
+    CREATE_DELEGATION_TOKEN,
     CREATE_PARTITIONS,
     CREATE_TOPICS,
+    DELETE_ACLS,
     DELETE_GROUPS,
     DELETE_RECORDS,
     DELETE_TOPICS,
+    DESCRIBE_ACLS,
+    DESCRIBE_CLIENT_QUOTAS,
     DESCRIBE_CLUSTER,
     DESCRIBE_CONFIGS,
+    DESCRIBE_DELEGATION_TOKEN,
     DESCRIBE_GROUPS,
     DESCRIBE_LOG_DIRS,
     DESCRIBE_PRODUCERS,
     DESCRIBE_TOPIC_PARTITIONS,
     DESCRIBE_TRANSACTIONS,
+    DESCRIBE_USER_SCRAM_CREDENTIALS,
     ELECT_LEADERS,
     END_TXN,
+    EXPIRE_DELEGATION_TOKEN,
     FETCH,
     FIND_COORDINATOR,
     HEARTBEAT,
@@ -84,6 +107,9 @@ _ROWS = (
     OFFSET_FETCH,
     OFFSET_FOR_LEADER_EPOCH,
     PRODUCE,
+    RENEW_DELEGATION_TOKEN,
+    SASL_AUTHENTICATE,
+    SASL_HANDSHAKE,
     SYNC_GROUP,
     TXN_OFFSET_COMMIT,
     WRITE_TXN_MARKERS,

@@ -16,6 +16,7 @@ from broker.apis.commit_topics import CommitTopics
 from broker.apis.enlisting import NOT_ASKED, Answered, Enlisted
 from broker.apis.transactional import client_of
 from broker.cores.groups.runtime import HostedGroups
+from broker.net.needs import EachCommitted, Rights, group, transactional_id
 from broker.net.request import Request, ServedApi
 from broker.topics.registry import OFFSETS_TOPIC
 from coordinator.calls import TxnOffsetCommit
@@ -32,6 +33,7 @@ from protocol.errors import (
 )
 from protocol.generated.txn_offset_commit import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.txn_offset_commit import API
+from security.acls.model import Operation
 from transactions.calls import TV1, TV2
 
 if TYPE_CHECKING:
@@ -166,4 +168,12 @@ def _error(services: Services, enlisted: Enlisted, hosted: HostedGroups, answere
     return INVALID_PRODUCER_EPOCH if fenced else NONE
 
 
-SERVED = ServedApi(API, 0, 5, _handle, elements_max=10_000, decoders=DECODE_REQUEST)
+SERVED = ServedApi(
+    API,
+    0,
+    5,
+    _handle,
+    elements_max=10_000,
+    decoders=DECODE_REQUEST,
+    rights=Rights((transactional_id(Operation.WRITE), group(Operation.READ)), EachCommitted()),
+)

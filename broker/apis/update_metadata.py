@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from broker.apis.from_controller import ELEMENTS_MAX, decoders, replicas_for, told_by
 from broker.cluster.controller.control_requests import decode_update_metadata
+from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
 from protocol.messages.update_metadata import API
 
@@ -32,4 +33,5 @@ SERVED = ServedApi(
     _handle,
     elements_max=ELEMENTS_MAX,
     decoders=decoders(API, decode_update_metadata),
+    rights=AMONG_BROKERS,
 )

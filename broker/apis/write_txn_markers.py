@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.gather import Gather
 from broker.apis.transactional import client_of
+from broker.net.needs import AnyOf, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from log.values import Marker
 from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
 from protocol.messages.write_txn_markers import API
+from security.acls.model import Operation
 from transactions.calls import TV1, TV2, Partitions
 from transactions.events import EndedPastCoordinator
 
@@ -127,4 +129,12 @@ def _id_of(services: Services, producer_id: int) -> Generator[None, None, str]:
     return ""
 
 
-SERVED = ServedApi(API, 0, 2, _handle)
+SERVED = ServedApi(
+    API,
+    0,
+    2,
+    _handle,
+    rights=Rights(
+        (AnyOf((cluster(Operation.ALTER, is_logged=False), cluster(Operation.CLUSTER_ACTION))),)
+    ),
+)

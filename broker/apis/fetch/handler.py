@@ -12,8 +12,8 @@ answer without enough bytes waits for appends until max_wait_ms.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from broker.apis.among_brokers import comes_from_broker
 from broker.apis.fetch.reading import NO_NEWS, Done, Elsewhere, Look, Reader
@@ -29,7 +29,8 @@ from broker.apis.fetch.sessions import (
     Wanted,
 )
 from broker.loop.slices import Slices
-from broker.net.request import Chunk, Request, ServedApi
+from broker.net.needs import Rights
+from broker.net.request import Chunk, Handler, Request, ServedApi
 from broker.topics.long_poll import Waiter
 from broker.topics.replica_of import replica_of
 from broker.topics.topic_logs import TopicLogs
@@ -45,21 +46,23 @@ AT_ONCE = 200
 _FIRST_WITH_IDS = 13
 
 
-def _handle(services: Services, request: Request) -> None:
-    try:
-        fetch = _Fetch(services, request)
-    except FetchSessionError as error:
-        request.complete(
-            fetch_frame(
-                request.api_version, request.correlation_id, error.error_code, NO_SESSION, ()
-            ),
-            error.error_code,
-        )
-        return
-    fetch.begin()
+def handler_of(make: Callable[[Services, Request], Any]) -> Handler:
+    """What handles a request; ``make`` makes its work, a `Fetching` or what begins like one."""
+
+    def handle(services: Services, request: Request) -> None:
+        try:
+            fetch = make(services, request)
+        except FetchSessionError as error:
+            version, code = request.api_version, error.error_code
+            frame = fetch_frame(version, request.correlation_id, code, NO_SESSION, ())
+            request.complete(frame, code)
+            return
+        fetch.begin()
+
+    return handle
 
 
-class _Fetch:
+class Fetching:
     """One request, from its first read of the logs to its answer."""
 
     def __init__(self, services: Services, request: Request) -> None:
@@ -392,4 +395,5 @@ def _is_news(wanted: Wanted, entry: Fetched) -> bool:
     return news
 
 
-SERVED = ServedApi(API, 0, 18, _handle, decoders=DECODE_REQUEST)
+_RIGHTS = Rights(own="READ of each topic, of a session's at each request; brokers CLUSTER_ACTION")
+SERVED = ServedApi(API, 0, 18, handler_of(Fetching), decoders=DECODE_REQUEST, rights=_RIGHTS)

@@ -10,7 +10,7 @@ import structlog
 
 from broker.apis.any_replica import error_at
 from broker.apis.fetch.old_form import Converted, old_form, size_of, without_zstd
-from broker.apis.fetch.response import Fetched
+from broker.apis.fetch.response import Fetched, refused
 from broker.apis.fetch.sessions import ReplicaSession, Wanted
 from broker.net.request import Chunk
 from broker.topics.partition import Partition
@@ -156,14 +156,14 @@ class Reader:
         if isinstance(wanted.topic, bytes):
             name = self.services.registry.topic_name(wanted.topic)
             if name is None:
-                return Fetched(wanted.partition, UNKNOWN_TOPIC_ID)
+                return refused(wanted.partition, UNKNOWN_TOPIC_ID)
         else:
             name = wanted.topic
         topic = self.services.logs.topics.get(name)
         partition = None if topic is None else topic.partition(wanted.partition)
         if topic is None or partition is None:
             error_code = absent_error(self.services.registry, name, wanted.partition)
-            return Fetched(wanted.partition, error_code)
+            return refused(wanted.partition, error_code)
         error_code = partition.serving_error(wanted.current_leader_epoch)
         if error_code:
             error_code = error_at(partition, error_code, self.replica_id)
@@ -198,7 +198,7 @@ class Reader:
         if partition is None:
             return Fetched(wanted.partition, NOT_LEADER_OR_FOLLOWER)
         if self.is_client:
-            return Fetched(wanted.partition, TOPIC_AUTHORIZATION_FAILED)
+            return refused(wanted.partition, TOPIC_AUTHORIZATION_FAILED)
         error_code = partition.follower_error(self.replica_id)
         if error_code:
             return Fetched(wanted.partition, error_code)

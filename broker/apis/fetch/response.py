@@ -46,6 +46,11 @@ class Fetched:
     """Epoch and end offset, for a reader whose last epoch ended elsewhere (KIP-595)."""
 
 
+def refused(partition: int, error_code: int) -> Fetched:
+    """The answer for a partition whose log is not asked: Kafka names no aborted ones, not null."""
+    return Fetched(partition, error_code, aborted_transactions=())
+
+
 class _Frame:
     """Chunks of a frame: small fields gather in one buffer, records stand between."""
 

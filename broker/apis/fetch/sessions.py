@@ -83,6 +83,11 @@ class Session:
         for key in forgotten:
             self.partitions.pop(key, None)
 
+    def was_not_told(self) -> None:
+        """Its last answer was not sent: the next one has every partition again."""
+        for entry in self.partitions.values():
+            entry.high_watermark = -1
+
     def gave_data(self, key: Key) -> None:
         """Puts a partition behind the others."""
         entry = self.partitions.pop(key, None)

@@ -12,17 +12,18 @@ the turn of the append (`broker/apis/produce/transaction.py`); from v12 on the b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker.apis.produce.response import ALL, Appended, Done, Refused, finish, shown_start
 from broker.apis.produce.transaction import FIRST_WITH_IDS, Transaction, has_transactional
 from broker.cores.groups import foreign_records
 from broker.cores.hosted_shard import NotActive
 from broker.loop.slices import SLICE_NS, Slices
-from broker.net.request import ELEMENTS_MAX, Request, ServedApi
+from broker.net.needs import Rights
+from broker.net.request import ELEMENTS_MAX, Handler, Request, ServedApi
 from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, absent_error
 from broker.topics.topic_logs import TopicLogs
@@ -58,7 +59,7 @@ DECODED_AT_ONCE = 1000
 _FIRST_WITH_ONE_BATCH = 3
 
 
-class _Place(NamedTuple):
+class Place(NamedTuple):
     """One partition of a request."""
 
     done: list[Done]
@@ -69,23 +70,31 @@ class _Place(NamedTuple):
     data: bytes | None
 
 
-def _handle(services: Services, request: Request) -> None:
-    if not _is_quickly_decoded(request):
-        request.answer_later(_produce_many(services, request))
-        return
-    decoded = DECODE_REQUEST[request.api_version](request.buffer, request.position)
-    try:
-        producing = _Producing(services, request, decoded)
-    except Refused as refused:
-        _refuse(services, request, decoded, refused)
-        return
-    if producing.transaction is not None:
-        for _ in producing.transaction.look_what_to_add():
-            pass
-    if producing.done_at_once():
-        producing.finish()
-    else:
-        request.answer_later(producing.go_on())
+Make: TypeAlias = "Callable[[Services, Request, Decoded], Producing]"
+
+
+def handler_of(make: Make) -> Handler:
+    """What handles a request; ``make`` makes its work, or raises Refused for all of it."""
+
+    def handle(services: Services, request: Request) -> None:
+        if not _is_quickly_decoded(request):
+            request.answer_later(_produce_many(services, request, make))
+            return
+        decoded = DECODE_REQUEST[request.api_version](request.buffer, request.position)
+        try:
+            producing = make(services, request, decoded)
+        except Refused as refused:
+            _refuse(services, request, decoded, refused)
+            return
+        if producing.transaction is not None:
+            for _ in producing.transaction.look_what_to_add():
+                pass
+        if producing.done_at_once():
+            producing.finish()
+        else:
+            request.answer_later(producing.go_on())
+
+    return handle
 
 
 def _is_quickly_decoded(request: Request) -> bool:
@@ -100,7 +109,7 @@ def _is_quickly_decoded(request: Request) -> bool:
     return True
 
 
-async def _produce_many(services: Services, request: Request) -> None:
+async def _produce_many(services: Services, request: Request, make: Make) -> None:
     version, buffer, position = request.api_version, request.buffer, request.position
 
     def decode() -> Decoded:
@@ -109,7 +118,7 @@ async def _produce_many(services: Services, request: Request) -> None:
 
     decoded = await services.worker.run(request.connection, decode)
     try:
-        producing = _Producing(services, request, decoded)
+        producing = make(services, request, decoded)
     except Refused as refused:
         _refuse(services, request, decoded, refused)
         return
@@ -131,7 +140,7 @@ def _refuse(services: Services, request: Request, decoded: Decoded, refused: Ref
     finish(services, request, acks, responses)
 
 
-class _Producing:
+class Producing:
     """One Produce request, partition by partition.
 
     What is small is done while the request is handled. From the first partition on that is not, or
@@ -157,10 +166,10 @@ class _Producing:
             UNKNOWN_TOPIC_ID if self.version >= FIRST_WITH_IDS else UNKNOWN_TOPIC_OR_PARTITION
         )
         self._places = self._each(topics)
-        self._next: _Place | None = None
+        self._next: Place | None = None
         """The partition that was taken up and could not be done at once."""
 
-    def _each(self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]) -> Iterator[_Place]:
+    def _each(self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]) -> Iterator[Place]:
         registry = self.services.registry
         by_id = self.version >= FIRST_WITH_IDS
         for key, partitions in topics:
@@ -173,7 +182,7 @@ class _Producing:
                     error_code = absent_error(registry, name, index)
                     done.append(Refused(error_code).done(index))
                 else:
-                    yield _Place(done, entry, index, data)
+                    yield Place(done, entry, index, data)
 
     # -- in the time of one request among others
 
@@ -192,7 +201,7 @@ class _Producing:
                 return False
         return True
 
-    def _partition(self, place: _Place, entry: TopicLogs | None, budget: Budget) -> bool:
+    def _partition(self, place: Place, entry: TopicLogs | None, budget: Budget) -> bool:
         """Answers for one partition, unless checking its records goes beyond ``budget``.
 
         ``entry`` is its topic as it is now. Records of a shard's log wait for the end of its turn
@@ -245,7 +254,7 @@ class _Producing:
         """Answers now, or once all that was appended may be acknowledged."""
         finish(self.services, self.request, self.acks, self.responses, self.timeout_ms)
 
-    async def _in_worker(self, slices: Slices, place: _Place, budget: Budget) -> None:
+    async def _in_worker(self, slices: Slices, place: Place, budget: Budget) -> None:
         """Answers for a partition whose records are checked by the worker."""
         done, _, index, data = place
         worker, client = self.services.worker, self.request.connection
@@ -383,4 +392,5 @@ def _corrupt(error: CorruptRecords, partition: Partition) -> Refused:
     return Refused(error.error_code, error.message, error.record_errors, start)
 
 
-SERVED = ServedApi(API, 0, 13, _handle, elements_max=None)
+_RIGHTS = Rights(own="WRITE of each topic; for a transactional batch WRITE of its transactional id")
+SERVED = ServedApi(API, 0, 13, handler_of(Producing), elements_max=None, rights=_RIGHTS)

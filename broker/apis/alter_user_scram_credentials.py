@@ -1,0 +1,55 @@
+"""AlterUserScramCredentials (51): gives users passwords for SCRAM, and takes them away.
+
+What comes is the password already salted, which is worth as much as the password: it goes into no
+line, no trace and no file, only what a login is checked with. Source: KIP-554; Kafka 3.9
+``ScramControlManager``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.logins.users import Deletion, Upsertion
+from broker.net.needs import Rights, cluster
+from broker.net.request import Request, ServedApi
+from protocol.messages.alter_user_scram_credentials import API
+from security.acls.model import Operation
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+def _handle(services: Services, request: Request) -> None:
+    value = request.value
+    deletions = [Deletion(each["name"], each["mechanism"]) for each in value["deletions"]]
+    upsertions = [
+        Upsertion(
+            each["name"],
+            each["mechanism"],
+            each["iterations"],
+            each["salt"],
+            each["salted_password"],
+        )
+        for each in value["upsertions"]
+    ]
+    request.answer_later(_alter(services, request, deletions, upsertions))
+
+
+async def _alter(
+    services: Services, request: Request, deletions: list[Deletion], upsertions: list[Upsertion]
+) -> None:
+    assert services.users is not None
+    outcomes = await services.users.alter(deletions, upsertions)
+    results = [
+        {"user": name, "error_code": outcome.error_code, "error_message": outcome.message}
+        for name, outcome in outcomes.items()
+    ]
+    request.respond({"results": results})
+    if services.audit is not None:
+        names = [name for name, outcome in outcomes.items() if not outcome.error_code]
+        services.audit.changed_all(request.connection, "credentials were changed", names)
+
+
+SERVED = ServedApi(
+    API, 0, 0, _handle, elements_max=2000, rights=Rights((cluster(Operation.ALTER),))
+)

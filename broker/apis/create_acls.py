@@ -1,0 +1,56 @@
+"""CreateAcls (30): access control entries are added, each on its own. v1 patterns; v2 flexible.
+
+An entry that is there already is no error. All are in effect at this broker, and on its disk, when
+the answer is sent.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.acl_codes import NO_AUTHORIZER, entry_of
+from broker.net.needs import Rights, cluster
+from broker.net.request import Request, ServedApi
+from protocol.errors import INVALID_REQUEST, NONE, SECURITY_DISABLED, UNKNOWN_SERVER_ERROR
+from protocol.messages.create_acls import API
+from security.acls.model import Operation, wrong_with
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+def _handle(services: Services, request: Request) -> None:
+    request.check()
+    request.answer_later(_create(services, request))
+
+
+async def _create(services: Services, request: Request) -> None:
+    slices = services.slicer.work(API.name)
+    entries, wrong = [], []
+    for each in request.value["creations"]:
+        entry = entry_of(each)
+        entries.append(entry)
+        wrong.append(wrong_with(entry))
+        if slices.over:
+            await slices.pause()
+    slices.end()
+    if services.acls is None:
+        results = [_result(SECURITY_DISABLED, NO_AUTHORIZER) for _ in entries]
+    else:
+        good = [entry for entry, why in zip(entries, wrong, strict=True) if why is None]
+        failed = await services.acls.add(request.connection, good)
+        results = [
+            _result(INVALID_REQUEST, why)
+            if why is not None
+            else _result(UNKNOWN_SERVER_ERROR if entry in failed else NONE, failed.get(entry, ""))
+            for entry, why in zip(entries, wrong, strict=True)
+        ]
+    worst = next((each["error_code"] for each in results if each["error_code"]), NONE)
+    request.respond({"results": results}, worst)
+
+
+def _result(error_code: int, message: str | None) -> dict[str, Any]:
+    return {"error_code": error_code, "error_message": message}
+
+
+SERVED = ServedApi(API, 0, 3, _handle, rights=Rights((cluster(Operation.ALTER),)))

@@ -1,0 +1,34 @@
+"""DescribeAcls (29): the access control entries that a filter takes. v1 patterns; v2 flexible."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
+from broker.net.needs import Rights, cluster
+from broker.net.request import Request, ServedApi, Steps
+from protocol.errors import NONE, SECURITY_DISABLED
+from protocol.messages.describe_acls import API
+from security.acls.model import Operation
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+def _handle(services: Services, request: Request) -> Steps:
+    wanted = filter_of(request.value)
+    resources = request.array("resources")
+    answer: dict[str, Any] = {"error_code": NONE, "error_message": "", "resources": resources}
+    if services.acls is None:
+        text = NO_AUTHORIZER.replace(".", " on the broker.")
+        answer |= {"error_code": SECURITY_DISABLED, "error_message": text}
+    elif wanted.wrong is None:
+        for entries in services.acls.index.walk(wanted):
+            if entries:
+                acls = [codes_of(entry) for entry in entries]
+                resources.append({**pattern_codes_of(entries[0].pattern), "acls": acls})
+            yield None
+    request.respond(answer)
+
+
+SERVED = ServedApi(API, 0, 3, _handle, rights=Rights((cluster(Operation.DESCRIBE),)))

@@ -1,0 +1,75 @@
+"""DescribeClientQuotas (48): which quotas are set, of the entities that match. v1 flexible."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from broker.net.needs import Rights, cluster
+from broker.net.request import Request, ServedApi, Steps
+from protocol.errors import INVALID_REQUEST, NONE, UNSUPPORTED_VERSION
+from protocol.messages.describe_client_quotas import API
+from security.acls.model import Operation
+from security.quotas.entities import Component, Entity, UnknownKind, matching, named_parts
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+_EXACT, _DEFAULT, _ANY = 0, 1, 2
+"""How a component matches."""
+MATCHED_AT_ONCE = 1000
+"""Entities that are looked at in less than a millisecond."""
+
+
+def _handle(services: Services, request: Request) -> Steps:
+    value = request.value
+    values = services.quotas.values
+    try:
+        components = [_component(each) for each in value["components"]]
+        matching({}, components, strict=value["strict"])  # raises for what makes no sense
+    except UnknownKind as error:
+        _refuse(request, UNSUPPORTED_VERSION, str(error))
+        return
+    except ValueError as error:
+        _refuse(request, INVALID_REQUEST, str(error))
+        return
+    found: list[Entity] = []
+    rest = iter(list(values.items()))
+    while some := dict(islice(rest, MATCHED_AT_ONCE)):
+        found += matching(some, components, strict=value["strict"])
+        yield None
+    entries = request.array("entries")
+    for entity in found:
+        own = values.get(entity)
+        if own is None:
+            continue  # taken away while others had their turn
+        parts = [{"entity_type": kind, "entity_name": name} for kind, name in named_parts(entity)]
+        quotas = [{"key": key, "value": quota} for key, quota in sorted(own.items())]
+        entries.append({"entity": parts, "values": quotas})
+        yield None
+    request.respond({"error_code": NONE, "error_message": None, "entries": entries})
+
+
+def _component(given: dict[str, Any]) -> Component:
+    """What is looked for; ValueError where it makes no sense."""
+    kind, how, name = given["entity_type"], given["match_type"], given["match"]
+    if not kind:
+        raise ValueError("Unexpected empty filter component entity type")
+    if how == _EXACT:
+        if name is None:
+            raise ValueError(f"An exact match of {kind} needs a name")
+        return Component(kind, name=name)
+    if name is not None:
+        raise ValueError(f"A match of type {how} of {kind} takes no name")
+    if how == _DEFAULT:
+        return Component(kind)
+    if how == _ANY:
+        return Component(kind, is_any=True)
+    raise ValueError(f"Unexpected match type {how}")
+
+
+def _refuse(request: Request, error_code: int, message: str) -> None:
+    request.respond({"error_code": error_code, "error_message": message, "entries": None})
+
+
+SERVED = ServedApi(API, 0, 1, _handle, rights=Rights((cluster(Operation.DESCRIBE_CONFIGS),)))

@@ -1,0 +1,65 @@
+"""DescribeUserScramCredentials (50): who has a password for SCRAM, and with how many iterations.
+
+Salts and keys are never told. Source: KIP-554; Kafka 3.9 ``ScramImage``, ``ZkAdminManager``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from broker.net.needs import Rights, cluster
+from broker.net.request import Request, ServedApi, Steps
+from protocol.errors import DUPLICATE_RESOURCE, NONE, RESOURCE_NOT_FOUND
+from protocol.messages.describe_user_scram_credentials import API
+from security.acls.model import Operation
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+    from broker.logins.users import Users
+
+SLICE = 500
+
+
+def _handle(services: Services, request: Request) -> Steps:
+    users = services.users
+    assert users is not None
+    asked = [each["name"] for each in request.value["users"] or ()]
+    return _answer(users, request, Counter(asked or users.names()))
+
+
+def _answer(users: Users, request: Request, asked: Counter[str]) -> Steps:
+    results = []
+    for number, (name, count) in enumerate(asked.items(), 1):
+        results.append(_described(users, name, count))
+        if number % SLICE == 0:
+            yield None
+    request.respond({"error_code": NONE, "error_message": None, "results": results})
+
+
+def _described(users: Users, name: str, count: int) -> dict[str, Any]:
+    code, message, infos = NONE, None, []
+    if count > 1:
+        code, message = (
+            DUPLICATE_RESOURCE,
+            ("Cannot describe SCRAM credentials for the same user twice in a single request: "),
+        )
+    elif not (credentials := users.of(name)):
+        code, message = (
+            RESOURCE_NOT_FOUND,
+            ("Attempt to describe a user credential that does not exist: "),
+        )
+    else:
+        infos = [
+            {"mechanism": mechanism.code, "iterations": each.iterations}
+            for mechanism, each in sorted(credentials.items(), key=lambda pair: pair[0].code)
+        ]
+    return {
+        "user": name,
+        "error_code": code,
+        "error_message": None if message is None else message + name,
+        "credential_infos": infos,
+    }
+
+
+SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((cluster(Operation.DESCRIBE),)))

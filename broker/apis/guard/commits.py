@@ -1,0 +1,105 @@
+"""READ of the topics of OffsetCommit and TxnOffsetCommit, from what the handler decodes anyway."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.guard.allowed_part import AllowedPart, DeniedElements
+from broker.apis.guard.elements import with_elements
+from broker.apis.guard.judging import (
+    BY_KEY,
+    JUDGED_AT_ONCE,
+    denied_in_steps,
+    denied_of,
+    permitted,
+)
+from broker.net.needs import Each
+from broker.net.request import Handler, Request, Steps
+from protocol.errors import TOPIC_AUTHORIZATION_FAILED
+from protocol.messages.offset_commit import API as OFFSET_COMMIT
+from security.acls.model import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+    from broker.rights.authorizer import Authorizer
+
+_READ = (Operation.READ, ResourceType.TOPIC)
+_MAY_READ = BY_KEY | Operation.READ
+_FIRST_WITH_IDS = 10
+"""Of OffsetCommit."""
+
+
+def with_commits(inner: Handler, authorizer: Authorizer) -> Handler:
+    """The handler, for the topics that the peer may read."""
+    old = with_elements(Each(*_READ), inner, authorizer)
+
+    def handle(services: Services, request: Request) -> Steps | None:
+        decode = request.route.served.decoders.get(request.api_version)
+        if decode is None:
+            return old(services, request)
+        decoded = request.context
+        if decoded is None:
+            decoded = request.context = decode(request.buffer, request.position)
+        keys = [topic[0] for topic in decoded[-1]]
+        known = permitted(authorizer, request.connection, _MAY_READ)
+        if known.issuperset(keys):
+            return inner(services, request)
+        names = _names(services, request, decoded[-1])
+        if len(names) > JUDGED_AT_ONCE:
+            return _in_steps(services, request, names, inner, authorizer)
+        denied = denied_of(
+            authorizer, request, *_READ, Counter(each for each in names if each is not None)
+        )
+        if denied:
+            return inner(services, _part(services, request, names, denied))
+        known.update(key for key, name in zip(keys, names, strict=True) if name is not None)
+        return inner(services, request)
+
+    return handle
+
+
+def _names(services: Services, request: Request, topics: list[Any]) -> list[str | None]:
+    """None for an id that no topic has: the handler says so."""
+    if request.served.api.key == OFFSET_COMMIT.key and request.api_version >= _FIRST_WITH_IDS:
+        return [services.registry.topic_name(topic[0]) for topic in topics]
+    return [topic[0] for topic in topics]
+
+
+def _in_steps(
+    services: Services,
+    request: Request,
+    names: list[str | None],
+    inner: Handler,
+    authorizer: Authorizer,
+) -> Steps:
+    known = Counter(each for each in names if each is not None)
+    denied = yield from denied_in_steps(authorizer, request, *_READ, known)
+    steps = inner(services, _part(services, request, names, denied) if denied else request)
+    if steps is not None:
+        yield from steps
+
+
+def _part(
+    services: Services, request: Request, names: list[str | None], denied: frozenset[str]
+) -> AllowedPart:
+    decoded = request.context
+    allowed, entries = [], []
+    key = "name"
+    if request.served.api.key == OFFSET_COMMIT.key and request.api_version >= _FIRST_WITH_IDS:
+        key = "topic_id"
+    for topic, name in zip(decoded[-1], names, strict=True):
+        if name not in denied:
+            allowed.append(topic)
+            continue
+        partitions = [
+            {"partition_index": index, "error_code": TOPIC_AUTHORIZATION_FAILED}
+            for index in topic[1]
+        ]
+        entries.append({key: topic[0], "partitions": partitions})
+    return AllowedPart(
+        services,
+        request,
+        context=(*decoded[:-1], allowed),
+        denied=DeniedElements("topics", entries, TOPIC_AUTHORIZATION_FAILED),
+    )

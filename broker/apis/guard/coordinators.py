@@ -1,0 +1,246 @@
+"""FindCoordinator, and OffsetFetch with its groups, topics, and all topics of a group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.guard.allowed_part import AllowedPart
+from broker.apis.guard.denials import deny
+from broker.apis.guard.elements import with_elements
+from broker.apis.guard.judging import (
+    JUDGED_AT_ONCE,
+    counted,
+    denied_in_steps,
+    denied_of,
+    may,
+    permitted,
+    right_of,
+)
+from broker.apis.guard.needs_met import error_of, with_needs
+from broker.apis.guard.shown import shows
+from broker.net.needs import Each, Need, cluster, group
+from broker.net.request import Handler, Request, Steps
+from protocol.errors import GROUP_AUTHORIZATION_FAILED, NONE, TOPIC_AUTHORIZATION_FAILED
+from security.acls.model import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+    from broker.rights.authorizer import Authorizer
+
+_KINDS = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
+_FIRST_WITH_MANY_KEYS = 4
+_FIRST_WITH_SHARE = 6
+_SHARE = 2
+_AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
+
+_DESCRIBE_GROUP = (Operation.DESCRIBE, ResourceType.GROUP)
+_DESCRIBE_TOPIC = (Operation.DESCRIBE, ResourceType.TOPIC)
+_GROUP_RIGHT, _TOPIC_RIGHT = right_of(*_DESCRIBE_GROUP), right_of(*_DESCRIBE_TOPIC)
+_FIRST_WITH_GROUP_ERROR, _FIRST_WITH_MANY_GROUPS, _FIRST_WITH_IDS = 2, 8, 10
+
+Topic = tuple[Any, Sequence[int]]
+Denied = tuple[frozenset[str], frozenset[str]]
+"""Groups, and topics."""
+
+
+def find_coordinator(inner: Handler, authorizer: Authorizer) -> Handler:
+    """FindCoordinator: DESCRIBE of each key, by its type."""
+    many = {
+        key_type: with_elements(
+            Each(Operation.DESCRIBE, kind, "coordinator_keys", "", "coordinators"),
+            inner,
+            authorizer,
+        )
+        for key_type, kind in _KINDS.items()
+    }
+    one = {
+        key_type: with_needs((Need(Operation.DESCRIBE, kind, "key"),), inner, authorizer, "")
+        for key_type, kind in _KINDS.items()
+    }
+
+    def handle(services: Services, request: Request) -> Steps | None:
+        version, key_type = request.api_version, request.value["key_type"]
+        is_share = key_type == _SHARE and version >= _FIRST_WITH_SHARE
+        if is_share and not may(authorizer, request, _AMONG_BROKERS):
+            deny(request, error_of(_AMONG_BROKERS))
+            return None
+        guarded = (many if version >= _FIRST_WITH_MANY_KEYS else one).get(key_type, inner)
+        return guarded(services, request)
+
+    return handle
+
+
+def offset_fetch(inner: Handler, authorizer: Authorizer) -> Handler:
+    """OffsetFetch: of all topics of a group those are left out that the peer may not describe."""
+    old_topics = with_elements(Each(*_DESCRIBE_TOPIC), inner, authorizer)
+    old = with_needs((group(Operation.DESCRIBE),), old_topics, authorizer, "")
+
+    def handle(services: Services, request: Request) -> Steps | None:
+        if request.api_version == 0:
+            return old(services, request)
+        decoded = request.context
+        if decoded is None:
+            decode = request.route.served.decoders[request.api_version]
+            decoded = request.context = decode(request.buffer, request.position)
+        groups = decoded[0]
+        if _is_known(authorizer, request, groups):
+            return inner(services, request)
+        if len(groups) + sum(len(each[3] or ()) for each in groups) > JUDGED_AT_ONCE:
+            return _in_steps(services, request, authorizer, inner)
+        denied_groups = denied_of(
+            authorizer, request, *_DESCRIBE_GROUP, counted(each[0] for each in groups)
+        )
+        names = _names(services, request, denied_groups)
+        denied = (denied_groups, denied_of(authorizer, request, *_DESCRIBE_TOPIC, names))
+        return _go_on(services, request, authorizer, denied, inner)
+
+    return handle
+
+
+def _is_known(authorizer: Authorizer, request: Request, groups: Sequence[Any]) -> bool:
+    """Whether one group, and the topics that are named of it, were allowed before."""
+    if len(groups) > 1 or request.api_version >= _FIRST_WITH_IDS:
+        return False
+    connection = request.connection
+    group_id, _, _, topics = groups[0]
+    if topics is None or group_id not in permitted(authorizer, connection, _GROUP_RIGHT):
+        return False
+    known = permitted(authorizer, connection, _TOPIC_RIGHT)
+    if len(topics) == 1:
+        return topics[0][0] in known
+    return known.issuperset([topic[0] for topic in topics])
+
+
+def _in_steps(
+    services: Services, request: Request, authorizer: Authorizer, inner: Handler
+) -> Steps:
+    ids = counted(each[0] for each in request.context[0])
+    groups = yield from denied_in_steps(authorizer, request, *_DESCRIBE_GROUP, ids)
+    names = _names(services, request, groups)
+    topics = yield from denied_in_steps(authorizer, request, *_DESCRIBE_TOPIC, names)
+    steps = _go_on(services, request, authorizer, (groups, topics), inner)
+    if steps is not None:
+        yield from steps
+
+
+def _name(services: Services, request: Request) -> Callable[[Any], str | None]:
+    """What finds the name of a topic as the request has it; None where no topic has that id."""
+    if request.api_version >= _FIRST_WITH_IDS:
+        return services.registry.topic_name
+    return str
+
+
+def _names(
+    services: Services, request: Request, denied_groups: frozenset[str]
+) -> Mapping[str, int]:
+    name = _name(services, request)
+    return counted(
+        found
+        for each in request.context[0]
+        if each[0] not in denied_groups
+        for topic, _ in each[3] or ()
+        if (found := name(topic)) is not None
+    )
+
+
+def _go_on(
+    services: Services, request: Request, authorizer: Authorizer, denied: Denied, inner: Handler
+) -> Steps | None:
+    groups, require_stable = request.context
+    denied_groups, denied_topics = denied
+    if not denied_groups and not denied_topics and all(each[3] is not None for each in groups):
+        return inner(services, request)
+    if request.api_version < _FIRST_WITH_MANY_GROUPS and denied_groups:
+        _deny_old(request, groups[0][3] or ())
+        return None
+    name = _name(services, request)
+    left = [
+        (
+            *each[:3],
+            None
+            if each[3] is None
+            else [topic for topic in each[3] if name(topic[0]) not in denied_topics],
+        )
+        for each in groups
+        if each[0] not in denied_groups
+    ]
+    told = _Told(services, request, authorizer, denied)
+    part = AllowedPart(services, request, context=(left, require_stable), finish=told.finish)
+    if not left:
+        part.respond({"groups": []}, GROUP_AUTHORIZATION_FAILED)
+        return None
+    return inner(services, part)
+
+
+def _deny_old(request: Request, topics: Sequence[Topic]) -> None:
+    """Of the one group of an older request."""
+    code = GROUP_AUTHORIZATION_FAILED
+    answer: dict[str, Any] = {"error_code": code, "topics": []}
+    if request.api_version < _FIRST_WITH_GROUP_ERROR:
+        answer["topics"] = [_entry("name", topic, code) for topic in topics]
+    request.respond(answer, code)
+
+
+def _entry(key: str, topic: Topic, error_code: int) -> dict[str, Any]:
+    return {
+        key: topic[0],
+        "partitions": [
+            {
+                "partition_index": index,
+                "committed_offset": -1,
+                "committed_leader_epoch": -1,
+                "metadata": "",
+                "error_code": error_code,
+            }
+            for index in topic[1]
+        ],
+    }
+
+
+class _Told:
+    """What becomes of the handler's answer."""
+
+    def __init__(
+        self, services: Services, request: Request, authorizer: Authorizer, denied: Denied
+    ) -> None:
+        self._request = request
+        self._groups = request.context[0]
+        self._denied_groups, self._denied_topics = denied
+        self._name = _name(services, request)
+        self._key = "topic_id" if request.api_version >= _FIRST_WITH_IDS else "name"
+        self._shown = shows(authorizer, request, *_DESCRIBE_TOPIC, "name")
+
+    def finish(self, answer: dict[str, Any]) -> None:
+        """Puts in what was denied, and leaves out what is hidden."""
+        if self._request.api_version < _FIRST_WITH_MANY_GROUPS:
+            self._one(self._groups[0], answer)
+            return
+        answered = iter(answer["groups"])
+        groups = []
+        for asked in self._groups:
+            if asked[0] in self._denied_groups:
+                groups.append(
+                    {"group_id": asked[0], "topics": [], "error_code": GROUP_AUTHORIZATION_FAILED}
+                )
+            else:
+                groups.append(self._one(asked, next(answered)))
+        answer["groups"] = groups
+
+    def _one(self, asked: Any, answer: dict[str, Any]) -> dict[str, Any]:
+        topics = asked[3]
+        if answer.get("error_code", NONE) != NONE:
+            return answer
+        if topics is None:
+            answer["topics"] = [
+                topic
+                for topic in answer["topics"]
+                if self._shown({"name": self._name(topic[self._key])})
+            ]
+        else:
+            answer["topics"] += [
+                _entry(self._key, topic, TOPIC_AUTHORIZATION_FAILED)
+                for topic in topics
+                if self._name(topic[0]) in self._denied_topics
+            ]
+        return answer

@@ -1,0 +1,264 @@
+"""Metadata and DescribeTopicPartitions: topics by name, by id, or all that the peer may see.
+
+Of all topics those are left out that the peer may not describe, and nobody hears of it. A topic
+that was named gets TOPIC_AUTHORIZATION_FAILED whether or not it exists; so does one that would have
+to be created by who may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from broker.apis.authorized import NOT_ASKED
+from broker.apis.guard.allowed_part import AllowedPart, DeniedElements
+from broker.apis.guard.judging import (
+    JUDGED_AT_ONCE,
+    counted,
+    denied_in_steps,
+    may,
+    permitted,
+    right_of,
+)
+from broker.apis.guard.shown import CLUSTER_BITS, cluster_bits, shows
+from broker.net.needs import cluster
+from broker.net.request import Handler, Request, Steps
+from broker.topics.registry import INTERNAL_TOPICS
+from protocol.errors import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID
+from protocol.schema import ZERO_UUID
+from security.acls.model import Operation, ResourceType
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+    from broker.rights.authorizer import Authorizer
+
+_DESCRIBE = (Operation.DESCRIBE, ResourceType.TOPIC)
+_RIGHT = right_of(*_DESCRIBE)
+_CREATE = (Operation.CREATE, ResourceType.TOPIC)
+_CREATE_ANY = cluster(Operation.CREATE, is_logged=False)
+_WANTS_CLUSTER_BITS = "include_cluster_authorized_operations"
+_TOPIC_BITS = "topic_authorized_operations"
+_FIRST_WITH_CLUSTER_BITS, _LAST_WITH_CLUSTER_BITS = 8, 10
+
+Entry = dict[str, Any]
+
+
+def metadata(inner: Handler, authorizer: Authorizer) -> Handler:
+    """See the module."""
+
+    def handle(services: Services, request: Request) -> Steps | None:
+        value, version = request.value, request.api_version
+        asked = value["topics"]
+        if asked is None or (version == 0 and not asked):
+            shown = shows(authorizer, request, *_DESCRIBE, "name")
+            return inner(services, _told(services, request, authorizer, keeps=shown))
+        if 10 <= version < 12 and any(
+            entry["name"] is None or entry["topic_id"] != ZERO_UUID for entry in asked
+        ):
+            return inner(services, request)  # every entry is refused
+        if _is_known(services, request, authorizer):
+            return inner(services, request)
+        ids = any(entry["topic_id"] != ZERO_UUID for entry in asked)
+        judge = _judged_ids if ids else _judged_names
+        if len(asked) > JUDGED_AT_ONCE:
+            return _in_steps(
+                services, request, inner, judge(services, request, authorizer), authorizer
+            )
+        steps = judge(services, request, authorizer)
+        denied = _at_once(steps)
+        return inner(services, _part(services, request, denied, authorizer))
+
+    return handle
+
+
+def _is_known(services: Services, request: Request, authorizer: Authorizer) -> bool:
+    """Whether the request names topics that are there and were allowed before, and no more."""
+    value = request.value
+    if value["include_topic_authorized_operations"] or value[_WANTS_CLUSTER_BITS]:
+        return False
+    known = permitted(authorizer, request.connection, _RIGHT)
+    topics = services.registry.topics
+    return all(
+        (name := entry["name"]) in known and name in topics and entry["topic_id"] == ZERO_UUID
+        for entry in value["topics"]
+    )
+
+
+def _at_once(steps: Generator[None, None, list[Entry]]) -> list[Entry]:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: list[Entry] = end.value
+            return found
+
+
+def _in_steps(
+    services: Services,
+    request: Request,
+    inner: Handler,
+    judging: Generator[None, None, list[Entry]],
+    authorizer: Authorizer,
+) -> Steps:
+    denied = yield from judging
+    steps = inner(services, _part(services, request, denied, authorizer))
+    if steps is not None:
+        yield from steps
+
+
+def _judged_ids(
+    services: Services, request: Request, authorizer: Authorizer
+) -> Generator[None, None, list[Entry]]:
+    """The entries of what is denied; ids that nobody has are left to the handler."""
+    registry = services.registry
+    names = {
+        entry["topic_id"]: name
+        for entry in request.value["topics"]
+        if entry["topic_id"] != ZERO_UUID
+        and (name := registry.topic_name(entry["topic_id"])) is not None
+    }
+    denied = yield from denied_in_steps(authorizer, request, *_DESCRIBE, counted(names.values()))
+    return [_denied(None, topic_id) for topic_id, name in names.items() if name in denied]
+
+
+def _judged_names(
+    services: Services, request: Request, authorizer: Authorizer
+) -> Generator[None, None, list[Entry]]:
+    """The entries of what may not be described, or may not be created."""
+    value = request.value
+    names = counted(entry["name"] for entry in value["topics"] if entry["name"] is not None)
+    denied = yield from denied_in_steps(authorizer, request, *_DESCRIBE, names)
+    entries = [_denied(name) for name in names if name in denied]
+    if value["allow_auto_topic_creation"] and services.config["auto.create.topics.enable"]:
+        topics = services.registry.topics
+        new = {name: 1 for name in names if name not in denied and name not in topics}
+        if new and not may(authorizer, request, _CREATE_ANY):
+            for name in (yield from denied_in_steps(authorizer, request, *_CREATE, new)):
+                entries.append({**_denied(name), "is_internal": name in INTERNAL_TOPICS})
+    return entries
+
+
+def _denied(name: str | None, topic_id: bytes = ZERO_UUID) -> Entry:
+    return {
+        "error_code": TOPIC_AUTHORIZATION_FAILED,
+        "name": name,
+        "topic_id": topic_id,
+        "is_internal": False,
+        "partitions": [],
+        _TOPIC_BITS: NOT_ASKED,
+    }
+
+
+def _part(
+    services: Services, request: Request, denied: Sequence[Entry], authorizer: Authorizer
+) -> Request:
+    """The request without what is denied."""
+    if not denied:
+        return _told(services, request, authorizer)
+    names = {entry["name"] for entry in denied}
+    ids = {entry["topic_id"] for entry in denied}
+    asked = [
+        entry
+        for entry in request.value["topics"]
+        if (
+            entry["topic_id"] not in ids
+            if entry["topic_id"] != ZERO_UUID
+            else entry["name"] not in names and ids == {ZERO_UUID}
+        )
+    ]
+    return _told(services, request, authorizer, denied=denied, asked=asked)
+
+
+def _told(
+    services: Services,
+    request: Request,
+    authorizer: Authorizer,
+    *,
+    keeps: Any = None,
+    denied: Sequence[Entry] = (),
+    asked: Any = None,
+) -> Request:
+    """The request as its handler gets it: itself, where its answer stays as it is."""
+    value = request.value
+    wants_bits = value["include_topic_authorized_operations"]
+    wants_cluster_bits = (
+        value[_WANTS_CLUSTER_BITS]
+        and _FIRST_WITH_CLUSTER_BITS <= request.api_version <= _LAST_WITH_CLUSTER_BITS
+    )
+    if not (keeps or denied or wants_bits or wants_cluster_bits):
+        return request
+    none_left = denied and not asked  # to version 0 a request for nothing asks for all
+    bits = cluster_bits(authorizer, request) if wants_cluster_bits else NOT_ASKED
+
+    def kept(entry: Entry) -> bool:
+        if none_left or (keeps is not None and not keeps(entry)):
+            return False
+        if wants_bits and entry["name"] is not None and entry["error_code"] != UNKNOWN_TOPIC_ID:
+            entry[_TOPIC_BITS] = topic_bits(authorizer, request, entry["name"])
+        return True
+
+    def told(answer: dict[str, Any]) -> None:
+        answer[CLUSTER_BITS] = bits
+
+    return AllowedPart(
+        services,
+        request,
+        value={**value, "topics": asked} if denied else None,
+        denied=DeniedElements("topics", denied, TOPIC_AUTHORIZATION_FAILED) if denied else None,
+        keeps=(("topics",), kept),
+        finish=told,
+    )
+
+
+def topic_bits(authorizer: Authorizer, request: Request, name: str) -> int:
+    """What the peer may do to a topic."""
+    return authorizer.operations(request.connection, ResourceType.TOPIC, name)
+
+
+def describe_topic_partitions(inner: Handler, authorizer: Authorizer) -> Handler:
+    """DescribeTopicPartitions; the answer to a request for all topics goes on behind a cursor,
+    which must not name a topic that is hidden: such a request names what the peer may see."""
+
+    def handle(services: Services, request: Request) -> Steps:
+        value = request.value
+        names = [topic["name"] for topic in value["topics"]]
+        is_all = not names
+        if is_all:
+            names = list(services.registry.topics)
+        denied = yield from denied_in_steps(
+            authorizer, request, *_DESCRIBE, counted(names), is_logged=not is_all
+        )
+        seen = [name for name in names if name not in denied]
+        cursor = value["cursor"]
+        if is_all and cursor is not None and cursor["partition_index"] >= 0:
+            seen = [name for name in seen if name >= cursor["topic_name"]]
+            if cursor["topic_name"] not in seen:
+                cursor = None
+        entries = (
+            [] if is_all else [_denied(name) for name in dict.fromkeys(names) if name in denied]
+        )
+        part = AllowedPart(
+            services,
+            request,
+            value={**value, "topics": [{"name": name} for name in seen], "cursor": cursor},
+            denied=DeniedElements("topics", entries, TOPIC_AUTHORIZATION_FAILED)
+            if entries
+            else None,
+            keeps=(("topics",), _with_bits(authorizer, request)),
+        )
+        if not seen:
+            part.respond({"topics": part.array("topics"), "next_cursor": None})
+            return
+        steps = inner(services, part)
+        if steps is not None:
+            yield from steps
+
+    return handle
+
+
+def _with_bits(authorizer: Authorizer, request: Request) -> Any:
+    def kept(entry: Entry) -> bool:
+        entry[_TOPIC_BITS] = topic_bits(authorizer, request, entry["name"])
+        return True
+
+    return kept

@@ -1,0 +1,36 @@
+"""RenewDelegationToken (39): a token holds longer.
+
+Who asks proves by the token's HMAC that he has it. v1 the same; v2 flexible. Source: KIP-48.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.apis.token_ends import answer_change
+from broker.net.needs import Rights
+from broker.net.request import Request, ServedApi
+from protocol.messages.renew_delegation_token import API
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+    from broker.logins.tokens import Tokens
+    from security.tokens import Token
+
+
+def _handle(services: Services, request: Request) -> None:
+    value, who = request.value, request.connection.principal
+
+    async def change(tokens: Tokens) -> Token | int:
+        return await tokens.renew(value["hmac"], who, value["renew_period_ms"])
+
+    answer_change(services, request, change, "a token was renewed")
+
+
+SERVED = ServedApi(
+    API,
+    0,
+    2,
+    _handle,
+    rights=Rights(own="the token itself says who may renew it", is_in_handler=True),
+)

@@ -1,0 +1,29 @@
+"""SaslAuthenticate (36) where no login is under way: it is out of place.
+
+v1 session lifetime; v2 flexible. Before the login, and while one is renewed, `broker/logins/`
+answers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.net.needs import nothing
+from broker.net.request import Request, ServedApi
+from protocol.errors import ILLEGAL_SASL_STATE
+from protocol.messages.sasl_authenticate import API
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+_OUT_OF_PLACE = "SaslAuthenticate request received after successful authentication"
+
+
+def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
+    request.check()
+    request.respond(
+        {"error_code": ILLEGAL_SASL_STATE, "error_message": _OUT_OF_PLACE, "auth_bytes": b""}
+    )
+
+
+SERVED = ServedApi(API, 0, 2, _handle, rights=nothing("it is how a peer says who it is"))

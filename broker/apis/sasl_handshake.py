@@ -1,0 +1,29 @@
+"""SaslHandshake (17) after the login, or where none is asked for.
+
+v0: tokens follow as they are; v1: in SaslAuthenticate. Before the login `broker/logins/` answers.
+With a session that ends it begins a renewal (KIP-368); everywhere else it is out of place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.net.needs import nothing
+from broker.net.request import Request, ServedApi
+from protocol.errors import ILLEGAL_SASL_STATE
+from protocol.messages.sasl_handshake import API
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
+    session = request.connection.session
+    request.check()
+    if session is None:
+        request.respond({"error_code": ILLEGAL_SASL_STATE, "mechanisms": []})
+    else:
+        session.renew(request)
+
+
+SERVED = ServedApi(API, 0, 1, _handle, rights=nothing("it is how a peer says who it is"))

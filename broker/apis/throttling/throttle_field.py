@@ -1,0 +1,109 @@
+"""Where an answer says how long its client has to wait: ``throttle_time_ms``.
+
+Handlers leave it 0. In most APIs it comes first, and is overwritten; in Produce it comes last. An
+answer that has it elsewhere is encoded again.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from functools import cache
+from itertools import takewhile
+from typing import Final, cast
+
+from broker.net.request import Body, Chunk
+from log.values import Slice
+from protocol.api_keys import PRODUCE
+from protocol.buffer import Buffer
+from protocol.headers import response_header_version
+from protocol.messages import BY_KEY
+from protocol.schema import Primitive, version_range
+
+NAME: Final = "throttle_time_ms"
+_INT32 = struct.Struct(">i")
+_LENGTH_AND_CORRELATION: Final = 8
+
+
+def header_bytes(api_key: int, version: int) -> int:
+    """What comes before the body of an answer: its length, and its header."""
+    return _LENGTH_AND_CORRELATION + response_header_version(api_key, version)
+
+
+@cache
+def has_field(api_key: int, version: int) -> bool:
+    """Whether answers of this version have the field."""
+    return any(
+        field.name == NAME and version in version_range(field.versions)
+        for field in BY_KEY[api_key].response
+    )
+
+
+@cache
+def fixed_place(api_key: int, version: int) -> int | None:
+    """Where it is in every frame of this version; None where that differs, or there is none."""
+    place = header_bytes(api_key, version)
+    for field in BY_KEY[api_key].response:
+        if version not in version_range(field.versions) or field.tag is not None:
+            continue
+        if field.name == NAME:
+            return place
+        if not isinstance(field.type, Primitive) or not field.type.size:
+            return None
+        place += field.type.size
+    return None
+
+
+def with_throttle(frame: Body, api_key: int, version: int, wait_ms: int) -> Body:
+    """The answer, saying that its client has to wait so long; as it is where it can't say so."""
+    if not frame or not has_field(api_key, version):
+        return frame
+    place = fixed_place(api_key, version)
+    if place is not None:
+        return _overwritten(frame, place, wait_ms)
+    whole = head_of(frame)  # no API but Fetch has parts in files
+    end = len(whole) - int(BY_KEY[api_key].is_flexible(version))
+    if api_key == PRODUCE and whole[end - _INT32.size :].count(0) == len(whole) - end + 4:
+        # Zero to the end: no tagged field, whose last values could not be all zero, comes behind.
+        return whole[: end - _INT32.size] + _INT32.pack(wait_ms) + whole[end:]
+    return _encoded_again(whole, api_key, version, wait_ms)
+
+
+def head_of(frame: Body) -> bytes:
+    """An answer up to its first part that is in a file, all of it where there is none."""
+    if isinstance(frame, bytes):
+        return frame
+    parts = takewhile(lambda part: not isinstance(part, Slice), frame)
+    return b"".join(cast("Iterable[Buffer]", parts))
+
+
+def size_of(frame: Body) -> int:
+    """Bytes of an answer, its length included."""
+    if isinstance(frame, bytes):
+        return len(frame)
+    return sum(part.length if isinstance(part, Slice) else len(part) for part in frame)
+
+
+def _overwritten(frame: Body, place: int, wait_ms: int) -> Body:
+    if isinstance(frame, bytes):
+        return frame[:place] + _INT32.pack(wait_ms) + frame[place + _INT32.size :]
+    chunks: list[Chunk] = []
+    for part in frame:
+        length = part.length if isinstance(part, Slice) else len(part)
+        if 0 <= place <= length - _INT32.size and not isinstance(part, Slice):
+            told = bytearray(part)
+            _INT32.pack_into(told, place, wait_ms)
+            chunks.append(told)
+        else:
+            chunks.append(part)
+        place -= length
+    return chunks
+
+
+def _encoded_again(frame: bytes, api_key: int, version: int, wait_ms: int) -> bytes:
+    api = BY_KEY[api_key]
+    start = header_bytes(api_key, version)
+    value = api.decode_response(version, frame, start)
+    body = api.encode_response(version, value | {NAME: wait_ms})
+    header = frame[_INT32.size : start]
+    return _INT32.pack(len(header) + len(body)) + header + body

@@ -1,0 +1,110 @@
+"""An authorizer of rules in memory, by which a client's id is its user."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from broker.net.connection import Connection
+from security.acls.index import AclIndex
+from security.acls.judge import Judge
+from security.acls.model import (
+    ANYTHING,
+    CLUSTER_NAME,
+    AclEntry,
+    Operation,
+    Pattern,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+
+HOST = "127.0.0.1"
+ADMIN = "admin"
+
+
+class Asked(NamedTuple):
+    """A judgement that somebody asked for."""
+
+    user: str
+    operation: Operation
+    kind: ResourceType
+    name: str
+    count: int
+    is_logged: bool
+    is_allowed: bool
+
+
+class Rules:
+    """See the module; admin is a super user."""
+
+    def __init__(self, *rules: str, allow_everyone: bool = False) -> None:
+        self.index = AclIndex()
+        self.judge = Judge(self.index, {f"User:{ADMIN}"}, allow_everyone=allow_everyone)
+        self.asked: list[Asked] = []
+        """Everything that was asked, in order."""
+        for rule in rules:
+            self.add(rule)
+
+    def add(self, rule: str) -> None:
+        """``alice: READ TOPIC orders``; ``deny`` before the operation, ``*`` behind a prefix."""
+        user, _, right = rule.partition(": ")
+        words = right.split(" ")
+        permission = Permission.ALLOW
+        if words[0] == "deny":
+            permission = Permission.DENY
+            del words[0]
+        name = words[2] if len(words) > 2 else CLUSTER_NAME
+        pattern_type = PatternType.LITERAL
+        if len(name) > 1 and name.endswith("*"):
+            name, pattern_type = name[:-1], PatternType.PREFIXED
+        self.add_entry(
+            AclEntry(
+                Pattern(ResourceType[words[1]], name, pattern_type),
+                f"User:{user}",
+                ANYTHING,
+                Operation[words[0]],
+                permission,
+            )
+        )
+
+    def add_entry(self, entry: AclEntry) -> None:
+        self.index.add(entry)
+
+    @property
+    def epoch(self) -> int:
+        return self.index.epoch
+
+    def remove_all_of(self, user: str) -> None:
+        for entry in [each for each in self.index if each.principal == f"User:{user}"]:
+            self.index.remove(entry)
+
+    @property
+    def denials(self) -> list[Asked]:
+        """What the audit log would have lines of."""
+        return [each for each in self.asked if not each.is_allowed and each.is_logged]
+
+    # -- what the guard calls
+
+    def allows(
+        self,
+        connection: Connection,
+        operation: Operation,
+        kind: ResourceType,
+        name: str,
+        *,
+        api: str,
+        count: int = 1,
+        is_logged: bool = True,
+    ) -> bool:
+        user = connection.client_id
+        allowed = self.judge.verdict(f"User:{user}", HOST, operation, kind, name).is_allowed
+        self.asked.append(Asked(user, operation, kind, name, count, is_logged, allowed))
+        return allowed
+
+    def allows_somewhere(
+        self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
+    ) -> bool:
+        return self.judge.may_somewhere(f"User:{connection.client_id}", HOST, operation, kind)
+
+    def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
+        return self.judge.operations(f"User:{connection.client_id}", HOST, kind, name)

@@ -1,0 +1,66 @@
+"""Requests that brokers send each other: who has no CLUSTER_ACTION is denied, in every version."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from broker.apis.cluster_table import SERVED_IN_CLUSTER
+from broker.apis.guard.guard import guarded
+from broker.apis.table import SERVED
+from broker.net.needs import AMONG_BROKERS
+from broker.net.request import ServedApi
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
+from tests.broker.apis.guard.rules import Rules
+from tests.broker.every_request import asked
+
+ROWS = [
+    (row, version)
+    for key, row in SERVED_IN_CLUSTER.items()
+    if key not in SERVED
+    for version in range(row.min_version, row.max_version + 1)
+]
+
+
+class Asked:
+    """As much of a request as a denial needs."""
+
+    def __init__(self, row: ServedApi, version: int, user: str) -> None:
+        body = row.api.encode_request(version, asked(row.api, version))
+        self.served = row
+        self.api_version = version
+        self.route = SimpleNamespace(served=row, flexible=row.api.is_flexible(version))
+        self.buffer, self.position = body, 0
+        self.connection = SimpleNamespace(client_id=user, principal=user, permitted=None)
+        self.value = row.api.decode_request(version, body)
+        self.answers: list[dict[str, Any]] = []
+
+    def respond(self, value: dict[str, Any], error_code: int | None = None) -> None:
+        frame = self.served.api.encode_response(self.api_version, value)
+        assert error_code == CLUSTER_AUTHORIZATION_FAILED
+        self.answers.append(self.served.api.decode_response(self.api_version, frame, 0))
+
+
+@pytest.mark.parametrize(
+    ("row", "version"), ROWS, ids=[f"{row.api.name} {version}" for row, version in ROWS]
+)
+def test_a_client_is_denied_what_brokers_ask_each_other(row: ServedApi, version: int) -> None:
+    handle = guarded({row.api.key: row}, Rules())[row.api.key].handle
+    request = Asked(row, version, "alice")
+    assert handle(None, request) is None  # type: ignore[arg-type]
+    [answer] = request.answers
+    assert str(CLUSTER_AUTHORIZATION_FAILED) in str(answer)
+
+
+def test_all_that_brokers_alone_send_asks_for_cluster_action() -> None:
+    named = {row.api.name for row, _ in ROWS if row.rights is AMONG_BROKERS}
+    assert named == {
+        "AllocateProducerIds",
+        "AlterPartition",
+        "ControlledShutdown",
+        "LeaderAndIsr",
+        "StopReplica",
+        "UpdateMetadata",
+    }

@@ -1,0 +1,122 @@
+"""What Apache Kafka 4.3.1 answers by the rights of who asks, answered by the handlers behind the
+guard.
+
+The table is that of `tests/interop/secured`, where Kafka itself is asked. Of requests about rights,
+users and quotas those are here that are denied; those about tokens need a login.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from broker.apis.table import SERVED
+from protocol.messages import BY_NAME
+from security.acls.model import AclEntry, Operation, Pattern, PatternType, Permission, ResourceType
+from tests.broker.apis.guard.rules import ADMIN, Rules
+from tests.broker.serving import asked, serving
+from tests.interop.secured.matrix import Cell, Normal, Side, Value, cells_of, told
+from tests.interop.secured.table import groups, guards, records, topics, transactions
+from tests.interop.secured.table.whole import GROUPS, TOPICS, TRANSACTIONS
+from tests.wire import Wire
+
+SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+CELLS = [
+    cell
+    for cell in cells_of(
+        [
+            *records.REQUESTS,
+            *topics.REQUESTS,
+            *groups.REQUESTS,
+            *transactions.REQUESTS,
+            *guards.REQUESTS,
+        ]
+    )
+    if not cell.request.api.endswith("DelegationToken")
+    and (not cell.rights or cell.request not in guards.REQUESTS)
+    and (row := SERVED.get(BY_NAME[cell.request.api].key)) is not None
+    and row.min_version <= cell.request.version <= row.max_version
+]
+OTHERWISE = {
+    # What is made is in the answer at once.
+    "own-new:3": "own-new:0 0:0",
+    # The setting is not dynamic here.
+    "1:0 ": "1:42 ",
+}
+"""What a broker of Muster answers otherwise, whoever asks."""
+
+
+class Muster(Side):
+    """A broker whose clients are users by their ids."""
+
+    def __init__(self, wire: Wire, port: int, rules: Rules) -> None:
+        super().__init__("Muster", None)  # type: ignore[arg-type]
+        self._wire = wire
+        self._port = port
+        self._rules = rules
+
+    def call(self, name: str, version: int, value: Value) -> Value:
+        return self._wire.call(name, version, value)
+
+    def make(self, cells: list[Cell]) -> None:
+        """All that the cells need."""
+        for acl in (acl for cell in cells for acl in cell.acls()):
+            self._rules.add_entry(entry_of(acl))
+        made = dict(TOPICS)
+        made |= {cell.own(cell.request.topic): 1 for cell in cells if cell.request.topic}
+        self._make_topics(made)
+        self._have_led(0, "kept")
+        self._have_led(1, "pay")
+        for group in {*GROUPS, *(cell.own(cell.request.group) for cell in cells)} - {""}:
+            self._commit(group)
+        for begun in {*TRANSACTIONS, *(cell.own(cell.request.transaction) for cell in cells)}:
+            if begun:
+                self._begin(begun)
+
+    def ask(self, cell: Cell) -> Value:
+        user = ADMIN if cell.rights.startswith("as admin") else cell.user
+        with Wire(self._port, client_id=user) as wire:
+            try:
+                value: Any = self._own(cell, cell.request.value)
+                answer = wire.call(cell.request.api, cell.request.version, value)
+            except ConnectionError:
+                return {"closed": True}
+        return Normal(cell, self).of(answer)
+
+
+def entry_of(acl: Value) -> AclEntry:
+    """An entry as CreateAcls names it."""
+    pattern = Pattern(
+        ResourceType(acl["resource_type"]),
+        acl["resource_name"],
+        PatternType(acl["resource_pattern_type"]),
+    )
+    operation, permission = Operation(acl["operation"]), Permission(acl["permission_type"])
+    return AclEntry(pattern, acl["principal"], acl["host"], operation, permission)
+
+
+def sorted_words(told_of: str) -> list[str]:
+    """The parts of an answer, in no order."""
+    for kafkas, ours in OTHERWISE.items():
+        told_of = (told_of + " ").replace(kafkas, ours).strip()
+    return sorted(told_of.split(" "))
+
+
+async def test_every_cell_is_answered_as_kafka_does(tmp_path: Path) -> None:
+    rules = Rules()
+    differ: list[str] = []
+
+    async with serving(tmp_path, SETTINGS, authorizer=rules) as broker:
+        port = broker.sockets.addresses()[0][1]
+
+        def ask_all(wire: Wire) -> None:
+            side = Muster(wire, port, rules)
+            side.make(CELLS)
+            for cell in CELLS:
+                answer = told(side.ask(cell))
+                if sorted_words(answer) != sorted_words(cell.expected):
+                    differ.append(f"{cell.id}\n  {cell.expected}\n  {answer}")
+
+        await asked(broker, ask_all, ADMIN)
+    assert not differ, "\n".join(differ)
+    assert len(CELLS) > 200

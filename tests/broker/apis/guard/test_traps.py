@@ -1,0 +1,295 @@
+"""What is easily got wrong about rights; the numbers are those of the list of traps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from broker.topics.registry import OFFSETS_TOPIC
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    GROUP_AUTHORIZATION_FAILED,
+    INVALID_GROUP_ID,
+    NONE,
+    OPERATION_NOT_ATTEMPTED,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.schema import ZERO_UUID
+from security.acls.model import Operation
+from tests.broker.apis.guard.asking import (
+    GROUP,
+    TOPICS,
+    Asking,
+    by_name,
+    codes,
+    fetch,
+    guarded_broker,
+    join,
+    list_offsets,
+    metadata,
+    produce,
+)
+from tests.broker.apis.guard.rules import ADMIN
+from tests.wire import Wire
+
+NOBODYS = bytes(range(16))
+DENIED = {TOPIC_AUTHORIZATION_FAILED}
+
+
+async def test_trap_11_read_lets_describe_and_its_denial_does_not_take_that_away(
+    tmp_path: Path,
+) -> None:
+    async with guarded_broker(
+        tmp_path,
+        "reader: READ TOPIC orders",
+        "looker: DESCRIBE TOPIC orders",
+        "looker: deny READ TOPIC orders",
+    ) as asking:
+        for user in ("reader", "looker"):
+            assert codes(await asking.ask(user, "ListOffsets", 5, list_offsets("orders"))) == {NONE}
+        assert codes(await asking.ask("reader", "Fetch", 11, fetch("orders"))) == {NONE}
+        assert codes(await asking.ask("looker", "Fetch", 11, fetch("orders"))) == DENIED
+
+
+async def test_trap_11_to_deny_all_denies_everything_but_to_super_users(tmp_path: Path) -> None:
+    async with guarded_broker(
+        tmp_path,
+        "alice: ALL TOPIC *",
+        "alice: deny ALL TOPIC orders",
+        f"{ADMIN}: deny ALL TOPIC orders",
+    ) as asking:
+        for api, version, value in (
+            ("ListOffsets", 5, list_offsets("orders")),
+            ("Fetch", 11, fetch("orders")),
+            ("Produce", 7, produce("orders")),
+        ):
+            assert codes(await asking.ask("alice", api, version, value)) == DENIED
+            assert codes(await asking.ask(ADMIN, api, version, value)) == {NONE}
+
+
+async def test_trap_12_one_entry_for_somebody_shuts_a_topic_that_was_open_to_everyone(
+    tmp_path: Path,
+) -> None:
+    async with guarded_broker(tmp_path, allow_everyone=True) as asking:
+        both = produce(*TOPICS)
+        assert codes(await asking.ask("alice", "Produce", 7, both)) == {NONE}
+        asking.rules.add("bob: WRITE TOPIC orders")
+        answer = await asking.ask("alice", "Produce", 7, both)
+        assert by_name(answer, "responses") == {"orders": DENIED, "payments": {NONE}}
+        asking.rules.add("bob: WRITE TOPIC pay*")
+        assert codes(await asking.ask("alice", "Produce", 7, both)) == DENIED
+        assert codes(await asking.ask("bob", "Produce", 7, both)) == {NONE}
+
+
+async def test_trap_14_metadata_hides_of_all_and_denies_what_is_named(tmp_path: Path) -> None:
+    async with guarded_broker(tmp_path, "alice: DESCRIBE TOPIC orders") as asking:
+        for version in (0, 1, 9, 12):
+            everything = {"topics": None if version else [], "allow_auto_topic_creation": True}
+            answer = await asking.ask("alice", "Metadata", version, everything)
+            assert by_name(answer) == {"orders": {NONE}}
+        answer = await asking.ask("alice", "Metadata", 9, metadata("orders", "payments", "absent"))
+        assert by_name(answer) == {"orders": {NONE}, "payments": DENIED, "absent": DENIED}
+        assert [each["partitions"] for each in answer["topics"][1:]] == [[], []]
+        answer = await asking.ask("bob", "Metadata", 0, metadata("orders"))
+        assert by_name(answer) == {"orders": DENIED}, "named in vain is not all"
+
+
+async def test_trap_14_describe_topic_partitions_hides_and_its_cursor_too(tmp_path: Path) -> None:
+    names = ("a", "b", "c", "d")
+    async with guarded_broker(
+        tmp_path, "alice: DESCRIBE TOPIC a", "alice: DESCRIBE TOPIC d", topics=names
+    ) as asking:
+        first = {"topics": [], "response_partition_limit": 1, "cursor": None}
+        answer = await asking.ask("alice", "DescribeTopicPartitions", 0, first)
+        assert by_name(answer) == {"a": {NONE}}
+        cursor = answer["next_cursor"]
+        assert cursor["topic_name"] == "d"
+        answer = await asking.ask(
+            "alice", "DescribeTopicPartitions", 0, {**first, "cursor": cursor}
+        )
+        assert by_name(answer) == {"d": {NONE}}
+        asking.rules.remove_all_of("alice")
+        answer = await asking.ask(
+            "alice", "DescribeTopicPartitions", 0, {**first, "cursor": cursor}
+        )
+        assert (answer["topics"], answer["next_cursor"]) == ([], None)
+
+
+async def test_trap_14_offset_fetch_hides_of_all_and_denies_what_is_named(tmp_path: Path) -> None:
+    async with guarded_broker(
+        tmp_path, f"alice: DESCRIBE GROUP {GROUP}", "alice: DESCRIBE TOPIC orders"
+    ) as asking:
+        for version in (2, 7):
+            answer = await asking.ask(
+                "alice", "OffsetFetch", version, {"group_id": GROUP, "topics": None}
+            )
+            assert by_name(answer) == {"orders": {NONE}}
+            named = [{"name": name, "partition_indexes": [0]} for name in (*TOPICS, "absent")]
+            answer = await asking.ask(
+                "alice", "OffsetFetch", version, {"group_id": GROUP, "topics": named}
+            )
+            assert by_name(answer) == {"orders": {NONE}, "payments": DENIED, "absent": DENIED}
+        groups = [{"group_id": GROUP, "topics": None}, {"group_id": "other", "topics": None}]
+        answer = await asking.ask("alice", "OffsetFetch", 8, {"groups": groups})
+        assert by_name(answer["groups"][0]) == {"orders": {NONE}}
+        assert answer["groups"][1]["error_code"] == GROUP_AUTHORIZATION_FAILED
+
+
+async def test_trap_15_fetch_by_an_unknown_id_and_by_one_that_may_not_be_read(
+    tmp_path: Path,
+) -> None:
+    async with guarded_broker(tmp_path, "alice: READ TOPIC orders") as asking:
+        orders, payments = asking.id("orders"), asking.id("payments")
+        by_id = fetch(orders, payments, NOBODYS, key="topic_id")
+        answer = await asking.ask("alice", "Fetch", 13, by_id)
+        assert by_name(answer, "responses") == {
+            orders: {NONE},
+            payments: DENIED,
+            NOBODYS: {UNKNOWN_TOPIC_ID},
+        }
+
+
+async def test_trap_15_a_right_that_is_taken_away_is_felt_at_the_sessions_next_request(
+    tmp_path: Path,
+) -> None:
+    async with guarded_broker(tmp_path, "alice: READ TOPIC orders") as asking:
+
+        def talk(wire: Wire) -> None:
+            opened = wire.call("Fetch", 11, fetch("orders", session_epoch=0))
+            assert codes(opened) == {NONE}
+            goes_on = {"session_id": opened["session_id"]}
+            quiet = wire.call("Fetch", 11, fetch(**goes_on, session_epoch=1))
+            assert codes(quiet) == {NONE}
+            asking.rules.remove_all_of("alice")
+            answer = wire.call("Fetch", 11, fetch(**goes_on, session_epoch=2))
+            assert by_name(answer, "responses") == {"orders": DENIED}
+            assert not answer["responses"][0]["partitions"][0]["records"]
+            asking.rules.add("alice: READ TOPIC orders")
+            answer = wire.call("Fetch", 11, fetch(**goes_on, session_epoch=3))
+            assert by_name(answer, "responses") == {"orders": {NONE}}
+
+        await asking.talk("alice", talk)
+
+
+async def test_trap_15_who_says_that_it_is_a_broker_needs_cluster_action(tmp_path: Path) -> None:
+    async with guarded_broker(tmp_path, "alice: READ TOPIC *") as asking:
+        as_replica = fetch(*TOPICS, replica_id=2, session_epoch=0)
+        assert codes(await asking.ask("alice", "Fetch", 11, as_replica)) == DENIED
+
+
+async def test_trap_16_an_idempotent_producer_needs_to_write_any_one_topic(tmp_path: Path) -> None:
+    async with guarded_broker(
+        tmp_path, "alice: WRITE TOPIC nobody-has-it", "bob: READ TOPIC *"
+    ) as asking:
+        begin = {"transactional_id": None, "transaction_timeout_ms": 60_000}
+        assert (await asking.ask("alice", "InitProducerId", 4, begin))["error_code"] == NONE
+        denied = await asking.ask("bob", "InitProducerId", 4, begin)
+        assert denied["error_code"] == CLUSTER_AUTHORIZATION_FAILED
+        assert denied["producer_id"] == -1
+
+
+async def test_trap_16_one_denied_partition_keeps_the_others_out_of_the_transaction(
+    tmp_path: Path,
+) -> None:
+    async with guarded_broker(
+        tmp_path,
+        "alice: WRITE TRANSACTIONAL_ID pay",
+        "alice: WRITE TOPIC orders",
+        "alice: WRITE TOPIC absent",
+    ) as asking:
+
+        def talk(wire: Wire) -> None:
+            begin = {"transactional_id": "pay", "transaction_timeout_ms": 60_000}
+            producer = wire.call("InitProducerId", 4, begin)
+            names = (*TOPICS, "absent", OFFSETS_TOPIC)
+            adding = {
+                "v3_and_below_transactional_id": "pay",
+                "v3_and_below_producer_id": producer["producer_id"],
+                "v3_and_below_producer_epoch": producer["producer_epoch"],
+                "v3_and_below_topics": [{"name": each, "partitions": [0]} for each in names],
+            }
+            answer = wire.call("AddPartitionsToTxn", 3, adding)
+            assert by_name(answer, "results_by_topic_v3_and_below") == {
+                "orders": {OPERATION_NOT_ATTEMPTED},
+                "payments": DENIED,
+                "absent": {UNKNOWN_TOPIC_OR_PARTITION},
+                OFFSETS_TOPIC: DENIED,
+            }
+
+        await asking.talk("alice", talk)
+        ids = {"transactional_ids": ["pay"]}
+        state = await asking.ask(ADMIN, "DescribeTransactions", 0, ids)
+        assert state["transaction_states"][0]["topics"] == []
+
+
+async def test_trap_16_delete_topics_by_id_without_describe_tells_no_name(tmp_path: Path) -> None:
+    async with guarded_broker(tmp_path, "bob: DESCRIBE TOPIC orders") as asking:
+        orders = asking.id("orders")
+        by_id = {"topics": [{"name": None, "topic_id": orders}], "timeout_ms": 10_000}
+        for user, name in (("alice", None), ("bob", "orders")):
+            [answer] = (await asking.ask(user, "DeleteTopics", 6, by_id))["responses"]
+            assert (answer["name"], answer["topic_id"]) == (name, orders)
+            assert answer["error_code"] == TOPIC_AUTHORIZATION_FAILED
+        named = {"topics": [{"name": name, "topic_id": ZERO_UUID} for name in ("orders", "absent")]}
+        asked = {**named, "timeout_ms": 10_000}
+        answer = await asking.ask("bob", "DeleteTopics", 6, asked)
+        assert by_name(answer, "responses") == {"orders": DENIED, "absent": DENIED}
+        assert asking.broker.registry.topic("orders") is not None
+
+
+async def test_trap_19_the_group_without_a_name_is_denied_before_it_is_wrong(
+    tmp_path: Path,
+) -> None:
+    async with guarded_broker(tmp_path, "bob: READ GROUP *") as asking:
+        assert (await _joined(asking, "alice", ""))["error_code"] == GROUP_AUTHORIZATION_FAILED
+        assert (await _joined(asking, "bob", ""))["error_code"] == INVALID_GROUP_ID
+
+
+async def _joined(asking: Asking, user: str, group: str) -> dict[str, object]:
+    return await asking.ask(user, "JoinGroup", 5, join(group))
+
+
+async def test_trap_19_a_denied_join_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with guarded_broker(tmp_path, "bob: READ GROUP new") as asking:
+        runtime = asking.broker.groups
+        before = _left_behind(asking)
+        answer = await _joined(asking, "alice", "new")
+        assert answer["error_code"] == GROUP_AUTHORIZATION_FAILED
+        assert (answer["member_id"], answer["generation_id"]) == ("", -1)
+        view = runtime.view_of("new")
+        assert view is not None
+        assert "new" not in view.groups
+        assert _left_behind(asking) == before
+        assert (await _joined(asking, "bob", "new"))["error_code"] == NONE
+        assert "new" in view.groups
+        assert _left_behind(asking) != before
+
+
+def _left_behind(asking: Asking) -> tuple[int, int, dict[str, int]]:
+    """The records of groups, how many there are, and what metrics count of them."""
+    broker = asking.broker
+    log, view = broker.logs.get(OFFSETS_TOPIC, 0), broker.groups.view_of("new")
+    assert log is not None
+    assert view is not None
+    return log.log.log_end_offset, len(view.groups), dict(broker.metrics.rebalances)
+
+
+async def test_trap_19_list_groups_by_a_poor_principal_is_no_line_of_the_audit_log(
+    tmp_path: Path,
+) -> None:
+    async with guarded_broker(
+        tmp_path, "bob: DESCRIBE GROUP bil*", "carol: DESCRIBE CLUSTER"
+    ) as asking:
+        seen = {}
+        for user in ("alice", "bob", "carol"):
+            answer = await asking.ask(user, "ListGroups", 4, {"states_filter": []})
+            assert answer["error_code"] == NONE
+            seen[user] = [group["group_id"] for group in answer["groups"]]
+        assert seen == {"alice": [], "bob": [GROUP], "carol": [GROUP]}
+        assert any(not each.is_allowed for each in asking.rules.asked)
+        assert asking.rules.denials == []
+        await asking.ask("alice", "Metadata", 9, {"topics": None})
+        assert asking.rules.denials == []
+        await asking.ask("alice", "Metadata", 9, metadata("orders"))
+        assert [each.operation for each in asking.rules.denials] == [Operation.DESCRIBE]

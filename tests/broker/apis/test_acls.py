@@ -1,0 +1,269 @@
+"""DescribeAcls, CreateAcls and DeleteAcls: every rule of Kafka's, in every version."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.config.authorizer_rules import STANDARD
+from protocol.errors import INVALID_REQUEST, SECURITY_DISABLED
+from security.acls.model import Operation, PatternType, Permission, ResourceType
+from tests.brokers import Broker
+from tests.wire import Wire
+
+LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
+TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One whose administrator is whoever connects."""
+    data: Path = tmp_path_factory.mktemp("acls")
+    settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
+    broker = Broker(data, settings).start()
+    yield broker
+    broker.kill()
+
+
+@pytest.fixture
+def admin(secured: Broker) -> Iterator[Wire]:
+    """With no entry left from before."""
+    with Wire(secured.port) as connection:
+        delete(connection, wanted())
+        yield connection
+
+
+def entry(
+    name: str = "t",
+    *,
+    kind: int = TOPIC,
+    pattern: int = LITERAL,
+    principal: str = "User:alice",
+    host: str = "*",
+    operation: int = Operation.READ,
+    permission: int = Permission.ALLOW,
+) -> dict[str, Any]:
+    return {
+        "resource_type": int(kind),
+        "resource_name": name,
+        "resource_pattern_type": int(pattern),
+        "principal": principal,
+        "host": host,
+        "operation": int(operation),
+        "permission_type": int(permission),
+    }
+
+
+def wanted(
+    name: str | None = None,
+    *,
+    kind: int = ResourceType.ANY,
+    pattern: int = PatternType.ANY,
+    principal: str | None = None,
+    host: str | None = None,
+    operation: int = Operation.ANY,
+    permission: int = Permission.ANY,
+) -> dict[str, Any]:
+    return {
+        "resource_type_filter": int(kind),
+        "resource_name_filter": name,
+        "pattern_type_filter": int(pattern),
+        "principal_filter": principal,
+        "host_filter": host,
+        "operation": int(operation),
+        "permission_type": int(permission),
+    }
+
+
+def create(wire: Wire, *entries: dict[str, Any], version: int = 3) -> list[tuple[int, str | None]]:
+    results = wire.call("CreateAcls", version, {"creations": list(entries)})["results"]
+    return [(each["error_code"], each["error_message"]) for each in results]
+
+
+def delete(wire: Wire, *filters: dict[str, Any], version: int = 3) -> list[list[str]]:
+    answer = wire.call("DeleteAcls", version, {"filters": list(filters)})
+    for each in answer["filter_results"]:
+        assert (each["error_code"], each["error_message"]) == (0, None)
+        assert all(acl["error_code"] == 0 for acl in each["matching_acls"])
+    return [
+        sorted(named(acl["pattern_type"], acl["resource_name"]) for acl in each["matching_acls"])
+        for each in answer["filter_results"]
+    ]
+
+
+def describe(wire: Wire, asked: dict[str, Any], version: int = 3) -> list[str]:
+    answer = wire.call("DescribeAcls", version, asked)
+    assert (answer["error_code"], answer["error_message"]) == (0, "")
+    return sorted(
+        named(resource["pattern_type"], resource["resource_name"])
+        for resource in answer["resources"]
+        for _ in resource["acls"]
+    )
+
+
+def named(pattern: int, name: str) -> str:
+    return name if pattern == LITERAL else f"{name}..."
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_an_entry_comes_and_goes_in_every_version(
+    admin: Wire, secured: Broker, version: int
+) -> None:
+    given = entry("orders", operation=Operation.DESCRIBE_CONFIGS, host="10.0.0.9")
+    assert create(admin, given, version=version) == [(0, "")]
+    [kept] = json.loads((secured.data / "acls.json").read_text())["acls"]
+    assert (kept["operation"], kept["host"]) == ("DescribeConfigs", "10.0.0.9")
+    asked = wanted("orders", kind=TOPIC, pattern=LITERAL)
+    [resource] = admin.call("DescribeAcls", version, asked)["resources"]
+    [acl] = resource.pop("acls")
+    assert resource == {"resource_type": 2, "resource_name": "orders", "pattern_type": 3}
+    assert acl == {
+        "principal": "User:alice",
+        "host": "10.0.0.9",
+        "operation": 10,
+        "permission_type": 3,
+    }
+    assert delete(admin, asked, version=version) == [["orders"]]
+    assert delete(admin, asked, version=version) == [[]]
+    assert json.loads((secured.data / "acls.json").read_text())["acls"] == []
+
+
+def test_match_finds_what_covers_a_name_and_any_what_has_it(admin: Wire) -> None:
+    """Trap 13."""
+    create(
+        admin,
+        entry("t1"),
+        entry("*"),
+        entry("t", pattern=PREFIXED),
+        entry("t1", pattern=PREFIXED),
+        entry("t2"),
+        entry("t1", kind=GROUP, principal="User:other"),
+        entry("*", pattern=PREFIXED),
+    )
+
+    def found(pattern: int) -> list[str]:
+        return describe(admin, wanted("t1", kind=TOPIC, pattern=pattern))
+
+    assert found(PatternType.MATCH) == ["*", "t...", "t1", "t1..."]
+    assert found(PatternType.ANY) == ["t1", "t1..."]
+    assert found(LITERAL) == ["t1"]
+    assert found(PREFIXED) == ["t1..."]
+    assert describe(admin, wanted("t1", pattern=PatternType.MATCH)) == [
+        *found(PatternType.MATCH)[:3], "t1", "t1...",
+    ]  # fmt: skip
+    assert delete(admin, wanted("t1", kind=TOPIC, pattern=PatternType.MATCH)) == [
+        ["*", "t...", "t1", "t1..."]
+    ]
+    assert describe(admin, wanted()) == ["*...", "t1", "t2"]
+
+
+def test_a_filter_takes_by_each_of_its_parts(admin: Wire) -> None:
+    create(
+        admin,
+        entry("a", principal="User:bob"),
+        entry("b", host="10.0.0.9"),
+        entry("c", operation=Operation.ALL),
+        entry("d", permission=Permission.DENY),
+        entry("kafka-cluster", kind=CLUSTER, operation=Operation.ALTER),
+    )
+    assert describe(admin, wanted(principal="User:bob")) == ["a"]
+    assert describe(admin, wanted(host="10.0.0.9")) == ["b"]
+    assert describe(admin, wanted(operation=Operation.ALL)) == ["c"]
+    assert describe(admin, wanted(permission=Permission.DENY)) == ["d"]
+    assert describe(admin, wanted(kind=CLUSTER)) == ["kafka-cluster"]
+    assert describe(admin, wanted("kafka-cluster", kind=TOPIC)) == []
+
+
+def test_each_entry_is_judged_on_its_own_and_one_that_is_there_is_no_error(admin: Wire) -> None:
+    """In the words of Kafka 4.3.1."""
+    unparsed = (
+        "Could not parse principal from `alice` (no colon is present separating the principal type"
+        " from the principal name)"
+    )
+    asked = {
+        "t": (entry("t"), ""),
+        "cluster": (
+            entry("other", kind=CLUSTER),
+            "The only valid name for the CLUSTER resource is kafka-cluster",
+        ),
+        "again": (entry("t"), ""),
+        "no name": (entry(""), "Invalid empty resource name"),
+        "any type": (entry("t", kind=ResourceType.ANY), "Invalid resourceType ANY"),
+        "new type": (entry("t", kind=99), "Invalid resourceType UNKNOWN"),
+        "match": (entry("t", pattern=PatternType.MATCH), "Invalid patternType MATCH"),
+        "new pattern": (entry("t", pattern=99), "Invalid patternType UNKNOWN"),
+        "any operation": (entry("t", operation=Operation.ANY), "Invalid operation ANY"),
+        "any permission": (entry("t", permission=Permission.ANY), "Invalid permissionType ANY"),
+        "no principal": (entry("t", principal="alice"), unparsed),
+        "no host": (entry("u", host=""), ""),
+        "does not fit": (entry("a/b", operation=Operation.CLUSTER_ACTION), ""),
+    }
+    results = create(admin, *(each for each, _ in asked.values()))
+    assert dict(zip(asked, results, strict=True)) == {
+        name: (INVALID_REQUEST if message else 0, message) for name, (_, message) in asked.items()
+    }
+    assert describe(admin, wanted()) == ["a/b", "t", "u"]
+
+
+def test_an_entry_under_two_filters_is_shown_under_both(admin: Wire) -> None:
+    create(admin, entry("t"), entry("u"))
+    assert delete(admin, wanted("t"), wanted(), wanted("none")) == [["t"], ["t", "u"], []]
+
+
+OF_FILTER = {
+    "resource_type": "resource_type_filter",
+    "resource_pattern_type": "pattern_type_filter",
+}
+
+
+@pytest.mark.parametrize("field", [*OF_FILTER, "operation", "permission_type"])
+def test_a_code_of_zero_closes_the_connection(admin: Wire, field: str) -> None:
+    of_filter = OF_FILTER.get(field, field)
+    for api, value in (
+        ("CreateAcls", {"creations": [entry("kept?"), entry() | {field: 0}]}),
+        ("DescribeAcls", wanted() | {of_filter: 0}),
+        ("DeleteAcls", {"filters": [wanted(), wanted() | {of_filter: 0}]}),
+    ):
+        with Wire(admin.socket.getpeername()[1]) as other:
+            other.send(api, 3, value)
+            assert other.is_closed()
+    assert describe(admin, wanted()) == []
+
+
+@pytest.mark.parametrize("field", [*OF_FILTER.values(), "operation", "permission_type"])
+def test_a_filter_with_a_code_that_nobody_knows_takes_nothing(admin: Wire, field: str) -> None:
+    create(admin, entry("t"))
+    assert describe(admin, wanted() | {field: 99}) == []
+    filters = {"filters": [wanted() | {field: 99}]}
+    [result] = admin.call("DeleteAcls", 3, filters)["filter_results"]
+    part = "patternFilter" if field in OF_FILTER.values() else "entryFilter"
+    assert (result["error_code"], result["error_message"]) == (INVALID_REQUEST, f"Unknown {part}.")
+    assert describe(admin, wanted()) == ["t"]
+
+
+def test_many_entries_at_once_and_a_restart(admin: Wire, secured: Broker) -> None:
+    many = [entry(f"t{number}") for number in range(3000)]
+    assert create(admin, *many) == [(0, "")] * 3000
+    assert len(describe(admin, wanted())) == 3000
+    secured.kill()
+    secured.start()
+    with Wire(secured.port) as again:
+        assert len(describe(again, wanted())) == 3000
+        assert len(delete(again, wanted())[0]) == 3000
+        assert describe(again, wanted()) == []
+
+
+def test_without_an_authorizer_there_is_nothing_to_describe_or_change(wire: Wire) -> None:
+    said = "No Authorizer is configured."
+    assert create(wire, entry(), entry("other", kind=CLUSTER)) == [(SECURITY_DISABLED, said)] * 2
+    answer = wire.call("DescribeAcls", 3, wanted())
+    assert (answer["error_code"], answer["resources"]) == (SECURITY_DISABLED, [])
+    assert answer["error_message"] == "No Authorizer is configured on the broker."
+    [of_filter] = wire.call("DeleteAcls", 3, {"filters": [wanted()]})["filter_results"]
+    assert of_filter == {
+        "error_code": SECURITY_DISABLED, "error_message": said, "matching_acls": []
+    }  # fmt: skip

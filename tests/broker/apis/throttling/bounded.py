@@ -1,0 +1,78 @@
+"""A broker with quotas, whose clock stands until a test moves it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from broker.broker import Broker
+from broker.rights.authorizer import Authorizer
+from broker.tested.hand_time import HandTime
+from protocol.headers import encode_request_header
+from protocol.messages import BY_NAME
+from security.quotas.entities import Entity
+from tests.broker.edge import Client
+from tests.broker.serving import serving
+from tests.broker.topic_calls import produce_request
+from tests.wire import batch
+
+ANYBODY = Entity("ANONYMOUS")
+
+
+class Bounded:
+    """The broker and its clock."""
+
+    def __init__(self, broker: Broker, time: HandTime) -> None:
+        self.broker = broker
+        self.time = time
+
+    async def set(self, entity: Entity = ANYBODY, **quotas: float | None) -> None:
+        """Quotas of an entity; None takes one away."""
+        assert await self.broker.secured.quotas.alter({entity: quotas}) == {}
+
+    async def client(self, client_id: str = "tester") -> Client:
+        """Another connection."""
+        client = await Client.connect(self.broker.sockets.addresses()[0][1])
+        client.client_id = client_id
+        return client
+
+    @property
+    def throttled(self) -> int:
+        """How many connections are held back."""
+        return len(self.broker.server.throttles)
+
+
+@asynccontextmanager
+async def bounded(
+    directory: Path,
+    settings: Mapping[str, str] | None = None,
+    authorizer: Authorizer | None = None,
+) -> AsyncIterator[Bounded]:
+    """See the module; there is a topic ``t`` of one partition."""
+    time = HandTime()
+    time.freeze()
+    async with serving(directory, settings, time=time, authorizer=authorizer) as broker:
+        await broker.topics.create("t", 1, {})
+        yield Bounded(broker, time)
+
+
+def produce_of(size: int, version: int = 9, client_id: str = "tester", **fields: object) -> bytes:
+    """A Produce to ``t`` of exactly so many bytes, without the length before it."""
+    api = BY_NAME["Produce"]
+    header = encode_request_header(api.key, version, 7, client_id)
+    payload = size - 200
+    while True:
+        records = batch(bytes(payload))
+        frame = header + api.encode_request(version, produce_request("t", records, **fields))
+        if len(frame) == size:
+            return frame
+        payload += size - len(frame)
+
+
+async def is_silent(client: Client, turns: int = 20) -> bool:
+    """Whether nothing more comes: the broker has had its turns since."""
+    for _ in range(turns):
+        await asyncio.sleep(0.001)
+    return not client.reader._buffer  # type: ignore[attr-defined]
