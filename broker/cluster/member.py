@@ -25,12 +25,11 @@ from broker.cluster.coordinators.remote_enlisting import RemoteEnlisting
 from broker.cluster.coordinators.remote_markers import Destinations, RemoteMarkers
 from broker.cluster.journal import ClusterJournalKeeper, cluster_journal_keeper
 from broker.cluster.membership.controlled_shutdown import hand_over, shutdown_settings
-from broker.cluster.membership.joining import Joined, join
+from broker.cluster.membership.joining import Joined
 from broker.cluster.membership.registration import UNSEEN_MS, BrokerRegistration
 from broker.cluster.membership.settings import (
     ClusterSettings,
     channel_settings,
-    cluster_settings,
     controller_config,
 )
 from broker.cluster.metadata_cache import Learnt, MetadataCache
@@ -41,15 +40,17 @@ from broker.cluster.replicas.isr_writer import make_isr_writer
 from broker.cluster.replicas.replica_hooks import ReplicaHooks
 from broker.cluster.replicas.replicas import ReplicaManager
 from broker.cluster.replicas.replication_settings import replication_settings
+from broker.cluster.topics.client_configs import ClientConfigs
 from broker.cluster.topics.cluster_configs import ClusterConfigs
 from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.cluster.topics.cluster_topics import ClusterTopics
+from broker.cluster.topics.config_nodes import ConfigNodes
 from broker.cluster.topics.consumer_paths import ZooKeeperOffsets
 from broker.cluster.topics.ends_elsewhere import EndsElsewhere
 from broker.cluster.topics.unheard_deletions import UnheardDeletions
 from broker.cluster.witness import Witness
 from broker.cluster.zookeeper.session_totals import SessionTotals
-from broker.cluster.zookeeper.zookeeper import Closed, Connect, SessionExpired
+from broker.cluster.zookeeper.zookeeper import Closed, SessionExpired
 from broker.config.listeners import Endpoint
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.transactions.local_markers import LocalMarkers
@@ -57,7 +58,6 @@ from broker.cores.transactions.sending import Destination
 from broker.quotas.replication_quota import replication_quotas
 from broker.topics.basis import Basis
 from broker.topics.logs import LogManager
-from broker.topics.missing import KnownMissing
 from broker.topics.registry import Topic
 from broker.topics.replica_logs import ReplicaLogs
 from broker.topics.replica_services import ReplicaServices
@@ -82,6 +82,8 @@ class Member:
         self.registry = ClusterRegistry(joined.node_id, joined.cluster_id, self.cache)
         for topic in joined.topics:
             self.registry.configured(topic.name, topic.configs)
+        nodes = ConfigNodes(joined.zookeeper, config)
+        self.clients = ClientConfigs(joined.zookeeper, nodes, time)
         self.old_offsets = ZooKeeperOffsets(joined.zookeeper, background.spawn)
         self._basis = basis
         self._endpoints: Sequence[Endpoint] = ()
@@ -89,7 +91,7 @@ class Member:
         """What happened in the cluster, as this broker saw it, and the file that says so."""
         self._witness = Witness(joined.node_id, self.keeper, self.cache)
         self.replication = replication_settings(
-            config, joined.node_id, settings.spoken, settings.listener
+            config, joined.node_id, settings.spoken, settings.listener, settings.connect
         )
         self.registration = self._registration()
         self.replication_totals = ReplicationTotals()
@@ -103,6 +105,7 @@ class Member:
             self.cache,
             time,
             config["controller.socket.timeout.ms"],
+            settings.connect,
         )
         self.isr_writer = make_isr_writer(
             self.replication,
@@ -183,6 +186,7 @@ class Member:
             self.settings.listener,
             config["controller.socket.timeout.ms"],
             config["request.timeout.ms"],
+            self.settings.connect,
         )
 
     def broker_epoch(self) -> int:
@@ -250,6 +254,7 @@ class Member:
             basis.errors,
             applied=settings_changed,
             unclean_changed=self.host.settings_changed,
+            clients=self.clients,
         )
         self.replicas = ReplicaManager(
             self.replication,
@@ -370,7 +375,7 @@ class Member:
     def _registered(self) -> brokers.Registration:
         return brokers.Registration(
             self.joined.node_id,
-            tuple(brokers.Endpoint(each.name, each.host, each.port) for each in self._endpoints),
+            tuple(brokers.Endpoint(*each) for each in self._endpoints),
             self._basis.config["broker.rack"],
             self._basis.time.now().wall_ms,
         )
@@ -385,13 +390,3 @@ def _journal_keeper(basis: Basis, node_id: int) -> ClusterJournalKeeper:
         basis.directory,
         basis.config["cluster.journal.file.max.bytes"],
     )
-
-
-async def join_cluster(basis: Basis, connect: Connect) -> Member:
-    """Comes into the cluster. Raises BadConfig, BadDirectory and CannotJoin."""
-    settings = cluster_settings(basis.config)
-    missing = KnownMissing(basis.config["log.recovery.missing"])
-    joined = await join(
-        settings, basis.config, connect, basis.fs, basis.directory, missing, basis.time
-    )
-    return Member(basis, settings, joined)

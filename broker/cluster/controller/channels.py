@@ -19,7 +19,7 @@ from broker.cluster.controller.control_requests import Message, encode
 from broker.cluster.controller.superseded import load, without_superseded
 from broker.cluster.lines import Trouble
 from broker.cluster.peers.inter_broker import InterBroker
-from broker.cluster.peers.peer import Address, Peer, PeerLost, connect
+from broker.cluster.peers.peer import Address, Connect, Peer, PeerLost, connect
 from broker.time import Time
 from controller.facts import Answered
 from controller.requests import LeaderAndIsrRequest, Send
@@ -48,6 +48,7 @@ class ChannelSettings:
     connect_timeout_ms: int
     """``controller.socket.timeout.ms``"""
     request_timeout_ms: int
+    connect: Connect = connect
 
 
 class Unanswered(NamedTuple):
@@ -241,7 +242,7 @@ class _Channel:
             if self._peer is None or self._peer.lost is not None:
                 client_id = str(settings.node_id)
                 timeout_ms = settings.connect_timeout_ms
-                self._peer = await connect(self.address, client_id, self._time, timeout_ms)
+                self._peer = await settings.connect(self.address, client_id, self._time, timeout_ms)
             for message in encode(request, settings.spoken.version_of, settings.listener):
                 answer = await self._call(self._peer, message)
                 error = error or answer["error_code"]

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 from broker.cluster.controller.channels import ChannelSettings
 from broker.cluster.peers.inter_broker import BadVersionText, InterBroker, parse
+from broker.cluster.peers.peer import Connect, connect
 from broker.cluster.zookeeper.zookeeper import Where
 from broker.config.config import BadConfig, Config
+from broker.config.listeners import Endpoint
 from controller.config import ControllerConfig
 from log.config import format_magic
 from protocol.records.batch import MAGIC
@@ -25,13 +27,18 @@ class ClusterSettings:
     """What brokers speak among themselves."""
     listener: str
     """The name of the listener by which brokers reach each other."""
+    connect: Connect
+    """How that is done."""
     configured_id: int | None
     generates_ids: bool
     reserved_id_max: int
 
 
-def cluster_settings(config: Config) -> ClusterSettings:
-    """The settings of a broker that joins a cluster. Raises BadConfig."""
+def cluster_settings(config: Config, connect: Connect = connect) -> ClusterSettings:
+    """The settings of a broker that joins a cluster. Raises BadConfig.
+
+    ``connect`` is how it reaches the listener of brokers among themselves.
+    """
     if config["zookeeper.metadata.migration.enable"]:
         raise BadConfig(
             "zookeeper.metadata.migration.enable=true: Muster does not migrate to KRaft"
@@ -47,6 +54,7 @@ def cluster_settings(config: Config) -> ClusterSettings:
             f"{config['inter.broker.protocol.version']}: its brokers can't read what would be"
             " stored; set log.message.format.version to the same"
         )
+    listener = inter_broker_listener(config).name
     session_ms = config["zookeeper.session.timeout.ms"]
     return ClusterSettings(
         Where(
@@ -56,22 +64,24 @@ def cluster_settings(config: Config) -> ClusterSettings:
             config["zookeeper.max.in.flight.requests"],
         ),
         spoken,
-        _listener(config),
+        listener,
+        connect,
         config.configured_id,
         config["broker.id.generation.enable"],
         config["reserved.broker.max.id"],
     )
 
 
-def _listener(config: Config) -> str:
-    names = [each.name for each in config.listeners]
-    wanted = config["inter.broker.listener.name"] or config["security.inter.broker.protocol"]
-    if wanted not in names:
+def inter_broker_listener(config: Config) -> Endpoint:
+    """The listener by which brokers reach each other. Raises BadConfig."""
+    listeners = {each.name: each for each in config.listeners}
+    wanted = config.inter_broker_listener
+    if wanted not in listeners:
         raise BadConfig(
             f"brokers are to reach each other by the listener {wanted}, and listeners has"
-            f" {', '.join(names)}; set inter.broker.listener.name to one of them"
+            f" {', '.join(listeners)}; set inter.broker.listener.name to one of them"
         )
-    return str(wanted)
+    return listeners[wanted]
 
 
 def channel_settings(config: Config, settings: ClusterSettings, node_id: int) -> ChannelSettings:
@@ -82,6 +92,7 @@ def channel_settings(config: Config, settings: ClusterSettings, node_id: int) ->
         settings.listener,
         config["controller.socket.timeout.ms"],
         config["request.timeout.ms"],
+        settings.connect,
     )
 
 

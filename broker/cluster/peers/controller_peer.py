@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from broker.cluster.metadata_cache import MetadataCache
 from broker.cluster.peers.lasting_peer import LastingPeer, PeerSettings
-from broker.cluster.peers.peer import Address, PeerLost
+from broker.cluster.peers.peer import Address, Connect, PeerLost, connect
 from broker.time import Time
 
 
@@ -16,9 +16,15 @@ class ControllerPeer(LastingPeer):
     """See the module; use from the event loop's thread alone, one request at a time."""
 
     def __init__(
-        self, node_id: int, listener: str, cache: MetadataCache, time: Time, timeout_ms: int
+        self,
+        node_id: int,
+        listener: str,
+        cache: MetadataCache,
+        time: Time,
+        timeout_ms: int,
+        connect: Connect = connect,
     ) -> None:
-        settings = PeerSettings(node_id, listener, timeout_ms, timeout_ms)
+        settings = PeerSettings(node_id, listener, timeout_ms, timeout_ms, connect)
         super().__init__(self._address, settings, time)
         self._listener = listener
         self._cache = cache

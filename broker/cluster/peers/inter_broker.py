@@ -94,6 +94,7 @@ _BROKER_EPOCHS = (2, 2, 0, 0)
 _STATIC_MEMBERS = (2, 3, 0, 0)
 _NO_EXPIRY = (2, 1, 0, 1)
 _EPOCHS = (0, 11, 0, 2)
+_PREFIXED_ACLS = (2, 0, 0, 1)
 
 
 class BadVersionText(ValueError):
@@ -118,6 +119,11 @@ class InterBroker(NamedTuple):
     def has_leader_epochs(self) -> bool:
         """Followers truncate by leader epochs, not to their high watermark (KIP-101)."""
         return self.release >= _EPOCHS
+
+    @property
+    def has_prefixed_acls(self) -> bool:
+        """Brokers know access control entries for prefixes of names (KIP-290)."""
+        return self.release >= _PREFIXED_ACLS
 
     @property
     def truncates_on_fetch(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from broker.cluster.peers.fitting import Value
-from broker.cluster.peers.peer import Address, Peer, PeerLost, connect
+from broker.cluster.peers.peer import Address, Connect, Peer, PeerLost, connect
 from broker.time import Time
 from protocol.errors import NONE
 from protocol.messages import api_versions
@@ -27,6 +27,7 @@ class PeerSettings(NamedTuple):
     """That of brokers among themselves."""
     connect_timeout_ms: int
     request_timeout_ms: int
+    connect: Connect = connect
 
 
 class NotServed(PeerLost):
@@ -85,7 +86,7 @@ class LastingPeer:
             return self._peer
         self.close()
         settings = self._settings
-        self._peer = await connect(
+        self._peer = await settings.connect(
             address, str(settings.node_id), self._time, settings.connect_timeout_ms
         )
         return self._peer

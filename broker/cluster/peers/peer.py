@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Callable
-from typing import Any, NamedTuple, cast
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from broker.time import Time
 from protocol.errors import ProtocolError
@@ -19,10 +19,12 @@ from protocol.framing import Framer
 from protocol.headers import encode_request_header, response_header
 from protocol.schema import Api
 
+if TYPE_CHECKING:
+    import ssl
+
 ANSWER_BYTES_MAX = 256 << 20
 """The longest answer that is taken: a follower bounds what it asks for far below."""
 _LENGTH = struct.Struct(">i")
-_MIN_ANSWER_BYTES = 4
 
 Value = dict[str, Any]
 Decode = Callable[[bytes, int], Any]
@@ -46,6 +48,9 @@ class Address(NamedTuple):
         return f"{self.host}:{self.port}"
 
 
+PeerT = TypeVar("PeerT", bound="Peer")
+
+
 class _Asked(NamedTuple):
     """A request that is under way."""
 
@@ -63,7 +68,7 @@ class Peer(asyncio.Protocol):
         self._client_id = client_id
         self._time = time
         self._loop = asyncio.get_running_loop()
-        self._framer = Framer(ANSWER_BYTES_MAX, _MIN_ANSWER_BYTES)
+        self._framer = Framer(ANSWER_BYTES_MAX, 0)
         self._asked: deque[_Asked] = deque()
         self._correlation_id = 0
         self._transport: asyncio.Transport | None = None
@@ -90,19 +95,31 @@ class Peer(asyncio.Protocol):
 
         Raises PeerLost.
         """
-        if self.lost is not None or self._transport is None:
-            raise self.lost or PeerLost(f"there is no connection to {self.address}")
         self._correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
         head = encode_request_header(api.key, version, self._correlation_id, self._client_id)
         expected = response_header(api.key, version, self._correlation_id)
+        frame = [_LENGTH.pack(len(head) + len(body)) + head, body]
+        return await self._answer_to(frame, expected, decode, api.name, timeout_ms)
+
+    async def exchange(self, token: bytes, timeout_ms: int) -> bytes:
+        """Bytes that are no request, and the bytes that answer them. Raises PeerLost."""
+        frame = [_LENGTH.pack(len(token)), token]
+        answer: bytes = await self._answer_to(frame, b"", _as_it_is, "a login", timeout_ms)
+        return answer
+
+    async def _answer_to(
+        self, frame: list[bytes], expected: bytes, decode: Decode, name: str, timeout_ms: int
+    ) -> Any:
+        if self.lost is not None or self._transport is None:
+            raise self.lost or PeerLost(f"there is no connection to {self.address}")
         answer: asyncio.Future[Any] = self._loop.create_future()
         self._asked.append(_Asked(expected, decode, answer))
-        self._transport.writelines([_LENGTH.pack(len(head) + len(body)) + head, body])
+        self._transport.writelines(frame)
         try:
             async with self._time.within(timeout_ms / 1000):
                 return await answer
         except TimeoutError:
-            lost = PeerLost(f"{self.address} did not answer {api.name} in {timeout_ms} ms")
+            lost = PeerLost(f"{self.address} did not answer {name} in {timeout_ms} ms")
             self.close(lost)
             raise lost from None
         except asyncio.CancelledError:
@@ -152,16 +169,38 @@ class Peer(asyncio.Protocol):
         self.close(PeerLost(f"{self.address} closed the connection{reason}"))
 
 
+def _as_it_is(frame: bytes, position: int) -> bytes:
+    return frame[position:]
+
+
 async def connect(address: Address, client_id: str, time: Time, timeout_ms: int) -> Peer:
     """A connection to the broker at an address. Raises PeerLost."""
-    loop = asyncio.get_running_loop()
+    return await connect_as(Peer(address, client_id, time), time, timeout_ms)
+
+
+Connect = Callable[[Address, str, Time, int], Awaitable[Peer]]
+"""`connect`, or what makes a connection that is secured as brokers' own are to be."""
+
+
+async def connect_as(
+    peer: PeerT, time: Time, timeout_ms: int, context: ssl.SSLContext | None = None
+) -> PeerT:
+    """Connects a peer that has no connection yet, by TLS with ``context``. Raises PeerLost."""
+    loop, address = asyncio.get_running_loop(), peer.address
     try:
         async with time.within(timeout_ms / 1000):
-            _, peer = await loop.create_connection(
-                lambda: Peer(address, client_id, time), address.host, address.port
+            await loop.create_connection(
+                lambda: peer,
+                address.host,
+                address.port,
+                ssl=context,
+                server_hostname=None if context is None else address.host,
             )
     except TimeoutError:
         raise PeerLost(f"{address} did not take a connection in {timeout_ms} ms") from None
     except OSError as error:
+        if context is not None and hasattr(error, "reason"):  # an error of TLS; others have none
+            reason = getattr(error, "verify_message", None) or error.reason
+            raise PeerLost(f"no TLS with {address}: {reason}") from None
         raise PeerLost(f"{address} takes no connection: {error.strerror or error}") from None
     return peer

@@ -30,7 +30,7 @@ import structlog
 
 from broker.cluster.lines import PartitionLines, Trouble
 from broker.cluster.metadata_cache import MetadataCache
-from broker.cluster.peers.peer import Address, Peer, PeerLost, connect
+from broker.cluster.peers.peer import Address, Peer, PeerLost
 from broker.cluster.replicas.fetch_messages import (
     FLEXIBLE,
     NEWEST,
@@ -230,8 +230,9 @@ class Fetcher:
         if self._peer is None or self._peer.lost is not None or self._peer.address != address:
             if self._peer is not None:
                 self._peer.close()
-            timeout_ms = self._settings.socket_timeout_ms
-            self._peer = await connect(address, self.client_id, self._time, timeout_ms)
+            self._peer = await self._settings.connect(
+                address, self.client_id, self._time, self._settings.socket_timeout_ms
+            )
         return self._peer
 
     # -- fetching

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from broker.cluster.peers.inter_broker import InterBroker
+from broker.cluster.peers.peer import Connect, connect
 from broker.config.config import Config
 
 
@@ -36,10 +37,16 @@ class ReplicationSettings:
     """``replica.lag.time.max.ms``"""
     checkpoint_ms: int = 5_000
     """``replica.high.watermark.checkpoint.interval.ms``"""
+    connect: Connect = connect
+    """How leaders are reached."""
 
 
 def replication_settings(
-    config: Config, node_id: int, spoken: InterBroker, listener: str
+    config: Config,
+    node_id: int,
+    spoken: InterBroker,
+    listener: str,
+    connect: Connect = connect,
 ) -> ReplicationSettings:
     """Those of a broker's properties."""
     return ReplicationSettings(
@@ -56,4 +63,5 @@ def replication_settings(
         config["request.timeout.ms"],
         config["replica.lag.time.max.ms"],
         config["replica.high.watermark.checkpoint.interval.ms"],
+        connect,
     )

@@ -1,31 +1,57 @@
 """Quotas and credentials in ZooKeeper, of clients, users and addresses.
 
-They are read and kept, and nobody follows them: the broker has no quotas of clients and no SCRAM.
-So what is set is told, by its names alone: a value may be a credential.
+They are read, kept, and given to those who follow settings of these names. What is set and nobody
+follows is told, by its names alone: a value may be a credential. Quotas and credentials of a user
+share a node, so each change is made to the node as it is read, in its version. Source: Kafka 3.9
+``ZkAdminManager``, ``AdminZkClient``.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from itertools import islice
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import structlog
 
 from broker.cluster.topics.config_nodes import ConfigNodes
 from broker.cluster.zookeeper.client_nodes import client_nodes
-from broker.cluster.zookeeper.zookeeper import ZooKeeper
-from protocol.znodes.configs import ClientEntity, client_entity
+from broker.cluster.zookeeper.zookeeper import (
+    BadVersion,
+    NodeExists,
+    NoNode,
+    NotEmpty,
+    ZooKeeper,
+    ZooKeeperError,
+    ensure_path,
+)
+from broker.time import Time
+from protocol.znodes import notices
+from protocol.znodes.configs import (
+    CONFIG,
+    ClientEntity,
+    client_entity,
+    decode_config,
+    encode_config,
+)
 from protocol.znodes.fields import BadNode
 
 logger = structlog.get_logger(__name__)
 
-KEPT_CHARACTERS = 8 << 20
+KEPT_CHARACTERS = 32 << 20
 """So much is kept of all entities together; each counts for a little, however short it is."""
 _ENTITY_CHARACTERS = 200
 TOLD_AT_ONCE = 20
 """So many entities have a line of the log when all are read; the others are counted."""
+ATTEMPTS: Final = 10
+"""How often a node is tried to be changed that others change at the same time."""
+AGAIN_S: Final = (0.02, 0.1)
+"""How soon: by chance, so that two do not meet again."""
+
+Changed = Callable[[ClientEntity, Mapping[str, str]], None]
+"""Called with an entity and all that is set for it from now on."""
 
 
 class NotFollowed(NamedTuple):
@@ -40,13 +66,79 @@ class NotFollowed(NamedTuple):
 class ClientConfigs:
     """What is set for each entity; one without settings is not kept."""
 
-    def __init__(self, zookeeper: ZooKeeper, nodes: ConfigNodes) -> None:
+    def __init__(self, zookeeper: ZooKeeper, nodes: ConfigNodes, time: Time) -> None:
         self.settings: dict[ClientEntity, Mapping[str, str]] = {}
         self._zookeeper = zookeeper
         self._nodes = nodes
+        self._time = time
+        self._followed: set[str] = set()
+        self._on_change: list[Changed] = []
         self._characters = 0
         self._full = False
         """Whether it was told that there is more than is kept."""
+
+    def expect(self, names: Collection[str]) -> None:
+        """Settings of these names are followed by somebody: no operator has to be told of them."""
+        self._followed.update(names)
+
+    def follow(self, changed: Changed) -> None:
+        """Has ``changed`` called with each change."""
+        self._on_change.append(changed)
+
+    async def alter(self, entity: ClientEntity, edit: Mapping[str, str | None]) -> None:
+        """Sets what is set for an entity, takes away what is None, and tells all brokers.
+
+        Raises ZooKeeperError, and BadNode where the node can't be understood.
+        """
+        path = f"{CONFIG}/{entity.path}"
+        for attempt in range(ATTEMPTS):
+            try:
+                data, stat = await self._zookeeper.get(path)
+                version: int | None = stat.version
+            except NoNode:
+                data, version = b"", None
+            before = decode_config(path, data)
+            after = {**before, **{name: text for name, text in edit.items() if text is not None}}
+            for name in (name for name, text in edit.items() if text is None):
+                after.pop(name, None)
+            try:
+                if after != before:
+                    await self._write(path, after, version)
+                if after != before or attempt:  # an attempt may have been done, and not known to be
+                    notice = notices.encode_config_change(entity.path)
+                    await self._zookeeper.create(notices.CONFIG_CHANGE, notice, sequence=True)
+            except (BadVersion, NodeExists, NoNode):
+                await self._time.sleep(self._time.chance.uniform(*AGAIN_S))
+                continue
+            self._take(entity, after, tell=False)
+            return
+        raise ZooKeeperError(f"{path} is changed by others all the time; try again")
+
+    async def _write(self, path: str, settings: Mapping[str, str], version: int | None) -> None:
+        zookeeper = self._zookeeper
+        parent = path.rpartition("/")[0]
+        if version is None:
+            await ensure_path(zookeeper, parent)
+            await zookeeper.create(path, encode_config(settings))
+        elif settings:
+            await zookeeper.set(path, encode_config(settings), version)
+        else:
+            try:
+                await zookeeper.delete(path, version)
+            except NotEmpty:  # clients of the user have settings
+                await zookeeper.set(path, encode_config(settings), version)
+                return
+            with suppress(NotEmpty, NoNode, BadVersion):
+                await self._tidy(parent)
+
+    async def _tidy(self, clients: str) -> None:
+        """Removes what was there for the last client of a user alone."""
+        if clients.count("/") > 2:
+            await self._zookeeper.delete(clients)
+            user = clients.rpartition("/")[0]
+            data, stat = await self._zookeeper.get(user)
+            if not decode_config(user, data):
+                await self._zookeeper.delete(user, stat.version)
 
     async def read_all(self) -> None:
         """Reads every entity there is; the others have no settings any more."""
@@ -73,8 +165,19 @@ class ClientConfigs:
 
     def not_followed(self, at_most: int) -> list[NotFollowed]:
         """What is set, entity by entity."""
-        some = islice(self.settings.items(), at_most)
-        return [NotFollowed(entity.words, sorted(settings)) for entity, settings in some]
+        found = (
+            NotFollowed(entity.words, names)
+            for entity, settings in self.settings.items()
+            if (names := self._not_followed(settings))
+        )
+        return list(islice(found, at_most))
+
+    def count_not_followed(self) -> int:
+        """How many entities have settings that nobody follows."""
+        return sum(bool(self._not_followed(each)) for each in self.settings.values())
+
+    def _not_followed(self, settings: Mapping[str, str]) -> list[str]:
+        return sorted(settings.keys() - self._followed)
 
     def _take(self, entity: ClientEntity, settings: Mapping[str, str], *, tell: bool) -> bool:
         """Keeps what an entity has from now on. Whether that is something else."""
@@ -91,15 +194,18 @@ class ClientConfigs:
         self.settings.pop(entity, None)
         if settings:
             self.settings[entity] = settings
-        if tell and settings:
+        for changed in self._on_change:
+            changed(entity, settings)
+        names = self._not_followed(settings)
+        if tell and names:
             logger.warning(
                 "quotas or credentials are set, and Muster does not follow them",
                 entity=entity.words,
-                settings=sorted(settings),
+                settings=names,
             )
-        elif tell and before:
+        elif tell and self._not_followed(before):
             logger.info("quotas and credentials are set no more", entity=entity.words)
-        return bool(settings or before)
+        return bool(names or self._not_followed(before))
 
 
 def _entity(path: str) -> ClientEntity | None:

@@ -1,10 +1,8 @@
 """Settings in ZooKeeper: of topics, of this broker, of every broker, and those of clients.
 
 Each entity has a node. Whoever writes it leaves a notice, a sequential node that names it; every
-broker watches the notices, reads the entities again that new ones name, and removes notices that
-are old. A node or notice that does not parse, or a setting that does not fit, is told and passed:
-it must not keep later ones from being followed. Source: Kafka 3.9 ``ZkConfigManager``,
-``ZkNodeChangeNotificationListener``.
+broker watches the notices and reads the entities again that new ones name. A node that does not
+parse, or a setting that does not fit, is told and passed. Source: Kafka 3.9 ``ZkConfigManager``.
 """
 
 from __future__ import annotations
@@ -19,16 +17,17 @@ import structlog
 from broker.cluster.topics.client_configs import ClientConfigs
 from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.cluster.topics.config_nodes import ConfigNodes
+from broker.cluster.zookeeper.followed_notices import FollowedNotices
 from broker.cluster.zookeeper.zookeeper import (
     Closed,
     Connection,
-    NoNode,
     SessionExpired,
     ZooKeeper,
     ZooKeeperError,
     in_time,
 )
 from broker.config.config import Config
+from broker.config.protection import without_secrets
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.config_changes import EVERY_BROKER
@@ -40,8 +39,6 @@ from protocol.znodes.fields import BadNode
 
 logger = structlog.get_logger(__name__)
 
-NOTICES_KEPT_MS = 15 * 60_000
-"""How long a notice is left to brokers that have not seen it, as in Kafka."""
 UNCLEAN = "unclean.leader.election.enable"
 EVERY_TOPIC = ""
 
@@ -63,13 +60,14 @@ class ClusterConfigs:
         *,
         applied: Callable[[], None],
         unclean_changed: Callable[[str], None],
+        clients: ClientConfigs | None = None,
     ) -> None:
         """``applied`` gives those who keep copies of settings the ones that hold now;
         ``unclean_changed`` tells the controller of a topic, or ("") of all."""
         self.changing = asyncio.Lock()
         """See `SettingsStore`."""
         self.nodes = ConfigNodes(zookeeper, config)
-        self.clients = ClientConfigs(zookeeper, self.nodes)
+        self.clients = clients or ClientConfigs(zookeeper, self.nodes, time)
         self._config = config
         self._registry = registry
         self._logs = logs
@@ -85,10 +83,9 @@ class ClusterConfigs:
         """Topics whose settings are to be read."""
         self._clients_unread = True
         """Whether those of all clients are, as in each new connection."""
-        self._handled = -1
-        """The highest number of a notice that was followed."""
-        self._created_ms: dict[str, int] = {}
-        """The notices that are there, and when they were made."""
+        self._notices = FollowedNotices(
+            notices.CONFIG_CHANGES, zookeeper, time, errors, self._handle
+        )
         self._looking = False
         self._again = False
         self._stopped = False
@@ -126,7 +123,7 @@ class ClusterConfigs:
             while self._again and not self._stopped:
                 self._again = False
                 with suppress(SessionExpired, Closed):  # the next session looks again
-                    await self._follow_notices()
+                    await self._notices.follow(self._look)
                     await asyncio.gather(*[self._read_topic(name) for name in [*self._unread]])
                     if self._clients_unread:
                         self._clients_unread = False
@@ -169,57 +166,18 @@ class ClusterConfigs:
         except BadDirectory as error:  # the broker's own have changed since they were read
             logger.error("a topic's settings do not fit the broker's", reason=str(error))
 
-    # -- notices
-
-    async def _follow_notices(self) -> None:
-        parent = notices.CONFIG_CHANGES
-        names = await self._zookeeper.children(parent, self._look)
-        for name in sorted(names, key=notices.number_of):
-            number = notices.number_of(name)
-            if number <= self._handled:
-                continue
-            try:
-                await self._handle(f"{parent}/{name}")
-            except (SessionExpired, Closed):
-                raise
-            except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
-                self._errors.caught("observer", error, notice=name)
-            self._handled = number
-        await self._purge({f"{parent}/{name}" for name in names})
-
-    async def _handle(self, path: str) -> None:
+    async def _handle(self, path: str, data: bytes) -> None:
         """Reads the entity again that a notice names; the notice has no values."""
-        try:
-            data, stat = await self._zookeeper.get(path)
-            self._created_ms[path] = stat.ctime_ms
-            entity = notices.decode_config_change(path, data)
-            kind, _, name = entity.partition("/")
-            client = configs.client_entity(entity) if kind in configs.CLIENT_KINDS else None
-        except NoNode:
-            return  # another broker has removed it
-        except BadNode as error:
-            logger.error("a notice of settings is passed", reason=str(error))
-            return
-        if kind == configs.TOPICS:
+        entity = notices.decode_config_change(path, data)
+        kind, _, name = entity.partition("/")
+        if kind in configs.CLIENT_KINDS:
+            await self.clients.read(configs.client_entity(entity))
+        elif kind == configs.TOPICS:
             await self._read_topic(name)
-        elif kind == configs.BROKERS:
-            if name in (configs.DEFAULT, str(self._registry.node_id)):
-                await self._read_broker()
-        elif client is not None:
-            await self.clients.read(client)
-        else:
-            logger.error("a notice of settings is passed", path=path, entity=entity)
-
-    async def _purge(self, there: set[str]) -> None:
-        """Removes notices that are old, whoever has seen them."""
-        before_ms = self._time.now().wall_ms - NOTICES_KEPT_MS
-        for path, created_ms in [*self._created_ms.items()]:
-            if path not in there:
-                del self._created_ms[path]
-            elif created_ms < before_ms:
-                del self._created_ms[path]
-                with suppress(NoNode):
-                    await self._zookeeper.delete(path)
+        elif kind != configs.BROKERS:
+            raise BadNode(path, f"names no entity that has settings: {entity[:100]!r}")
+        elif name in (configs.DEFAULT, str(self._registry.node_id)):
+            await self._read_broker()
 
     # -- changes
 
@@ -244,7 +202,8 @@ class ClusterConfigs:
         known = await self.stored_broker(name)
         node = configs.DEFAULT if name == EVERY_BROKER else name
         await self._sure(self.nodes.write(configs.BROKERS, node, known, settings))
-        logger.info("settings changed", broker=name or "every one", configs=dict(settings))
+        shown = without_secrets(settings)
+        logger.info("settings changed", broker=name or "every one", configs=shown)
 
     async def _sure(self, work: Awaitable[Result]) -> Result:
         """What ``work`` returns. Raises CannotChange, also where ZooKeeper does not answer."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from broker.cluster.zookeeper.client_nodes import client_nodes
 from broker.cluster.zookeeper.zookeeper import NoNode, ZooKeeper, children_of, slices
-from protocol.znodes import admin, brokers, cluster, configs, topics
+from protocol.znodes import acls, admin, brokers, cluster, configs, tokens, topics
 
 BAD_MAX = 100
 """So many are named; the others are counted."""
@@ -34,7 +34,7 @@ class Looked:
 
 
 async def bad_nodes(zookeeper: ZooKeeper) -> Looked:
-    """Reads every node of brokers, topics, partitions, settings and of the cluster itself."""
+    """Reads every node of brokers, topics, partitions, settings, rights, and of the cluster."""
     found = Looked()
     async for some in _nodes(zookeeper):
         await _read(zookeeper, some, found)
@@ -57,11 +57,32 @@ async def _nodes(zookeeper: ZooKeeper) -> AsyncIterator[list[Node]]:
             yield [_settings(f"{configs.CONFIG}/{kind}/{name}") for name in some]
     async for several in client_nodes(zookeeper):
         yield [_settings(f"{configs.CONFIG}/{path}") for path in several]
+    async for protecting in _of_rights(zookeeper):
+        yield protecting
     for some in slices(sorted(await children_of(zookeeper, topics.TOPICS))):
         places: list[tuple[str, int]] = []
         yield [_topic(name, places) for name in some]
         for states in slices(places):
             yield [_state(*place) for place in states]
+
+
+async def _of_rights(zookeeper: ZooKeeper) -> AsyncIterator[list[Node]]:
+    """Entries of access control, and delegation tokens."""
+    for pattern_type, tree in acls.TREES.items():
+        for kind in acls.TYPES:
+            names = sorted(await children_of(zookeeper, f"{tree}/{kind}"))
+            for some in slices(acls.Place(kind, name, pattern_type) for name in names):
+                yield [_entries(place.path) for place in some]
+    for several in slices(sorted(await children_of(zookeeper, tokens.TOKENS))):
+        yield [_token(tokens.path(each)) for each in several]
+
+
+def _entries(path: str) -> Node:
+    return path, lambda data: acls.decode_entries(path, data)
+
+
+def _token(path: str) -> Node:
+    return path, lambda data: tokens.decode_token(path, data)
 
 
 def _registration(broker_id: int) -> Node:

@@ -24,6 +24,7 @@ from broker.cluster.replicas.replicas import ReplicaManager, Told
 from broker.cluster.replicas.replication_settings import ReplicationSettings
 from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.config.config import Config
+from broker.config.listeners import Endpoint
 from broker.loop.background import Background
 from broker.loop.disk_reads import DiskReads
 from broker.loop.histogram import Writes
@@ -34,6 +35,7 @@ from broker.loop.worker import Worker
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
 from broker.net.limits import Limits
+from broker.net.listener import Listener
 from broker.net.long_requests import LongRequests
 from broker.net.seekers import Seekers
 from broker.net.server import Server
@@ -65,7 +67,7 @@ from controller.requests import (
 from controller.values import BrokerFact
 from log.checkpoint import HIGH_WATERMARK, read_offsets
 from log.filesystem import FileSystem
-from protocol.znodes.brokers import Endpoint
+from protocol.znodes import brokers
 from replication.values import PartitionState, Rules
 from tests.broker.edge import eventually
 from tests.log.log_tools import NOW_MS, batch
@@ -275,7 +277,7 @@ class Fellow:
         bound = bind("127.0.0.1", 0, Limits())
         self.port = bound.getsockname()[1]
         self.advertised.listening([self.port])
-        await self.server.accept(bound)
+        await self.server.accept(bound, Listener(Endpoint(self.listener, "127.0.0.1", self.port)))
 
     @property
     def session_id(self) -> int:
@@ -302,7 +304,7 @@ class Fellow:
     @property
     def fact(self) -> BrokerFact:
         return BrokerFact(
-            self.node_id, self.epoch, (Endpoint(self.listener, "127.0.0.1", self.port),)
+            self.node_id, self.epoch, (brokers.Endpoint(self.listener, "127.0.0.1", self.port),)
         )
 
     # -- what it has

@@ -1,7 +1,8 @@
-"""Quotas and credentials in ZooKeeper are read, kept, and told as what nobody follows."""
+"""Quotas and credentials in ZooKeeper are read, changed, and told where nobody follows them."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from broker.cluster.topics import client_configs
-from broker.cluster.topics.client_configs import TOLD_AT_ONCE
+from broker.cluster.topics.client_configs import TOLD_AT_ONCE, ClientConfigs
+from broker.cluster.topics.config_nodes import ConfigNodes
+from broker.time import Time
 from protocol.znodes import configs
+from protocol.znodes.fields import BadNode
 from tests.broker.cluster.topics.settings_scene import Scene, play
 
 RATE = {"producer_byte_rate": "1000"}
@@ -148,5 +152,81 @@ def test_a_node_that_is_spoilt_is_told_without_what_it_has(tmp_path: Path) -> No
             await scene.settle()
         assert "/config/users/u has config that is not an object of texts" in str(logs)
         assert SECRET not in str(logs)
+
+    play(tmp_path, conduct)
+
+
+USER = configs.entity_of([("users", "a b")])
+CLIENT = configs.entity_of([("users", "a b"), ("clients", "c")])
+
+
+async def _paths(scene: Scene, path: str = "/config/users") -> list[str]:
+    names = sorted(await scene.other.children(path))
+    found = [f"{path}/{name}" for name in names]
+    return [*found, *[each for one in found for each in await _paths(scene, one)]]
+
+
+def test_a_change_leaves_what_others_have_set_and_tells_all_brokers(tmp_path: Path) -> None:
+    async def conduct(scene: Scene) -> None:
+        heard: list[tuple[str, dict[str, str]]] = []
+        clients = scene.configs.clients
+        clients.expect(["SCRAM-SHA-256", *RATE])
+        clients.follow(lambda who, has: heard.append((who.words, dict(has))))
+        scene.configs.start()
+        await scene.settle()
+        with capture_logs() as logs:
+            await clients.alter(USER, SCRAM)
+            await clients.alter(USER, RATE)
+            await clients.alter(USER, {"SCRAM-SHA-256": None})
+            await scene.settle()
+        assert heard == [("user a b", SCRAM), ("user a b", SCRAM | RATE), ("user a b", RATE)]
+        assert not told(logs)
+        data, _ = await scene.other.get("/config/users/a%20b")
+        assert data == configs.encode_config(RATE)
+        assert len(await scene.other.children("/config/changes")) == 3
+
+    play(tmp_path, conduct)
+
+
+def test_what_has_no_settings_has_no_node(tmp_path: Path) -> None:
+    async def conduct(scene: Scene) -> None:
+        clients = scene.configs.clients
+        scene.configs.start()
+        await scene.settle()
+        await clients.alter(CLIENT, RATE)
+        assert await _paths(scene) == [
+            "/config/users/a%20b",
+            "/config/users/a%20b/clients",
+            "/config/users/a%20b/clients/c",
+        ]
+        await clients.alter(USER, SCRAM)
+        await clients.alter(USER, {"SCRAM-SHA-256": None})
+        assert len(await _paths(scene)) == 3
+        await clients.alter(CLIENT, dict.fromkeys(RATE))
+        assert await _paths(scene) == []
+        assert kept(scene) == {}
+        await clients.alter(CLIENT, dict.fromkeys(RATE))
+        assert await _paths(scene) == []
+
+    play(tmp_path, conduct)
+
+
+def test_changes_of_one_user_at_the_same_time_are_all_kept(tmp_path: Path) -> None:
+    async def conduct(scene: Scene) -> None:
+        other = ClientConfigs(scene.other, ConfigNodes(scene.other, scene.config), Time())
+        mine = ClientConfigs(scene.zookeeper, ConfigNodes(scene.zookeeper, scene.config), Time())
+        await asyncio.gather(mine.alter(USER, SCRAM), other.alter(USER, RATE))
+        data, _ = await scene.other.get("/config/users/a%20b")
+        assert configs.decode_config("/", data) == SCRAM | RATE
+
+    play(tmp_path, conduct)
+
+
+def test_a_node_that_is_spoilt_is_not_overwritten(tmp_path: Path) -> None:
+    async def conduct(scene: Scene) -> None:
+        await put(scene, "users/a%20b", b"?")
+        with pytest.raises(BadNode, match="has no JSON"):
+            await scene.configs.clients.alter(USER, RATE)
+        assert (await scene.other.get("/config/users/a%20b"))[0] == b"?"
 
     play(tmp_path, conduct)

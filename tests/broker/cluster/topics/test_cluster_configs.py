@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from broker.cluster.topics.cluster_configs import NOTICES_KEPT_MS
+from broker.cluster.zookeeper.followed_notices import NOTICES_KEPT_MS
 from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE, ConfigRefused
 from broker.topics.registry import OFFSETS_TOPIC
 from protocol.errors import (

@@ -41,6 +41,22 @@ async def test_each_node_that_does_not_parse_is_named() -> None:
     assert all(path in why for path, why in looked.bad)
 
 
+async def test_nodes_of_rights_are_looked_at_too() -> None:
+    zookeeper = await filled()
+    bad = [
+        "/kafka-acl/Topic/t",
+        "/kafka-acl-extended/prefixed/Group/g",
+        "/config/users/alice",
+        "/delegation_token/tokens/one",
+    ]
+    for path in bad:
+        await ensure_path(zookeeper, path.rpartition("/")[0])
+        await zookeeper.create(path, b'{"version":1}')
+    looked = await bad_nodes(zookeeper)
+
+    assert sorted(path for path, _ in looked.bad) == sorted(set(bad) - {"/config/users/alice"})
+
+
 async def test_of_many_some_are_named_and_the_others_are_counted() -> None:
     zookeeper = await filled()
     for number in range(module.BAD_MAX + 7):

@@ -1,0 +1,213 @@
+"""Access control entries in ZooKeeper, as Kafka's brokers keep and follow them.
+
+A node has all entries of a pattern. It is changed in the version in which it was read, or read
+again; the notice behind it tells every other broker. What a node has that is understood by nobody
+here stays in it, and is told. Source: Kafka 3.9 ``AclAuthorizer``, ``ZkAclStore``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from broker.cluster.protection.followed_nodes import FollowedNodes, Spawn
+from broker.cluster.zookeeper.zookeeper import (
+    BadVersion,
+    NodeExists,
+    NoNode,
+    ZooKeeper,
+    ZooKeeperError,
+    children_of,
+    ensure_path,
+    in_time,
+    slices,
+)
+from broker.loop.internal_errors import InternalErrors
+from broker.time import Time
+from protocol.znodes import acls
+from protocol.znodes.acls import Place
+from protocol.znodes.fields import BadNode
+from security.acls.index import AclIndex
+from security.acls.model import AclEntry, Pattern, PatternType, spelled
+from security.acls.text import entry_of, json_of, type_of
+
+logger = structlog.get_logger(__name__)
+
+ATTEMPTS: Final = 10
+"""How often a node is tried to be changed that others change at the same time, as in Kafka."""
+AGAIN_S: Final = (0.05, 0.2)
+"""How soon: by chance, so that two do not meet again."""
+
+
+class ZooKeeperAcls:
+    """See the module, and `AclStore`; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        time: Time,
+        spawn: Spawn,
+        errors: InternalErrors,
+        *,
+        has_prefixes: bool = True,
+    ) -> None:
+        """Without ``has_prefixes`` there are brokers that know no entries for prefixes."""
+        self.index = AclIndex()
+        """All entries that are understood."""
+        self._zookeeper = zookeeper
+        self._time = time
+        self._has_prefixes = has_prefixes
+        self._known: dict[Place, frozenset[AclEntry]] = {}
+        self._nodes = FollowedNodes(
+            zookeeper,
+            time,
+            spawn,
+            errors,
+            "access control entries",
+            acls.TREES.values(),
+            acls.CHANGES.values(),
+            self._read_all,
+            self._handle,
+        )
+
+    async def open(self) -> None:
+        """Reads all entries there are, and follows what becomes of them. Raises ZooKeeperError."""
+        await self._nodes.open()
+
+    def stop(self) -> None:
+        """Follows nothing any more."""
+        self._nodes.stop()
+
+    # -- what is read
+
+    async def _handle(self, path: str, data: bytes) -> None:
+        place = acls.decode_change(path, data)
+        if not self._nodes.unread:  # else all are read behind it
+            await self._read(place)
+
+    async def _read_all(self) -> None:
+        gone = {*self._known}
+        for pattern_type, tree in acls.TREES.items():
+            for kind in acls.TYPES:
+                names = await children_of(self._zookeeper, f"{tree}/{kind}")
+                for some in slices(names):
+                    places = [Place(kind, name, pattern_type) for name in some]
+                    gone.difference_update(places)
+                    await asyncio.gather(*map(self._read, places))
+        for place in gone:
+            self._take(place, frozenset())
+
+    async def _read(self, place: Place) -> None:
+        try:
+            data, _ = await self._zookeeper.get(place.path)
+            known, strange = _understood(place, acls.decode_entries(place.path, data))
+        except NoNode:
+            known, strange = frozenset(), []
+        except BadNode as error:
+            # What is known of it holds: it may deny something.
+            logger.error("access control entries can't be read", reason=str(error))
+            return
+        if strange:
+            logger.error(
+                "some access control entries are not understood, and have no effect here",
+                path=place.path,
+                entries=len(strange),
+            )
+        self._take(place, known)
+
+    def _take(self, place: Place, entries: frozenset[AclEntry]) -> None:
+        """The entries of a pattern are these from now on."""
+        before = self._known.pop(place, frozenset())
+        if entries:
+            self._known[place] = entries
+        for entry in before - entries:
+            self.index.remove(entry)
+        for entry in entries - before:
+            self.index.add(entry)
+
+    # -- changes
+
+    async def change(
+        self, added: Sequence[AclEntry], removed: Sequence[AclEntry]
+    ) -> Mapping[AclEntry, str]:
+        """See `AclStore`."""
+        wanted: dict[Pattern, dict[AclEntry, bool]] = defaultdict(dict)
+        for entries, is_there in ((added, True), (removed, False)):
+            for entry in entries:
+                wanted[entry.pattern][entry] = is_there
+        failed: dict[AclEntry, str] = {}
+        for some in slices(wanted.items()):
+            reasons = await asyncio.gather(*[self._change(*each) for each in some])
+            for (_, changes), reason in zip(some, reasons, strict=True):
+                if reason is not None:
+                    failed.update(dict.fromkeys(changes, reason))
+        return failed
+
+    async def _change(self, pattern: Pattern, wanted: Mapping[AclEntry, bool]) -> str | None:
+        """Why the entries of a pattern could not be changed; None where they are."""
+        if not acls.fits_a_path(pattern.name):
+            return f"ZooKeeper has no node for the name {pattern.name[:100]!r}"
+        if pattern.pattern_type == PatternType.PREFIXED and not self._has_prefixes:
+            return "entries for prefixes need inter.broker.protocol.version=2.0 or later"
+        place = Place(spelled(pattern.resource_type), pattern.name, pattern.pattern_type.name)
+        try:
+            await in_time(self._time, self._change_node(place, wanted))
+        except (ZooKeeperError, BadNode) as error:
+            return str(error)
+        return None
+
+    async def _change_node(self, place: Place, wanted: Mapping[AclEntry, bool]) -> None:
+        for attempt in range(ATTEMPTS):
+            try:
+                data, stat = await self._zookeeper.get(place.path)
+                version: int | None = stat.version
+            except NoNode:
+                data, version = b"", None
+            known, strange = _understood(place, acls.decode_entries(place.path, data))
+            after = {each for each in known if wanted.get(each, True)}
+            after |= {each for each, is_there in wanted.items() if is_there}
+            if after != known and not await self._written(place, strange, after, version):
+                await self._time.sleep(self._time.chance.uniform(*AGAIN_S))
+                continue
+            if after != known or attempt:  # an attempt may have been done, and not known to be
+                notice = acls.encode_change(place)
+                await self._zookeeper.create(place.notice_path, notice, sequence=True)
+            self._take(place, frozenset(after))
+            return
+        raise ZooKeeperError(f"{place.path} is changed by others all the time; try again")
+
+    async def _written(
+        self, place: Place, strange: list[acls.Entry], after: set[AclEntry], version: int | None
+    ) -> bool:
+        """Whether the node was what it was when it was read."""
+        data = acls.encode_entries([*strange, *map(json_of, sorted(after))])
+        try:
+            if version is None:
+                # Kafkas before 0.11 do not start where there is a type that they do not know.
+                await ensure_path(self._zookeeper, place.path.rpartition("/")[0])
+                await self._zookeeper.create(place.path, data)
+            elif after or strange:
+                await self._zookeeper.set(place.path, data, version)
+            else:
+                await self._zookeeper.delete(place.path, version)
+        except (BadVersion, NodeExists, NoNode):
+            return False
+        return True
+
+
+def _understood(
+    place: Place, entries: Sequence[acls.Entry]
+) -> tuple[frozenset[AclEntry], list[acls.Entry]]:
+    """The entries of a node, and those that make no sense here."""
+    pattern = Pattern(type_of(place.resource_type), place.name, PatternType[place.pattern_type])
+    known, strange = set(), []
+    for each in entries:
+        try:
+            known.add(entry_of(pattern, each))
+        except ValueError:
+            strange.append(each)
+    return frozenset(known), strange

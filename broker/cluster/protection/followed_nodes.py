@@ -1,0 +1,112 @@
+"""Nodes in ZooKeeper that every broker follows: read whole at the start, then notice by notice.
+
+All are read before anybody is served, and again in every new connection: notices may have gone
+meanwhile. Whose nodes they are says how they are read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine
+from contextlib import suppress
+from typing import Any
+
+from broker.cluster.zookeeper.followed_notices import FollowedNotices, Handle
+from broker.cluster.zookeeper.zookeeper import (
+    Closed,
+    Connection,
+    SessionExpired,
+    ZooKeeper,
+    ZooKeeperError,
+    ensure_path,
+)
+from broker.loop.internal_errors import InternalErrors
+from broker.time import Time
+
+Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
+
+
+class FollowedNodes:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        time: Time,
+        spawn: Spawn,
+        errors: InternalErrors,
+        what: str,
+        trees: Collection[str],
+        changes: Collection[str],
+        read_all: Callable[[], Awaitable[None]],
+        handle: Handle,
+    ) -> None:
+        """``changes`` are the directories of notices, each handed to ``handle``; ``trees`` have
+        the nodes, which ``read_all`` reads. ``what`` they are is told in plural."""
+        self._zookeeper = zookeeper
+        self._spawn = spawn
+        self._errors = errors
+        self._what = what
+        self._directories = (*trees, *changes)
+        self._read_all = read_all
+        self._notices = [
+            FollowedNotices(directory, zookeeper, time, errors, handle) for directory in changes
+        ]
+        self.unread = True
+        """Whether all nodes are to be read: no notice needs to be followed before."""
+        self._looking = False
+        self._again = False
+        self._stopped = False
+
+    async def open(self) -> None:
+        """Reads all there are, and follows what becomes of them. Raises ZooKeeperError."""
+        self._zookeeper.on_session(self._session_changed)
+        self._looking = True
+        try:
+            while self.unread:
+                with suppress(SessionExpired):  # it took too long, and there is another session
+                    for directory in self._directories:
+                        await ensure_path(self._zookeeper, directory)
+                    await self._look_once()
+        finally:
+            self._looking = False
+        if self._again:
+            self._look()
+
+    def stop(self) -> None:
+        """Follows nothing any more."""
+        self._stopped = True
+
+    def _session_changed(self, connection: Connection) -> None:
+        if connection is Connection.CONNECTED:
+            self.unread = True
+            self._look()
+
+    def _look(self) -> None:
+        """Looks what is new, once for all watches that ring meanwhile."""
+        self._again = True
+        if not self._looking and not self._stopped:
+            self._looking = True
+            self._spawn(self._follow(), self._what)
+
+    async def _follow(self) -> None:
+        try:
+            while self._again and not self._stopped:
+                with suppress(SessionExpired, Closed):  # the next session looks again
+                    await self._look_once()
+        except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
+            self._errors.caught("observer", error)
+        finally:
+            self._looking = False
+
+    async def _look_once(self) -> None:
+        self._again = False
+        for each in self._notices:
+            await each.follow(self._look)
+        if self.unread:
+            self.unread = False
+            try:
+                await self._read_all()
+            except ZooKeeperError:
+                self.unread = True
+                raise

@@ -1,0 +1,162 @@
+"""Delegation tokens in ZooKeeper, as Kafka's brokers keep and follow them.
+
+A token is a node; the notice behind a change tells every other broker, and so does the one behind
+its removal. A token's password is computed from its id, so brokers of one cluster have the same
+secret key. Source: Kafka 3.9 ``DelegationTokenManagerZk``.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Protocol
+
+import structlog
+
+from broker.cluster.protection.followed_nodes import FollowedNodes, Spawn
+from broker.cluster.zookeeper.zookeeper import (
+    NodeExists,
+    NoNode,
+    ZooKeeper,
+    children_of,
+    slices,
+)
+from broker.loop.internal_errors import InternalErrors
+from broker.time import Time
+from protocol.znodes import tokens as nodes
+from protocol.znodes.fields import BadNode
+from protocol.znodes.tokens import TokenNode
+from security.principal import Principal
+from security.tokens import Token
+
+logger = structlog.get_logger(__name__)
+
+
+class Followers(Protocol):
+    """Who is told of tokens."""
+
+    def ids(self) -> list[str]:
+        """Those of all tokens that are known."""
+
+    async def told(self, token_id: str, token: Token | None) -> None:
+        """What a token is now; None where it is gone."""
+
+
+class ZooKeeperTokens:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        time: Time,
+        spawn: Spawn,
+        errors: InternalErrors,
+        tokens: Followers,
+    ) -> None:
+        """``tokens`` are told what becomes of them."""
+        self._zookeeper = zookeeper
+        self._tokens = tokens
+        self._nodes = FollowedNodes(
+            zookeeper,
+            time,
+            spawn,
+            errors,
+            "delegation tokens",
+            (nodes.TOKENS,),
+            (nodes.CHANGES,),
+            self._read_all,
+            self._handle,
+        )
+
+    async def open(self) -> None:
+        """Reads all tokens there are, and follows what becomes of them. Raises ZooKeeperError."""
+        await self._nodes.open()
+
+    def stop(self) -> None:
+        """Follows nothing any more."""
+        self._nodes.stop()
+
+    # -- what is read
+
+    async def _handle(self, path: str, data: bytes) -> None:
+        token_id = nodes.decode_change(path, data)
+        if not self._nodes.unread:  # else all are read behind it
+            await self._follow(token_id)
+
+    async def _read_all(self) -> None:
+        gone = {*self._tokens.ids()}
+        for some in slices(await children_of(self._zookeeper, nodes.TOKENS)):
+            gone.difference_update(some)
+            for token_id in some:
+                await self._follow(token_id)
+        for token_id in gone:
+            await self._tokens.told(token_id, None)
+
+    async def _follow(self, token_id: str) -> None:
+        try:
+            token = await self.get(token_id)
+        except BadNode as error:
+            logger.error("a token can't be read, and lets nobody in", reason=str(error))
+            token = None
+        await self._tokens.told(token_id, token)
+
+    async def get(self, token_id: str) -> Token | None:
+        """What a token is now, None where it is gone. Raises ZooKeeperError and BadNode."""
+        path = nodes.path(token_id)
+        try:
+            data, _ = await self._zookeeper.get(path)
+        except NoNode:
+            return None
+        found = nodes.decode_token(path, data)
+        if found.token_id != token_id:
+            raise BadNode(path, "is of another token")
+        return _token(found)
+
+    # -- changes
+
+    async def put(self, token: Token, *, is_new: bool) -> None:
+        """Writes a new token, or one that is there. Raises ZooKeeperError."""
+        path, data = nodes.path(token.token_id), nodes.encode_token(_node(token))
+        if is_new:
+            with suppress(NodeExists):  # ours: nobody else has this id
+                await self._zookeeper.create(path, data)
+        else:
+            await self._zookeeper.set(path, data)  # one that was removed meanwhile stays so
+        await self._tell(token)
+
+    async def delete(self, token: Token) -> None:
+        """Removes a token. Raises ZooKeeperError."""
+        with suppress(NoNode):  # perhaps it was we, and the answer was lost: tell all the same
+            await self._zookeeper.delete(nodes.path(token.token_id))
+        await self._tell(token)
+
+    async def _tell(self, token: Token) -> None:
+        await self._zookeeper.create(nodes.CHANGE, token.token_id.encode(), sequence=True)
+
+
+def _node(token: Token) -> TokenNode:
+    return TokenNode(
+        token.token_id,
+        str(token.owner),
+        str(token.requester),
+        tuple(map(str, token.renewers)),
+        token.issued_ms,
+        token.ends_ms,
+        token.expires_ms,
+    )
+
+
+def _token(node: TokenNode) -> Token:
+    return Token(
+        node.token_id,
+        _principal(node.owner),
+        _principal(node.requester),
+        tuple(map(_principal, node.renewers)),
+        node.issued_ms,
+        node.ends_ms,
+        node.expires_ms,
+    )
+
+
+def _principal(text: str) -> Principal:
+    kind, _, name = text.partition(":")
+    return Principal(kind, name)

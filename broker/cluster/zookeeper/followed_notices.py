@@ -1,0 +1,92 @@
+"""The notices of one directory in ZooKeeper: each is followed once, and removed when it is old.
+
+Whoever writes a node leaves a notice, a sequential node that names it; every broker watches the
+directory and reads again what new ones name. One that cannot be understood is told and passed: it
+must not keep later ones from being followed. Source: Kafka 3.9, its
+``ZkNodeChangeNotificationListener``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import structlog
+
+from broker.cluster.zookeeper.zookeeper import Closed, NoNode, SessionExpired, Watch, ZooKeeper
+from broker.loop.internal_errors import InternalErrors
+from broker.time import Time
+from protocol.znodes.fields import BadNode
+from protocol.znodes.notices import number_of
+
+logger = structlog.get_logger(__name__)
+
+NOTICES_KEPT_MS = 15 * 60_000
+"""How long a notice is left to brokers that have not seen it, as in Kafka."""
+
+Handle = Callable[[str, bytes], Awaitable[None]]
+"""Follows a notice, by its path and what it says; raises BadNode for one of no sense."""
+
+
+class FollowedNotices:
+    """See the module; use from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        directory: str,
+        zookeeper: ZooKeeper,
+        time: Time,
+        errors: InternalErrors,
+        handle: Handle,
+    ) -> None:
+        self._directory = directory
+        self._zookeeper = zookeeper
+        self._time = time
+        self._errors = errors
+        self._handle = handle
+        self._handled = -1
+        """The highest number of a notice that was followed."""
+        self._created_ms: dict[str, int] = {}
+        """The notices that are there, and when they were made."""
+
+    async def follow(self, watch: Watch) -> None:
+        """Follows those that are new; ``watch`` is called when there are more.
+
+        Raises SessionExpired and Closed.
+        """
+        parent = self._directory
+        names = await self._zookeeper.children(parent, watch)
+        for name in sorted(names, key=number_of):
+            number = number_of(name)
+            if number <= self._handled:
+                continue
+            try:
+                await self._take(f"{parent}/{name}")
+            except (SessionExpired, Closed):
+                raise
+            except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
+                self._errors.caught("observer", error, notice=name)
+            self._handled = number
+        await self._purge({f"{parent}/{name}" for name in names})
+
+    async def _take(self, path: str) -> None:
+        try:
+            data, stat = await self._zookeeper.get(path)
+        except NoNode:
+            return  # another broker has removed it
+        self._created_ms[path] = stat.ctime_ms
+        try:
+            await self._handle(path, data)
+        except BadNode as error:
+            logger.error("a notice is passed", reason=str(error))
+
+    async def _purge(self, there: set[str]) -> None:
+        """Removes notices that are old, whoever has seen them."""
+        before_ms = self._time.now().wall_ms - NOTICES_KEPT_MS
+        for path, created_ms in [*self._created_ms.items()]:
+            if path not in there:
+                del self._created_ms[path]
+            elif created_ms < before_ms:
+                del self._created_ms[path]
+                with suppress(NoNode):
+                    await self._zookeeper.delete(path)

@@ -1,0 +1,229 @@
+"""Brokers log in to each other, renew it before the session is over, and speak TLS."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import pytest
+
+from broker.cluster.peers import secured_peer
+from broker.cluster.peers.peer import Address, Peer, PeerLost
+from broker.cluster.peers.secured_peer import BrokerLogin, SecuredPeers
+from broker.time import Time
+from protocol.headers import decode_request_header, response_header
+from protocol.messages import BY_KEY, api_versions, sasl_authenticate, sasl_handshake
+from protocol.messages.metadata import API as METADATA
+from security.credentials import BY_NAME, ITERATIONS_MIN, credential
+from security.sasl import plain
+from security.sasl.client_side import Credentials
+from security.sasl.exchange import Exchange, Mechanism, Then
+from security.sasl.scram import Found, ScramServer
+from security.sasl.steps import Step
+
+NAME, PASSWORD = "broker", "b=r,oker"
+METADATA_ANSWER = {"brokers": [], "controller_id": 7, "topics": []}
+SALT = b"salt"
+
+
+class _Plain:
+    def step(self, message: bytes) -> Step:
+        return plain.log_in(message, {NAME: PASSWORD})
+
+
+def _find(mechanism: str, name: str, by_token: bool) -> Found | None:
+    hashing = BY_NAME[mechanism]
+    salted = hashing.salted_password(PASSWORD.encode(), SALT, ITERATIONS_MIN)
+    found = Found(credential(hashing, salted, SALT, ITERATIONS_MIN), name)
+    return found if name == NAME and not by_token else None
+
+
+MECHANISMS: Mapping[str, Callable[[], Mechanism]] = {
+    "PLAIN": _Plain,
+    **{
+        each: partial(ScramServer, BY_NAME[each], partial(_find, each), "nonce", b"secret")
+        for each in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    },
+}
+
+
+@dataclass
+class Fellow:
+    """Another broker, as far as logins go: what it takes, and what it was asked."""
+
+    takes: Mapping[str, Callable[[], Mechanism]] = field(default_factory=lambda: MECHANISMS)
+    session_ms: int = 0
+    newest: Mapping[int, int] = field(
+        default_factory=lambda: {sasl_handshake.API.key: 1, sasl_authenticate.API.key: 2}
+    )
+    asked: list[str] = field(default_factory=list)
+    connections: int = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        exchange = Exchange(self.takes, dict.fromkeys(self.takes, self.session_ms))
+        while head := await reader.read(4):
+            frame = await reader.readexactly(struct.unpack(">i", head)[0])
+            answer = self._answer(exchange, frame)
+            if answer is None:
+                break
+            writer.write(struct.pack(">i", len(answer)) + answer)
+        writer.close()
+
+    def _answer(self, exchange: Exchange, frame: bytes) -> bytes | None:
+        now = Time().now()
+        if exchange.takes_raw:
+            self.asked.append("token")
+            reply = exchange.token(frame, now)
+            assert reply.answer is None or isinstance(reply.answer, bytes)
+            return reply.answer
+        header = decode_request_header(frame)
+        api, version = BY_KEY[header.api_key], header.api_version
+        self.asked.append(f"{api.name} {version}")
+        body = api.decode_request(version, frame, header.position)
+        value: Any = METADATA_ANSWER
+        if api is api_versions.API:
+            keys = {**self.newest, METADATA.key: 12}
+            value = {
+                "error_code": 0,
+                "api_keys": [
+                    {"api_key": key, "min_version": 0, "max_version": version}
+                    for key, version in keys.items()
+                ],
+            }
+            exchange.served(0)
+        elif exchange.is_under_way:
+            reply = exchange.request(api.key, version, body, now)
+            if reply.then is Then.CLOSE or reply.answer is None:
+                return None
+            value = reply.answer
+        elif api is sasl_handshake.API:
+            renewal = exchange.renew(version, body, now)
+            value = {"error_code": 34, "mechanisms": []} if renewal is None else renewal.answer
+        fitting = {name: value[name] for name in value if version or name != "session_lifetime_ms"}
+        head = response_header(api.key, version, header.correlation_id)
+        return head + api.encode_response(version, fitting)
+
+
+@asynccontextmanager
+async def reached(
+    fellow: Fellow, mechanism: str, password: str = PASSWORD
+) -> AsyncIterator[Callable[[], Any]]:
+    """What connects to a fellow that listens, by a login."""
+    server = await asyncio.start_server(fellow.serve, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    peers = SecuredPeers(None, BrokerLogin(mechanism, Credentials(NAME, password)))
+    made: list[Peer] = []
+
+    async def connect() -> Peer:
+        made.append(await peers.connect(Address(host, port), "1", Time(), 5000))
+        return made[-1]
+
+    try:
+        yield connect
+    finally:
+        for each in made:
+            each.close()
+        server.close()
+
+
+async def ask(peer: Peer) -> int:
+    answer = await peer.call(
+        METADATA, 1, {"topics": None, "allow_auto_topic_creation": False}, 5000
+    )
+    return int(answer["controller_id"])
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_a_broker_logs_in_before_it_asks(mechanism: str) -> None:
+    fellow = Fellow()
+    async with reached(fellow, mechanism) as connect:
+        peer = await connect()
+        assert await asyncio.gather(ask(peer), ask(peer)) == [7, 7]
+    rounds = 1 if mechanism == "PLAIN" else 2
+    logged_in = ["ApiVersions 0", "SaslHandshake 1", *["SaslAuthenticate 2"] * rounds]
+    assert fellow.asked == [*logged_in, "Metadata 1", "Metadata 1"]
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_a_broker_of_0_10_takes_tokens_without_requests(mechanism: str) -> None:
+    fellow = Fellow(newest={sasl_handshake.API.key: 0})
+    async with reached(fellow, mechanism) as connect:
+        assert await ask(await connect()) == 7
+    rounds = 1 if mechanism == "PLAIN" else 2
+    assert fellow.asked == ["ApiVersions 0", "SaslHandshake 0", *["token"] * rounds, "Metadata 1"]
+
+
+async def test_a_login_is_renewed_between_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))
+    fellow = Fellow(session_ms=600_000)
+    async with reached(fellow, "SCRAM-SHA-256") as connect:
+        peer = await connect()
+        monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.9, 0.9))
+        assert await asyncio.gather(*[ask(peer) for _ in range(3)]) == [7, 7, 7]
+        assert await ask(peer) == 7
+    login = ["SaslHandshake 1", "SaslAuthenticate 2", "SaslAuthenticate 2"]
+    assert fellow.asked == ["ApiVersions 0", *login, *login, *["Metadata 1"] * 4]
+    assert fellow.connections == 1
+
+
+async def test_a_renewal_that_is_refused_ends_the_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two within a second are not taken; whoever asks connects again."""
+    monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))
+    async with reached(Fellow(session_ms=600_000), "PLAIN") as connect:
+        peer = await connect()
+        await ask(peer)
+        with pytest.raises(PeerLost, match="takes no login here: ILLEGAL_SASL_STATE"):
+            await ask(peer)
+        assert peer.lost is not None
+        with pytest.raises(PeerLost, match="takes no login here"):
+            await ask(peer)
+
+
+async def test_without_a_lifetime_nothing_is_renewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(secured_peer, "RENEWED_AT", (0.0, 0.0))
+    fellow = Fellow()
+    async with reached(fellow, "PLAIN") as connect:
+        await ask(await connect())
+    assert fellow.asked.count("SaslHandshake 1") == 1
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_a_wrong_password_is_told_without_it(mechanism: str) -> None:
+    async with reached(Fellow(), mechanism, "hunter2") as connect:
+        with pytest.raises(PeerLost, match=f"does not let broker in by {mechanism}: ") as lost:
+            await connect()
+    assert "hunter2" not in str(lost.value)
+
+
+async def test_a_mechanism_that_is_not_taken_is_told() -> None:
+    async with reached(Fellow(takes={"PLAIN": _Plain}), "SCRAM-SHA-512") as connect:
+        with pytest.raises(PeerLost, match=r"does not take .*=SCRAM-SHA-512: it takes PLAIN"):
+            await connect()
+
+
+class _Impostor:
+    """Lets everybody in, and knows no password."""
+
+    def __init__(self) -> None:
+        self._known = ScramServer(
+            BY_NAME["SCRAM-SHA-256"], partial(_find, "SCRAM-SHA-256"), "nonce", b"secret"
+        )
+
+    def step(self, message: bytes) -> Step:
+        step = self._known.step(message)
+        return step._replace(message=b"v=AAAA") if step.message.startswith(b"v=") else step
+
+
+async def test_a_broker_that_knows_no_password_is_not_believed() -> None:
+    fellow = Fellow(takes={"SCRAM-SHA-256": _Impostor})
+    async with reached(fellow, "SCRAM-SHA-256") as connect:
+        with pytest.raises(PeerLost, match="not believed: it does not know the password"):
+            await connect()

@@ -1,0 +1,239 @@
+"""Access control entries in ZooKeeper: read, changed, and followed by every broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.cluster.protection.acl_nodes import ZooKeeperAcls
+from broker.cluster.zookeeper import zookeeper as zookeeper_module
+from broker.cluster.zookeeper.zookeeper import ensure_path
+from broker.loop.internal_errors import InternalErrors
+from broker.time import Time
+from protocol.znodes import acls
+from security.acls.model import (
+    AclEntry,
+    Operation,
+    Pattern,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+DATA = Path(__file__).resolve().parents[3] / "data" / "znodes" / "security-kafka-3.9.2.json"
+TOPIC = "/kafka-acl/Topic/t"
+
+
+def entry(
+    principal: str,
+    name: str = "t",
+    operation: Operation = Operation.READ,
+    *,
+    prefixed: bool = False,
+) -> AclEntry:
+    kind = PatternType.PREFIXED if prefixed else PatternType.LITERAL
+    pattern = Pattern(ResourceType.TOPIC, name, kind)
+    return AclEntry(pattern, f"User:{principal}", "*", operation, Permission.ALLOW)
+
+
+class Scene:
+    """Brokers that share an ensemble."""
+
+    def __init__(self) -> None:
+        self.ensemble = Ensemble()
+        self.ensemble.now_ms = Time().now().wall_ms  # else each notice would be an old one
+        self.tool = SimulatedZooKeeper(self.ensemble)
+        self.errors = InternalErrors()
+        self.stores: list[ZooKeeperAcls] = []
+
+    async def broker(
+        self, *, has_prefixes: bool = True
+    ) -> tuple[ZooKeeperAcls, SimulatedZooKeeper]:
+        zookeeper = SimulatedZooKeeper(self.ensemble)
+        store = ZooKeeperAcls(
+            zookeeper,
+            Time(),
+            lambda work, name: asyncio.get_running_loop().create_task(work, name=name),
+            self.errors,
+            has_prefixes=has_prefixes,
+        )
+        self.stores.append(store)
+        await store.open()
+        return store, zookeeper
+
+    def data(self, path: str) -> bytes | None:
+        return self.ensemble.nodes[path].data if path in self.ensemble.nodes else None
+
+    async def put(self, path: str, data: bytes) -> None:
+        await ensure_path(self.tool, path.rpartition("/")[0])
+        await self.tool.create(path, data)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        for _ in range(1000):
+            if condition():
+                return
+            await asyncio.sleep(0)
+        raise AssertionError("it never came true")
+
+
+@asynccontextmanager
+async def scene() -> AsyncIterator[Scene]:
+    async with asyncio.timeout(30):
+        there = Scene()
+        yield there
+        for store in there.stores:
+            store.stop()
+        assert not there.errors.counts.total()
+
+
+async def test_what_kafka_wrote_is_in_force() -> None:
+    recorded = json.loads(DATA.read_text())["nodes"]
+    async with scene() as there:
+        for path, text in recorded.items():
+            if path.startswith("/kafka-acl") and text:
+                await there.put(path, text.encode())
+        store, _ = await there.broker()
+        found = set(store.index)
+        assert entry("alice", "t") in found
+        assert entry("alice", "orders-", prefixed=True) in found
+        assert len(found) == 11
+        denied = Pattern(ResourceType.TOPIC, "t")
+        assert AclEntry(denied, "User:*", "10.0.0.1", Operation.ALL, Permission.DENY) in found
+
+
+async def test_what_one_broker_adds_and_removes_holds_at_the_other() -> None:
+    async with scene() as there:
+        one, _ = await there.broker()
+        other, _ = await there.broker()
+        both = [entry("alice"), entry("bob", "p-", prefixed=True)]
+        assert await one.change(both, []) == {}
+        assert set(one.index) == {*both}
+        await there.until(lambda: set(other.index) == {*both})
+        assert there.data(TOPIC) == (
+            b'{"acls":[{"principal":"User:alice","permissionType":"Allow","host":"*",'
+            b'"operation":"Read"}],"version":1}'
+        )
+        assert await other.change([entry("carol")], [entry("alice"), entry("bob", "none")]) == {}
+        await there.until(lambda: set(one.index) == {entry("carol"), both[1]})
+        assert await one.change([], [entry("carol"), both[1]]) == {}
+        await there.until(lambda: not len(other.index))
+        assert TOPIC not in there.ensemble.nodes
+        assert "/kafka-acl-extended/prefixed/Topic/p-" not in there.ensemble.nodes
+        literal = await there.tool.children("/kafka-acl-changes")
+        extended = await there.tool.children("/kafka-acl-extended-changes")
+        assert (len(literal), len(extended)) == (3, 2)
+        assert there.data(f"/kafka-acl-changes/{literal[0]}") == b"TOPIC:t"
+
+
+async def test_what_is_there_already_writes_nothing() -> None:
+    async with scene() as there:
+        store, _ = await there.broker()
+        await store.change([entry("alice")], [])
+        writes = len(there.ensemble.writes)
+        assert await store.change([entry("alice")], [entry("bob")]) == {}
+        assert len(there.ensemble.writes) == writes
+
+
+async def test_changes_of_one_pattern_at_the_same_time_are_all_kept() -> None:
+    async with scene() as there:
+        brokers = [await there.broker() for _ in range(3)]
+        await asyncio.gather(
+            *[store.change([entry(f"u{i}")], []) for i, (store, _) in enumerate(brokers)]
+        )
+        wanted = {entry(f"u{i}") for i in range(3)}
+        for store, _ in brokers:
+            await there.until(lambda store=store: set(store.index) == wanted)
+
+
+async def test_what_nobody_understands_stays_and_is_told() -> None:
+    strange = {
+        "principal": "User:x", "permissionType": "Allow", "host": "*", "operation": "Levitate",
+    }  # fmt: skip
+    async with scene() as there:
+        await there.put(TOPIC, acls.encode_entries([strange]))
+        with capture_logs() as logs:
+            store, _ = await there.broker()
+        assert [each["path"] for each in logs] == [TOPIC]
+        assert len(store.index) == 0
+        await store.change([entry("alice")], [])
+        await store.change([], [entry("alice")])
+        assert there.data(TOPIC) == acls.encode_entries([strange])
+
+
+async def test_a_node_that_is_spoilt_changes_nothing_and_is_not_overwritten() -> None:
+    async with scene() as there:
+        store, _ = await there.broker()
+        await store.change([entry("alice")], [])
+        with capture_logs() as logs:
+            await there.tool.set(TOPIC, b"?")
+            await there.tool.create("/kafka-acl-changes/acl_changes_", b"TOPIC:t", sequence=True)
+            await there.tool.create("/kafka-acl-changes/acl_changes_", b"?", sequence=True)
+            await there.until(lambda: len(logs) == 2)
+        assert set(store.index) == {entry("alice")}
+        failed = await store.change([entry("bob")], [])
+        assert "has no JSON" in failed[entry("bob")]
+        assert there.data(TOPIC) == b"?"
+
+
+async def test_an_old_kafka_finds_no_type_that_it_does_not_know() -> None:
+    """Kafka 0.10.2 does not start beside a directory of one, and knows no prefixes."""
+    async with scene() as there:
+        store, _ = await there.broker(has_prefixes=False)
+        prefixed = entry("bob", "p-", prefixed=True)
+        failed = await store.change([entry("alice"), prefixed], [])
+        assert failed == {
+            prefixed: "entries for prefixes need inter.broker.protocol.version=2.0 or later"
+        }
+        assert set(store.index) == {entry("alice")}
+        assert await there.tool.children("/kafka-acl") == ["Topic"]
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", "."])
+async def test_a_name_that_no_node_can_have_is_refused(name: str) -> None:
+    async with scene() as there:
+        store, _ = await there.broker()
+        assert "no node" in (await store.change([entry("alice", name)], []))[entry("alice", name)]
+
+
+@pytest.mark.parametrize("expires", [False, True])
+async def test_all_is_read_again_in_each_new_connection(expires: bool) -> None:
+    """The notices of what changed meanwhile may be gone."""
+    async with scene() as there:
+        store, zookeeper = await there.broker()
+        await store.change([entry("alice")], [])
+        zookeeper.suspend()
+        await there.tool.delete(TOPIC)
+        await there.put("/kafka-acl/Topic/u", acls.encode_entries([_json("bob")]))
+        if expires:
+            there.ensemble.end_session(zookeeper.session)
+        zookeeper.resume()
+        await there.until(lambda: set(store.index) == {entry("bob", "u")})
+
+
+def _json(principal: str) -> dict[str, str]:
+    return {
+        "principal": f"User:{principal}",
+        "permissionType": "ALLOW",
+        "host": "*",
+        "operation": "read",
+    }
+
+
+async def test_without_zookeeper_nothing_is_changed_and_the_reason_is_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(zookeeper_module, "ANSWERS_S", 0.01)
+    async with scene() as there:
+        store, zookeeper = await there.broker()
+        zookeeper.suspend()
+        failed = await store.change([entry("alice")], [])
+        assert "has not answered" in failed[entry("alice")]
+        assert len(store.index) == 0
+        zookeeper.resume()

@@ -1,0 +1,71 @@
+"""Brokers of a cluster with an authorizer: entries hold everywhere, files of one alone nowhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from structlog.testing import capture_logs
+
+from broker.cluster_stores import SECRET_NODE
+from broker.logins.users import Upsertion
+from security.acls.model import AclEntry, Operation, Pattern, Permission, ResourceType
+from security.principal import user
+from security.quotas.entities import Entity
+from tests.broker.cluster.members import eventually, members
+
+SETTINGS = {
+    "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "delegation.token.secret.key": "a key of the tests",
+}
+ALICE = user("alice")
+ENTRY = AclEntry(
+    Pattern(ResourceType.TOPIC, "t"), "User:alice", "*", Operation.READ, Permission.ALLOW
+)
+ALONE = ("acls.json", "users.json", "quotas.json", "tokens.json")
+
+
+async def test_what_one_broker_is_told_all_follow(tmp_path: Path) -> None:
+    async with members(tmp_path, SETTINGS) as cluster:
+        one, *others = cluster.brokers.values()
+        assert one.secured.acls is not None
+        assert one.secured.users is not None
+        zookeeper = one.sources.member.joined.zookeeper
+        assert await zookeeper.exists(SECRET_NODE) is None  # nobody logs in by SCRAM
+        assert await one.standing.stores.acls.change([ENTRY], []) == {}
+        await one.secured.quotas.alter({Entity("alice"): {"producer_byte_rate": 9.0}})
+        await one.secured.users.alter([], [Upsertion("alice", 1, 4096, b"salt", b"salted")])
+        assert one.secured.tokens is not None
+        token = await one.secured.tokens.create(ALICE, ALICE, (), -1)
+        for other in others:
+            assert other.secured.acls is not None
+            await eventually(
+                "the entry holds", lambda other=other: ENTRY in other.secured.acls.index
+            )
+            await eventually(
+                "the quota holds",
+                lambda other=other: (
+                    dict(other.secured.quotas.values)
+                    == {Entity("alice"): {"producer_byte_rate": 9.0}}
+                ),
+            )
+            await eventually(
+                "the user is known", lambda other=other: list(other.secured.users.names())
+            )
+            await eventually(
+                "the token is known", lambda other=other: other.secured.tokens.all() == [token]
+            )
+            assert other.secured.users.of("alice") == one.secured.users.of("alice")
+
+
+async def test_what_is_there_holds_before_anybody_is_answered(tmp_path: Path) -> None:
+    async with members(tmp_path, SETTINGS) as cluster:
+        await cluster.brokers[1].standing.stores.acls.change([ENTRY], [])
+        await cluster.stop(3)
+        for name in ALONE:
+            (tmp_path / "3" / name).write_text("{")
+        with capture_logs() as logs:
+            await cluster.start(3)
+        assert list(cluster.brokers[3].secured.acls.index) == [ENTRY]
+    unread = [each["path"] for each in logs if "is not read" in each["event"]]
+    assert sorted(Path(each).name for each in unread) == sorted(ALONE)
