@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import unquote
 
+from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.slices import Slicer
+from broker.web.readers import Reader, reader_of
+from security.acls.model import CLUSTER_NAME, Operation, ResourceType
 
 
 def refused(status: int, sentence: str) -> Response:
@@ -25,6 +28,19 @@ def unreadable(what: str, hosted: HostedShard[Any] | None) -> Response | None:
     if hosted is not None and hosted.log.unreadable is not None:
         return refused(503, f"{what}: its partition can't be read")
     return None
+
+
+def forbidden(
+    reader: Reader, kind: ResourceType, name: str, operation: Operation = Operation.DESCRIBE
+) -> Response:
+    """The answer to a reader who may not; the same whether there is such a thing or not."""
+    return refused(403, reader.denied(operation, kind, name))
+
+
+def for_cluster(request: Request) -> Response | None:
+    """The answer to a reader who may not describe the cluster; None to one who may."""
+    reader = reader_of(request.scope)
+    return None if reader.sees_cluster else forbidden(reader, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def path_parts(raw: bytes, prefix: bytes) -> list[str]:

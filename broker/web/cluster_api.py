@@ -17,7 +17,7 @@ from starlette.routing import Route
 from broker.cluster.zookeeper.bad_nodes import bad_nodes
 from broker.cluster.zookeeper.zookeeper import ZooKeeperError
 from broker.metrics.sources import Sources
-from broker.web.answers import path_parts, refused, whole_number
+from broker.web.answers import for_cluster, forbidden, path_parts, refused, whole_number
 from broker.web.cluster_views import (
     WAITS_MAX,
     View,
@@ -29,7 +29,10 @@ from broker.web.cluster_views import (
     troubled_rows,
     waits_rows,
 )
+from broker.web.readers import reader_of
+from broker.web.redaction import redacted
 from protocol.happened import SESSION, of_broker, of_partition, of_topic
+from security.acls.model import ResourceType
 
 if TYPE_CHECKING:
     from broker.cluster.member import Member
@@ -59,8 +62,10 @@ class ClusterApi:
         self._looking = Lock()
         """One goes through ZooKeeper at a time."""
 
-    async def cluster(self, _request: Request) -> Response:
+    async def cluster(self, request: Request) -> Response:
         """The cluster: brokers, the controller, what it is at and waits for, what is wrong."""
+        if (answer := for_cluster(request)) is not None:
+            return answer
         member = self.sources.member
         if member is None:
             return _alone()
@@ -70,7 +75,7 @@ class ClusterApi:
         view["waits"], view["more_waits"] = waits, more
         rows, more = await self._first(troubled_rows(self.sources, member), PARTITIONS_MAX)
         view["partitions"], view["more_partitions"] = rows, more
-        return JSONResponse(view)
+        return JSONResponse(redacted(reader_of(request.scope), view))
 
     async def _first(self, rows: Iterator[View | None], at_most: int) -> tuple[list[View], int]:
         """The first rows, and how many more there are; None among them is no row."""
@@ -88,6 +93,8 @@ class ClusterApi:
 
     async def check(self, request: Request) -> Response:
         """What this broker alone can tell of faults; ``nodes=true`` goes through ZooKeeper."""
+        if (answer := for_cluster(request)) is not None:
+            return answer
         member = self.sources.member
         if member is None:
             return _alone()
@@ -104,23 +111,28 @@ class ClusterApi:
         clients = member.configs.clients
         view |= {
             "not_followed": [each._asdict() for each in clients.not_followed(NOT_FOLLOWED_MAX)],
-            "more_not_followed": max(0, len(clients.settings) - NOT_FOLLOWED_MAX),
+            "more_not_followed": max(0, clients.count_not_followed() - NOT_FOLLOWED_MAX),
             "strays": strays[:STRAYS_MAX],
             "more_strays": max(0, len(strays) - STRAYS_MAX),
             "epoch": known_or_none(member.broker_epoch()),
             "zookeeper": member.joined.zookeeper.connection.value,
             "now_ms": self.sources.time.now().wall_ms,
         }
-        return JSONResponse(view)
+        return JSONResponse(redacted(reader_of(request.scope), view))
 
     async def one(self, request: Request) -> Response:
         """One partition, or one broker, with its story."""
+        if (answer := for_cluster(request)) is not None:
+            return answer
         member = self.sources.member
         if member is None:
             return _alone()
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
         match path_parts(raw, _PREFIX):
             case ["partitions", topic, index]:
+                reader = reader_of(request.scope)
+                if not reader.sees_topic(topic):
+                    return forbidden(reader, ResourceType.TOPIC, topic)
                 return self._partition(member, topic, index)
             case ["brokers", broker]:
                 return self._broker(member, broker)

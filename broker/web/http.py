@@ -12,7 +12,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from functools import partial
-from typing import cast
+from typing import Any, cast
 
 import uvicorn
 from starlette.requests import Request
@@ -21,15 +21,26 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from broker.loop.watchdog import Watchdog
+from broker.metrics.seen_series import Sight, seen
 from broker.time import Time
 from broker.web.http_connection import HTTP_LIMITS, BoundedConnection, HttpLimits
 from broker.web.http_guard import Guard, Hosts
+from broker.web.readers import reader_of
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 GRACE_S = 1
 """How long a stop waits for answers that are under way."""
 
 Render = Callable[[], AsyncIterator[bytes]]
+
+
+Layer = Callable[[BoundedConnection], asyncio.Protocol]
+
+
+def _layered(
+    layer: Layer, connection: Callable[..., BoundedConnection], **given: Any
+) -> asyncio.Protocol:
+    return layer(connection(**given))
 
 
 class _QuietServer(uvicorn.Server):
@@ -55,8 +66,12 @@ def timed(application: ASGIApp, watchdog: Watchdog) -> ASGIApp:
 def scrapes(render: Render) -> Route:
     """`/metrics`."""
 
-    async def metrics(_request: Request) -> Response:
-        return StreamingResponse(render(), headers={"content-type": CONTENT_TYPE})
+    async def metrics(request: Request) -> Response:
+        reader, scrape = reader_of(request.scope), render()
+        if not reader.sees_everything:
+            sight = Sight(reader.sees_cluster, reader.sees_group, reader.sees_topic)
+            scrape = seen(scrape, sight)
+        return StreamingResponse(scrape, headers={"content-type": CONTENT_TYPE})
 
     return Route("/metrics", metrics)
 
@@ -73,12 +88,18 @@ class HttpServer:
         limits: HttpLimits = HTTP_LIMITS,
         *,
         with_verbs: bool = False,
+        layer: Layer | None = None,
     ) -> None:
-        """``with_verbs``: /test is served, whose requests have bodies."""
+        """``with_verbs``: /test is served, whose requests have bodies.
+
+        ``layer`` makes what stands between a socket and a connection: TLS.
+        """
         self._socket = bound
+        connection = partial(BoundedConnection, limits=limits, time=time)
+        protocol = connection if layer is None else partial(_layered, layer, connection)
         config = uvicorn.Config(
             Guard(application, hosts, with_verbs=with_verbs),
-            http=cast(type[asyncio.Protocol], partial(BoundedConnection, limits=limits, time=time)),
+            http=cast(type[asyncio.Protocol], protocol),
             h11_max_incomplete_event_size=limits.head_bytes,
             log_config=None,
             log_level="critical",

@@ -18,9 +18,20 @@ from starlette.routing import Route
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import readable
 from broker.metrics.sources import Sources
-from broker.web.answers import listing, path_parts, refused, unreadable
+from broker.web.answers import (
+    for_cluster,
+    forbidden,
+    listing,
+    path_parts,
+    refused,
+    unreadable,
+)
 from broker.web.group_views import group_view, journal_view, summary
 from broker.web.peek import Peek
+from broker.web.readers import reader_of
+from broker.web.redaction import redacted
+from broker.web.search_names import topics_named
+from broker.web.security_views import denial_rows
 from broker.web.topic_views import (
     api_rows,
     broker_view,
@@ -30,7 +41,9 @@ from broker.web.topic_views import (
     topic_summary,
     topic_view,
     unsupported_rows,
+    which_broker,
 )
+from security.acls.model import Operation, ResourceType
 from verdicts.judge import Judgement
 
 DAY_MS = 86_400_000
@@ -58,6 +71,7 @@ def routes(sources: Sources) -> list[Route]:
         Route("/api/topics/{rest:whole}", api.topic),
         Route("/api/broker", api.of_broker),
         Route("/api/clients", api.clients),
+        Route("/api/denials", api.denials),
     ]
 
 
@@ -68,13 +82,18 @@ class GroupsApi:
         self.sources = sources
         self._peek = Peek(sources)
 
-    async def groups(self, _request: Request) -> Response:
+    async def groups(self, request: Request) -> Response:
         """Every group in a line."""
+        reader = reader_of(request.scope)
 
         def rows() -> Iterator[dict[str, Any] | None]:
             for hosted in readable(self.sources.groups):
                 for group in list(hosted.core.view.groups.values()):
-                    yield summary(self.sources, hosted, group)
+                    if not reader.sees_group(group.group_id):
+                        yield None
+                        continue
+                    row = summary(self.sources, hosted, group)
+                    yield redacted(reader, row, topics_named(hosted, group))
 
         runtime = self.sources.groups
         head = {"loading": runtime.life.loading, "unreadable": runtime.life.unreadable()}
@@ -88,6 +107,9 @@ class GroupsApi:
         if not (parts[0] and (len(parts) == 1 or is_journal)):
             return refused(404, f"{request.url.path}: there are /api/groups/GROUP and .../journal")
         group_id = parts[0]
+        reader = reader_of(request.scope)
+        if not reader.sees_group(group_id):
+            return forbidden(reader, ResourceType.GROUP, group_id)
         hosted = self.sources.groups.hosted_for(group_id)
         if (answer := unreadable(f"group {group_id}", hosted)) is not None:
             return answer
@@ -103,7 +125,9 @@ class GroupsApi:
             view = group_view(self.sources, hosted, group_id, judgement)
         if view is None:
             return refused(404, f"group {group_id}: there is none; /api/groups lists them")
-        return JSONResponse(view)
+        group = None if hosted is None else hosted.core.view.groups.get(group_id)
+        named = () if hosted is None or group is None else topics_named(hosted, group)
+        return JSONResponse(redacted(reader, view, named))
 
     async def _judged(self, hosted: HostedGroups | None, group_id: str) -> Judgement | None:
         """A group judged anew; None if there is none."""
@@ -122,6 +146,7 @@ class GroupsApi:
         except ValueError:
             return refused(400, "within_ms: write a number of milliseconds")
         only = request.query_params.get("group")
+        reader = reader_of(request.scope)
         now = self.sources.time.now()
         until_ms = now.wall_ms + within_ms
 
@@ -129,7 +154,11 @@ class GroupsApi:
             for hosted in readable(self.sources.groups):
                 for group_id in list(hosted.core.view.groups) if only is None else [only]:
                     yield None
+                    if not reader.sees_group(group_id):
+                        continue
                     for each in list(hosted.core.view.expiring(group_id, until_ms)):
+                        if not reader.sees_topic(each.topic):
+                            continue
                         kept = hosted.core.view.offsets.get(group_id, each.topic, each.partition)
                         yield {
                             "group": group_id,
@@ -150,18 +179,26 @@ class GroupsApi:
         }
         return listing(self.sources.slicer, head, "offsets", rows())
 
-    async def topics(self, _request: Request) -> Response:
+    async def topics(self, request: Request) -> Response:
         """Every topic in a line."""
+        reader = reader_of(request.scope)
         entries = list(self.sources.logs.topics.values())
-        return listing(
-            self.sources.slicer, {}, "topics", (topic_summary(entry) for entry in entries)
+        rows = (
+            topic_summary(entry) if reader.sees_topic(entry.topic.name) else None
+            for entry in entries
         )
+        return listing(self.sources.slicer, {}, "topics", rows)
 
     async def topic(self, request: Request) -> Response:
         """One topic, its partitions and who reads it; or one record of it."""
         raw: bytes = request.scope.get("raw_path") or request.url.path.encode()
         name, *rest = path_parts(raw, _TOPICS)
+        reader = reader_of(request.scope)
+        if not reader.sees_topic(name):
+            return forbidden(reader, ResourceType.TOPIC, name)
         if len(rest) == 2 and rest[1] == "record":
+            if not reader.may(Operation.READ, ResourceType.TOPIC, name):
+                return forbidden(reader, ResourceType.TOPIC, name, Operation.READ)
             return await self._peek.answer(name, rest[0], request.query_params.get("offset"))
         if rest:
             sentence = "there are /api/topics/TOPIC and /api/topics/TOPIC/PARTITION/record?offset=N"
@@ -170,14 +207,30 @@ class GroupsApi:
         if view is None:
             return refused(404, f"topic {name}: there is none; /api/topics lists them")
         view["partition_list"] = list(partition_rows(self.sources, name))
-        return listing(self.sources.slicer, view, "groups", readers(self.sources, name))
+        rows = (
+            row if row is None or reader.sees_group(row["group"]) else None
+            for row in readers(self.sources, name)
+        )
+        return listing(self.sources.slicer, view, "groups", rows)
 
-    async def of_broker(self, _request: Request) -> Response:
-        """The broker itself."""
+    async def of_broker(self, request: Request) -> Response:
+        """The broker itself; to one who may not describe the cluster, which one it is."""
         sources = self.sources
+        if not reader_of(request.scope).sees_cluster:
+            return JSONResponse(which_broker(sources))
         beside = {"apis": list(api_rows(sources)), "unsupported": list(unsupported_rows(sources))}
         return JSONResponse({**broker_view(sources), **beside})
 
-    async def clients(self, _request: Request) -> Response:
+    async def clients(self, request: Request) -> Response:
         """Who sends how much."""
+        if (answer := for_cluster(request)) is not None:
+            return answer
         return listing(self.sources.slicer, {}, "clients", iter(client_rows(self.sources)))
+
+    async def denials(self, request: Request) -> Response:
+        """What clients were denied, the last first."""
+        if (answer := for_cluster(request)) is not None:
+            return answer
+        reader = reader_of(request.scope)
+        rows = (redacted(reader, row) for row in denial_rows(self.sources))
+        return listing(self.sources.slicer, {}, "denials", rows)

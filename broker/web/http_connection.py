@@ -14,9 +14,14 @@ import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from broker.time import Time
+from security.principal import Principal
 
 _AWAITED = (h11.IDLE, h11.SEND_BODY, h11.ERROR)
 """States of the peer in which it is its turn."""
+
+
+CERTIFIED = "muster.certified"
+"""In the state of each request: the principal of the connection's certificate."""
 
 
 class HttpLimits(NamedTuple):
@@ -68,6 +73,27 @@ class BoundedConnection(H11Protocol):
                 if isinstance(each, BoundedConnection) and each._late is not None
             ]
             min(waiting, key=lambda each: each._since_s)._end()
+
+    @property
+    def principal(self) -> Principal | None:
+        """Whom the peer's certificate stands for; None without one."""
+        found = self.app_state.get(CERTIFIED)
+        assert found is None or isinstance(found, Principal)
+        return found
+
+    @principal.setter
+    def principal(self, principal: Principal) -> None:
+        self.app_state = {**self.app_state, CERTIFIED: principal}
+
+    @property
+    def client_host(self) -> str:
+        """The peer's address as Kafka's connections have it."""
+        return f"/{self.client[0]}" if self.client else "/"
+
+    @property
+    def peer(self) -> str:
+        """The peer's address and port."""
+        return ":".join(map(str, self.client or ()))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forgets it."""

@@ -19,6 +19,8 @@ import structlog
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from broker.config.http_settings import is_loopback
+
 _HOST = re.compile(r"(?:\[([^\]]*)\]|([^:]*))(?::\d*)?")
 _LOGGED_MAX = 20
 """Names that are written to the log when they are refused, each once."""
@@ -42,7 +44,7 @@ class Hosts:
         self._below = tuple(name[1:] for name in given if name.startswith("*."))
         known = {"localhost", listener.lower(), *(name.lower() for name in names), *given}
         self._names = known - {""}
-        self._short = not _is_loopback(listener)
+        self._short = not is_loopback(listener)
 
     def has(self, host: str) -> bool:
         """Whether this is one of them, or an address; ``host`` is a Host header's value."""
@@ -121,7 +123,3 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)

@@ -15,6 +15,7 @@ from broker.metrics.sources import Sources
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from broker.secured import Secured
     from broker.web.site import Pages, Site
 
 
@@ -25,11 +26,17 @@ class HttpSide:
     """
 
     def __init__(
-        self, bound: socket.socket, host: str, sources: Sources, opened: Callable[[Pages], None]
+        self,
+        bound: socket.socket,
+        host: str,
+        sources: Sources,
+        secured: Secured,
+        opened: Callable[[Pages], None],
     ) -> None:
         self._socket = bound
         self._host = host
         self._sources = sources
+        self._secured = secured
         self._opened = opened
         self._site: Site | None = None
         self._task: asyncio.Task[None] | None = None
@@ -64,7 +71,7 @@ class HttpSide:
         """In a thread: nothing of the broker is read here but what never changes."""
         from broker.web.site import Site
 
-        return Site(self._socket, self._host, self._sources)
+        return Site(self._socket, self._host, self._sources, self._secured)
 
 
 async def _readable(bound: socket.socket) -> None:

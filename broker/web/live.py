@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 from broker.loop.background import repeat
 from broker.loop.slices import Slicer, Slices
 from broker.time import Time
+from broker.web.readers import Reader, reader_of
 
 TICK_S = 1.0
 SOONEST_S = 0.2
@@ -33,10 +34,14 @@ ROWS_PER_EVENT = 500
 PING_S = 5.0
 SEND_S_MAX = 30.0
 """How long a client may take one event before it is let go."""
+STANDS_S = 10.0
+"""So often it is asked whether a reader would be let in again."""
 _IDLE_PER_BUSY = 20
 
 logger = structlog.get_logger(__name__)
 
+Watched = tuple[str, object]
+"""What a client may watch, and a key for those who see the same of it."""
 Place = tuple[str, str]
 """A table and a key in it."""
 
@@ -62,6 +67,11 @@ class Source(Protocol):
 
     def rows(self) -> Iterator[Row | None]:
         """The tables' rows; None where a slice may end."""
+
+    def topics_named(self, row: Row | None) -> Iterable[str]:
+        """Topics that sentences in a row, or in the head, may name beside its fields."""
+        del row
+        return ()
 
 
 class Client:
@@ -163,8 +173,10 @@ class Channel:
 class Live:
     """The ASGI application behind `/api/live`, and all channels of a broker."""
 
-    def __init__(self, find: Callable[[str], Source | None], time: Time, slicer: Slicer) -> None:
-        self.channels: dict[str, Channel] = {}
+    def __init__(
+        self, find: Callable[[str, Reader], Source | None], time: Time, slicer: Slicer
+    ) -> None:
+        self.channels: dict[Watched, Channel] = {}
         """Those that somebody watches."""
         self.clients = 0
         self._find = find
@@ -189,7 +201,9 @@ class Live:
         """Serve one client until it goes."""
         asked = parse_qs(scope.get("query_string", b"").decode("latin-1"), keep_blank_values=True)
         watch = asked.get("watch", ["groups"])[0]
-        source = self._find(watch)
+        reader = reader_of(scope)
+        watched = (watch, reader.key)
+        source = self._find(watch, reader)
         if source is None or scope["method"] != "GET":
             problem = f"watch={watch}: there are groups, groups/GROUP, topics, topics/TOPIC, broker"
             await JSONResponse({"error": problem}, 404)(scope, receive, send)
@@ -200,15 +214,15 @@ class Live:
             return
         self.clients += 1
         client = Client()
-        channel = self._join(watch, source, client)
-        writer = asyncio.create_task(_write(self._time, channel, client, send))
+        channel = self._join(watched, source, client)
+        writer = asyncio.create_task(_write(self._time, channel, client, reader, send))
         leaver = asyncio.create_task(_until_gone(receive))
         self._open |= {writer, leaver}
         try:
             await asyncio.wait({writer, leaver}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             self.clients -= 1
-            self._leave(watch, channel, client)
+            self._leave(watched, channel, client)
             for task in (writer, leaver):
                 task.cancel()
                 self._open.discard(task)
@@ -218,29 +232,34 @@ class Live:
                 async with self._time.within(1):
                     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    def _join(self, watch: str, source: Source, client: Client) -> Channel:
-        channel = self.channels.get(watch)
+    def _join(self, watched: Watched, source: Source, client: Client) -> Channel:
+        channel = self.channels.get(watched)
         if channel is None:
-            channel = self.channels[watch] = Channel(source, self._time, self._slicer)
+            channel = self.channels[watched] = Channel(source, self._time, self._slicer)
             channel.task = asyncio.create_task(channel.run())
         channel.clients.add(client)
         return channel
 
-    def _leave(self, watch: str, channel: Channel, client: Client) -> None:
+    def _leave(self, watched: Watched, channel: Channel, client: Client) -> None:
         channel.clients.discard(client)
         if not channel.clients and channel.task is not None:
             channel.task.cancel()
-            del self.channels[watch]
+            del self.channels[watched]
 
 
-async def _write(time: Time, channel: Channel, client: Client, send: Send) -> None:
-    """Write the channel's events to one client."""
+async def _write(time: Time, channel: Channel, client: Client, reader: Reader, send: Send) -> None:
+    """Write the channel's events to one client, for as long as its reader is let in."""
     headers = [(b"content-type", b"text/event-stream"), (b"cache-control", b"no-store")]
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     # Sent at once, so that the client knows that it is connected, and how soon to come again.
     await _send(time, send, b"retry: 1000\n\n")
     await channel.read.wait()
+    asked_s = time.monotonic_s()
     while True:
+        if time.monotonic_s() - asked_s >= STANDS_S:
+            if not await reader.stands():
+                return
+            asked_s = time.monotonic_s()
         if client.behind:
             client.behind = False
             while not client.queue.empty():

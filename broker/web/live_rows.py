@@ -7,7 +7,7 @@ that a row does not change by the clock alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -26,12 +26,13 @@ from broker.web.group_views import (
     summary,
 )
 from broker.web.live import Row, Source
+from broker.web.live_broker import TheBroker
 from broker.web.live_cluster import TheCluster
+from broker.web.live_seen import SeenBy
 from broker.web.live_transactions import OneTransaction, Transactions
-from broker.web.search_names import search_names
+from broker.web.readers import Reader
+from broker.web.search_names import search_names, topics_named
 from broker.web.topic_views import (
-    api_rows,
-    broker_view,
     partition_view,
     readers,
     topic_summary,
@@ -49,9 +50,17 @@ JUDGED_EVERY_S = 5.0
 """So often the group that is watched is judged: its sentences say how long ago something was."""
 
 
-def find(sources: Sources, watch: str) -> Source | None:
-    """What a client may watch: groups, groups/GROUP, transactions, transactions/ID, topics,
-    topics/TOPIC, broker; cluster, where the broker is in one."""
+def find(sources: Sources, watch: str, reader: Reader) -> Source | None:
+    """What a client may watch, as its reader sees it."""
+    source = _found(sources, watch)
+    if source is None or reader.sees_everything:
+        return source
+    return SeenBy(source, watch, reader)
+
+
+def _found(sources: Sources, watch: str) -> Source | None:
+    """What there is: groups, groups/GROUP, transactions, transactions/ID, topics, topics/TOPIC,
+    broker; cluster, where the broker is in one."""
     kind, slash, name = watch.partition("/")
     if kind == "groups":
         return OneGroup(sources, name) if slash else Groups(sources)
@@ -145,6 +154,10 @@ class Groups(Source):
                 make = partial(self._row, hosted, group, lag, since_ms)
                 yield Row("group", group.group_id, token, make)
 
+    def topics_named(self, row: Row | None) -> Iterable[str]:
+        """Those of a row's group."""
+        return () if row is None else _topics_named(self.sources, row.key)
+
     def _row(
         self, hosted: HostedGroups, group: GroupView, lag: int | None, since_ms: int | None
     ) -> View:
@@ -226,6 +239,11 @@ class OneGroup(Source):
             token = ended and (ended, entry.outcome)
             yield Row("rebalance", str(entry.number), token, partial(_rebalance, make))
 
+    def topics_named(self, row: Row | None) -> Iterable[str]:
+        """Those of the group."""
+        del row
+        return _topics_named(self.sources, self.group_id)
+
     def _members(self, group: GroupView) -> Iterator[Row]:
         for member in list(group.members.values()):
             token = (
@@ -264,6 +282,12 @@ class OneGroup(Source):
         for facts, row in () if judgement is None else never_committed(judgement):
             place = f"{facts.topic}-{facts.partition}"
             yield Row("offset", place, None, partial(_with_point, row, None))
+
+
+def _topics_named(sources: Sources, group_id: str) -> Iterable[str]:
+    hosted = sources.groups.hosted_for(group_id)
+    group = None if hosted is None else hosted.core.view.groups.get(group_id)
+    return () if hosted is None or group is None else topics_named(hosted, group)
 
 
 def _rebalance(make: Callable[[], View]) -> View:
@@ -332,22 +356,6 @@ class OneTopic(Source):
             yield Row("partition", str(each.index), None, partial(partition_view, each))
         for reader in readers(self.sources, self.name):
             yield None if reader is None else Row("group", reader["group"], None, _given(reader))
-
-
-class TheBroker(Source):
-    """The broker: table ``api``."""
-
-    def __init__(self, sources: Sources) -> None:
-        self.sources = sources
-
-    def head(self) -> View:
-        """All but the requests by API."""
-        return broker_view(self.sources)
-
-    def rows(self) -> Iterator[Row | None]:
-        """One an API that was asked for."""
-        for row in api_rows(self.sources):
-            yield Row("api", row["api"], (row["requests"],), _given(row))
 
 
 def _given(row: View) -> Any:

@@ -3,10 +3,12 @@
 A broker that loads is live and not ready: a restart would begin the load anew. One with a log that
 takes no writes is live and ready: it probes the log, and serves all others, reads and heartbeats
 meanwhile. `/healthz` says so with 503, for who watches. Only a broker that can't go on, and stops,
-is not live.
+is not live. A stranger, where readers have to say who they are, learns the state and no reason.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -14,23 +16,32 @@ from starlette.routing import Route
 
 from broker.metrics.sources import Sources
 from broker.web.health import health, is_loading
+from broker.web.readers import reader_of
+
+View = dict[str, Any]
 
 
 def probes(sources: Sources) -> list[Route]:
     """Their routes."""
 
-    async def livez(_request: Request) -> Response:
+    async def livez(request: Request) -> Response:
         reason = sources.fatal()
         if reason is None:
             return JSONResponse({"live": True})
-        return JSONResponse({"live": False, "reason": reason}, 503)
+        return _told(request, {"live": False}, {"reason": reason}, 503)
 
-    async def readyz(_request: Request) -> Response:
+    async def readyz(request: Request) -> Response:
         ready = sources.fatal() is None and not is_loading(sources)
-        return JSONResponse({"ready": ready, **health(sources)}, 200 if ready else 503)
+        return _told(request, {"ready": ready}, health(sources), 200 if ready else 503)
 
-    async def healthz(_request: Request) -> Response:
+    async def healthz(request: Request) -> Response:
         report = health(sources)
-        return JSONResponse(report, 200 if report["state"] == "ready" else 503)
+        state = {"state": report["state"]}
+        return _told(request, state, report, 200 if report["state"] == "ready" else 503)
 
     return [Route("/livez", livez), Route("/readyz", readyz), Route("/healthz", healthz)]
+
+
+def _told(request: Request, to_all: View, more: View, status: int) -> Response:
+    told = to_all if reader_of(request.scope).is_stranger else {**to_all, **more}
+    return JSONResponse(told, status)

@@ -1,10 +1,11 @@
-"""What the page finds a group by beside its id: the clients, hosts and topics of its row."""
+"""What a group is found by beside its id: clients, hosts and topics; and the topics it may name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
 
+from broker.cores.groups.runtime import HostedGroups
 from coordinator.read_only import GroupView, MemberView
 
 NAMES_MAX = 100
@@ -24,6 +25,12 @@ def search_names(group: GroupView, committed: Iterable[str]) -> Names:
         "hosts": _some({each.client_host for each in members}),
         "topics": _some(topics),
     }
+
+
+def topics_named(hosted: HostedGroups, group: GroupView) -> set[str]:
+    """The topics that what is said of a group may name: those it committed in, and wants."""
+    committed = hosted.core.view.offsets.topics(group.group_id)
+    return {*committed, *(group.subscribed_topics or ())}
 
 
 def _called(member: MemberView) -> tuple[str, ...]:

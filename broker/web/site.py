@@ -5,20 +5,25 @@ Imported only once the broker listens: the stack takes longer to import than a b
 
 from __future__ import annotations
 
+import asyncio
 import socket
-from functools import cache
+from functools import cache, partial
+from typing import TYPE_CHECKING, cast
 
 from starlette.applications import Starlette
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from broker.config.http_settings import is_protected, ways_in
 from broker.metrics.exposition import render
 from broker.metrics.sources import Sources
 from broker.web.cluster_api import routes as cluster_routes
 from broker.web.compression import Compressed
 from broker.web.http import HttpServer, scrapes, timed
 from broker.web.http_api import routes
+from broker.web.http_authentication import Authenticated, HttpAccess
 from broker.web.http_guard import Hosts
+from broker.web.http_users import ListenerUsers, plain_users, scram_users
 from broker.web.live import Live
 from broker.web.live_rows import find
 from broker.web.page_files import PageFiles
@@ -26,29 +31,40 @@ from broker.web.probes import probes
 from broker.web.runbook_pages import Runbooks
 from broker.web.transactions_api import routes as transaction_routes
 
+if TYPE_CHECKING:
+    from broker.net.connection import Connection
+    from broker.net.tls.handshakes import Handshakes
+    from broker.net.tls.layer import Wrapped
+    from broker.net.tls.listener import TlsListener
+    from broker.secured import Secured
+    from broker.web.http_connection import BoundedConnection
+
 
 class Pages:
     """The page, /metrics, the probes and /api of one broker, for a server of HTTP."""
 
     def __init__(self, sources: Sources) -> None:
         self._sources = sources
-        self.live = Live(lambda watch: find(sources, watch), sources.time.real, sources.slicer)
+        self.live = Live(partial(find, sources), sources.time.real, sources.slicer)
+
+    def routes(self) -> list[Route]:
+        """All that is served. What is not for everybody asks `reader_of` who it is for."""
+        sources = self._sources
+        return [
+            scrapes(lambda: render(sources)),
+            *probes(sources),
+            *_page_files().routes(),
+            *Runbooks(sources).routes(),
+            *routes(sources),
+            *transaction_routes(sources),
+            *cluster_routes(sources),
+            Route("/api/live", self.live),
+        ]
 
     def application(self) -> ASGIApp:
         """What answers requests."""
         sources = self._sources
-        served = Starlette(
-            routes=[
-                scrapes(lambda: render(sources)),
-                *probes(sources),
-                *_page_files().routes(),
-                *Runbooks(sources).routes(),
-                *routes(sources),
-                *transaction_routes(sources),
-                *cluster_routes(sources),
-                Route("/api/live", self.live),
-            ]
-        )
+        served = Starlette(routes=self.routes())
         return timed(Compressed(served, sources.time), sources.watchdog)
 
     async def stop(self) -> None:
@@ -62,17 +78,44 @@ def _page_files() -> PageFiles:
     return PageFiles()
 
 
+def _access(sources: Sources, secured: Secured) -> HttpAccess:
+    config = sources.config
+    assert secured.users is not None
+    scram = scram_users(config, secured.users)
+    users = ListenerUsers(plain_users(config), scram, sources.time.real)
+    return HttpAccess(
+        ways_in(config),
+        config["http.metrics.token"],
+        users,
+        lambda: secured.authorizer,
+        config["connection.failed.authentication.delay.ms"],
+        sources.logins,
+    )
+
+
+def _encrypted(
+    tls: TlsListener, handshakes: Handshakes, connection: BoundedConnection
+) -> asyncio.Protocol:
+    # It is a connection of Kafka's in what the layer asks of one: whose it is, and from where.
+    return tls.layer(cast("Wrapped", connection), cast("Connection", connection), handshakes)
+
+
 class Site:
     """The pages of one broker on a bound socket.
 
     ``host`` is what ``http.listener`` names.
     """
 
-    def __init__(self, bound: socket.socket, host: str, sources: Sources) -> None:
+    def __init__(self, bound: socket.socket, host: str, sources: Sources, secured: Secured) -> None:
         self.pages = Pages(sources)
         names = [endpoint.host for endpoint in sources.advertised.endpoints]
         hosts = Hosts(host, [socket.gethostname(), *names], sources.config["http.allowed.hosts"])
-        self._server = HttpServer(bound, self.pages.application(), hosts, sources.time.real)
+        application = self.pages.application()
+        if is_protected(sources.config):
+            application = Authenticated(application, _access(sources, secured), sources.time.real)
+        tls = None if secured.http is None else secured.http.tls
+        layer = None if tls is None else partial(_encrypted, tls, sources.server.handshakes)
+        self._server = HttpServer(bound, application, hosts, sources.time.real, layer=layer)
 
     def start(self) -> None:
         """Begins to accept connections, in the running loop."""

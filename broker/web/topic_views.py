@@ -15,6 +15,7 @@ from broker.topics.registry import OFFSETS_TOPIC
 from broker.topics.topic_logs import TopicLogs
 from broker.web.group_views import View
 from broker.web.health import health, is_loading, load_progress
+from broker.web.security_views import session_views, sessions
 from protocol.errors import NAMES
 from protocol.messages import BY_KEY
 
@@ -84,18 +85,25 @@ def readers(sources: Sources, topic: str) -> Iterator[View | None]:
             }
 
 
-def broker_view(sources: Sources) -> View:
-    """The broker as it is now."""
-    hosted_shards = sources.groups.hosted_shards
+def which_broker(sources: Sources) -> View:
+    """Which one it is, as Metadata tells everybody who is let in."""
     host, port = sources.advertised.first
-    server, trends = sources.server, sources.trends
-    state = health(sources)
     return {
         "broker": sources.registry.node_id,
         "cluster": sources.registry.cluster_id,
         "in_cluster": sources.member is not None,
         "address": f"{host}:{port}",
-        "state": state["state"],
+        "state": health(sources)["state"],
+    }
+
+
+def broker_view(sources: Sources) -> View:
+    """The broker as it is now."""
+    hosted_shards = sources.groups.hosted_shards
+    server, trends = sources.server, sources.trends
+    state = health(sources)
+    return {
+        **which_broker(sources),
         "reason": state.get("reason"),
         "unreadable": state.get("unreadable", {}),
         "load": load_progress(sources) if is_loading(sources) else None,
@@ -147,9 +155,14 @@ def api_rows(sources: Sources) -> Iterator[View]:
 
 def client_rows(sources: Sources) -> list[View]:
     """What each client sent and got, those without a connection too."""
-    server = sources.server
+    server, open_now = sources.server, sessions(sources)
     return [
-        {"client": client, "host": host, **asdict(traffic)}
+        {
+            "client": client,
+            "host": host,
+            **asdict(traffic),
+            "sessions": session_views(open_now.get((client, host), Counter())),
+        }
         for (client, host), traffic in server.clients.by_client(server.connections).items()
     ]
 

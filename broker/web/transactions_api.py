@@ -7,7 +7,16 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from broker.metrics.sources import Sources
-from broker.web.answers import listing, path_parts, refused, unreadable, whole_number
+from broker.web.answers import (
+    forbidden,
+    listing,
+    path_parts,
+    refused,
+    unreadable,
+    whole_number,
+)
+from broker.web.readers import reader_of
+from broker.web.redaction import redacted
 from broker.web.topic_views import not_here
 from broker.web.transaction_views import (
     held_rows,
@@ -17,6 +26,7 @@ from broker.web.transaction_views import (
     transaction_view,
     transactions,
 )
+from security.acls.model import ResourceType
 
 _PREFIX = b"/api/transactions/"
 
@@ -37,9 +47,14 @@ class TransactionsApi:
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
 
-    async def transactions(self, _request: Request) -> Response:
+    async def transactions(self, request: Request) -> Response:
         """Every transactional id in a line."""
-        head, rows = listing_head(self.sources), transactions(self.sources)
+        reader = reader_of(request.scope)
+        head = listing_head(self.sources)
+        rows = (
+            row if reader.sees_transactional_id(row["id"]) else None
+            for row in transactions(self.sources)
+        )
         return listing(self.sources.slicer, head, "transactions", rows)
 
     async def transaction(self, request: Request) -> Response:
@@ -49,6 +64,9 @@ class TransactionsApi:
         if len(parts) != 1 or not parts[0]:
             return refused(404, f"{request.url.path}: there is /api/transactions/ID")
         [name] = parts
+        reader = reader_of(request.scope)
+        if not reader.sees_transactional_id(name):
+            return forbidden(reader, ResourceType.TRANSACTIONAL_ID, name)
         hosted = self.sources.transactions.hosted_for(name)
         if (answer := unreadable(f"transaction {name}", hosted)) is not None:
             return answer
@@ -56,15 +74,25 @@ class TransactionsApi:
         view = transaction_view(self.sources, known, name)
         if view is None:
             return refused(404, f"transaction {name}: there is none; /api/transactions lists them")
-        rows = partition_rows(self.sources, known)
-        return listing(self.sources.slicer, view, "partition_list", rows)
+        rows = (
+            row if reader.sees_topic(row["topic"]) else None
+            for row in partition_rows(self.sources, known)
+        )
+        return listing(self.sources.slicer, redacted(reader, view), "partition_list", rows)
 
     async def held(self, request: Request) -> Response:
         """The partitions that transactions hold back; or whether one is, and by which."""
         sources = self.sources
         topic, index = request.query_params.get("topic"), request.query_params.get("partition")
+        reader = reader_of(request.scope)
         if topic is None:
-            return listing(sources.slicer, {}, "partitions", held_rows(sources))
+            rows = (
+                redacted(reader, row) if row and reader.sees_topic(row["topic"]) else None
+                for row in held_rows(sources)
+            )
+            return listing(sources.slicer, {}, "partitions", rows)
+        if not reader.sees_topic(topic):
+            return forbidden(reader, ResourceType.TOPIC, topic)
         entry = sources.logs.topics.get(topic)
         if entry is None:
             return refused(404, f"topic {topic}: there is none; /api/topics lists them")
@@ -79,4 +107,4 @@ class TransactionsApi:
             if slices.over:
                 await slices.pause()
         slices.end()
-        return JSONResponse(place_view(sources, topic, partition))
+        return JSONResponse(redacted(reader, place_view(sources, topic, partition)))

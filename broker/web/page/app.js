@@ -2,7 +2,7 @@
 import { brokerView } from "./broker.js";
 import { clusterView } from "./cluster.js";
 import { copy, setBootstrap } from "./commands.js";
-import { h, morph, tickText } from "./dom.js";
+import { h, morph, nothing, tickText } from "./dom.js";
 import { groupView } from "./group.js";
 import { groupsView } from "./groups.js";
 import { Watch } from "./live.js";
@@ -104,7 +104,9 @@ function draw() {
   if (!watch || !watch.head) return;
   hasten(rest !== 0);
   const fresh = h("main", { id: "main", tabindex: "-1" });
-  fresh.append(...[view.render(watch)].flat(Infinity).filter(Boolean));
+  // What a reader may not see has one sentence in place of its view.
+  const seen = watch.head.denied ? [h("h1", null, view.title), nothing(`${watch.head.denied}.`)] : view.render(watch);
+  fresh.append(...[seen].flat(Infinity).filter(Boolean));
   morph(main, fresh);
   if (arrival) arrive();
 }

@@ -16,6 +16,29 @@ const APIS = [
     cell: (each) => Object.entries(each.errors).sort((a, b) => b[1] - a[1]).map(([name, value]) => h("span", { class: "chip" }, `${name} ${count(value)}`)) },
 ];
 
+const CLIENTS = [
+  { title: "Client", by: "client", kind: "name", of: (each) => each.client, cell: (each) => each.client || h("span", { class: "faint" }, "no id") },
+  { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: (each) => each.host.replace(/^\//, "") },
+  { title: "Principal", by: "principal", kind: "words", of: (each) => each.sessions.map((of) => of.principal).join(" "),
+    cell: (each) => each.sessions.map((of) => h("span", { class: "chip" }, of.principal)) },
+  { title: "Listener", by: "listener", kind: "words", of: (each) => each.sessions.map((of) => of.listener).join(" "),
+    cell: (each) => each.sessions.map((of) => h("span", { class: "chip" }, of.listener === of.protocol ? of.protocol : `${of.listener} (${of.protocol})`)) },
+  { title: "Connections", by: "connections", kind: "number", down: true, of: (each) => open(each), cell: (each) => count(open(each)) },
+];
+
+const DENIALS = [
+  { title: "Principal", by: "principal", kind: "name", of: (each) => each.principal, cell: (each) => each.principal },
+  { title: "Denied", by: "denied", kind: "words", of: (each) => each.operation, cell: (each) => `${each.operation} on ${each.resource}` },
+  { title: "By", by: "rule", kind: "words", of: (each) => each.rule, cell: (each) => each.rule },
+  { title: "Request", by: "request", kind: "still", of: (each) => each.api, cell: (each) => each.api },
+  { title: "Client", by: "client", kind: "still", of: (each) => each.client, cell: (each) => `${each.client || "no id"} at ${each.host}` },
+  { title: "Times", by: "times", kind: "number", down: true, of: (each) => each.count, cell: (each) => count(each.count) },
+  { title: "Last", by: "last", kind: "number", down: true, of: (each) => each.last_ms, cell: (each) => `${span(now() - each.last_ms)} ago` },
+];
+
+const open = (each) => each.sessions.reduce((sum, of) => sum + of.connections, 0);
+const lineOf = (each) => [each.principal, each.host, each.client, each.api, each.operation, each.resource].join("|");
+
 export function brokerView() {
   let last = null;
   let rates = { requests: null, commits: null, cpu: null };
@@ -33,6 +56,8 @@ export function brokerView() {
     if (!last || at - last.at >= 900) last = { at, requests: head.requests, commits: head.commits, cpu: head.cpu_ms };
     const trends = head.trends;
     const apis = watch.rows("api").sort((a, b) => b.requests - a.requests || (a.api < b.api ? -1 : 1));
+    const clients = watch.rows("client");
+    const denials = watch.rows("denial");
     const shards = Object.entries(head.shards).map(([name, value]) => `${value} ${name}`).join(", ");
     const delay = Math.max(0, ...trends.delay_ms);
     const load = head.load;
@@ -57,6 +82,11 @@ export function brokerView() {
       h("h2", null, "Requests"),
       apis.length ? table({ caption: "Requests by API", columns: APIS, rows: apis, key: (each) => each.api, standing: "-answered" })
         : nothing("Nobody has asked for anything yet."),
+      h("h2", null, "Clients"),
+      clients.length ? table({ caption: "Connected clients", columns: CLIENTS, rows: clients, key: (each) => `${each.host} ${each.client}`, standing: "client" })
+        : nothing("Nobody is connected."),
+      denials.length ? h("h2", null, "Denied") : null,
+      denials.length ? table({ caption: "What clients were denied", columns: DENIALS, rows: denials, key: lineOf, standing: "-last" }) : null,
     ];
   };
   return { render };

@@ -172,14 +172,17 @@ async def test_what_is_set_for_clients_is_told_by_its_names(tmp_path: Path) -> N
         await zookeeper.create("/config/users/alice/clients/bad", b"[]")
         for kind, name in (("clients", "app"), ("users", "alice")):
             await nodes.write(
-                kind, name, {}, {"SCRAM-SHA-256": "secret", "consumer_byte_rate": "1"}
+                kind,
+                name,
+                {},
+                {"SCRAM-SHA-1": "secret", "spare_rate": "1", "producer_byte_rate": "1"},
             )
         clients = member.configs.clients
         await eventually("they are read", lambda: len(clients.settings) == 2)
         some = await got(broker, "/api/cluster/check?nodes=true")
 
     assert (none["not_followed"], none["more_not_followed"]) == ([], 0)
-    names = ["SCRAM-SHA-256", "consumer_byte_rate"]
+    names = ["SCRAM-SHA-1", "spare_rate"]
     assert some["not_followed"] == [
         {"entity": "client-id app", "settings": names},
         {"entity": "user alice", "settings": names},

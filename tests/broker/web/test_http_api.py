@@ -233,7 +233,7 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
     whose = "2 offsets pending in the transaction of producer 4001"
     assert group["pending_offsets"][0]["sentence"] == whose
     page = tables()
-    elsewhere = {"RESTORED", "GENERATION", *OF_THE_PAGE, *OF_TRANSACTIONS}
+    elsewhere = {"RESTORED", "GENERATION", "DENIAL", *OF_THE_PAGE, *OF_TRANSACTIONS}
     assert set(page) == {*seen_fields, *elsewhere}
     assert {name: set(value) for name, value in seen_fields.items()} == {
         name: fields for name, fields in page.items() if name in seen_fields

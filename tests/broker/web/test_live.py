@@ -252,7 +252,7 @@ async def test_clients_are_bounded_and_leave_nothing_behind(
         assert seen.broker.pages is not None
         feed = seen.broker.pages.live
         async with watching(seen, "topics"), watching(seen, "topics"):
-            assert list(feed.channels) == ["topics"]
+            assert list(feed.channels) == [("topics", None)]
             assert (await seen.get("/api/live?watch=groups")).status_code == 503
         async with asyncio.timeout(10):
             while feed.clients:

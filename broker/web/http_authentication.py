@@ -1,0 +1,192 @@
+"""Who asks over HTTP, where readers have to say who they are: before any page is made.
+
+/healthz, /livez and /readyz are for everybody, and tell a stranger the broker's state alone. The
+token of /metrics opens that and nothing else. All the rest is for principals: by a client's
+certificate, or by name and password, which a browser asks for and sends by itself. There are no
+cookies, so that no other site's page can ask in a reader's name (`broker/web/http_guard.py` refuses
+those that try with a browser's credentials).
+
+Guessing is bounded together with Kafka's listeners: a failure is answered after a delay, and beyond
+a few failures each try from an address waits for its turn before it is judged.
+"""
+
+from __future__ import annotations
+
+import hmac
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from broker.config.http_settings import BASIC, CERTIFICATE, HTTP
+from broker.logins.guesses import network_of
+from broker.logins.logins import FAILURE, SUCCESS, Logins
+from broker.net.failure_lines import FailureLines
+from broker.time import Time
+from broker.web.http_connection import CERTIFIED
+from broker.web.http_users import HttpUsers
+from broker.web.readers import EVERYTHING, STRANGER, JudgedReader, Reader, set_reader
+
+if TYPE_CHECKING:
+    from broker.rights.authorizer import Authorizer
+    from security.principal import Principal
+
+OPEN: Final = frozenset(("/healthz", "/livez", "/readyz"))
+METRICS: Final = "/metrics"
+TOKEN: Final = "token"
+_CHECKS_MAX: Final = 64
+"""Passwords that are being looked at, or wait for their turn; beyond, a request is refused."""
+
+
+class HttpAccess(NamedTuple):
+    """How a reader is let in. Its repr has no token."""
+
+    ways: frozenset[str]
+    token: str | None
+    """Of /metrics."""
+    users: HttpUsers
+    authorizer: Callable[[], Authorizer | None]
+    failure_delay_ms: int
+    logins: Logins
+    """What logins at Kafka's listeners share with these: counts, and the bound of guesses."""
+
+    def __repr__(self) -> str:
+        return f"HttpAccess({sorted(self.ways)})"
+
+
+class _Refused(Exception):
+    """Not let in; a status and a sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+class Authenticated:
+    """The ASGI application ``inner`` for those who are let in."""
+
+    def __init__(self, inner: ASGIApp, access: HttpAccess, time: Time) -> None:
+        self._inner = inner
+        self._access = access
+        self._time = time
+        self._guesses = access.logins.guesses
+        self._lines = FailureLines(time)
+        self._checking = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve, or refuse."""
+        try:
+            reader = await self._reader(scope)
+        except _Refused as refused:
+            headers = {"connection": "close"}
+            if refused.status == 401:
+                headers["www-authenticate"] = self._challenge(scope["path"])
+            answer = JSONResponse({"error": str(refused)}, refused.status, headers)
+            await answer(scope, receive, send)
+            return
+        set_reader(scope, reader)
+        await self._inner(scope, receive, send)
+
+    def _challenge(self, path: str) -> str:
+        ways = ['Basic realm="Muster", charset="UTF-8"'] if BASIC in self._access.ways else []
+        if not ways or (self._access.token is not None and path == METRICS):
+            ways.append('Bearer realm="Muster"')
+        return ", ".join(ways)
+
+    async def _reader(self, scope: Scope) -> Reader:
+        host = scope["client"][0] if scope.get("client") else ""
+        certified = scope.get("state", {}).get(CERTIFIED)
+        if certified is not None and CERTIFICATE in self._access.ways:
+            return self._judged(certified, host, _always)
+        given = _authorization(scope)
+        path = scope["path"]
+        if given is None:
+            if path in OPEN:
+                return STRANGER
+            raise _Refused(401, "say who you are: this broker shows nothing to strangers")
+        scheme, value = given
+        if scheme == "bearer" and self._access.token is not None:
+            return await self._by_token(value, path, host)
+        if scheme == "basic" and BASIC in self._access.ways:
+            return await self._by_password(value, host)
+        if path in OPEN:
+            return STRANGER
+        raise _Refused(401, "nobody is let in in this way here")
+
+    def _judged(
+        self, principal: Principal, host: str, stands: Callable[[], Coroutine[None, None, bool]]
+    ) -> Reader:
+        return JudgedReader(principal, host, self._access.authorizer(), stands)
+
+    async def _by_token(self, value: str, path: str, host: str) -> Reader:
+        expected = self._access.token or ""
+        if not hmac.compare_digest(expected.encode(), value.encode()):
+            await self._failed(host, TOKEN, "the token of /metrics is another")
+            raise _Refused(401, "the token is not the one of http.metrics.token")
+        if path != METRICS and path not in OPEN:
+            raise _Refused(403, "this token opens /metrics alone")
+        return EVERYTHING
+
+    async def _by_password(self, value: str, host: str) -> Reader:
+        try:
+            name, colon, password = b64decode(value, validate=True).decode().partition(":")
+        except (NotBase64, ValueError):
+            colon = ""
+        if not colon:
+            raise _Refused(401, "Authorization: Basic takes NAME:PASSWORD in base64")
+        principal = await self._checked(name, password, host)
+        if principal is None:
+            reason = "no such user, or another password"
+            await self._failed(host, BASIC, reason, user=name[:100])
+            raise _Refused(401, "there is no such user, or the password is another")
+
+        async def stands() -> bool:
+            return await self._access.users.check(name, password) is not None
+
+        return self._judged(principal, host, stands)
+
+    async def _checked(self, name: str, password: str, host: str) -> Principal | None:
+        known = self._access.users.remembered(name, password)
+        if known is not None:  # whoever guesses from the same address does not hold him up
+            return known
+        if self._checking >= _CHECKS_MAX:
+            raise _Refused(503, "too many passwords are being looked at; try again")
+        self._checking += 1
+        try:
+            await self._turn(host)
+            principal = await self._access.users.check(name, password)
+            if principal is not None:
+                self._access.logins.counted(HTTP, BASIC, SUCCESS)
+            return principal
+        finally:
+            self._checking -= 1
+
+    async def _turn(self, host: str) -> None:
+        """Waits until a try from an address may be judged."""
+        wait_ms = self._guesses.wait_ms(network_of(host), self._time.now().mono_ms)
+        if wait_ms is None:
+            raise _Refused(429, "too many have failed from this address; try again in a minute")
+        if wait_ms:
+            await self._time.sleep(wait_ms / 1000)
+
+    async def _failed(self, host: str, way: str, reason: str, **about: str) -> None:
+        self._access.logins.counted(HTTP, way, FAILURE)
+        self._guesses.failed(network_of(host), self._time.now().mono_ms)
+        self._lines.tell("HTTP request not let in", host, reason, host=host, **about)
+        await self._time.sleep(self._access.failure_delay_ms / 1000)
+
+
+async def _always() -> bool:
+    return True
+
+
+def _authorization(scope: Scope) -> tuple[str, str] | None:
+    """The scheme, in lower case, and what follows it; None where nothing is said."""
+    for name, value in scope["headers"]:
+        if name == b"authorization":
+            scheme, _, rest = value.decode("latin-1").strip().partition(" ")
+            return scheme.lower(), rest.strip()
+    return None

@@ -1,0 +1,100 @@
+"""What `/api/live` shows a reader who may not see everything, judged at each look.
+
+Rows of what he may not see are left out, so that one whose right was taken goes as one that is
+gone. A row is made again when rights may have changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import Any
+
+from broker.loop.slices import Slices
+from broker.web.live import Row, Source
+from broker.web.readers import Reader
+from broker.web.redaction import redacted
+from security.acls.model import CLUSTER_NAME, Operation, ResourceType
+
+View = dict[str, Any]
+
+_KINDS = {
+    "groups": ResourceType.GROUP,
+    "transactions": ResourceType.TRANSACTIONAL_ID,
+    "topics": ResourceType.TOPIC,
+}
+_FIELD_OF = {"groups": "group", "transactions": "id", "topics": "topic"}
+
+
+class SeenBy(Source):
+    """What ``inner``, which is of ``watch``, shows to ``reader``."""
+
+    def __init__(self, inner: Source, watch: str, reader: Reader) -> None:
+        self._inner = inner
+        self._reader = reader
+        self._kind, self._of_one, self._name = watch.partition("/")
+
+    async def prepare(self, slices: Slices) -> None:
+        """As for everybody."""
+        await self._inner.prepare(slices)
+
+    def _may(self) -> bool:
+        """Whether he may see what is watched at all; lists are for everybody, row by row."""
+        if self._kind not in _KINDS:
+            return self._reader.sees_cluster
+        return not self._of_one or self._sees(self._kind, self._name)
+
+    def _sees(self, kind: str, name: str) -> bool:
+        reader = self._reader
+        if kind == "groups":
+            return reader.sees_group(name)
+        return reader.sees_topic(name) if kind == "topics" else reader.sees_transactional_id(name)
+
+    def head(self) -> View:
+        """The head; ``denied`` says what is missing to see it."""
+        reader = self._reader
+        if self._may():
+            found: View = redacted(reader, self._inner.head(), self._inner.topics_named(None))
+            return found
+        kind = _KINDS.get(self._kind, ResourceType.CLUSTER)
+        name = self._name if self._kind in _KINDS else CLUSTER_NAME
+        head: View = {"denied": reader.sentence(Operation.DESCRIBE, kind, name)}
+        if self._kind in _FIELD_OF:
+            head |= {_FIELD_OF[self._kind]: name, "exists": False}
+        return head
+
+    def rows(self) -> Iterator[Row | None]:
+        """The rows that he may see, and in them what he may see."""
+        if not self._may():
+            return
+        epoch = self._reader.epoch
+        for row in self._inner.rows():
+            if row is None or not self._sees_row(row):
+                yield None
+                continue
+            token = None if row.token is None else (row.token, epoch)
+            yield row._replace(token=token, make=partial(self._made, row))
+
+    def _made(self, row: Row) -> object:
+        return redacted(self._reader, row.make(), self._inner.topics_named(row))
+
+    def _sees_row(self, row: Row) -> bool:
+        """Whether a row is of what he may see; its key says what it is of."""
+        reader = self._reader
+        match row.table:
+            case "group":
+                return reader.sees_group(row.key)
+            case "topic":
+                return reader.sees_topic(row.key)
+            case "transaction":
+                return reader.sees_transactional_id(row.key)
+            case "offset" | "held":
+                return reader.sees_topic(_topic(row.key))
+            case "partition" if self._kind in ("transactions", "cluster"):
+                return reader.sees_topic(_topic(row.key))
+        return True
+
+
+def _topic(place: str) -> str:
+    """The topic of ``orders-0``."""
+    return place.rpartition("-")[0]

@@ -1,0 +1,71 @@
+"""Who is connected, as whom and how protected, and what was denied; fields: docs/http-api.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from broker.metrics.sources import Sources
+from broker.net.clients import Client
+from broker.net.peer import display_client_id
+from broker.rights.audit import Denial, resource_text
+from security.acls.model import spelled
+
+View = dict[str, Any]
+
+SESSIONS_MAX = 10
+"""Of one client, by principal and listener."""
+
+Session = tuple[str, str, str]
+"""Principal, listener, security protocol."""
+
+
+def sessions(sources: Sources, read_max: int | None = None) -> dict[Client, Counter[Session]]:
+    """How many connections each client has now, as whom and by which listener.
+
+    Not more than ``read_max`` connections are looked at.
+    """
+    found: dict[Client, Counter[Session]] = {}
+    for each in list(islice(sources.server.connections, read_max)):
+        client = (display_client_id(each.client_id), each.client_host)
+        session = (str(each.principal), each.listener.name, each.listener.protocol)
+        counts = found.get(client)
+        if counts is None:
+            counts = found[client] = Counter()
+        if session in counts or len(counts) < SESSIONS_MAX:
+            counts[session] += 1
+    return found
+
+
+def session_views(counts: Counter[Session]) -> list[View]:
+    """A client's sessions."""
+    return [
+        {"principal": who, "listener": listener, "protocol": protocol, "connections": count}
+        for (who, listener, protocol), count in sorted(counts.items())
+    ]
+
+
+def denial_view(denial: Denial) -> View:
+    """What one client was denied, and how often."""
+    return {
+        "principal": denial.principal,
+        "host": denial.host,
+        "client": denial.client_id,
+        "api": denial.api,
+        "operation": spelled(denial.operation),
+        "resource_type": spelled(denial.kind),
+        "name": denial.name or None,
+        "resource": resource_text(denial.kind, denial.name),
+        "rule": denial.rule,
+        "count": denial.count,
+        "first_ms": denial.first_ms,
+        "last_ms": denial.last_ms,
+    }
+
+
+def denial_rows(sources: Sources) -> Iterator[View]:
+    """The last denials, who was denied last first."""
+    for denial in sources.audit.denials():
+        yield denial_view(denial)

@@ -1,0 +1,230 @@
+"""Who is let in over HTTP: nobody unnamed but to the probes, and how wrong passwords are met."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import structlog
+from structlog.testing import capture_logs
+
+from broker.config.config import Config
+from broker.logins import guesses
+from broker.logins.users import Users
+from broker.time import Time
+from broker.web.http_users import ListenerUsers, plain_users, scram_users
+from security.credentials import ScramMechanism, credential
+from security.principal import user
+from tests.broker.logins.letting_in import with_scram
+from tests.broker.seen import Scrape
+from tests.broker.web.rights import CLUSTER, JAAS, PASSWORDS, TOKEN, basic, securely
+
+PATHS = [
+    "/", "/page/app.js", "/metrics", "/runbooks", "/api/groups", "/api/groups/g", "/api/topics",
+    "/api/topics/t", "/api/topics/t/0/record?offset=0", "/api/transactions", "/api/held",
+    "/api/broker", "/api/clients", "/api/cluster", "/api/offsets/expiring", "/api/live", "/nothing",
+]  # fmt: skip
+BEARER = {"Authorization": f"Bearer {TOKEN}"}
+
+
+async def test_a_stranger_is_shown_nothing(tmp_path: Path) -> None:
+    async with securely(tmp_path) as seen:
+        for path in PATHS:
+            answer = await seen.get(path)
+            assert answer.status_code == 401, path
+            assert set(answer.json()) == {"error"}
+            challenges = answer.headers["www-authenticate"]
+            assert challenges.startswith('Basic realm="Muster", charset="UTF-8"')
+            assert ("Bearer" in challenges) is (path == "/metrics")
+
+
+async def test_a_stranger_learns_whether_the_broker_is_up_and_no_more(tmp_path: Path) -> None:
+    async with securely(tmp_path) as seen:
+        [partition] = seen.broker.logs.topics["orders"].partitions[:1]
+        partition.log.poisoned = "the disk is full"
+
+        strange = await seen.get("/healthz")
+        known = await seen.as_("alice", "/healthz")
+
+        assert (strange.status_code, strange.json()) == (503, {"state": "poisoned"})
+        assert "the disk is full" in known.json()["reason"]
+        assert (await seen.get("/readyz")).json() == {"ready": True}
+        assert (await seen.get("/livez")).json() == {"live": True}
+        partition.log.poisoned = None
+
+
+async def test_the_token_opens_metrics_alone(tmp_path: Path) -> None:
+    async with securely(tmp_path) as seen:
+        scrape = await seen.get("/metrics", BEARER)
+        assert scrape.status_code == 200
+        assert "kafka_topic_partitions" in scrape.text
+        assert (await seen.get("/api/topics", BEARER)).status_code == 403
+        wrong = await seen.get("/metrics", {"Authorization": f"Bearer {TOKEN}x"})
+        assert wrong.status_code == 401
+        assert TOKEN not in wrong.text
+
+
+NOBODYS = [
+    basic("alice", "another"),
+    basic("alice", ""),
+    basic("mallory", "alice-secret"),
+    basic("", ""),
+    {"Authorization": "Basic"},
+    {"Authorization": "Basic not base64!"},
+    {"Authorization": "Basic YWxpY2U="},  # without a colon
+    {"Authorization": "Negotiate abc"},
+    {"Authorization": ""},
+]
+
+
+async def test_who_is_none_or_another_is_not_let_in(tmp_path: Path) -> None:
+    async with securely(tmp_path) as seen:
+        for given in NOBODYS:
+            answer = await seen.get("/api/topics", given)
+            assert answer.status_code == 401, given
+            assert "secret" not in answer.text
+
+
+async def test_a_user_of_a_listener_is_let_in_and_without_an_authorizer_sees_all(
+    tmp_path: Path,
+) -> None:
+    async with securely(tmp_path) as seen:
+        seen.broker.secured.authorizer = None
+        for who in PASSWORDS:
+            rows = (await seen.json(who, "/api/topics"))["topics"]
+            assert "orders" in {row["topic"] for row in rows}
+
+
+def test_the_users_are_those_of_plain_at_every_listener_that_takes_it() -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+    config = Config(
+        {
+            "listeners": "A://127.0.0.1:1,B://127.0.0.1:2,C://127.0.0.1:3",
+            "listener.security.protocol.map": "A:SASL_PLAINTEXT,B:SASL_PLAINTEXT,C:PLAINTEXT",
+            "inter.broker.listener.name": "C",
+            "listener.name.a.sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.b.sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            "listener.name.a.plain.sasl.jaas.config": f'{module} user_alice="hers";',
+            "plain.sasl.jaas.config": f'{module} user_bob="his";',
+        }
+    )
+    assert list(plain_users(config)) == [{"alice": "hers"}]
+
+
+async def test_users_of_scram_are_let_in_too(tmp_path: Path) -> None:
+    async with securely(tmp_path) as seen:
+        assert seen.broker.secured.users is not None
+        await with_scram(seen.broker.secured.users, "carol", "hers", "SCRAM-SHA-256")
+        await with_scram(seen.broker.secured.users, "dave", "his", "SCRAM-SHA-512")
+        assert (await seen.get("/api/topics", basic("carol", "hers"))).status_code == 200
+        assert (await seen.get("/api/topics", basic("carol", "his"))).status_code == 401
+        no_listener = await seen.get("/api/topics", basic("dave", "his"))
+        assert no_listener.status_code == 401, "SCRAM-SHA-512 is taken nowhere"
+
+
+async def test_guesses_are_bounded_and_told_in_a_line_without_the_password(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
+    structlog.reset_defaults()
+    with capture_logs() as lines:
+        async with securely(tmp_path, {"connection.failed.authentication.delay.ms": 0}) as seen:
+            assert (await seen.as_("bob", "/api/topics")).status_code == 200
+            tries = [
+                seen.get("/api/topics", basic("alice", f"guess-{each}"))
+                for each in range(guesses.FAILURES_AT_ONCE + 20)
+            ]
+            statuses = [each.status_code for each in await asyncio.gather(*tries)]
+            assert statuses.count(401) >= guesses.FAILURES_AT_ONCE
+            assert statuses.count(429) > 0
+            assert set(statuses) == {401, 429}
+            assert (await seen.as_("alice", "/api/topics")).status_code == 429
+            assert (await seen.as_("bob", "/api/topics")).status_code == 200, "he is remembered"
+            assert (await seen.get("/metrics", BEARER)).status_code == 200
+            failures = statuses.count(401)
+            scrape = Scrape((await seen.get("/metrics", BEARER)).text)
+            labels = ("listener=http", "mechanism=basic")
+            counted = "muster_authentication_total"
+            assert scrape[counted, *labels, "result=failure"] == failures
+            assert scrape[counted, *labels, "result=success"] == 1
+    [told] = [line for line in lines if line["event"] == "HTTP request not let in"]
+    assert told["user"] == "alice"
+    assert "guess-" not in str(lines)
+
+
+async def test_a_password_of_scram_is_hashed_once_and_then_remembered_for_a_while() -> None:
+    mechanism = ScramMechanism.SHA_512
+    salted = mechanism.salted_password("pä ss".encode(), b"salt", 4096)
+    known = {"alice": {mechanism: credential(mechanism, salted, b"salt", 4096)}}
+    asked: list[str] = []
+    clock = [0.0]
+
+    def of(name: str) -> Any:
+        asked.append(name)
+        return known.get(name, {})
+
+    users = ListenerUsers([], of, Time(monotonic_s=lambda: clock[0]))
+
+    assert await users.check("alice", "pä ss") == user("alice")
+    assert await users.check("alice", "pä ss") == user("alice")
+    assert asked == ["alice"]
+    assert await users.check("alice", "pass") is None
+    assert await users.check("bob", "pä ss") is None
+    del known["alice"]
+    assert await users.check("alice", "pä ss") == user("alice"), "it is remembered"
+    clock[0] = 31.0
+    assert await users.check("alice", "pä ss") is None
+
+
+async def test_a_password_of_nobody_is_hashed_too_where_some_listener_takes_scram() -> None:
+    """Else how long the refusal takes would say whose names are there."""
+    known = Users(None, {}, b"")  # type: ignore[arg-type]
+    listeners = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "plain.sasl.jaas.config": JAAS,
+    }
+    assert scram_users(Config(listeners), known)("nobody") == {}
+    hashed = []
+
+    class Counting(Time):
+        async def in_thread(self, work: Any, *args: Any) -> Any:
+            hashed.append(args)
+            return work(*args)
+
+    of = scram_users(Config({**listeners, "sasl.enabled.mechanisms": "SCRAM-SHA-512"}), known)
+    users = ListenerUsers([], of, Counting())
+    for password in ("", "\0", "x"):
+        assert await users.check("nobody", password) is None
+    assert len(hashed) == 3
+
+
+async def test_a_stream_ends_when_its_reader_is_not_let_in_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.web.live.STANDS_S", 0.05)
+    monkeypatch.setattr("broker.web.live.PING_S", 0.05)
+    async with securely(tmp_path) as seen:
+        seen.rights.give("alice", [CLUSTER])
+        gone = False
+
+        async def check(users: ListenerUsers, name: str, password: str) -> Any:
+            return None if gone else user(name)
+
+        monkeypatch.setattr(ListenerUsers, "check", check)
+        url = f"http://{seen.address}/api/live?watch=topics"
+        async with (
+            httpx.AsyncClient() as client,
+            client.stream("GET", url, headers=basic("alice"), timeout=30) as answer,
+        ):
+            assert answer.status_code == 200
+            lines = answer.aiter_lines()
+            await anext(lines)
+            gone = True
+            async for _ in lines:
+                pass  # until the broker ends it
+        assert seen.broker.pages is not None
+        assert seen.broker.pages.live.clients == 0

@@ -1,0 +1,232 @@
+"""Secrets planted wherever one is taken, a run in which all of them are used, and a search.
+
+They are in no log line, traceback, answer of DescribeConfigs or of HTTP, metric, file of the data
+directory (SCRAM's stored keys are in users.json, for its owner alone), nor in the repr of any
+object that the broker has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from base64 import b64encode
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from structlog.processors import format_exc_info
+from structlog.testing import capture_logs
+
+from broker.config.config import BadConfig, Config
+from broker.logins.users import Users
+from protocol.messages.alter_user_scram_credentials import API as ALTER_USERS
+from protocol.messages.create_delegation_token import API as CREATE_TOKEN
+from protocol.messages.describe_configs import API as DESCRIBE_CONFIGS
+from protocol.messages.describe_delegation_token import API as DESCRIBE_TOKENS
+from protocol.messages.describe_user_scram_credentials import API as DESCRIBE_USERS
+from protocol.messages.incremental_alter_configs import API as ALTER_CONFIGS
+from protocol.messages.renew_delegation_token import API as RENEW_TOKEN
+from security.credentials import ScramMechanism, credential
+from security.sasl.client_side import Credentials, client_login
+from security.sasl.plain import MODULE
+from security.tokens import credential_of
+from tests.broker.edge import Client
+from tests.broker.logins.letting_in import AUTHENTICATE, HANDSHAKE, plain_token
+from tests.broker.web.rights import JAAS, TOKEN, basic
+from tests.broker.web.test_https import Encrypted, encrypted
+from tests.certificates import Authority
+
+KEY_PASSWORD, STORE_PASSWORD = "planted-key-password", "planted-store-password"
+OWN_PASSWORD, ALTERED = "planted-own-password", "planted-altered-password"
+TOKEN_KEY = "planted-key-of-delegation-tokens"
+GUESS, TOKEN_GUESS = "planted-guess", "planted-token-guess-0001"
+SCRAM_PASSWORD, SALT = "planted-scram-password", b"planted-salt-of-scram"
+SHA_512 = ScramMechanism.SHA_512
+SALTED = SHA_512.salted_password(SCRAM_PASSWORD.encode(), SALT, 4096)
+KEPT = credential(SHA_512, SALTED, SALT, 4096)
+OURS = (
+    "broker", "client", "controller", "coordinator", "log", "offsets", "protocol", "replication",
+    "security", "transactions", "verdicts",
+)  # fmt: skip
+BROKER_RESOURCE, SET = 4, 0
+
+
+def forms(secret: bytes) -> set[bytes]:
+    """As it may be written down."""
+    return {secret, b64encode(secret), secret.hex().encode(), repr(secret)[2:-1].encode()}
+
+
+def secrets(key_text: str) -> set[bytes]:
+    texts = [
+        KEY_PASSWORD, STORE_PASSWORD, OWN_PASSWORD, ALTERED, TOKEN_KEY, GUESS, TOKEN, TOKEN_GUESS,
+        SCRAM_PASSWORD, "alice-secret", "bob: secret", "admin-secret",
+        *(line for line in key_text.splitlines()[1:-1] if len(line) > 40),
+    ]  # fmt: skip
+    found = {form for text in texts for form in forms(text.encode())}
+    return found | forms(SALTED) | {b64encode(basic_text(who)) for who in ("alice", "admin")}
+
+
+def basic_text(who: str) -> bytes:
+    return f"{who}:{who}-secret".encode()
+
+
+def found_in(text: str | bytes, planted: set[bytes]) -> list[bytes]:
+    data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    return [secret for secret in planted if secret in data]
+
+
+async def use_all(served: Encrypted, told: list[str]) -> None:
+    """Each secret is used, rightly and wrongly; what is answered is in ``told``."""
+    seen = served.seen
+    client = seen.client
+    upsertion = {
+        "name": "carol", "mechanism": SHA_512.code, "iterations": 4096, "salt": SALT,
+        "salted_password": SALTED,
+    }  # fmt: skip
+    asked = {"deletions": [], "upsertions": [upsertion]}
+    told.append(str(await client.call(ALTER_USERS.key, 0, **asked)))
+    assert "carol" in told[-1]
+    told.append(str(await client.call(DESCRIBE_USERS.key, 0, users=None)))
+    names = [
+        "sasl.jaas.config",
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config",
+        "delegation.token.secret.key",
+    ]
+    for keys in (None, ["http.metrics.token", "http.ssl.key.password", *names]):
+        broker = {"resource_type": BROKER_RESOURCE, "resource_name": "1"}
+        asked = {"resources": [{**broker, "configuration_keys": keys}], "include_synonyms": True}
+        told.append(str(await client.call(DESCRIBE_CONFIGS.key, 3, **asked)))
+        assert "http.metrics.token" in told[-1]
+    for name in ("http.metrics.token", "listener.name.ssl.ssl.keystore.password", "no.such.name"):
+        change = {"name": name, "config_operation": SET, "value": ALTERED}
+        asked = {"resources": [{**broker, "configs": [change]}], "validate_only": False}
+        told.append(str(await client.call(ALTER_CONFIGS.key, 1, **asked)))
+    port = seen.broker.sockets.addresses()[1][1]
+    for password in ("alice-secret", GUESS):
+        peer = await Client.connect(port)
+        await peer.call(HANDSHAKE, 1, mechanism="PLAIN")
+        answer = await peer.call(AUTHENTICATE, 2, auth_bytes=plain_token("alice", password))
+        told.append(str(answer))
+        peer.close()
+    for headers in (
+        basic("alice", GUESS),
+        {"Authorization": f"Bearer {TOKEN}"},
+        {"Authorization": f"Bearer {TOKEN_GUESS}"},
+        basic("carol", SCRAM_PASSWORD),
+    ):
+        told.append((await served.get("/metrics", headers=headers)).text)
+
+
+async def use_token(served: Encrypted, told: list[str]) -> list[bytes]:
+    """A token is made, renewed and used, rightly and wrongly; what proves it, and what does not."""
+    port = served.seen.broker.sockets.addresses()[1][1]
+    owner = await Client.connect(port)
+    await owner.call(HANDSHAKE, 1, mechanism="PLAIN")
+    await owner.call(AUTHENTICATE, 2, auth_bytes=plain_token("alice", "alice-secret"))
+    made = await owner.call(CREATE_TOKEN.key, 1, renewers=[], max_lifetime_ms=-1)
+    proof = made["hmac"]
+    assert len(proof) == 64
+    renewed = await owner.call(RENEW_TOKEN.key, 1, hmac=proof, renew_period_ms=-1)
+    assert not renewed["error_code"]
+    guess = bytes(reversed(proof))
+    told.append(str(await owner.call(RENEW_TOKEN.key, 1, hmac=guess, renew_period_ms=-1)))
+    described = await owner.call(DESCRIBE_TOKENS.key, 1, owners=None)
+    assert [each["hmac"] for each in described["tokens"]] == [proof]
+    for secret in (proof, guess):
+        peer = await Client.connect(port)
+        who = Credentials(made["token_id"], b64encode(secret).decode(), by_token=True)
+        login = client_login(SHA_512.mechanism, who, "nonce")
+        await peer.call(HANDSHAKE, 1, mechanism=SHA_512.mechanism)
+        challenge = await peer.call(AUTHENTICATE, 2, auth_bytes=login.first())
+        final = login.answer(challenge["auth_bytes"])
+        told.append(str(await peer.call(AUTHENTICATE, 2, auth_bytes=final)))
+        assert ("'error_code': 0" in told[-1]) == (secret == proof)
+        peer.close()
+    owner.close()
+    return [proof, guess]
+
+
+async def read_all(served: Encrypted, told: list[str]) -> None:
+    """All that HTTP tells the administrator."""
+    pages = served.seen.broker.pages
+    assert pages is not None
+    for path in {route.path for route in pages.routes()} - {"/api/live"}:
+        if "{" not in path:
+            told.append((await served.get(path, headers=basic("admin"))).text)
+
+
+async def test_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = Authority(tmp_path)
+    own = authority.issue("broker")
+    store = tmp_path / "own.p12"
+    store.write_bytes(authority.issue("store").pkcs12(STORE_PASSWORD))
+    settings: dict[str, Any] = {
+        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        "plain.sasl.jaas.config": f'{MODULE} required username="me" password="{OWN_PASSWORD}";',
+        "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
+        "listener.name.ssl.ssl.keystore.location": str(store),
+        "listener.name.ssl.ssl.keystore.password": STORE_PASSWORD,
+        "delegation.token.secret.key": TOKEN_KEY,
+        "http.ssl.keystore.key": own.encrypted_key_text(KEY_PASSWORD),
+        "http.ssl.keystore.certificate.chain": own.certificate_text,
+        "http.ssl.key.password": KEY_PASSWORD,
+    }
+    told: list[str] = []
+    structlog.reset_defaults()
+    with capture_logs(processors=[format_exc_info]) as lines:
+        async with encrypted(tmp_path, settings, authority) as served:
+            await use_all(served, told)
+            proofs = await use_token(served, told)
+            tokens = served.seen.broker.secured.tokens
+            assert tokens is not None
+            [token] = tokens.all()
+            derived = credential_of(token.token_id, TOKEN_KEY.encode(), SHA_512)
+
+            def breaks(*_: object) -> None:
+                raise RuntimeError("a bug")
+
+            monkeypatch.setattr(Users, "_wrong", breaks)
+            await use_broken(served)
+            monkeypatch.undo()
+            await read_all(served, told)
+            shown = [repr(each) for each in gc.get_objects() if is_ours(each)]
+            assert any("ListenerSasl" in each for each in shown), "what is searched is there"
+    with pytest.raises(BadConfig) as refused:
+        Config({**settings, "num.partitions": "0", "http.metrics.token": "short"})
+    told.append(str(refused.value))
+
+    logged = [str(dict(line)) for line in lines]
+    assert any("Traceback" in line for line in logged)
+    planted = secrets(own.key_text) | secrets(own.encrypted_key_text(KEY_PASSWORD))
+    planted |= {form for proof in proofs for form in forms(proof)}
+    planted |= forms(derived.stored_key) | forms(derived.server_key)
+    for text in (*told, *logged, *shown):
+        assert found_in(text, planted) == [], text[:500]
+    kept = forms(KEPT.stored_key) | forms(KEPT.server_key)
+    for text in (*told, *logged, *shown):
+        assert found_in(text, kept) == [], text[:500]
+    files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
+    for path in files:
+        assert found_in(path.read_bytes(), planted) == [], path
+        if path.name != "users.json":
+            assert found_in(path.read_bytes(), kept) == [], path
+    private = [path for path in files if path.name in ("users.json", "tokens.json")]
+    assert [path.stat().st_mode & 0o077 for path in private] == [0, 0]
+
+
+async def use_broken(served: Encrypted) -> None:
+    """A request with a secret that a bug of ours meets: its connection is closed."""
+    upsertion = {
+        "name": "dave", "mechanism": SHA_512.code, "iterations": 4096, "salt": SALT,
+        "salted_password": SALTED,
+    }  # fmt: skip
+    with pytest.raises(asyncio.IncompleteReadError):
+        await served.seen.client.call(ALTER_USERS.key, 0, deletions=[], upsertions=[upsertion])
+
+
+def is_ours(each: object) -> bool:
+    """Whether it is an instance of a class of the product's, and can be shown."""
+    module = type(each).__module__
+    return isinstance(module, str) and module.partition(".")[0] in OURS

@@ -1,0 +1,301 @@
+"""What a reader of the HTTP side is shown: what ListGroups, Metadata and others would show him."""
+
+from __future__ import annotations
+
+import json
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from broker.config.config import BadConfig, Config
+from broker.web.readers import Asker
+from security.acls.judge import Rule
+from security.principal import user
+from tests.broker.edge import eventually
+from tests.broker.seen import Scrape
+from tests.broker.stories import produce
+from tests.broker.transaction_stories import opened
+from tests.broker.web.rights import (
+    CLUSTER,
+    DESCRIBE,
+    GROUP,
+    ID,
+    READ,
+    TOPIC,
+    SecuredSeen,
+    basic,
+    securely,
+)
+from tests.broker.web.test_live import Stream
+
+SECURED = {
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_a="b";'
+    ),
+}
+
+
+@asynccontextmanager
+async def busy(tmp_path: Path) -> Any:
+    """Two topics, two groups of which one committed in both, and an open transaction in one."""
+    async with securely(tmp_path) as seen:
+        await seen.broker.topics.create("hidden", 1, {})
+        await produce(seen, 3)
+        await opened(seen)  # billing-1, in orders-0
+        assert await seen.client.commit("mixed", 1) == 0
+        assert await seen.client.commit("mixed", 0, topic="hidden") == 0
+        assert await seen.client.commit("other", 1) == 0
+        yield seen
+
+
+async def names(seen: SecuredSeen, who: str, path: str, field: str) -> set[str]:
+    table = path.rpartition("/")[2]
+    return {row[field] for row in (await seen.json(who, path))[table]}
+
+
+async def test_trap_20_an_address_that_others_reach_is_protected_and_api_topics_is_as_metadata(
+    tmp_path: Path,
+) -> None:
+    """With a secured listener, and with a plain one as well."""
+    for listeners in (SECURED, {}):
+        reached = {**listeners, "http.listener": "0.0.0.0:9644"}
+        with pytest.raises(BadConfig, match="nothing protects what it shows") as refused:
+            Config(reached)
+        assert "http.unprotected.allowed=true" in str(refused.value)
+        Config({**reached, "http.unprotected.allowed": "true"})
+        Config({**reached, "http.metrics.token": "a-token-of-enough-characters"})
+        Config({**listeners, "http.listener": "127.0.0.1:9644"})
+        Config({**listeners, "http.listener": "[::1]:9644"})
+        Config({**listeners, "http.listener": "off"})
+
+    async with busy(tmp_path) as seen:
+        seen.rights.give("alice", [CLUSTER, (READ, TOPIC, "orders")])
+        assert await names(seen, "alice", "/api/topics", "topic") == {"orders"}
+        assert await names(seen, "bob", "/api/topics", "topic") == set()
+        assert {"orders", "hidden"} <= await names(seen, "admin", "/api/topics", "topic")
+        for path in ("/api/topics/hidden", "/api/topics/no-such-topic"):
+            answer = await seen.as_("alice", path)
+            assert (answer.status_code, answer.json()) == (
+                403,
+                {"error": f"User:alice has no Describe on topic {path.rpartition('/')[2]}"},
+            )
+        assert seen.rights.told == ["DESCRIBE TOPIC hidden", "DESCRIBE TOPIC no-such-topic"]
+
+
+async def test_groups_are_those_that_list_groups_would_show(tmp_path: Path) -> None:
+    async with busy(tmp_path) as seen:
+        seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "orders")])
+        seen.rights.give("bob", [CLUSTER])
+        assert await names(seen, "alice", "/api/groups", "group") == {"mixed"}
+        assert await names(seen, "bob", "/api/groups", "group") == {"mixed", "other"}
+        assert (await seen.as_("alice", "/api/groups/other")).status_code == 403
+        assert (await seen.as_("alice", "/api/groups/other/journal")).status_code == 403
+
+        mine = await seen.json("alice", "/api/groups/mixed")
+        assert {row["topic"] for row in mine["offsets"]} == {"orders"}
+        assert "hidden" not in json.dumps(mine)
+        everything = await seen.json("admin", "/api/groups/mixed")
+        assert {row["topic"] for row in everything["offsets"]} == {"orders", "hidden"}
+        readers = (await seen.json("alice", "/api/topics/orders"))["groups"]
+        assert [row["group"] for row in readers] == ["mixed"]
+
+
+async def test_a_sentence_about_a_topic_that_is_hidden_does_not_name_it(tmp_path: Path) -> None:
+    async with busy(tmp_path) as seen:
+        # Its one unread partition is in the hidden topic, behind by records that were deleted.
+        assert await seen.client.commit("mixed", 7, topic="hidden") == 0
+        await seen.broker.verdicts.judge_all()
+        whole = await seen.json("admin", "/api/groups/mixed")
+        assert "hidden" in whole["sentence"], "or the test shows nothing"
+        seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "orders")])
+        for path in ("/api/groups", "/api/groups/mixed", "/api/groups/mixed/journal"):
+            text = (await seen.as_("alice", path)).text
+            assert "mixed" in text
+            assert "hidden:" not in text.replace("(hidden)", "")
+            assert "hidden-" not in text.replace("(hidden)", "")
+
+
+async def test_transactions_and_what_they_hold_back(tmp_path: Path) -> None:
+    async with busy(tmp_path) as seen:
+        seen.rights.give("alice", [(DESCRIBE, ID, "billing-1")])
+        seen.rights.give("bob", [(DESCRIBE, TOPIC, "orders")])
+
+        assert await names(seen, "alice", "/api/transactions", "id") == {"billing-1"}
+        assert await names(seen, "bob", "/api/transactions", "id") == set()
+        assert (await seen.as_("bob", "/api/transactions/billing-1")).status_code == 403
+        told = await seen.json("alice", "/api/transactions/billing-1")
+        assert told["partition_list"] == []
+        assert "orders" not in json.dumps(told)
+
+        held = (await seen.json("bob", "/api/held"))["partitions"]
+        assert [(row["topic"], row["id"]) for row in held] == [("orders", None)]
+        assert "billing-1" not in json.dumps(held)
+        place = "/api/held?topic=orders&partition=0"
+        assert "billing-1" not in (await seen.as_("bob", place)).text
+        assert (await seen.as_("alice", place)).status_code == 403
+
+
+async def test_a_record_is_shown_to_who_may_read_it(tmp_path: Path) -> None:
+    async with busy(tmp_path) as seen:
+        path = "/api/topics/orders/0/record?offset=0"
+        seen.rights.give("alice", [(DESCRIBE, TOPIC, "orders")])
+        seen.rights.give("bob", [(READ, TOPIC, "orders")])
+        assert (await seen.as_("alice", path)).json() == {
+            "error": "User:alice has no Read on topic orders"
+        }
+        assert (await seen.json("bob", path))["offset"] == 0
+
+
+async def test_the_broker_its_clients_and_its_cluster_are_for_who_may_describe_the_cluster(
+    tmp_path: Path,
+) -> None:
+    async with busy(tmp_path) as seen:
+        seen.rights.give("bob", [CLUSTER])
+        which = await seen.json("alice", "/api/broker")
+        assert set(which) == {"broker", "cluster", "in_cluster", "address", "state"}
+        assert "connections" in await seen.json("bob", "/api/broker")
+        for path in ("/api/clients", "/api/cluster", "/api/cluster/check"):
+            assert (await seen.as_("alice", path)).status_code == 403
+            assert (await seen.as_("bob", path)).status_code != 403
+
+
+async def test_a_denial_names_what_its_reader_may_see(tmp_path: Path) -> None:
+    async with busy(tmp_path) as seen:
+        seen.rights.give("bob", [CLUSTER, (DESCRIBE, TOPIC, "orders")])
+        stranger: Any = Asker(user("eve"), "10.0.0.9")
+        for name in ("orders", "hidden"):
+            seen.broker.secured.audit.denied(
+                stranger, READ, TOPIC, name, api="Fetch", count=1, rule=Rule.NO_ACL_DENIES
+            )
+        rows = (await seen.json("bob", "/api/denials"))["denials"]
+        assert [row["name"] for row in rows] == [None, "orders"]
+        assert "hidden" not in json.dumps(rows).replace("(hidden)", "")
+        assert "hidden" in (await seen.as_("admin", "/api/denials")).text
+
+
+async def test_offsets_that_expire(tmp_path: Path) -> None:
+    async with busy(tmp_path) as seen:
+        seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "hidden")])
+        path = "/api/offsets/expiring?within_ms=9000000000"
+        rows = (await seen.json("alice", path))["offsets"]
+        assert {(row["group"], row["topic"]) for row in rows} == {("mixed", "hidden")}
+        assert len((await seen.json("admin", path))["offsets"]) == 3
+
+
+async def test_metrics_have_the_series_of_what_a_reader_sees(tmp_path: Path) -> None:
+    async with busy(tmp_path) as seen:
+        seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "orders")])
+        alice = Scrape((await seen.as_("alice", "/metrics")).text)
+        admin = Scrape((await seen.as_("admin", "/metrics")).text)
+
+        assert alice["kafka_topic_partitions", "topic=orders"] == 3
+        assert alice["kafka_topic_partitions", "topic=hidden"] is None
+        sums = alice.of("kafka_consumergroup_lag_sum")
+        assert set(sums) == {frozenset(("consumergroup=mixed", "topic=orders"))}
+        assert not any("muster_connections" in name for name, _ in alice.values)
+        assert set(alice.values.items()) - set(admin.values.items()) == {
+            (key, value) for key, value in alice.values.items() if admin.values[key] != value
+        }
+        assert admin["kafka_topic_partitions", "topic=hidden"] == 1
+        assert "muster_connections" in {name for name, _ in admin.values}
+
+
+@asynccontextmanager
+async def following(seen: SecuredSeen, who: str, watch: str) -> Any:
+    url = f"http://{seen.address}/api/live?watch={watch}"
+    async with (
+        httpx.AsyncClient(timeout=30) as client,
+        client.stream("GET", url, headers=basic(who)) as answer,
+    ):
+        assert answer.status_code == 200
+        yield Stream(answer.aiter_lines())
+
+
+async def test_what_is_watched_is_judged_at_each_look(tmp_path: Path) -> None:
+    async with busy(tmp_path) as seen:
+        describe = (DESCRIBE, TOPIC, "orders")
+        seen.rights.give("alice", [describe])
+        async with following(seen, "alice", "topics") as stream:
+            await stream.next()
+            assert set(stream.tables["topic"]) == {"orders"}
+            seen.rights.give("alice", [(DESCRIBE, TOPIC, "hidden")])
+            while set(stream.tables["topic"]) != {"orders", "hidden"}:
+                await stream.next()
+            seen.rights.take("alice", describe)
+            while set(stream.tables["topic"]) != {"hidden"}:
+                await stream.next()
+        await eventually(lambda: not seen.broker.pages.live.channels)
+
+
+DENIED = {
+    "groups/mixed": {"group": "mixed", "exists": False},
+    "topics/hidden": {"topic": "hidden", "exists": False},
+    "transactions/billing-1": {"id": "billing-1", "exists": False},
+    "broker": {},
+}
+
+
+async def test_what_he_may_not_see_is_denied_until_he_may(tmp_path: Path) -> None:
+    async with busy(tmp_path) as seen, AsyncExitStack() as stack:
+        streams = [
+            await stack.enter_async_context(following(seen, "alice", watch)) for watch in DENIED
+        ]
+        for stream, named in zip(streams, DENIED.values(), strict=True):
+            await stream.next()
+            assert not seen.rights.told
+            assert stream.head.pop("denied").startswith("User:alice has no Describe on ")
+            assert (stream.head, stream.tables) == (named, {})
+            stream.head["denied"] = True
+        names = ((DESCRIBE, TOPIC, "hidden"), (DESCRIBE, ID, "billing-1"))
+        seen.rights.give("alice", [CLUSTER, *names, (DESCRIBE, GROUP, "mixed")])
+        for stream in streams:
+            while "denied" in stream.head:
+                await stream.next()
+            assert "orders" not in json.dumps([stream.head, stream.tables])
+
+
+async def test_no_path_tells_who_has_no_right_of_what_is_there(tmp_path: Path) -> None:
+    """A search over all that is served: paths that come later are in it too."""
+    planted = ("orders", "hidden", "mixed", "other", "billing-1")
+    async with busy(tmp_path) as seen:
+        assert (await seen.as_("alice", "/api/broker")).status_code == 200
+        pages = seen.broker.pages
+        assert pages is not None
+        paths = [route.path for route in pages.routes()]
+        lists = {path for path in paths if "{" not in path} - {"/api/live"}
+        ones = {
+            f"{path.partition('{')[0]}{name}"
+            for path in paths
+            for name in planted
+            if path.startswith("/api/") and "{" in path
+        }
+        assert {"/metrics", "/api/groups", "/api/clients"} <= lists
+        assert {"/api/groups/mixed", "/api/topics/hidden"} <= ones
+        for path in lists:
+            text = (await seen.as_("alice", path)).text
+            assert not [name for name in planted if f'"{name}"' in text], path
+            assert "10.0.0.7" not in text, "the address of a client"
+        for path in ones:
+            answer = await seen.as_("alice", path)
+            assert answer.status_code == 403, path
+
+
+async def test_two_readers_of_one_list_see_each_his_own(tmp_path: Path) -> None:
+    async with busy(tmp_path) as seen:
+        seen.rights.give("alice", [(DESCRIBE, GROUP, "mixed"), (DESCRIBE, TOPIC, "orders")])
+        seen.rights.give("bob", [(DESCRIBE, GROUP, "other")])
+        async with (
+            following(seen, "alice", "groups") as hers,
+            following(seen, "bob", "groups") as his,
+        ):
+            await hers.next()
+            await his.next()
+        assert set(hers.tables["group"]) == {"mixed"}
+        assert hers.tables["group"]["mixed"]["topics"] == ["orders"]
+        assert set(his.tables["group"]) == {"other"}
+        assert his.tables["group"]["other"]["topics"] == []
