@@ -46,6 +46,7 @@ class Alone(Standing):
     enlisting = None
     mandate = None
     member = None
+    stores = None
     ends_elsewhere = None
 
     def __init__(self, basis: Basis) -> None:

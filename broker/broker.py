@@ -54,6 +54,7 @@ from broker.net.server import Server
 from broker.net.sockets import Bind, CannotListen, Sockets, bind
 from broker.net.turn_writes import TurnWrites
 from broker.net.unsupported import Unsupported
+from broker.secured import Secured
 from broker.standing import Coordination, Standing, Stop
 from broker.time import Time
 from broker.topics.basis import Basis, CannotJoin
@@ -149,6 +150,10 @@ class Broker:
         self._lock: Lock | None = None
         self.long_polls = LongPolls(self.time.real, self.internal_errors, self.watchdog)
         self.disk_changes = DiskChanges(self.time, self.fail)
+        self.secured = Secured(config, self.time)
+        """What protects it."""
+        self.listeners = self.secured.listeners
+        """By which clients come."""
         self.standing: Standing
         """By itself or in a cluster; since `open` or `join`."""
 
@@ -158,9 +163,11 @@ class Broker:
         """Takes the addresses, then the data directory, and opens what is in it.
 
         Called before `join` and `start`, in any thread. Raises CannotListen, DirectoryLocked,
-        BadDirectory, CorruptLog and OSError, each with its sentence; then nothing is held any more.
+        BadConfig, BadDirectory, CorruptLog and OSError, each with its sentence; then nothing is
+        held any more.
         """
         try:
+            self.secured.certificates.open()
             self.sockets.bind()
             self.fs.make_directory(self.directory)
             self._lock = self.fs.lock(self.directory)
@@ -213,6 +220,10 @@ class Broker:
         """The logs are open: makes the rest."""
         self.standing = standing
         self.registry, self.logs = standing.registry, standing.logs
+        if standing.stores is None:
+            self.secured.open(self.fs, self.directory, self.disk_changes.run, self.slicer)
+        else:
+            self.secured.open_in_cluster(standing.stores)
         self._make_parts()
         self.keeper.read()
         self.transaction_keeper.read()
@@ -322,9 +333,36 @@ class Broker:
         standing = self.standing
         self.cluster = standing.view(self.advertised)
         self.config_changes = ConfigChanges(
-            config, self.registry, self.logs, standing.settings_store, self._settings_changed
+            config,
+            self.registry,
+            self.logs,
+            standing.settings_store,
+            self._settings_changed,
+            self.secured.certificates,
         )
-        services = Services(
+        services = self._make_services(unsupported, seekers)
+        served = self.secured.served(standing.served)
+        if self._interpose is not None:
+            served = self._interpose.served(served)
+        self.server = Server(
+            services,
+            served,
+            limits_of(config),
+            writes=self.writes,
+            long=LongRequests(self.slicer, self.worker, self.spawn),
+            disk_reads=self.disk_reads,
+            unsupported=unsupported,
+            seekers=seekers,
+            time=self.time.real,
+            watchdog=self.watchdog,
+            internal_errors=self.internal_errors,
+        )
+        self.secured.apply_quotas(self.server, services.fetch_sessions)
+
+    def _make_services(self, unsupported: Unsupported, seekers: Seekers) -> Services:
+        """Gathers what handlers of requests may use."""
+        config, standing = self.config, self.standing
+        return Services(
             config=config,
             time=self.time,
             served=standing.served,
@@ -351,24 +389,16 @@ class Broker:
             disk_reads=self.disk_reads,
             unsupported=unsupported,
             seekers=seekers,
+            quotas=self.secured.quotas,
             replicas=standing.replicas,
             controller=standing.controller,
             enlisting=standing.enlisting,
             mandate=standing.mandate,
-        )
-        interpose = self._interpose
-        self.server = Server(
-            services,
-            standing.served if interpose is None else interpose.served(standing.served),
-            limits_of(config),
-            writes=self.writes,
-            long=LongRequests(self.slicer, self.worker, self.spawn),
-            disk_reads=self.disk_reads,
-            unsupported=unsupported,
-            seekers=seekers,
-            time=self.time.real,
-            watchdog=self.watchdog,
-            internal_errors=self.internal_errors,
+            authorizer=self.secured.authorizer,
+            acls=self.secured.acls,
+            audit=self.secured.audit,
+            users=self.secured.users,
+            tokens=self.secured.tokens,
         )
 
     def _make_sources(self) -> None:
@@ -410,6 +440,8 @@ class Broker:
             markers=self.markers,
             logs=self.logs,
             server=self.server,
+            audit=self.secured.audit,
+            acls=self.secured.acls,
             totals=self.metrics,
             journal=self.keeper.journal,
             transaction_journal=self.transaction_keeper.journal,
@@ -424,7 +456,10 @@ class Broker:
             internal_errors=self.internal_errors,
             slicer=self.slicer,
             worker=self.worker,
+            logins=self.secured.logins,
+            quotas=self.secured.quotas.quotas,
             disk_reads=self.disk_reads,
+            certificates=self.secured.certificates,
         )
 
     async def start(self) -> None:
@@ -443,8 +478,10 @@ class Broker:
         self.advertised.serving_http(self.sockets.http_address())
         await self.standing.start(self.advertised.endpoints)
         connection = Connection if self._interpose is None else self._interpose.connection
-        for bound in self.sockets.listeners:
-            await self.server.accept(bound, connection)
+        await self.secured.start(self.background)
+        for bound, listener in zip(self.sockets.listeners, self.listeners, strict=True):
+            self.secured.protect(listener)
+            await self.server.accept(bound, listener, connection)
         self.maintenance.start()
         self.cleaning.start()
 
@@ -453,7 +490,7 @@ class Broker:
         if self.sockets.http is None:
             return
         host, _ = parse_host_and_port(self.config["http.listener"])
-        self.http = HttpSide(self.sockets.http, host, self.sources, self._opened)
+        self.http = HttpSide(self.sockets.http, host, self.sources, self.secured, self._opened)
         self.http.start()
 
     def serve_pages(self, address: str) -> Pages:
@@ -485,6 +522,7 @@ class Broker:
             self.transactions.stop,
             self.groups.stop,
             self.server.close,
+            self.secured.stop,
         ]
         if self.pages is not None:
             parts.append(self.pages.stop)

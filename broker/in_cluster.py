@@ -9,11 +9,15 @@ from typing import Any
 from broker.apis.cluster_table import SERVED_IN_CLUSTER
 from broker.apis.without_transactions import SERVED_WITHOUT_TRANSACTIONS
 from broker.cluster.coordinators.coordinators import Coordinators
-from broker.cluster.member import Member, join_cluster
+from broker.cluster.member import Member
+from broker.cluster.membership.joining import join as join_cluster
 from broker.cluster.membership.mandate import Mandate
+from broker.cluster.membership.settings import cluster_settings
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.replicas.replica_hooks import ReplicaHooks
 from broker.cluster.zookeeper.zookeeper import Connect
+from broker.cluster_connections import reaching_brokers
+from broker.cluster_stores import ClusterStores, open_stores
 from broker.config.listeners import Endpoint
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.transactions.cluster_duties import ClusterTransactionDuties
@@ -23,6 +27,7 @@ from broker.net.advertised import Advertised
 from broker.standing import Coordination, Standing, Stop
 from broker.topics.basis import Basis
 from broker.topics.logs import LogManager
+from broker.topics.missing import KnownMissing
 from broker.topics.producer_ids import BLOCK
 from protocol.znodes import brokers
 
@@ -32,8 +37,9 @@ class InCluster(Standing):
 
     duties = ClusterTransactionDuties
 
-    def __init__(self, basis: Basis, member: Member) -> None:
+    def __init__(self, basis: Basis, member: Member, stores: ClusterStores) -> None:
         """The logs are not open yet: see `join`."""
+        self.stores = stores
         self._basis = basis
         self.member = member
         self.marker_wait_ms: int = basis.config["request.timeout.ms"]
@@ -112,7 +118,7 @@ class InCluster(Standing):
 
     def first_stops(self) -> Sequence[Stop]:
         """See `Standing`: what is led here is given away while it is served."""
-        return (self.member.hand_over, self.member.stop)
+        return (self.member.hand_over, self.member.stop, self.stores.stop)
 
     def last_stops(self) -> Sequence[Stop]:
         """See `Standing`."""
@@ -135,9 +141,15 @@ async def join(basis: Basis, connect: Connect) -> InCluster:
 
     Raises BadConfig, BadDirectory, CannotJoin, CorruptLog and OSError, each with its sentence.
     """
-    member = await join_cluster(basis, connect)
-    standing = InCluster(basis, member)
+    reach = await basis.time.in_thread(reaching_brokers, basis.config)
+    settings = cluster_settings(basis.config, reach)
+    missing = KnownMissing(basis.config["log.recovery.missing"])
+    joined = await join_cluster(
+        settings, basis.config, connect, basis.fs, basis.directory, missing, basis.time
+    )
+    member = Member(basis, settings, joined)
     try:
+        standing = InCluster(basis, member, await open_stores(basis, member))
         open_logs = partial(standing.logs.open_all, member.joined.topics, in_cluster=True)
         await basis.time.in_thread(open_logs)
     except BaseException:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from broker.cluster.membership.mandate import Mandate
     from broker.cluster.replicas.replicas import ReplicaManager
     from broker.cluster.topics.ends_elsewhere import EndsElsewhere
+    from broker.cluster_stores import ClusterStores
 
 Stop = Callable[[], Awaitable[None] | None]
 """Stops a part."""
@@ -69,8 +70,10 @@ class Standing(Protocol):
     enlisting: RemoteEnlisting | None
     mandate: Mandate | None
     member: Member | None
+    stores: ClusterStores | None
+    """What protects the broker."""
     ends_elsewhere: EndsElsewhere | None
-    """Where the logs end that others lead; this and the five above are a cluster's."""
+    """Where the logs end that others lead; this and the six above are a cluster's."""
 
     # Since `make`:
     topics: TopicChanges

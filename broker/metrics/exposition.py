@@ -27,7 +27,9 @@ from broker.metrics.cluster_look import ClusterLook
 from broker.metrics.cluster_series import ClusterSeries
 from broker.metrics.labelled_series import NativeView
 from broker.metrics.other_exporters import compat_views, wants_look, wants_owners
+from broker.metrics.rights_series import rights_families
 from broker.metrics.scan import Scan
+from broker.metrics.security_series import security_families
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
 from broker.metrics.transaction_series import (
@@ -75,6 +77,8 @@ class BrokerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yields each family."""
         yield from self._requests()
+        yield from rights_families(self.sources)
+        yield from security_families(self.sources)
         yield from self._process()
         yield from self._groups()
         yield from self._offsets()
@@ -108,7 +112,7 @@ class BrokerCollector(Collector):
         yield CounterMetricFamily(
             "muster_connections_refused_total",
             "Connections closed on arrival because a limit was reached.",
-            value=server.refused,
+            value=server.refused + (rates.refused if (rates := server.listener_rates) else 0),
         )
         yield CounterMetricFamily(
             "muster_protocol_errors_total",

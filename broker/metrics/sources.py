@@ -12,6 +12,7 @@ from broker.config.config import Config
 from broker.cores.groups.runtime import GroupRuntime
 from broker.cores.transactions.markers import MarkerSender
 from broker.cores.transactions.runtime import TransactionRuntime
+from broker.logins.logins import Logins
 from broker.loop.disk_reads import DiskReads
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.pulse import Pulse
@@ -25,6 +26,10 @@ from broker.metrics.trends import Trends
 from broker.metrics.verdicts import Verdicts
 from broker.net.advertised import Advertised
 from broker.net.server import Server
+from broker.net.tls.certificates import Certificates
+from broker.quotas.client_quotas import ClientQuotas
+from broker.rights.acl_changes import AclChanges
+from broker.rights.audit import Audit
 from broker.time import Time
 from broker.topics.cleaning import Cleaning
 from broker.topics.cluster_view import ClusterView
@@ -59,6 +64,10 @@ class Sources:
     """The markers that are on their way."""
     logs: LogManager
     server: Server
+    audit: Audit
+    """What clients were denied."""
+    acls: AclChanges | None
+    """The access control entries; None where no authorizer goes by them."""
     totals: Metrics
     """What has been counted of groups and conversions."""
     journal: Journal
@@ -81,5 +90,11 @@ class Sources:
     """Whose slice of long work is next."""
     worker: Worker
     """The thread for pure work that takes long."""
+    logins: Logins
+    """What has been counted of logins."""
+    quotas: ClientQuotas
+    """Who had to wait."""
+    certificates: Certificates
+    """What the listeners with TLS show."""
     disk_reads: DiskReads
     """The threads for reads that wait for the disk."""

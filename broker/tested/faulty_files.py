@@ -140,6 +140,13 @@ class FaultyFiles:
                 faults.taking_more(path)
             return FaultyFile(self, self._files.open(path, create))
 
+    def create_private(self, path: str) -> FaultyFile:
+        """See FileSystem."""
+        with self.changing(path) as faults:
+            if faults.is_full and not self._files.exists(path):
+                faults.taking_more(path)
+            return FaultyFile(self, self._files.create_private(path))
+
     def exists(self, path: str) -> bool:
         """See FileSystem."""
         return self._files.exists(path)

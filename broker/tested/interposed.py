@@ -26,6 +26,7 @@ from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+    from broker.net.listener import Listener
     from broker.net.server import Server
 
 
@@ -45,9 +46,9 @@ class Interposed:
         """The rows of the APIs, with the rules in front of each."""
         return {key: replace(row, handle=self._before(row.handle)) for key, row in served.items()}
 
-    def connection(self, server: Server, local_port: int) -> TestedConnection:
+    def connection(self, server: Server, listener: Listener) -> TestedConnection:
         """A connection that tells the tape."""
-        return TestedConnection(server, local_port, self)
+        return TestedConnection(server, listener, self)
 
     def begin(self, rule: Rule) -> None:
         """Requests that come from now on meet ``rule``."""
@@ -136,8 +137,8 @@ class TestedConnection(Connection):
     __slots__ = ("_interposed", "silences")
     __test__ = False
 
-    def __init__(self, server: Server, local_port: int, interposed: Interposed) -> None:
-        super().__init__(server, local_port)
+    def __init__(self, server: Server, listener: Listener, interposed: Interposed) -> None:
+        super().__init__(server, listener)
         self._interposed = interposed
         self.silences = 0
         """Rules that let nothing out."""

@@ -139,6 +139,13 @@ class MemoryFiles:
                 self.enter(path, inode)
             return self.new_file(path, inode)
 
+    def create_private(self, path: str) -> MemoryFile:
+        """See FileSystem; all of it is this process's own."""
+        with self._lock:
+            if self.exists(path):
+                raise error(errno.EEXIST, path)
+            return self.open(path, create=True)
+
     def exists(self, path: str) -> bool:
         """See FileSystem."""
         return path in self.names or path in self.directories

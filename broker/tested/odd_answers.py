@@ -13,8 +13,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.fetch.sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSessionError, Wanted
+from broker.net.error_answers import error_answer
 from broker.net.response import unsupported_api_versions
-from broker.tested.error_answers import error_answer
 from protocol import errors
 from protocol.messages.api_versions import API as API_VERSIONS
 from protocol.messages.describe_log_dirs import API as DESCRIBE_LOG_DIRS
@@ -58,7 +58,8 @@ def partitions_of_session(services: Services, value: Mapping[str, Any]) -> list[
 
 
 def _plain(request: Request, error_code: int, asked: Mapping[str, Any]) -> dict[str, Any]:
-    return error_answer(request.served.api, request.api_version, asked, error_code)
+    text = f"{errors.NAMES.get(error_code, error_code)}, as the test asked for"
+    return error_answer(request.served.api, request.api_version, asked, error_code, text)
 
 
 def _produce(services: Services, request: Request, error_code: int) -> None:  # noqa: ARG001

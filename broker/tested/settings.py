@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from ipaddress import ip_address
 
 from broker.config.config import Config, WrongUse
 from broker.config.config_table import Value
+from broker.config.http_settings import is_loopback, is_protected
 from broker.config.listeners import parse_host_and_port
 
 DEFAULTS: Mapping[str, Value] = {
     "listeners": "PLAINTEXT://127.0.0.1:0",
     "http.listener": "127.0.0.1:0",
+    "http.unprotected.allowed": True,  # `check` holds it to loopback, and says why
     "group.initial.rebalance.delay.ms": 0,
     "offsets.topic.num.partitions": 1,
     "transaction.state.log.num.partitions": 1,
@@ -24,20 +25,18 @@ def check(config: Config) -> None:
     if config.is_in_cluster:
         raise WrongUse("--test: a broker for tests is alone; take zookeeper.connect away")
     for each in config.listeners:
-        if not _is_loopback(each.host):
+        if not is_loopback(each.host):
             raise WrongUse(f"--test: the listener {each.address} is not on loopback; {_LOOPBACK}")
     where = config["http.listener"]
     if where == "off":
         raise WrongUse("--test: its verbs are asked for over HTTP, which can't be off")
-    if not _is_loopback(parse_host_and_port(where)[0]):
+    if not is_loopback(parse_host_and_port(where)[0]):
         raise WrongUse(f"--test: the HTTP address {where} is not on loopback; {_LOOPBACK}")
+    if is_protected(config) or config["http.security.protocol"] != "PLAINTEXT":
+        raise WrongUse(
+            "--test: whoever is on the machine may do anything to a broker for tests, over plain"
+            " HTTP; take http.authentication, http.metrics.token and http.security.protocol away"
+        )
 
 
 _LOOPBACK = "whoever connects may do anything to it, so take 127.0.0.1, ::1 or localhost"
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False

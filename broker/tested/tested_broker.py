@@ -14,7 +14,7 @@ from typing import Any
 import structlog
 
 from broker.broker import BadDirectory, Broker, CannotListen, CorruptLog, DirectoryLocked
-from broker.config.config import Config
+from broker.config.config import BadConfig, Config
 from broker.tested.addresses import Addresses
 from broker.tested.disk import Disk
 from broker.tested.faults import Faults
@@ -27,7 +27,7 @@ from broker.tested.tape import Tape
 
 logger = structlog.get_logger(__name__)
 
-CANNOT_START = (BadDirectory, CannotListen, CorruptLog, DirectoryLocked)
+CANNOT_START = (BadConfig, BadDirectory, CannotListen, CorruptLog, DirectoryLocked)
 """What a start raises besides OSError, each with its sentence."""
 
 

@@ -13,17 +13,18 @@ from typing import Any, Protocol
 
 import structlog
 
-from broker.config.config import BadConfig, Config, topic_settings
-from broker.config.config_table import BROKER, TOPIC, Setting
+from broker.config.config import BadConfig, Config, row, topic_settings
+from broker.config.config_table import BROKER, PASSWORD, TOPIC, Setting
 from broker.config.config_value import BadValue, render
 from broker.config.dynamic_settings import (
-    DYNAMIC,
+    RELOADED,
     NotAList,
     broker_setting,
     check_dynamic,
+    is_dynamic,
     topic_setting,
 )
-from broker.config.protection import Unprotected, protection_fault
+from broker.config.protection import Unprotected, may_be_secret, protection_fault
 from broker.topics.logs import LogManager
 from broker.topics.missing import CONFIGS_FILE
 from broker.topics.owned_topics import keep_compact, mend_policies
@@ -50,6 +51,8 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 EVERY_BROKER = ""
 
+Fresh = Mapping[Any, Any]
+"""Certificates that are ready to serve; see `Certificates`."""
 Rows = Callable[[str], Setting]
 """The row of a setting that may be changed, by name; BadValue for others."""
 Current = Callable[[str], str]
@@ -90,6 +93,16 @@ class SettingsStore(Protocol):
         """Keeps settings of this broker or ("") of every one."""
 
 
+class Certificates(Protocol):
+    """What serves certificates, and reads them again."""
+
+    async def prepared(self, config: Config) -> Fresh:
+        """What is new by these settings. Raises BadValue where it can't be used."""
+
+    def use(self, fresh: Fresh) -> None:
+        """Has it serve."""
+
+
 class ConfigChanges:
     """Who changes settings, one change at a time; use from the event loop's thread alone."""
 
@@ -100,8 +113,10 @@ class ConfigChanges:
         logs: LogManager,
         store: SettingsStore,
         apply: Callable[[], None],
+        certificates: Certificates | None = None,
     ) -> None:
         """``apply`` gives those who keep copies of settings the ones that hold now."""
+        self._certificates = certificates
         self._config = config
         self._registry = registry
         self._logs = logs
@@ -166,20 +181,42 @@ class ConfigChanges:
         else:
             own = before
         try:
-            configs = edit(before, broker_setting, lambda key: _text(BROKER[key], config[key]))
-            check_dynamic(configs)
+            configs = edit(before, broker_setting, lambda key: _text(row(key), config[key]))
+            check_dynamic(configs, of_every_broker=name == EVERY_BROKER)
+            self._check_secrets(configs)
             if name == EVERY_BROKER:
                 changed = config.with_dynamic(configs, own)
             else:
                 changed = config.with_dynamic(default, configs)
             self._check_topics(changed)
+            fresh = await self._prepared(changed)
         except (NotAList, Unprotected) as error:
             raise ConfigRefused(INVALID_CONFIG, str(error)) from None
         except ValueError as error:
             raise ConfigRefused(INVALID_REQUEST, str(error)) from None
-        if not validate_only and configs != before:
+        if validate_only:
+            return
+        if configs != before:
             await self._store.alter_broker(name and ours, configs)
             self._take(changed)
+        self._use(fresh)
+
+    async def _prepared(self, changed: Config) -> Fresh:
+        """Certificates that come with a change, or with files that were changed under it."""
+        return {} if self._certificates is None else await self._certificates.prepared(changed)
+
+    def _use(self, fresh: Fresh) -> None:
+        if self._certificates is not None:
+            self._certificates.use(fresh)
+
+    def _check_secrets(self, configs: Mapping[str, str]) -> None:
+        """Raises BadValue for a password that would lie open to whoever reads ZooKeeper."""
+        secret = next((name for name in configs if row(name).type == PASSWORD), None)
+        if secret is not None and self._config.is_in_cluster:
+            raise BadValue(
+                f"Cannot update {secret} dynamically: in a cluster it would lie in ZooKeeper as it"
+                " is; a PEM file needs no password"
+            )
 
     async def reload(self, fresh: Config) -> None:
         """Takes over what may change at run time of properties that were read again; says what.
@@ -187,18 +224,21 @@ class ConfigChanges:
         What was changed by AlterConfigs stays stronger. Nothing is taken if the whole does not fit.
         """
         config = self._config
-        differ = sorted(name for name in BROKER if fresh.static(name) != config.static(name))
-        taken = [name for name in differ if name in DYNAMIC]
-        waiting = [name for name in differ if name not in DYNAMIC and BROKER[name].has_effect]
+        names = {*BROKER, *config.given, *fresh.given}
+        differ = sorted(name for name in names if fresh.static(name) != config.static(name))
+        taken = [name for name in differ if is_dynamic(name) or name in RELOADED]
+        waiting = [name for name in differ if name not in taken and row(name).has_effect]
         async with self._store.changing:
             try:
                 changed = config.with_static(fresh, taken)
                 self._check_topics(changed)
+                certificates = await self._prepared(changed)
             except ValueError as error:
                 logger.error("settings are not reloaded", reason=str(error))
                 return
             self._take(changed)
-        values = {name: _text(BROKER[name], config[name]) for name in taken}
+            self._use(certificates)
+        values = {name: _text(row(name), config[name]) for name in taken}
         logger.info("settings are reloaded", changed=values, wait_for_a_restart=waiting)
 
     def _take(self, changed: Config) -> None:
@@ -259,14 +299,14 @@ def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, s
         for key, text in texts.items():
             layer[key] = text
             try:
-                check_dynamic({key: text})
+                check_dynamic({key: text}, of_every_broker=layer is kept[0])
                 fitting = config.with_dynamic(*kept)
             except ValueError as error:
                 del layer[key]
                 logger.error(
                     "a setting that was changed at run time is left out",
                     setting=key,
-                    value=text,
+                    value="(hidden)" if may_be_secret(key) else text,
                     reason=str(error),
                 )
     return fitting

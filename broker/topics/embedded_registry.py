@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import structlog
 
+from broker.config.protection import may_be_secret
 from broker.topics.adoption import Found
 from broker.topics.consumer_paths import FileConsumerPaths
 from broker.topics.identity import keep_identity, read_identity
@@ -186,7 +187,8 @@ class EmbeddedRegistry(TopicLookups):
         changed = {**self.broker_configs, broker: dict(configs)}
         brokers = {name: texts for name, texts in sorted(changed.items()) if texts}
         text = json.dumps({"version": _VERSION, "brokers": brokers}, indent=1) + "\n"
-        self._configs_file.replace(text.encode())
+        has_secrets = any(may_be_secret(name) for texts in brokers.values() for name in texts)
+        self._configs_file.replace(text.encode(), has_secrets=has_secrets)
         self.broker_configs = changed
         if CONFIGS_FILE not in self._image.files:
             with suppress(OSError):  # the next change does it, or the next start

@@ -26,7 +26,9 @@ CONFIGS_FILE = "configs.json"
 META_FILE = "meta.properties"
 FOUND_BESIDE = (CONFIGS_FILE, CONSUMERS_FILE, TOPICS_FILE + SPARE)
 """Where one of these is, there was a ``topics.json``: Muster makes none without it."""
-VOUCHED_FOR = (CONFIGS_FILE, CONSUMERS_FILE, *CHECKPOINTS)
+SECURED_FILES = ("acls.json", "quotas.json", "tokens.json", "users.json")
+"""What protects; without one of these others might do what was denied them."""
+VOUCHED_FOR = (CONFIGS_FILE, CONSUMERS_FILE, *SECURED_FILES, *CHECKPOINTS)
 """Files that ``topics.json`` says are there."""
 SETTING = "log.recovery.missing"
 _NAMED_MAX = 5

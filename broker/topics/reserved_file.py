@@ -48,9 +48,10 @@ class ReservedFile:
         self._spare_bytes = fs.open(self._spare).size() if fs.exists(self._spare) else 0
         self._make_spare(len((self.read() or b"").rstrip()))
 
-    def replace(self, data: bytes) -> None:
+    def replace(self, data: bytes, *, has_secrets: bool = False) -> None:
         """Put ``data`` in the place of what is there; on the disk when this returns.
 
+        Secrets are written to a file that nobody else may read, whatever an older Muster left.
         Raises OSError: the file is as it was. NotSettled is final: every later call raises it too.
         """
         if self._unsettled is not None:
@@ -58,6 +59,8 @@ class ReservedFile:
         if not self._fs.exists(self.path):
             self._create(data)
             return
+        if has_secrets:
+            self._spare_bytes = 0
         if self._spare_bytes < len(data):
             self._make_spare(len(data))
         self._write_spare(data)
@@ -133,7 +136,7 @@ class ReservedFile:
         new = self.path + _NEW
         try:
             self._fs.remove(new)
-            file = self._fs.open(new, create=True)
+            file = self._fs.create_private(new)
             file.write(0, data)
             file.fsync()
             self._fs.rename(new, path)

@@ -13,6 +13,7 @@ from contextlib import suppress
 import structlog
 
 from broker.config.config import Config, topic_settings
+from broker.config.protection import without_secrets
 from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from broker.topics.deletions import Deletions
@@ -197,7 +198,8 @@ class TopicAdmin:
     async def alter_broker(self, name: str, settings: Mapping[str, str]) -> None:
         """Keeps what was changed at run time of broker ``name`` ("": of every one). OSError."""
         await self._disk_changes.run(self._registry.store_broker_configs, name, settings)
-        logger.info("settings changed", broker=name or "every one", configs=dict(settings))
+        shown = without_secrets(settings)
+        logger.info("settings changed", broker=name or "every one", configs=shown)
 
     async def _made(self, topic: Topic, first: int = 0) -> TopicLogs:
         left = self._deletions.offsets_left(topic.name)

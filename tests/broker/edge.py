@@ -13,6 +13,7 @@ from typing import Any
 from broker.apis.services import Services
 from broker.apis.table import SERVED
 from broker.config.config import Config
+from broker.config.listeners import Endpoint
 from broker.cores.groups.runtime import group_runtime
 from broker.cores.hooks import Hooks
 from broker.cores.runtime_settings import RuntimeSettings
@@ -24,6 +25,7 @@ from broker.loop.worker import Worker
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
 from broker.net.limits import Limits
+from broker.net.listener import Listener
 from broker.net.long_requests import LongRequests
 from broker.net.request import ServedApi
 from broker.net.seekers import Seekers
@@ -195,6 +197,7 @@ class EdgeBroker:
             disk_reads=disk_reads,
             unsupported=self.unsupported,
             seekers=self.seekers,
+            quotas=not_here,
         )
 
     async def ensure_owned(self, owned: OwnedTopic) -> bool:
@@ -230,7 +233,7 @@ class EdgeBroker:
     async def __aenter__(self) -> EdgeBroker:
         bound = bind("127.0.0.1", 0, self.server.limits)
         self.port = bound.getsockname()[1]
-        await self.server.accept(bound)
+        await self.server.accept(bound, Listener(Endpoint("PLAINTEXT", "127.0.0.1", self.port)))
         self.advertised.listening([self.port])
         if self.log_exists:
             await self.ensure_offsets_topic()

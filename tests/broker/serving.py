@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from broker.broker import Broker
 from broker.config.sources import load
 from broker.net.interpose import Interpose
+from broker.rights.authorizer import Authorizer
 from broker.time import Time
 from broker.topics.cleaning import Cleaner
 from log.filesystem import FileSystem
@@ -31,12 +32,16 @@ async def serving(
     time: Time | None = None,
     interpose: Interpose | None = None,
     new_cleaner: Callable[[], Cleaner] | None = None,
+    authorizer: Authorizer | None = None,
 ) -> AsyncIterator[Broker]:
     """A started broker on a free port of 127.0.0.1, stopped in order at the end."""
     flags = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory)}
     sets = {"group.initial.rebalance.delay.ms": "0", "http.listener": "off", **(settings or {})}
+    flags["listeners"] = sets.pop("listeners", flags["listeners"])
     config = load(None, {}, [f"{key}={value}" for key, value in sets.items()], flags)
     broker = Broker(config, fs=fs, time=time, interpose=interpose, new_cleaner=new_cleaner)
+    if authorizer is not None:
+        broker.secured.authorizer = authorizer
     try:
         broker.open()
         await broker.start()

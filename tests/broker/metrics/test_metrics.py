@@ -18,11 +18,14 @@ from protocol.messages.metadata import API as METADATA
 from protocol.messages.sync_group import API as SYNC_GROUP
 from protocol.records.message_set import encode as encode_set
 from protocol.records.section import Record
+from security.acls.model import Operation, ResourceType
 from tests.broker.edge import eventually
+from tests.broker.net.tls.securing import with_tls
 from tests.broker.partitions import log_of
 from tests.broker.seen import PAGE, Scrape, documented, seeing
 from tests.broker.stories import SESSION_MS, a_busy_day, one_that_is_behind, produce
 from tests.broker.transaction_stories import opened
+from tests.certificates import Authority
 
 AUDITORS, ORDERS = "consumergroup=auditors", "topic=orders"
 
@@ -31,11 +34,14 @@ async def test_names_types_and_labels_are_those_of_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("log.record_time.COMPRESSED_BYTES_MAX", 10)
-    async with seeing(tmp_path) as seen:
+    own = Authority(tmp_path).issue("broker")
+    async with seeing(tmp_path / "data", with_tls(own)) as seen:
         await a_busy_day(seen)
         await seen.client.call(DELETE_GROUPS.key, 2, groups_names=["readers"])
         await one_that_is_behind(seen)
         await opened(seen)
+        seen.broker.secured.logins.counted("SASL_SSL", "PLAIN", "success")
+        seen.broker.secured.audit.counts["Fetch", Operation.READ, ResourceType.TOPIC] += 1
         await seen.scrape()
         await seen.broker.lags.times.settled()
         scrape = await seen.scrape()
@@ -132,7 +138,8 @@ async def test_conversions_are_counted_for_old_clients_alone(tmp_path: Path) -> 
 
 
 async def test_commits_and_what_became_of_them(tmp_path: Path) -> None:
-    async with seeing(tmp_path) as seen:
+    own = Authority(tmp_path).issue("broker")
+    async with seeing(tmp_path / "data", with_tls(own)) as seen:
         await a_busy_day(seen)
         await seen.client.call(DELETE_GROUPS.key, 2, groups_names=["readers"])
         scrape = await seen.scrape()

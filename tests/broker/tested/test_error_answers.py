@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from broker.apis.table import SERVED
+from broker.net.error_answers import OF_ELEMENTS, error_answer
 from broker.tested.decoded import error_names
-from broker.tested.error_answers import OF_ELEMENTS, error_answer
 from broker.tested.interposed import Interposed
 from broker.tested.rules import Fail, Filter
 from broker.tested.tape import Tape
@@ -21,66 +21,24 @@ from protocol.messages.fetch import API as FETCH
 from protocol.messages.metadata import API as METADATA
 from protocol.messages.produce import API as PRODUCE
 from protocol.schema import (
-    BYTES,
-    RECORDS,
-    STRING,
-    UUID,
     Api,
-    Array,
-    Field,
-    Struct,
-    Type,
-    version_range,
 )
 from tests.broker.edge import Client, eventually
+from tests.broker.every_request import EVERY, ORDERS_ID, asked
 from tests.broker.serving import serving
 
-EVERY = [
-    (row.api, version)
-    for row in SERVED.values()
-    for version in range(row.min_version, row.max_version + 1)
-]
 BY_TABLES = [(api, version) for api, version in EVERY if api is not DESCRIBE_LOG_DIRS]
 """All but the one whose answer has directories, which no request names."""
-ORDERS_ID = bytes(range(16))
-# What names something in a request and in its answer.
-PLAIN = {"acks": 1, "session_epoch": -1, "resource_type": 2, "key_type": 0}
+NAME_NOTHING = ("CreateAcls", "DeleteAcls", "WriteTxnMarkers")
+"""Their answers have an element for each of the request, in its order, without a name."""
 CODES = [code for code in errors.NAMES if code]
-
-
-def asked(api: Api, version: int) -> dict[str, Any]:
-    """A request that names one thing of each kind that it can name."""
-    return {
-        field.name: _value(field.name, field.type, version)
-        for field in api.request
-        if version in version_range(field.versions) and field.tag is None
-    }
-
-
-def _value(name: str, type_: Type, version: int) -> Any:
-    if isinstance(type_, Array):
-        return [_value(name, type_.element, version)]
-    if isinstance(type_, Struct):
-        fields: list[Field] = [
-            each
-            for each in type_.fields
-            if version in version_range(each.versions) and each.tag is None
-        ]
-        return {field.name: _value(field.name, field.type, version) for field in fields}
-    if name in PLAIN:
-        return PLAIN[name]
-    if type_ is STRING:
-        return "orders"
-    if type_ is UUID:
-        return ORDERS_ID
-    return b"" if type_ in (BYTES, RECORDS) else 0
 
 
 @pytest.mark.parametrize(("api", "version"), BY_TABLES, ids=str)
 def test_every_answer_can_say_every_error(api: Api, version: int) -> None:
     request = api.decode_request(version, api.encode_request(version, asked(api, version)))
     for code in CODES:
-        answer = error_answer(api, version, request, code)
+        answer = error_answer(api, version, request, code, "why")
         seen = api.decode_response(version, api.encode_response(version, answer))
         assert error_names(seen) == [errors.NAMES[code]]
 
@@ -88,11 +46,11 @@ def test_every_answer_can_say_every_error(api: Api, version: int) -> None:
 @pytest.mark.parametrize(("api", "version"), BY_TABLES, ids=str)
 def test_an_answer_names_what_its_request_named(api: Api, version: int) -> None:
     request = api.decode_request(version, api.encode_request(version, asked(api, version)))
-    answer = error_answer(api, version, request, errors.NOT_COORDINATOR)
+    answer = error_answer(api, version, request, errors.NOT_COORDINATOR, "why")
     for elements in (each for each in answer.values() if isinstance(each, list)):
         assert len(elements) == 1
         named = {value for value in _plain(elements[0]) if value in ("orders", ORDERS_ID)}
-        assert named or api.name == "WriteTxnMarkers", elements
+        assert named or api.name in NAME_NOTHING, elements
 
 
 def _plain(value: Any) -> list[Any]:
@@ -106,9 +64,9 @@ def _plain(value: Any) -> list[Any]:
 def test_an_error_of_a_partition_stands_at_partitions_alone() -> None:
     api = SERVED[9].api
     request = api.decode_request(7, api.encode_request(7, asked(api, 7)))
-    whole = error_answer(api, 7, request, errors.NOT_COORDINATOR)
+    whole = error_answer(api, 7, request, errors.NOT_COORDINATOR, "why")
     assert whole["error_code"] == errors.NOT_COORDINATOR
-    of_partitions = error_answer(api, 7, request, errors.UNSTABLE_OFFSET_COMMIT)
+    of_partitions = error_answer(api, 7, request, errors.UNSTABLE_OFFSET_COMMIT, "why")
     assert of_partitions["error_code"] == errors.NONE
     partition = of_partitions["topics"][0]["partitions"][0]
     assert partition["error_code"] == errors.UNSTABLE_OFFSET_COMMIT
@@ -118,7 +76,8 @@ def test_an_error_of_a_partition_stands_at_partitions_alone() -> None:
 def test_an_error_of_partitions_stands_at_the_request_where_it_names_none() -> None:
     api = SERVED[9].api
     code = next(iter(OF_ELEMENTS))
-    assert error_answer(api, 7, {"topics": None, "group_id": "billing"}, code)["error_code"] == code
+    everything = {"topics": None, "group_id": "billing"}
+    assert error_answer(api, 7, everything, code, "why")["error_code"] == code
 
 
 async def test_a_whole_broker_says_an_error_for_each_api_and_version(tmp_path: Path) -> None:

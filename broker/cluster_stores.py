@@ -1,0 +1,344 @@
+"""What protects a broker of a cluster is kept in ZooKeeper: entries, credentials, tokens, quotas.
+
+All of it is read before the broker answers anybody; what other brokers change is followed, and what
+is changed here they follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from base64 import b64decode, b64encode
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import structlog
+
+from broker.cluster.protection.acl_nodes import ZooKeeperAcls
+from broker.cluster.protection.followed_nodes import Spawn
+from broker.cluster.protection.token_nodes import ZooKeeperTokens
+from broker.cluster.topics.client_configs import ClientConfigs
+from broker.cluster.zookeeper.zookeeper import (
+    NodeExists,
+    SessionExpired,
+    ZooKeeper,
+    ZooKeeperError,
+    in_time,
+    slices,
+)
+from broker.config.authorizer_rules import has_authorizer
+from broker.config.config import Config
+from broker.config.token_settings import has_tokens
+from broker.logins import token_file, user_file
+from broker.logins.tokens import CannotKeep as CannotKeepToken
+from broker.logins.tokens import Tokens
+from broker.logins.user_file import fresh_secret
+from broker.logins.users import Credentials, Users
+from broker.loop.internal_errors import InternalErrors
+from broker.rights import acl_store, quota_changes
+from broker.rights.quota_changes import Entities
+from broker.time import Time
+from broker.topics.basis import Basis, CannotJoin
+from protocol.slotted import slotted
+from protocol.znodes import configs
+from protocol.znodes.configs import ClientEntity, entity_of
+from protocol.znodes.fields import BadNode
+from security.credentials import (
+    BY_NAME,
+    ScramCredential,
+    ScramMechanism,
+    credential_text,
+    parse_credential,
+)
+from security.quotas.entities import (
+    ABSENT,
+    CONNECTION_CREATION_RATE,
+    CONSUMER_BYTE_RATE,
+    OF_CLIENTS,
+    PRODUCER_BYTE_RATE,
+    Entity,
+    address_of,
+    wrong_quota,
+)
+from security.tokens import Token
+
+if TYPE_CHECKING:
+    from broker.cluster.member import Member
+
+logger = structlog.get_logger(__name__)
+
+SECRET_NODE: Final = "/muster_login_secret"
+"""What makes the salts of users whom nobody has, alike at every broker. Kafka knows no such node;
+whoever can read it can read the credentials too."""
+_QUOTAS: Final = (*OF_CLIENTS, CONNECTION_CREATION_RATE)
+_WHOLE: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE)
+Result = TypeVar("Result")
+
+
+class ClusterUsers:
+    """Credentials of SCRAM in the nodes of users; a `UserStore`."""
+
+    def __init__(self, clients: ClientConfigs, time: Time) -> None:
+        self._clients = clients
+        self._time = time
+        clients.expect(BY_NAME)
+
+    def users(self, secret: bytes) -> Users:
+        """All users, as they are and as they become."""
+        known = {
+            name: credentials
+            for entity, settings in self._clients.settings.items()
+            if (name := _user_of(entity)) is not None
+            and (credentials := _credentials(entity, settings))
+        }
+        users = Users(self, known, secret)
+
+        def changed(entity: ClientEntity, settings: Mapping[str, str]) -> None:
+            name = _user_of(entity)
+            if name is not None:
+                users.told(name, _credentials(entity, settings))
+
+        self._clients.follow(changed)
+        return users
+
+    async def keep(self, changed: Mapping[str, Credentials]) -> Mapping[str, str]:
+        """See `UserStore`."""
+        failed = {}
+        for name, credentials in changed.items():
+            edit = {
+                each.mechanism: credential_text(credentials[each]) if each in credentials else None
+                for each in BY_NAME.values()
+            }
+            try:
+                entity = entity_of([(configs.USERS, name)])
+                await in_time(self._time, self._clients.alter(entity, edit))
+            except (ZooKeeperError, BadNode) as error:
+                failed[name] = str(error)
+        return failed
+
+
+class ClusterQuotas:
+    """Quotas in the nodes of users, clients and addresses; a `QuotaStore`."""
+
+    def __init__(self, clients: ClientConfigs, time: Time) -> None:
+        self._clients = clients
+        self._time = time
+        clients.expect(_QUOTAS)
+
+    def read(self) -> Entities:
+        """See `QuotaStore`."""
+        found = {}
+        for entity, settings in self._clients.settings.items():
+            quotas = _quotas(entity, settings)
+            if quotas:
+                found[_quota_entity(entity)] = quotas
+        return found
+
+    def follow(self, changed: Callable[[Entities], None]) -> None:
+        """Has ``changed`` called with what becomes of quotas."""
+
+        def follow(entity: ClientEntity, settings: Mapping[str, str]) -> None:
+            changed({_quota_entity(entity): _quotas(entity, settings)})
+
+        self._clients.follow(follow)
+
+    async def write(self, changed: Entities, values: Entities) -> Mapping[Entity, str]:  # noqa: ARG002
+        """See `QuotaStore`."""
+        failed: dict[Entity, str] = {}
+        for some in slices(changed.items()):
+            reasons = await asyncio.gather(*[self._write(*each) for each in some])
+            for (entity, _), reason in zip(some, reasons, strict=True):
+                if reason is not None:
+                    failed[entity] = reason
+        return failed
+
+    async def _write(self, entity: Entity, quotas: Mapping[str, float]) -> str | None:
+        """Why the quotas of an entity could not be kept; None where they are."""
+        edit = {key: _text(key, quotas[key]) if key in quotas else None for key in _QUOTAS}
+        try:
+            await in_time(self._time, self._clients.alter(_client_entity(entity), edit))
+        except (ZooKeeperError, BadNode) as error:
+            return str(error)
+        return None
+
+
+class ClusterTokens:
+    """Delegation tokens in their nodes; a `TokenStore`."""
+
+    def __init__(
+        self,
+        zookeeper: ZooKeeper,
+        config: Config,
+        time: Time,
+        spawn: Spawn,
+        errors: InternalErrors,
+    ) -> None:
+        self._time = time
+        self.tokens = Tokens(config, time)
+        """All of them, as they are and as they become."""
+        self.tokens.keep_in(self)
+        self.nodes = ZooKeeperTokens(zookeeper, time, spawn, errors, self.tokens)
+
+    async def read(self, token_id: str) -> Token | None:
+        """See `TokenStore`."""
+        return await self._done(self.nodes.get(token_id))
+
+    async def keep(self, token: Token, *, is_new: bool) -> None:
+        """See `TokenStore`."""
+        await self._done(self.nodes.put(token, is_new=is_new))
+
+    async def remove(self, token: Token) -> None:
+        """See `TokenStore`."""
+        await self._done(self.nodes.delete(token))
+
+    async def _done(self, work: Awaitable[Result]) -> Result:
+        try:
+            return await in_time(self._time, work)
+        except (ZooKeeperError, BadNode) as error:
+            raise CannotKeepToken(str(error)) from None
+
+
+@slotted(frozen=True)
+class ClusterStores:
+    """Those of one broker; opened."""
+
+    acls: ZooKeeperAcls | None
+    """None where everybody may do everything."""
+    users: Users
+    quotas: ClusterQuotas
+    tokens: ClusterTokens | None
+    """None where there is no secret key for them."""
+
+    def stop(self) -> None:
+        """Follows no entries and no tokens any more; the others are followed by who reads them."""
+        if self.acls is not None:
+            self.acls.stop()
+        if self.tokens is not None:
+            self.tokens.nodes.stop()
+
+
+async def open_stores(basis: Basis, member: Member) -> ClusterStores:
+    """Reads what is kept. Raises CannotJoin."""
+    zookeeper, clients, time = member.joined.zookeeper, member.clients, basis.time
+    await time.in_thread(_warn_of_files, basis)
+    users, quotas = ClusterUsers(clients, time), ClusterQuotas(clients, time)
+    spawn, errors = basis.background.spawn, basis.errors
+    try:
+        acls = None
+        if has_authorizer(basis.config):
+            acls = ZooKeeperAcls(
+                zookeeper,
+                time,
+                spawn,
+                errors,
+                has_prefixes=member.settings.spoken.has_prefixed_acls,
+            )
+            await acls.open()
+        tokens = None
+        if has_tokens(basis.config):
+            tokens = ClusterTokens(zookeeper, basis.config, time, spawn, errors)
+            await tokens.nodes.open()
+        await _until_done(clients.read_all)
+        secret = fresh_secret(time)
+        if _has_scram(basis.config):
+            secret = await _until_done(lambda: _shared_secret(zookeeper, secret))
+    except ZooKeeperError as error:
+        raise CannotJoin(f"what protects the cluster can't be read: {error}") from None
+    return ClusterStores(acls, users.users(secret), quotas, tokens)
+
+
+def _warn_of_files(basis: Basis) -> None:
+    """A broker that was alone before may have files that hold no more."""
+    for name in (acl_store.FILE, quota_changes.FILE, user_file.NAME, token_file.NAME):
+        path = os.path.join(basis.directory, name)
+        if basis.fs.exists(path):
+            logger.warning(
+                "a file is not read: in a cluster what it has is in ZooKeeper; see docs/cluster.md",
+                path=path,
+            )
+
+
+async def _until_done(work: Callable[[], Awaitable[Result]]) -> Result:
+    while True:
+        with suppress(SessionExpired):  # it took too long, and there is another session
+            return await work()
+
+
+async def _shared_secret(zookeeper: ZooKeeper, fresh: bytes) -> bytes:
+    with suppress(NodeExists):
+        await zookeeper.create(SECRET_NODE, b64encode(fresh))
+    data, _ = await zookeeper.get(SECRET_NODE)
+    try:
+        return b64decode(data, validate=True)
+    except ValueError:
+        raise ZooKeeperError(f"{SECRET_NODE} is damaged: delete it") from None
+
+
+def _has_scram(config: Config) -> bool:
+    return any(
+        mechanism in config.of_listener(each.name)["sasl.enabled.mechanisms"].split(",")
+        for each in config.listeners
+        if each.has_sasl
+        for mechanism in BY_NAME
+    )
+
+
+def _user_of(entity: ClientEntity) -> str | None:
+    """The user whose credentials a node may have."""
+    kind, name = entity.parts[0]
+    return name if kind == configs.USERS and len(entity.parts) == 1 else None
+
+
+def _credentials(entity: ClientEntity, settings: Mapping[str, str]) -> Credentials:
+    found: dict[ScramMechanism, ScramCredential] = {}
+    for name, mechanism in BY_NAME.items():
+        if name in settings:
+            try:
+                found[mechanism] = parse_credential(settings[name])
+            except ValueError as error:
+                logger.error(
+                    "a credential can't be understood, and lets nobody in",
+                    entity=entity.words,
+                    mechanism=name,
+                    reason=str(error),
+                )
+    return found
+
+
+def _quota_entity(entity: ClientEntity) -> Entity:
+    parts = dict(entity.parts)
+    address = parts.get(configs.IPS, ABSENT)
+    if address:
+        with suppress(ValueError):
+            address = address_of(address)
+    return Entity(parts.get(configs.USERS, ABSENT), parts.get(configs.CLIENTS, ABSENT), address)
+
+
+def _client_entity(entity: Entity) -> ClientEntity:
+    kinds = (configs.USERS, configs.CLIENTS, configs.IPS)
+    named = zip(kinds, entity, strict=True)
+    return entity_of((kind, name) for kind, name in named if name != ABSENT)
+
+
+def _quotas(entity: ClientEntity, settings: Mapping[str, str]) -> dict[str, float]:
+    """Those that can be understood; the others are told."""
+    whose, found = _quota_entity(entity), {}
+    for key in _QUOTAS:
+        if key not in settings:
+            continue
+        try:
+            value = float(settings[key])
+            wrong = wrong_quota(whose, key, value)
+        except ValueError:
+            wrong = f"{key}={settings[key][:50]!r} is no number"
+        if wrong is None:
+            found[key] = value
+        else:
+            logger.error("a quota has no effect", entity=entity.words, reason=wrong)
+    return found
+
+
+def _text(key: str, value: float) -> str:
+    """As Kafka writes it: rates of bytes and of connections are whole numbers."""
+    return str(int(value)) if key in _WHOLE else repr(float(value))

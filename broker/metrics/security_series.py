@@ -1,0 +1,84 @@
+"""The families of what protects a broker: TLS, who has logged in or not, and who has to wait."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from broker.logins.logins import RESULTS, Logins, Result
+from broker.metrics.sources import Sources
+from broker.net.tls.certificates import Certificates
+
+
+def security_families(sources: Sources) -> Iterator[Metric]:
+    """Yields each family."""
+    yield from _logins(sources.logins)
+    yield from _quotas(sources)
+    yield from _tls(sources.certificates)
+
+
+def _logins(logins: Logins) -> Iterator[Metric]:
+    authentication = CounterMetricFamily(
+        "muster_authentication_total",
+        "Logins by SASL, and their renewals.",
+        labels=["listener", "mechanism", "result"],
+    )
+    known = {
+        Result(listener, mechanism, result)
+        for listener, mechanism in logins.offered
+        for result in RESULTS
+    }
+    for each in sorted(known | logins.counts.keys()):
+        authentication.add_metric(each, logins.counts[each])
+    yield authentication
+    yield GaugeMetricFamily(
+        "muster_connections_before_login",
+        "Connections that have to log in and have not yet.",
+        value=logins.strangers,
+    )
+
+
+def _quotas(sources: Sources) -> Iterator[Metric]:
+    quotas = sources.quotas
+    times = CounterMetricFamily(
+        "muster_throttles_total", "Waits that clients beyond a quota were told.", labels=["kind"]
+    )
+    seconds = CounterMetricFamily(
+        "muster_throttle_seconds_total", "How long these waits are together.", labels=["kind"]
+    )
+    for kind, throttled in quotas.throttled.items():
+        times.add_metric([kind], throttled.times)
+        seconds.add_metric([kind], throttled.ms / 1000)
+    yield from (times, seconds)
+    by_user = CounterMetricFamily(
+        "muster_user_throttle_seconds_total",
+        "How long the waits of a user's clients are together.",
+        labels=["user"],
+    )
+    for user, theirs in quotas.throttled_users.items():
+        by_user.add_metric([user], theirs.ms / 1000)
+    yield by_user
+    yield GaugeMetricFamily(
+        "muster_throttled_connections",
+        "Connections that are held back now.",
+        value=len(sources.server.throttles),
+    )
+
+
+def _tls(certificates: Certificates) -> Iterator[Metric]:
+    handshakes = CounterMetricFamily(
+        "muster_tls_handshakes_total", "Handshakes of TLS.", labels=["listener", "result"]
+    )
+    for tls in certificates.listeners():
+        handshakes.add_metric([tls.endpoint.name, "success"], tls.done)
+        handshakes.add_metric([tls.endpoint.name, "failure"], tls.failed)
+    yield handshakes
+    expiry = GaugeMetricFamily(
+        "muster_certificate_expiry_seconds",
+        "Until the certificate of a listener expires; below 0 when it has.",
+        labels=["listener"],
+    )
+    for listener, left_s in certificates.seconds_left().items():
+        expiry.add_metric([listener], left_s)
+    yield expiry

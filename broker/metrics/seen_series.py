@@ -1,0 +1,61 @@
+"""A scrape for a reader who may not see everything: without the series of what he may not see.
+
+Series say in their labels which group or topic they are of. Those of the broker itself, its clients
+and its cluster do not, and are for those who see the cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Callable
+from typing import Final, NamedTuple
+
+_LABEL = re.compile(rb'([A-Za-z_]\w*)="((?:[^"\\]|\\.)*)"')
+_ESCAPE = re.compile(rb"\\(.)")
+_GROUPS: Final = frozenset((b"consumergroup", b"group", b"group_id"))
+_TOPICS: Final = frozenset((b"topic", b"topic_name"))
+
+
+class Sight(NamedTuple):
+    """What a reader sees."""
+
+    cluster: bool
+    group: Callable[[str], bool]
+    topic: Callable[[str], bool]
+
+
+async def seen(scrape: AsyncIterator[bytes], sight: Sight) -> AsyncIterator[bytes]:
+    """The scrape without the lines that are not for him, chunk by chunk of whole lines."""
+    verdicts: dict[tuple[bytes, bytes], bool] = {}
+
+    def shows(line: bytes) -> bool:
+        if line.startswith(b"#"):
+            return True
+        named = False
+        for name, value in _LABEL.findall(line):
+            judge = _judge(name, sight)
+            if judge is None:
+                continue
+            named = True
+            verdict = verdicts.get((name, value))
+            if verdict is None:
+                text = _ESCAPE.sub(_unescaped, value).decode("utf-8", "replace")
+                verdict = verdicts[name, value] = judge(text)
+            if not verdict:
+                return False
+        return named or sight.cluster
+
+    async for chunk in scrape:
+        kept = b"".join(line for line in chunk.splitlines(keepends=True) if shows(line))
+        if kept:
+            yield kept
+
+
+def _judge(label: bytes, sight: Sight) -> Callable[[str], bool] | None:
+    if label in _GROUPS:
+        return sight.group
+    return sight.topic if label in _TOPICS else None
+
+
+def _unescaped(found: re.Match[bytes]) -> bytes:
+    return b"\n" if found[1] == b"n" else found[1]

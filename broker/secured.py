@@ -1,0 +1,159 @@
+"""What protects a broker: who may log in, who decides what clients may do, what they were denied;
+and quotas, which protect its clients from each other.
+
+`Broker` makes one of its configuration, and opens it before it answers anybody.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.apis.throttling.measuring import Measuring
+from broker.config.authorizer_rules import has_authorizer
+from broker.config.config import BadConfig, Config
+from broker.config.token_settings import has_tokens
+from broker.logins.logins import Logins
+from broker.logins.user_file import UserFile
+from broker.net.listener import http_listener, listeners_of
+from broker.net.listener_rates import ListenerRates
+from broker.net.sockets import CannotListen
+from broker.net.tls.certificates import Certificates
+from broker.quotas.client_quotas import ClientQuotas
+from broker.rights.acl_changes import AclChanges
+from broker.rights.acl_store import AclStore, FileAcls, Outside
+from broker.rights.audit import Audit
+from broker.rights.judging_authorizer import JudgingAuthorizer
+from broker.rights.quota_changes import QuotaChanges, QuotaFile
+from security.principal import parse_super_users
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from broker.apis.fetch.sessions import FetchSessions
+    from broker.cluster_stores import ClusterStores
+    from broker.logins.tokens import Tokens
+    from broker.logins.users import Users
+    from broker.loop.background import Background
+    from broker.loop.slices import Slicer
+    from broker.net.listener import Listener
+    from broker.net.request import ServedApi
+    from broker.net.server import Server
+    from broker.rights.authorizer import Authorizer
+    from broker.time import Time
+    from log.filesystem import FileSystem
+
+logger = structlog.get_logger(__name__)
+
+
+class Secured:
+    """See the module."""
+
+    def __init__(self, config: Config, time: Time) -> None:
+        self._config = config
+        self._time = time.real
+        self.listeners = listeners_of(config)
+        """By which clients come."""
+        self.http = http_listener(config)
+        """The HTTP side's; None where it is off."""
+        with_http = [*self.listeners, *filter(None, [self.http])]
+        self.certificates = Certificates(config, with_http, time.real)
+        """What the listeners with TLS show."""
+        self.audit = Audit(time)
+        """What clients were denied, and what they changed."""
+        self.authorizer: Authorizer | None = None
+        """None where everybody may do everything."""
+        self.acls: AclChanges | None = None
+        """The entries by which it judges."""
+        self.quotas = QuotaChanges(ClientQuotas(config, time))
+        """What is set for clients."""
+        self.users: Users | None = None
+        """Who has a password for SCRAM; since `open`."""
+        self.tokens: Tokens | None = None
+        """Delegation tokens; None where there is no secret key for them."""
+        self.logins = Logins(self._time)
+        """What all logins share."""
+
+    def open(self, fs: FileSystem, directory: str, run_outside: Outside, slicer: Slicer) -> None:
+        """Reads what protects a broker alone. Raises BadDirectory."""
+        if has_authorizer(self._config):
+            self.judge_by(FileAcls(fs, directory, run_outside, slicer))
+        self.quotas.keep_in(QuotaFile(fs, directory, run_outside))
+        self.users = UserFile(fs, directory, self._time).users()
+        if has_tokens(self._config):
+            from broker.logins.token_file import TokenFile
+            from broker.logins.tokens import Tokens
+
+            kept = TokenFile(fs, directory, run_outside)
+            self.tokens = Tokens(self._config, self._time)
+            self.tokens.keep_in(kept, kept.tokens.values())
+
+    def open_in_cluster(self, stores: ClusterStores) -> None:
+        """What protects a broker of a cluster has been read."""
+        if stores.acls is not None:
+            self.judge_by(stores.acls)
+        self.quotas.keep_in(stores.quotas)
+        stores.quotas.follow(self.quotas.quotas.change)
+        self.users = stores.users
+        self.tokens = None if stores.tokens is None else stores.tokens.tokens
+
+    def judge_by(self, store: AclStore) -> None:
+        """The authorizer is that of these entries."""
+        super_users = parse_super_users(self._config["super.users"])
+        allow_everyone = self._config["allow.everyone.if.no.acl.found"]
+        self.acls = AclChanges(store, self.audit)
+        self.authorizer = JudgingAuthorizer(
+            store.index, super_users, allow_everyone=allow_everyone, audit=self.audit
+        )
+        if not (super_users or allow_everyone or len(store.index)):
+            logger.warning(
+                "nobody may do anything: there is an authorizer, and neither super.users nor"
+                " an entry; `muster acls add --data-dir` adds one while the broker is stopped"
+            )
+
+    def apply_quotas(self, server: Server, fetch_sessions: FetchSessions) -> None:
+        """From now on quotas hold for what a server answers."""
+        server.limit_rates(ListenerRates(self._config, self._time))
+        is_in_cluster = self._config.is_in_cluster
+        Measuring(self.quotas.quotas, server, fetch_sessions, is_in_cluster=is_in_cluster)
+
+    def protect(self, listener: Listener) -> None:
+        """Has those who come by a listener log in, where its protocol says so.
+
+        Raises CannotListen where the keys of tokens can't be had.
+        """
+        if not listener.endpoint.has_sasl:
+            return
+        from broker.logins.login_protocol import LoginProtocol
+        from broker.logins.settings import listener_sasl
+
+        assert self.users is not None
+        logins = self.logins
+        try:
+            sasl = listener_sasl(self._config, listener.name, self.users, self.tokens, self._time)
+        except BadConfig as error:
+            raise CannotListen(str(error)) from None
+        logins.offered += [(listener.name, mechanism) for mechanism in sasl.offered]
+        listener.before_login = lambda connection: LoginProtocol(logins, sasl, connection)
+
+    async def start(self, background: Background) -> None:
+        """Follows its files, and what ends with time."""
+        await self.certificates.start(background)
+        if self.tokens is not None:
+            self.tokens.start(background)
+
+    def stop(self) -> None:
+        """Nothing more is asked of it."""
+        self.certificates.stop()
+        if self.tokens is not None:
+            self.tokens.stop()
+        self.audit.stop()
+
+    def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
+        """The rows by which requests are handled: with an authorizer, each behind the guard."""
+        if self.authorizer is None:
+            return served
+        from broker.apis.guard.guard import guarded  # no start without one waits for it
+
+        return guarded(served, self.authorizer)

@@ -1,0 +1,103 @@
+"""A small file of JSON that only its owner may read: what protects, and what must stay secret.
+
+It is written as a whole beside the old one, fsynced and renamed, so that a crash leaves the old one
+or the new one. It has a version, and one of a newer version is refused: what an older Muster does
+not understand might be what protects.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+from broker.topics.registry import BadDirectory
+from log.filesystem import FileSystem, read_whole
+
+_VERSION = "version"
+_LINES_AT_ONCE = 500
+"""Lines that are written at a time; none takes so long that other threads have to wait."""
+
+
+class SecuredFile:
+    """One such file; used by one thread at a time. What `read` returns is what `write` took."""
+
+    def __init__(self, fs: FileSystem, path: str, version: int) -> None:
+        self.path = path
+        self._fs = fs
+        self._version = version
+
+    def read(self) -> dict[str, Any] | None:
+        """What the file says, None when there is none.
+
+        Raises BadDirectory for a file that is damaged or newer, never with anything out of it.
+        """
+        if not self._fs.exists(self.path):
+            return None
+        try:
+            value = json.loads(read_whole(self._fs, self.path))
+        except ValueError:
+            raise BadDirectory(f"{self.path} is damaged: it is no JSON") from None
+        version = value.pop(_VERSION, None) if isinstance(value, dict) else None
+        if not isinstance(version, int):
+            raise BadDirectory(f"{self.path} is damaged: it says no version")
+        if version > self._version:
+            raise BadDirectory(
+                f"{self.path} has version {version}, and this Muster knows {self._version};"
+                " start the newer Muster that wrote it"
+            )
+        return dict(value)
+
+    def write(self, value: Mapping[str, Any]) -> None:
+        """Puts ``value`` in the place of what is there; on the disk when this returns.
+
+        A part that is an iterator is written as a list, and never lies in memory whole. Raises
+        OSError: the file is as it was, unless the directory could not be fsynced.
+        """
+        fs, temporary = self._fs, self.path + ".tmp"
+        fs.remove(temporary)
+        try:
+            file = fs.create_private(temporary)
+            position = 0
+            for text in _texts({_VERSION: self._version, **value}):
+                data = text.encode()
+                file.write(position, data)
+                position += len(data)
+            file.fsync()
+            fs.rename(temporary, self.path)
+        except OSError:
+            with suppress(OSError):
+                fs.remove(temporary)  # a full disk has no room for half a file
+            raise
+        fs.fsync_directory(os.path.dirname(self.path))
+
+
+def _texts(value: Mapping[str, Any]) -> Iterator[str]:
+    """The JSON of a file: a line for each entry of its lists and objects."""
+    before = "{\n"
+    for name, part in value.items():
+        yield f"{before}{json.dumps(name)}: "
+        before = ",\n"
+        if isinstance(part, list | Iterator):
+            yield from _lines("[", (json.dumps(each) for each in part), "]")
+        elif isinstance(part, dict):
+            pairs = part.items()
+            yield from _lines(
+                "{", (f"{json.dumps(key)}: {json.dumps(of)}" for key, of in pairs), "}"
+            )
+        else:
+            yield json.dumps(part)
+    yield "\n}\n"
+
+
+def _lines(start: str, lines: Iterable[str], end: str) -> Iterator[str]:
+    yield start
+    before = "\n"
+    remaining = iter(lines)
+    while some := list(islice(remaining, _LINES_AT_ONCE)):
+        yield before + ",\n".join(some)
+        before = ",\n"
+    yield f"\n{end}"

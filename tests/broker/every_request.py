@@ -1,0 +1,56 @@
+"""A request of every served API in every version, which names one thing of each kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.apis.table import SERVED
+from protocol.schema import (
+    BYTES,
+    RECORDS,
+    STRING,
+    UUID,
+    Api,
+    Array,
+    Field,
+    Struct,
+    Type,
+    version_range,
+)
+
+EVERY = [
+    (row.api, version)
+    for row in SERVED.values()
+    for version in range(row.min_version, row.max_version + 1)
+]
+ORDERS_ID = bytes(range(16))
+# What names something in a request and in its answer.
+PLAIN = {"acks": 1, "session_epoch": -1, "resource_type": 2, "key_type": 0}
+
+
+def asked(api: Api, version: int) -> dict[str, Any]:
+    """A request that names one thing of each kind that it can name."""
+    return {
+        field.name: _value(field.name, field.type, version)
+        for field in api.request
+        if version in version_range(field.versions) and field.tag is None
+    }
+
+
+def _value(name: str, type_: Type, version: int) -> Any:
+    if isinstance(type_, Array):
+        return [_value(name, type_.element, version)]
+    if isinstance(type_, Struct):
+        fields: list[Field] = [
+            each
+            for each in type_.fields
+            if version in version_range(each.versions) and each.tag is None
+        ]
+        return {field.name: _value(field.name, field.type, version) for field in fields}
+    if name in PLAIN:
+        return PLAIN[name]
+    if type_ is STRING:
+        return "orders"
+    if type_ is UUID:
+        return ORDERS_ID
+    return b"" if type_ in (BYTES, RECORDS) else 0

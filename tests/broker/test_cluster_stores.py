@@ -1,0 +1,188 @@
+"""Credentials and quotas in ZooKeeper: Kafka's are in force, ours are as Kafka's, all follow."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from broker.cluster.topics.client_configs import ClientConfigs
+from broker.cluster.topics.config_nodes import ConfigNodes
+from broker.cluster.zookeeper import zookeeper as zookeeper_module
+from broker.cluster.zookeeper.zookeeper import ensure_path
+from broker.cluster_stores import ClusterQuotas, ClusterUsers
+from broker.config.config import Config
+from broker.logins.users import Deletion, Upsertion, Users
+from broker.quotas.client_quotas import ClientQuotas
+from broker.rights.quota_changes import QuotaChanges
+from broker.time import Time
+from protocol.znodes.configs import client_entity
+from security.credentials import BY_NAME, ScramMechanism, credential
+from security.quotas.entities import Entity
+from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
+
+RECORDED = json.loads(
+    (Path(__file__).parents[1] / "data" / "znodes" / "security-kafka-3.9.2.json").read_text()
+)["nodes"]
+STRANGE = 'a b*c+ü~%"é日.-_@:'
+SHA_256, SHA_512 = ScramMechanism.SHA_256, ScramMechanism.SHA_512
+SALT = b"a salt, always the same"
+
+
+class Fellow:
+    """One broker's stores."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self.zookeeper = SimulatedZooKeeper(ensemble)
+        config, time = Config({}), Time()
+        self.clients = ClientConfigs(self.zookeeper, ConfigNodes(self.zookeeper, config), time)
+        self.user_store = ClusterUsers(self.clients, time)
+        self.quota_store = ClusterQuotas(self.clients, time)
+        self.quotas = QuotaChanges(ClientQuotas(config, time))
+        self.users: Users
+
+    async def open(self) -> None:
+        await self.clients.read_all()
+        self.users = self.user_store.users(b"secret")
+        self.quotas.keep_in(self.quota_store)
+        self.quota_store.follow(self.quotas.quotas.change)
+
+    async def hear(self) -> None:
+        """Reads what notices name, as whoever follows them."""
+        for name in sorted(await self.zookeeper.children("/config/changes")):
+            data, _ = await self.zookeeper.get(f"/config/changes/{name}")
+            await self.clients.read(client_entity(json.loads(data)["entity_path"]))
+
+
+def play(conduct: Callable[[Ensemble, Fellow, Fellow], Coroutine[Any, Any, None]]) -> None:
+    """Runs what a test does with two brokers, where Kafka has left what is recorded."""
+
+    async def run() -> None:
+        async with asyncio.timeout(30):
+            ensemble = Ensemble()
+            tool = SimulatedZooKeeper(ensemble)
+            for path, text in RECORDED.items():
+                if path.startswith("/config/"):
+                    await ensure_path(tool, path)
+                    await tool.set(path, text.encode())
+            one, other = Fellow(ensemble), Fellow(ensemble)
+            await one.open()
+            await other.open()
+            await conduct(ensemble, one, other)
+
+    asyncio.run(run())
+
+
+def test_what_kafka_wrote_is_in_force() -> None:
+    async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
+        assert list(one.users.names()) == sorted([STRANGE, "alice"])
+        for name, mechanism, password in (
+            ("alice", SHA_256, b"hers"),
+            ("alice", SHA_512, b"hers"),
+            (STRANGE, SHA_256, b"x"),
+        ):
+            salted = mechanism.salted_password(password, SALT, 4096)
+            wanted = credential(mechanism, salted, SALT, 4096)
+            assert one.users.of(name)[mechanism] == wanted
+        assert dict(one.quotas.values) == {
+            Entity(STRANGE): {"producer_byte_rate": 1024, "request_percentage": 12.5},
+            Entity("alice", "app/1"): {"consumer_byte_rate": 3e9},
+            Entity(None, None): {"controller_mutation_rate": 0.25},
+            Entity(None): {"producer_byte_rate": 1e6},
+            Entity(client_id=None): {"request_percentage": 200},
+            Entity(client_id="<default>"): {"request_percentage": 300},
+            Entity(client_id="app"): {"consumer_byte_rate": 8},
+            Entity(ip="127.0.0.1"): {"connection_creation_rate": 7},
+            Entity(ip=None): {"connection_creation_rate": 70},
+        }
+        assert one.clients.not_followed(100) == []
+
+    play(conduct)
+
+
+def test_a_password_that_one_broker_takes_the_other_knows() -> None:
+    async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
+        salted = SHA_512.salted_password(b"new", SALT, 4096)
+        outcomes = await one.users.alter(
+            [Deletion("alice", 1)],
+            [Upsertion(STRANGE, 2, 4096, SALT, salted), Upsertion("a,b", 2, 4096, SALT, salted)],
+        )
+        assert {each.error_code for each in outcomes.values()} == {0}
+        await other.hear()
+        wanted = credential(SHA_512, salted, SALT, 4096)
+        for fellow in (one, other):
+            assert set(fellow.users.of("alice")) == {SHA_512}
+            assert set(fellow.users.of(STRANGE)) == {SHA_256, SHA_512}
+            assert fellow.users.of("a,b") == {SHA_512: wanted}
+            assert fellow.quotas.values[Entity(STRANGE)]["request_percentage"] == 12.5
+        gone = await other.users.alter([Deletion("a,b", 2)], [])
+        assert gone["a,b"].error_code == 0
+        await one.hear()
+        assert one.users.of("a,b") == {}
+        assert "/config/users/a%2Cb" not in ensemble.nodes
+
+    play(conduct)
+
+
+def test_quotas_are_written_as_kafka_writes_them() -> None:
+    """The same history as Kafka's, from nothing, leaves the same nodes."""
+
+    async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
+        before = {entity: dict(values) for entity, values in one.quotas.values.items()}
+        for entity, values in before.items():
+            assert await one.quotas.alter({entity: dict.fromkeys(values)}) == {}
+        await other.hear()
+        assert dict(other.quotas.values) == {}
+        assert [each for each in ensemble.nodes if each.startswith("/config/ips/")] == []
+        assert await one.quotas.alter(before) == {}
+        await other.hear()
+        assert dict(other.quotas.values) == before
+        for path, text in RECORDED.items():
+            if path.startswith(("/config/users/", "/config/clients/", "/config/ips/")):
+                data = ensemble.nodes[path].data or b""
+                assert (json.loads(data) if data else "") == (json.loads(text) if text else "")
+
+    play(conduct)
+
+
+def test_what_makes_no_sense_is_told_without_its_value_and_has_no_effect() -> None:
+    async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
+        for path, text in (
+            ("/config/users/alice", '{"version":1,"config":{"SCRAM-SHA-256":"hunter2"}}'),
+            ("/config/clients/app", '{"version":1,"config":{"consumer_byte_rate":"much"}}'),
+            ("/config/clients/<default>", '{"version":1,"config":{"request_percentage":"-1"}}'),
+        ):
+            await one.zookeeper.set(path, text.encode())
+        with capture_logs() as logs:
+            await other.clients.read_all()
+        assert {each["entity"] for each in logs} == {
+            "user alice",
+            "client-id app",
+            "client-id <default>",
+        }
+        assert "hunter2" not in str(logs)
+        assert other.users.of("alice") == {}
+        assert Entity(client_id="app") not in other.quotas.values
+        assert Entity(client_id=None) not in other.quotas.values
+
+    play(conduct)
+
+
+def test_without_zookeeper_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(zookeeper_module, "ANSWERS_S", 0.01)
+
+    async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
+        one.zookeeper.suspend()
+        failed = await one.quotas.alter({Entity("bob"): {"producer_byte_rate": 1.0}})
+        assert "has not answered" in failed[Entity("bob")]
+        outcomes = await one.users.alter([Deletion("alice", 1)], [])
+        assert outcomes["alice"].error_code != 0
+        assert set(one.users.of("alice")) == set(BY_NAME.values())
+        assert Entity("bob") not in one.quotas.values
+
+    play(conduct)
