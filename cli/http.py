@@ -19,20 +19,21 @@ from urllib.parse import quote, unquote, urlencode
 from cli.client.at_once import all_at_once
 from cli.client.cluster import Cluster, Connection, is_port
 from cli.client.configs import BROKER_RESOURCE, Entry, Resource, describe
+from cli.client.http_calls import HTTPS, HttpEndpoint, host_and_port, is_address, is_loopback
 from cli.clock import Deadline
-from cli.errors import REFUSED, UNREACHABLE, USAGE, CommandError
+from cli.errors import REFUSED, UNREACHABLE, CommandError
 from cli.names import with_plain_hosts
 from cli.patterns import nearest
+from client.errors import ClientError
+from client.security import PLAINTEXT, Security
 
 Value = dict[str, Any]
 
 EACH_S = 5.0
 """So long one of many brokers may take to say where its HTTP is, and to answer there."""
-MAX_ANSWER_BYTES = 1 << 30
-_CHUNK_BYTES = 1 << 20
-_MISDIRECTED = 421
 _LISTENER = "http.listener"
 _ADVERTISED = "http.advertised.listener"
+_PROTOCOL = "http.security.protocol"
 _WITH_ANY_KAFKA = {
     "groups why": "`muster groups describe GROUP` works",
     "groups watch": "`muster groups list` and `muster groups describe GROUP` work",
@@ -68,7 +69,7 @@ def api_at(
 ) -> Api:
     """`api_of` for a command that asks nothing else of the cluster."""
     if http is not None:
-        _host_and_port(http)
+        host_and_port(http)
     with closing(Cluster(bootstrap, timeout_s=timeout_s)) as cluster:
         return api_of(cluster, what, http, timeout_s, group)
 
@@ -107,7 +108,11 @@ def find_api(
         told = http
     if told is None:
         return None
-    api = Api(http or told, what, timeout_s, answer.get("cluster_id"), cluster.any.address)
+    where = told
+    if http is not None:
+        where = HTTPS + http if told.startswith(HTTPS) and "://" not in http else http
+    cluster_id = answer.get("cluster_id")
+    api = Api(where, what, timeout_s, cluster_id, cluster.any.address, cluster.security)
     api.check(cluster.deadline)
     return api
 
@@ -152,7 +157,8 @@ def every_api(cluster: Cluster, what: str) -> dict[int, Api | str]:
                 told = _told_by(deadline, reached, broker["node_id"], what)
             if told is None:
                 return f"the broker at {reached.address} is not a Muster"
-            api = Api(told, what, limit_s, answer.get("cluster_id"), reached.address)
+            cluster_id, security = answer.get("cluster_id"), cluster.security
+            api = Api(told, what, limit_s, cluster_id, reached.address, security)
             api.check(deadline)
         except CommandError as error:
             return str(error)
@@ -166,10 +172,14 @@ def _told_by(deadline: Deadline, broker: Connection, node_id: int, what: str) ->
     settings = describe(
         broker,
         Resource(BROKER_RESOURCE, str(node_id)),
-        [_LISTENER, _ADVERTISED],
+        [_LISTENER, _ADVERTISED, _PROTOCOL],
         deadline.left_s(),
     )
-    return _address(broker, settings, what) if _LISTENER in settings else None
+    if _LISTENER not in settings:
+        return None
+    protocol = settings[_PROTOCOL]["value"] if _PROTOCOL in settings else None
+    address = _address(broker, settings, what)
+    return HTTPS + address if protocol == "SSL" else address
 
 
 def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> str:
@@ -185,9 +195,9 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
             UNREACHABLE,
         )
     host = host.strip("[]")
-    if not host or (_is_address(host) and ip_address(host).is_unspecified):
+    if not host or (is_address(host) and ip_address(host).is_unspecified):
         host = broker.host
-    elif _is_loopback(host) and not broker.is_here:
+    elif is_loopback(host) and not broker.is_here:
         raise CommandError(
             f"{there} serves it on {told}, for its own machine alone; reach it by"
             f" `ssh -L {port}:{told} {broker.host}` with --http 127.0.0.1:{port}, or start it with"
@@ -195,18 +205,6 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
             UNREACHABLE,
         )
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or (_is_address(host) and ip_address(host).is_loopback)
 
 
 # ----------------------------------------------------------------------------------- asking it
@@ -220,9 +218,16 @@ class Api:
     """
 
     def __init__(
-        self, address: str, what: str, timeout_s: float, cluster_id: str | None, bootstrap: str
+        self,
+        address: str,
+        what: str,
+        timeout_s: float,
+        cluster_id: str | None,
+        bootstrap: str,
+        security: Security = PLAINTEXT,
     ) -> None:
-        self._host, self._port = _host_and_port(address)
+        """``security`` is how the cluster is reached: its user and certificate count here too."""
+        self._endpoint = HttpEndpoint(address, security)
         self.address = address
         self.what = what
         self.cluster_id = cluster_id
@@ -259,6 +264,8 @@ class Api:
         """The text at a path, such as /metrics."""
         self._make_sure()
         status, body = self._ask(path, {}, self._deadline)
+        if status in (401, 403):
+            raise CommandError(f"{self.address}{path} is not for this user", REFUSED)
         if status != 200:
             raise self._no_muster(status)
         return body.decode(errors="replace")
@@ -276,7 +283,8 @@ class Api:
         if status == 200 and isinstance(value, dict):
             return value
         if isinstance(value, dict) and isinstance(value.get("error"), str):
-            raise self._refused(value["error"], path, query, deadline)
+            sentence = value["error"] + self._endpoint.advice(status)
+            raise self._refused(sentence, path, query, deadline)
         raise self._no_muster(status)
 
     def _refused(self, sentence: str, path: str, query: Value, deadline: Deadline) -> CommandError:
@@ -301,16 +309,10 @@ class Api:
     def _ask(self, path: str, query: Value, deadline: Deadline) -> tuple[int, bytes]:
         given = {name: value for name, value in query.items() if value is not None}
         target = f"{path}?{urlencode(given)}" if given else path
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=deadline.left_s())
         try:
-            status, body = _exchange(connection, target, {}, deadline)
-            if status == _MISDIRECTED:
-                # By a name that the broker does not know as its own; its address is always one.
-                connection.close()
-                connection.connect()
-                peer = connection.sock.getpeername()[0]
-                host = f"[{peer}]" if ":" in peer else peer
-                status, body = _exchange(connection, target, {"Host": host}, deadline)
+            return self._endpoint.get(target, deadline)
+        except ClientError as error:
+            raise CommandError(f"{self.what} needs Muster's HTTP: {error}", UNREACHABLE) from None
         except (OSError, UnicodeError, http.client.HTTPException) as error:
             self.broker = {}
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
@@ -321,35 +323,3 @@ class Api:
                 f" ({reason}); name its address with --http HOST:PORT, as in `muster serve --http`",
                 UNREACHABLE,
             ) from error
-        finally:
-            connection.close()
-        return status, body
-
-
-def _host_and_port(address: str) -> tuple[str, int]:
-    host, colon, port = address.rpartition(":")
-    if not colon or not is_port(port):
-        raise CommandError(f"--http {address}: write it as HOST:PORT", USAGE)
-    return host.strip("[]"), int(port)
-
-
-def _exchange(
-    connection: http.client.HTTPConnection, target: str, headers: Value, deadline: Deadline
-) -> tuple[int, bytes]:
-    """One GET, read whole before the deadline."""
-    if connection.sock is None:
-        connection.connect()
-    stream = connection.sock
-    stream.settimeout(deadline.left_s())
-    connection.request("GET", target, headers={"Accept": "*/*", **headers})
-    answer = connection.getresponse()
-    body = bytearray()
-    while len(body) < MAX_ANSWER_BYTES:
-        stream.settimeout(deadline.left_s())
-        chunk = answer.read1(_CHUNK_BYTES)
-        if not chunk:
-            break
-        body += chunk
-    if answer.length:
-        raise http.client.IncompleteRead(bytes(body), answer.length)
-    return answer.status, bytes(body)

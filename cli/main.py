@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import typer
 
 _COMMANDS = {
+    "acls": "cli.acls.commands",
+    "quotas": "cli.quotas.commands",
+    "users": "cli.users.commands",
     "topics": "cli.topics.commands",
     "groups": "cli.groups.commands",
     "offsets": "cli.offsets.commands",
@@ -117,7 +120,9 @@ def command_of(names: Collection[str] = _COMMANDS) -> Any:
     """The command `muster` with the subcommands named."""
     import typer
 
-    return tidy(typer.main.get_command(_app(names)))
+    from cli.client.security import taking_it
+
+    return tidy(taking_it(typer.main.get_command(_app(names))))
 
 
 def _another_word(path: list[str], arguments: list[str]) -> str | None:

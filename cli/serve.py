@@ -197,12 +197,13 @@ def _config(options: argparse.Namespace, preset: Mapping[str, Value] = {}) -> Co
 
 def _run(config: Config, time: Time, reread: Callable[[], Config]) -> int:
     from broker.broker import BadDirectory, Broker, CannotListen, CorruptLog, DirectoryLocked
+    from broker.config.config import BadConfig
 
     _raise_file_limit()
     broker = Broker(config, time=time)
     try:
         broker.open()
-    except (BadDirectory, CannotListen, CorruptLog, DirectoryLocked) as error:
+    except (BadConfig, BadDirectory, CannotListen, CorruptLog, DirectoryLocked) as error:
         return _complain(str(error))
     except OSError as error:
         return _complain(f"{error.filename or broker.directory} can't be used: {error.strerror}")
@@ -286,7 +287,8 @@ def _ready_lines(broker: Broker) -> str:
         f" data in {data}, cluster {broker.registry.cluster_id}"
     )
     http = broker.sockets.http_address()
-    return f"{ready}\nthe page, /metrics and /healthz are on http://{http}" if http else ready
+    scheme = "https" if broker.config["http.security.protocol"] == "SSL" else "http"
+    return f"{ready}\nthe page, /metrics and /healthz are on {scheme}://{http}" if http else ready
 
 
 def _report_settings(config: Config) -> None:

@@ -23,14 +23,12 @@ _RESTORE = (
     "`muster backup restore` brings a backup back, `muster offsets import` a file of offsets,"
     " `muster pipeline restore` the offsets of a time"
 )
-_NO_ACLS = "Muster has no ACLs; Apache's kafka-acls speaks to brokers that have them"
 _NO_BROKER = (
     "`muster logs dump`, `muster config check` and `muster backup show` need no broker;"
     " `muster cluster` counts the partitions that are offline, without a leader"
 )
 
 ANYWHERE: Mapping[str, str] = {
-    "acls": _NO_ACLS,
     "alter": "`muster topics grow` adds partitions, `muster configs set` changes settings,"
     " `muster groups reset` moves offsets",
     "broker": "`muster serve` runs a broker, `muster cluster` shows brokers",
@@ -65,7 +63,6 @@ ANYWHERE: Mapping[str, str] = {
     "tail": "`muster consume` prints records as they come",
     "truncate": "`muster topics trim` deletes the oldest records of partitions",
     "update": _SETTINGS,
-    "users": _NO_ACLS,
     "validate": "`muster config check` checks a server.properties, `muster logs dump` log files",
     "version": "`muster --version`",
 }
@@ -133,11 +130,30 @@ AFTER: Mapping[str, Mapping[str, str]] = {
         "show": "`muster transactions describe`",
         "terminate": "`muster transactions abort`",
     },
+    "acls": {
+        "check": "`muster acls explain` tells whether somebody may do something",
+        "create": "`muster acls add`",
+        "delete": "`muster acls remove`",
+        "why": "`muster acls explain`",
+    },
+    "quotas": {
+        "add": "`muster quotas set`",
+        "alter": "`muster quotas set`",
+        "delete": "`muster quotas remove`",
+        "describe": "`muster quotas list`",
+        "get": "`muster quotas list`",
+    },
     "backup": {"import": "`muster backup restore`", "save": "`muster backup create`"},
 }
 """Noun -> word -> what does that."""
 
 TOOLS: Mapping[str, Mapping[str, str]] = {
+    "acls": {
+        "": "`muster acls`",
+        "--list": "`muster acls list`",
+        "--add": "`muster acls add`",
+        "--remove": "`muster acls remove`",
+    },
     "broker-api-versions": {"": "`muster cluster --apis`"},
     "cluster": {"": "`muster cluster`"},
     "configs": {
@@ -205,7 +221,6 @@ _SIMILAR = {
     "nodes": "brokers",
     "ps": "status",
     "publish": "send",
-    "quotas": "users",
     "rm": "remove",
     "rollback": "recover",
     "run": "start",

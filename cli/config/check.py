@@ -98,15 +98,16 @@ def _without_setting(sentence: str, row: output.Row) -> str:
 
 def _row(name: str, text: str, in_cluster: bool) -> output.Row:
     from broker.config.config_table import BROKER
+    from broker.config.listener_settings import row_of
     from broker.config.not_followed import not_followed
     from broker.config.protection import asked_for, base_name, may_be_secret
 
     row: output.Row = {"setting": name, "value": "(hidden)" if may_be_secret(name) else text}
     wanted = asked_for(name, text)
     if wanted is not None:
-        why = f"it asks for protection that Muster does not have: {wanted}"
+        why = f"it protects, and Muster does not have {wanted}"
         return {**row, "verdict": BAD, "why": why}
-    setting, base = BROKER.get(name), base_name(name)
+    setting, base = row_of(name), base_name(name)
     if base is None:
         near = get_close_matches(name, BROKER, 1, 0.8)
         return {**row, "verdict": UNKNOWN, "why": f"did you mean {near[0]}?" if near else None}

@@ -44,10 +44,25 @@ cluster describe
 top --once --every 0.05
 backup show BACKUP
 backup restore BACKUP
+users list
+users remove alice
+acls add --principal User:alice --operation read --topic orders
+acls list
+acls remove --principal User:alice
+quotas set --user alice producer_byte_rate=1024
+quotas list
+quotas remove --user alice producer_byte_rate
 config check PROPERTIES
 logs dump DATA
 logs dump PARTITION
 """.strip().splitlines()
+
+
+RIGHTS = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+"""Entries are kept, and whoever asks may do everything."""
 
 
 class WithHttp(Broker):
@@ -69,6 +84,7 @@ class Shop:
             "BACKUP": folder / "backup",
             "PROPERTIES": folder / "server.properties",
             "DATA": broker.data,
+            "PASSWORD": folder / "password",
             "PARTITION": broker.data / "orders-0",
         }
 
@@ -89,10 +105,12 @@ def _interrupt(*_: object) -> None:
 @contextmanager
 def open_shop(folder: Path) -> Iterator[Shop]:
     """A Muster with a topic, the group `billing` that has committed, and `live` with a member."""
-    broker = WithHttp(folder / "data").start()
+    broker = WithHttp(folder / "data", RIGHTS).start()
     shop = Shop(broker)
     (folder / "server.properties").write_text("log.retention.ms=1\n")
+    (folder / "password").write_text("a password\n")
     try:
+        shop.run("users add alice --password-file PASSWORD")
         shop.run("topics create orders lost -p 2")
         shop.run("produce orders -v x")
         shop.run("offsets set billing orders:0=0 lost:0=0 --execute")

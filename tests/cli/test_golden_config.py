@@ -14,19 +14,23 @@ DATA = Path(__file__).parents[1] / "data" / "server-properties"
 KAFKAS = sorted(path.name for path in DATA.glob("*.properties"))
 
 FILES = {
-    "faults.properties": "num.partitions=0\nlog.retention.hours=many\nssl.key.password=secret\n"
+    "faults.properties": "num.partitions=0\nlog.retention.hours=many\n"
+    "password.encoder.secret=secret\n"
     "log.cleanup.policy=shred\nlog.rentention.ms=5\nnum.io.threads=8\nlog.segment.bytes=1048576\n",
     "typo.properties": "log.rentention.ms=5\nsomething.else=1\nlog.dirs=/var/lib/muster\n",
-    "protected.properties": "broker.id=1\nnode.id=2\nssl.client.auth=required\n"
+    "protected.properties": "broker.id=1\nnode.id=2\nssl.provider=BC\n"
     "listener.name.in.scram-sha-256.sasl.jaas.config=secret\nsuper.users=User:admin\n"
     "ssl.protocol=TLSv1.3\nlistener.name.in.no.such=secret\n",
     "together.properties": "broker.id=1\nnode.id=2\n",
-    "every-fault.properties": "num.partitions=0\nlisteners=SSL://:9093,here\nlog.dirs=/a,/b\n"
+    "every-fault.properties": "num.partitions=0\nlisteners=TLS://:9093,here\nlog.dirs=/a,/b\n"
     "group.min.session.timeout.ms=7200000\nhttp.allowed.hosts=a:80,b:80\nbroker.id=1\nnode.id=2\n"
-    "config.providers=file\nnum.io.threads=${file:/a:b}\nssl.client.auth=required\n",
+    "config.providers=file\nnum.io.threads=${file:/a:b}\nssl.provider=BC\n",
     "cluster.properties": "zookeeper.connect=zk:2181\nprocess.roles=controller\n"
     "controller.quorum.voters=1@a:9093,2@b:9093\nconfig.providers=file\n"
     "config.providers.file.class=org.File\nmin.insync.replicas=2\n",
+    "secured.properties": "listeners=SASL_SSL://:9093\nsasl.enabled.mechanisms=SCRAM-SHA-256\n"
+    "listener.name.sasl_ssl.ssl.keystore.location=/keys/broker.pem\nssl.key.password=secret\n"
+    "listener.name.sasl_ssl.plain.sasl.jaas.config=secret\n",
     "empty.properties": "# nothing\n",
 }
 

@@ -17,6 +17,7 @@ import pytest
 from cli.clock import Deadline
 from cli.errors import REFUSED, UNREACHABLE, USAGE, CommandError
 from cli.http import Api, api_of, find_api
+from client.security import PLAINTEXT
 from protocol.errors import NONE
 from tests.broker.transactional import initialized
 from tests.broker.transactional_calls import create_led
@@ -37,7 +38,8 @@ class Scripted:
 
     def call(self, _name: str, asked: Any, _timeout_s: float | None) -> Any:
         [resource] = asked["resources"]
-        assert resource["configuration_keys"] == ["http.listener", "http.advertised.listener"]
+        wanted = ["http.listener", "http.advertised.listener", "http.security.protocol"]
+        assert resource["configuration_keys"] == wanted
         configs = [{"name": name, "value": value} for name, value in self.settings.items()]
         kind, name = resource["resource_type"], resource["resource_name"]
         answer = {"error_code": 0, "resource_type": kind, "resource_name": name}
@@ -51,6 +53,7 @@ class ScriptedCluster:
         self.brokers = brokers
         self.any = brokers[0]
         self.deadline = Deadline(30)
+        self.security = PLAINTEXT
 
     def metadata(self, _topics: list[str], _timeout_s: float) -> Any:
         nodes = [self._node(number) for number in range(len(self.brokers))]

@@ -167,6 +167,12 @@ def test_several_listeners_are_kept_too() -> None:
             "--test: the HTTP address 0.0.0.0:0 is not on loopback; whoever connects may do"
             " anything to it, so take 127.0.0.1, ::1 or localhost",
         ),
+        (
+            ["--set", "http.authentication=basic"],
+            2,
+            "--test: whoever is on the machine may do anything to a broker for tests, over plain"
+            " HTTP; take http.authentication, http.metrics.token and http.security.protocol away",
+        ),
         (["--http", "off"], 2, "--test: its verbs are asked for over HTTP, which can't be off"),
         (
             ["--set", "zookeeper.connect=127.0.0.1:2181"],

@@ -78,10 +78,10 @@ def test_a_file_with_a_fault_changes_nothing(broker: Broker, hangup: Hangup) -> 
 def test_a_setting_that_protects_is_not_taken_in_by_a_running_broker(
     broker: Broker, hangup: Hangup
 ) -> None:
-    said = hangup("log.retention.ms=2000\nssl.client.auth=required\n")
+    said = hangup("log.retention.ms=2000\nsasl.enabled.mechanisms=GSSAPI\nssl.provider=Own\n")
 
     assert "settings are not reloaded" in said
-    assert "does not have TLS (ssl.client.auth)" in said
+    assert "does not have classes of Java (ssl.provider)" in said
     assert value(broker, "log.retention.ms") == "1000"
 
 

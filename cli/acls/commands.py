@@ -1,0 +1,16 @@
+"""`muster acls`: list, add, remove and explain access control entries, with any Kafka broker."""
+
+from __future__ import annotations
+
+import typer
+
+from cli.acls.changing import add, remove
+from cli.acls.explaining import explain
+from cli.acls.selecting import list_entries
+
+app = typer.Typer(
+    help="Show and change who may do what; tell why somebody may not.", no_args_is_help=True
+)
+app.command("list")(list_entries)
+for command in (add, remove, explain):
+    app.command()(command)

@@ -1,0 +1,153 @@
+"""The options that say which entries are meant."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from cli import output
+from cli.acls.places import AtBroker, InDirectory, Place
+from cli.errors import USAGE, CommandError
+from cli.layout import Column, Columns
+from security.acls.model import (
+    CLUSTER_NAME,
+    AclEntry,
+    PatternType,
+    Resource,
+    ResourceType,
+    spelled,
+)
+from security.acls.text import member_of
+from security.principal import parse_principal
+
+COLUMNS: Columns = [
+    "principal",
+    "permission",
+    "operation",
+    Column("resource_type", "TYPE"),
+    Column("name", "NAME"),
+    "pattern",
+    "host",
+]
+
+
+class PatternWord(StrEnum):
+    """How --pattern is written."""
+
+    LITERAL = "literal"
+    PREFIXED = "prefixed"
+    MATCH = "match"
+    ANY = "any"
+
+
+Principal = Annotated[
+    str | None, typer.Option("--principal", metavar="TYPE:NAME", help="Whose, such as User:alice.")
+]
+Operations = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--operation",
+        metavar="WORD",
+        help="Such as read, write, describe-configs, all; repeatable, or by commas.",
+    ),
+]
+Topic = Annotated[str | None, typer.Option("--topic", "-t", metavar="NAME", help="A topic; or *.")]
+Group = Annotated[str | None, typer.Option("--group", "-g", metavar="NAME", help="A group; or *.")]
+TransactionalId = Annotated[
+    str | None, typer.Option("--transactional-id", metavar="ID", help="A transactional id; or *.")
+]
+OfCluster = Annotated[bool, typer.Option("--cluster", help="The cluster itself.")]
+Token = Annotated[
+    str | None, typer.Option("--delegation-token", metavar="ID", help="A delegation token; or *.")
+]
+User = Annotated[
+    str | None,
+    typer.Option("--user", metavar="TYPE:NAME", help="A user, for whom tokens are made."),
+]
+PatternOption = Annotated[
+    PatternWord | None,
+    typer.Option(
+        "--pattern",
+        help="How NAME is meant: entries of that name, of that prefix, all that cover a name, or"
+        " all of that name.",
+    ),
+]
+Deny = Annotated[bool, typer.Option("--deny", help="What denies, not what allows.")]
+Host = Annotated[
+    str | None, typer.Option("--host", metavar="IP", help="From this address; * is any.")
+]
+
+
+def place_of(
+    bootstrap: str, timeout_s: float, data_dir: Path | None, config: Path | None = None
+) -> Place:
+    """Where the entries are."""
+    if data_dir is not None:
+        return InDirectory(data_dir, config)
+    return AtBroker(bootstrap, timeout_s)
+
+
+def resources_of(
+    topic: str | None,
+    group: str | None,
+    transactional_id: str | None,
+    cluster: bool,
+    token: str | None = None,
+    user: str | None = None,
+) -> list[Resource]:
+    """What the options name."""
+    named = [
+        (ResourceType.TOPIC, topic),
+        (ResourceType.GROUP, group),
+        (ResourceType.TRANSACTIONAL_ID, transactional_id),
+        (ResourceType.CLUSTER, CLUSTER_NAME if cluster else None),
+        (ResourceType.DELEGATION_TOKEN, token),
+        (ResourceType.USER, user),
+    ]
+    return [Resource(kind, name) for kind, name in named if name is not None]
+
+
+def words(kind: type[IntEnum], texts: list[str] | None) -> list[Any]:
+    """The members that words name; CommandError for one that names none."""
+    found = []
+    for text in texts or ():
+        for word in filter(None, text.split(",")):
+            try:
+                found.append(member_of(kind, word.strip()))
+            except ValueError as error:
+                raise CommandError(str(error), USAGE) from None
+    return found
+
+
+def pattern_type(word: PatternWord | None, default: PatternType) -> PatternType:
+    """What --pattern says."""
+    return default if word is None else PatternType[word.name]
+
+
+def principal_of(text: str) -> str:
+    """A principal, checked."""
+    try:
+        return str(parse_principal(text))
+    except ValueError as error:
+        raise CommandError(f"--principal: {error}", USAGE) from None
+
+
+def row_of(entry: AclEntry) -> output.Row:
+    """What the table and JSON show."""
+    return {
+        "principal": entry.principal,
+        "permission": spelled(entry.permission),
+        "operation": spelled(entry.operation),
+        "resource_type": spelled(entry.pattern.resource_type),
+        "name": entry.pattern.name,
+        "pattern": entry.pattern.pattern_type.name.lower(),
+        "host": entry.host,
+    }
+
+
+def order_of(entry: AclEntry) -> tuple[Any, ...]:
+    """By resource, then by who; what denies first."""
+    return (*entry.pattern, entry.principal, entry.permission, entry.operation, entry.host)

@@ -1,0 +1,1 @@
+"""`muster quotas`: what clients and addresses may use, with any Kafka broker."""

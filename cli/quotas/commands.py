@@ -1,0 +1,209 @@
+"""`muster quotas`: list, set and remove the quotas of users, client ids and addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from cli import output
+from cli.client.cluster import Cluster
+from cli.errors import USAGE, CommandError, check, refused
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
+from security.quotas.entities import (
+    ABSENT,
+    CLIENT_ID,
+    CONNECTION_CREATION_RATE,
+    IP,
+    OF_CLIENTS,
+    USER,
+    Entity,
+    named_parts,
+    parse_entity,
+    wrong_quota,
+)
+
+app = typer.Typer(
+    help="Show and change what users, client ids and addresses may use.", no_args_is_help=True
+)
+
+DEFAULT = "(default)"
+COLUMNS = ["user", "client_id", "ip", "quota", "value"]
+_KEYS = (*OF_CLIENTS, CONNECTION_CREATION_RATE)
+_EXACT, _DEFAULT, _ANY = 0, 1, 2
+
+User = Annotated[str | None, typer.Option("--user", metavar="NAME", help="A user.")]
+AnyUser = Annotated[bool, typer.Option("--user-default", help="Users without quotas of their own.")]
+ClientId = Annotated[str | None, typer.Option("--client-id", metavar="ID", help="A client id.")]
+AnyClient = Annotated[
+    bool, typer.Option("--client-id-default", help="Client ids without quotas of their own.")
+]
+Ip = Annotated[str | None, typer.Option("--ip", metavar="ADDRESS", help="An address.")]
+AnyIp = Annotated[bool, typer.Option("--ip-default", help="Addresses without a rate of their own.")]
+
+
+@app.command("list")
+def list_quotas(
+    user: User = None,
+    user_default: AnyUser = False,
+    client_id: ClientId = None,
+    client_id_default: AnyClient = False,
+    ip: Ip = None,
+    ip_default: AnyIp = False,
+    wide: Wide = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """List quotas: all, or those of the user, client id or address that is named."""
+    named = _named(user, user_default, client_id, client_id_default, ip, ip_default)
+    rows = _found(Cluster(bootstrap, timeout_s=timeout), named)
+    output.show(rows, COLUMNS, "No such quota", json, wide=wide)
+
+
+@app.command("set")
+def set_quotas(
+    quotas: Annotated[
+        list[str],
+        typer.Argument(metavar="QUOTA=VALUE", help=f"Such as {OF_CLIENTS[0]}=1048576."),
+    ],
+    user: User = None,
+    user_default: AnyUser = False,
+    client_id: ClientId = None,
+    client_id_default: AnyClient = False,
+    ip: Ip = None,
+    ip_default: AnyIp = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Set quotas of a user, a client id, both together, or an address."""
+    entity = _entity(_named(user, user_default, client_id, client_id_default, ip, ip_default))
+    wanted = dict(_parsed(entity, each) for each in quotas)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    _alter(cluster, entity, wanted)
+    rows = [_row(entity, key, value) for key, value in wanted.items()]
+    output.show(rows, COLUMNS, "", json, "Set")
+
+
+@app.command("remove")
+def remove_quotas(
+    quotas: Annotated[
+        list[str] | None, typer.Argument(metavar="QUOTA", help="All, unless some are named.")
+    ] = None,
+    user: User = None,
+    user_default: AnyUser = False,
+    client_id: ClientId = None,
+    client_id_default: AnyClient = False,
+    ip: Ip = None,
+    ip_default: AnyIp = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Take quotas away: who is beyond them may go on at once."""
+    named = _named(user, user_default, client_id, client_id_default, ip, ip_default)
+    entity = _entity(named)
+    for key in quotas or ():
+        if (wrong := wrong_quota(entity, key, None)) is not None:
+            raise CommandError(wrong, USAGE)
+    cluster = Cluster(bootstrap, timeout_s=timeout)
+    there = [
+        row
+        for row in _found(cluster, named)
+        if _entity_of(row) == entity and (not quotas or row["quota"] in quotas)
+    ]
+    if there:
+        _alter(cluster, entity, dict.fromkeys([row["quota"] for row in there]))
+    output.show(there, COLUMNS, "No such quota; nothing to remove", json, "Removed")
+
+
+def _named(
+    user: str | None,
+    user_default: bool,
+    client_id: str | None,
+    client_id_default: bool,
+    ip: str | None,
+    ip_default: bool,
+) -> dict[str, str | None]:
+    """What is named, part by part; None is the default."""
+    named: dict[str, str | None] = {}
+    for kind, name, is_default in (
+        (USER, user, user_default),
+        (CLIENT_ID, client_id, client_id_default),
+        (IP, ip, ip_default),
+    ):
+        if name is not None and is_default:
+            raise CommandError(f"--{kind} and --{kind}-default are two things", USAGE)
+        if name is not None or is_default:
+            named[kind] = name
+    return named
+
+
+def _entity(named: Mapping[str, str | None]) -> Entity:
+    if not named:
+        raise CommandError("name whose quotas by --user, --client-id or --ip", USAGE)
+    try:
+        return parse_entity(named.items())
+    except ValueError as error:
+        raise CommandError(str(error), USAGE) from None
+
+
+def _parsed(entity: Entity, text: str) -> tuple[str, float]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise CommandError(f"{text}: write QUOTA=VALUE; quotas are {', '.join(_KEYS)}", USAGE)
+    try:
+        number = float(value)
+    except ValueError:
+        raise CommandError(f"{text}: the value is no number", USAGE) from None
+    if (wrong := wrong_quota(entity, key, number)) is not None:
+        raise CommandError(wrong, USAGE)
+    return key, number
+
+
+def _found(cluster: Cluster, named: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    components = [
+        {"entity_type": kind, "match_type": _DEFAULT if name is None else _EXACT, "match": name}
+        for kind, name in named.items()
+    ]
+    answer = cluster.any.call("DescribeClientQuotas", {"components": components, "strict": False})
+    check("quotas", answer)
+    rows = []
+    for entry in answer["entries"] or ():
+        parts = ((part["entity_type"], part["entity_name"]) for part in entry["entity"])
+        entity = parse_entity(parts)
+        rows += [_row(entity, each["key"], each["value"]) for each in entry["values"]]
+    return sorted(rows, key=lambda row: [str(row[column]) for column in COLUMNS])
+
+
+def _alter(cluster: Cluster, entity: Entity, wanted: Mapping[str, float | None]) -> None:
+    entry = {
+        "entity": [
+            {"entity_type": kind, "entity_name": name} for kind, name in named_parts(entity)
+        ],
+        "ops": [
+            {"key": key, "value": value or 0.0, "remove": value is None}
+            for key, value in wanted.items()
+        ],
+    }
+    asked = {"entries": [entry], "validate_only": False}
+    result = cluster.any.call("AlterClientQuotas", asked)["entries"][0]
+    if result["error_code"]:
+        raise refused(f"quotas of {entity}", result["error_code"], result["error_message"])
+
+
+def _row(entity: Entity, key: str, value: float) -> dict[str, Any]:
+    shown = {
+        kind: None if name == ABSENT else DEFAULT if name is None else name
+        for kind, name in zip(("user", "client_id", "ip"), entity, strict=True)
+    }
+    return {**shown, "quota": key, "value": int(value) if value == int(value) else value}
+
+
+def _entity_of(row: Mapping[str, Any]) -> Entity:
+    parts = (row[column] for column in COLUMNS[:3])
+    return Entity(
+        *(ABSENT if name is None else None if name == DEFAULT else name for name in parts)
+    )

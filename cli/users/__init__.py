@@ -1,0 +1,1 @@
+"""`muster users`: who may log in by SCRAM."""

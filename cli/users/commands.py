@@ -1,0 +1,192 @@
+"""`muster users`: list, add and remove who logs in by SCRAM, with any Kafka broker."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import output
+from cli.data_directory import DataDir
+from cli.errors import USAGE, CommandError
+from cli.layout import Column, Columns
+from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
+from cli.plans import DryRun, Execute, Plan, show_json
+from cli.users.places import AtBroker, InDirectory, Place, Salted, Users
+from client.chance import fresh_nonce
+from security.credentials import BY_NAME, ITERATIONS_MIN, ScramMechanism, wrong_iterations
+
+app = typer.Typer(
+    help="Show and change who may log in by SCRAM.",
+    no_args_is_help=True,
+)
+
+Name = Annotated[str, typer.Argument(metavar="USER", help="The user, such as alice.")]
+Mechanisms = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--mechanism",
+        metavar="NAME",
+        help="SCRAM-SHA-256 or SCRAM-SHA-512; repeatable. Both without it.",
+    ),
+]
+Iterations = Annotated[
+    int, typer.Option("--iterations", metavar="N", help="Rounds of the hash, 4096 to 16384.")
+]
+PasswordFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--password-file",
+        metavar="FILE",
+        help="Whose first line is the password. Without it, standard input is asked.",
+    ),
+]
+
+PASSWORD_CHARACTERS_MAX = 4096
+COLUMNS: Columns = ["user", "mechanism", Column("iterations", "ITERATIONS")]
+
+
+@app.command("list")
+def list_users(
+    data_dir: DataDir = None,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """List users with their mechanisms; passwords are nowhere."""
+    found = _place(bootstrap, timeout, data_dir).users()
+    output.show(_rows(found), COLUMNS, "No user has a password for SCRAM", json)
+
+
+@app.command()
+def add(
+    user: Name,
+    mechanism: Mechanisms = None,
+    iterations: Iterations = ITERATIONS_MIN,
+    password_file: PasswordFile = None,
+    data_dir: DataDir = None,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+) -> None:
+    """Add a user with a password."""
+    place = _place(bootstrap, timeout, data_dir)
+    if place.users(_checked(user)):
+        raise CommandError(f"{user} has a password; set-password gives another", USAGE)
+    _give(place, user, mechanism, iterations, password_file)
+    output.say(f"Added user {user}")
+
+
+@app.command("set-password")
+def set_password(
+    user: Name,
+    mechanism: Mechanisms = None,
+    iterations: Iterations = ITERATIONS_MIN,
+    password_file: PasswordFile = None,
+    data_dir: DataDir = None,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+) -> None:
+    """Give a user another password. Sessions that are open go on."""
+    place = _place(bootstrap, timeout, data_dir)
+    if not place.users(_checked(user)):
+        raise CommandError(f"there is no user {user}; add makes one", USAGE)
+    _give(place, user, mechanism, iterations, password_file)
+    output.say(f"Changed the password of {user}")
+
+
+@app.command()
+def remove(
+    user: Name,
+    mechanism: Mechanisms = None,
+    dry_run: DryRun = False,
+    execute: Execute = False,
+    data_dir: DataDir = None,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Remove a user, or one of the mechanisms. Sessions that are open go on."""
+    plan = Plan(dry_run, execute, json, done="removed").checked()
+    place = _place(bootstrap, timeout, data_dir)
+    wanted = _mechanisms(mechanism)
+    there = place.users(user).get(user, {})
+    found = {each: iterations for each, iterations in there.items() if each in wanted}
+    if not found:
+        raise CommandError(f"there is no user {user} with {_named(wanted)}")
+    rows = _rows({user: found})
+    if plan.shows_json:
+        show_json(rows, executed=False)
+    elif not json:
+        output.show_table(rows, COLUMNS, "", plan.title)
+    if not plan.goes_on(f"Remove {user}?"):
+        return
+    place.remove(user, list(found))
+    if json:
+        show_json(rows, executed=True)
+    else:
+        output.say(f"Removed {_named(list(found))} of {user}")
+
+
+def _place(bootstrap: str, timeout_s: float, data_dir: Path | None) -> Place:
+    return InDirectory(data_dir) if data_dir is not None else AtBroker(bootstrap, timeout_s)
+
+
+def _rows(users: Users) -> list[output.Row]:
+    return [
+        {"user": name, "mechanism": mechanism.mechanism, "iterations": iterations}
+        for name, found in sorted(users.items())
+        for mechanism, iterations in sorted(found.items(), key=lambda pair: pair[0].code)
+    ]
+
+
+def _checked(user: str) -> str:
+    """A name that can log in: SCRAM takes no other letters than ASCII in Kafka."""
+    if not user or not user.isascii():
+        raise CommandError(f"{user!r} can't log in by SCRAM: a user's name is ASCII", USAGE)
+    return user
+
+
+def _mechanisms(names: list[str] | None) -> list[ScramMechanism]:
+    wrong = [name for name in names or () if name.upper() not in BY_NAME]
+    if wrong:
+        raise CommandError(f"--mechanism {wrong[0]}: it is one of {', '.join(BY_NAME)}", USAGE)
+    return [BY_NAME[name.upper()] for name in dict.fromkeys(names or BY_NAME)]
+
+
+def _named(mechanisms: Sequence[ScramMechanism]) -> str:
+    return " and ".join(each.mechanism for each in mechanisms)
+
+
+def _give(
+    place: Place, user: str, names: list[str] | None, iterations: int, password_file: Path | None
+) -> None:
+    mechanisms = _mechanisms(names)
+    if (wrong := wrong_iterations(iterations)) is not None:
+        raise CommandError(f"--iterations {iterations}: {wrong.lower()}; 4096 to 16384", USAGE)
+    try:
+        password = _password(user, password_file).encode()
+    except UnicodeError:  # whose text has what it is about
+        raise CommandError(f"the password of {user} is not UTF-8", USAGE) from None
+    salted = []
+    for each in mechanisms:
+        salt = fresh_nonce().encode()
+        hashed = each.salted_password(password, salt, iterations)
+        salted.append(Salted(each, iterations, salt, hashed))
+    place.put(user, salted)
+
+
+def _password(user: str, file: Path | None) -> str:
+    """Never an option: those are in the list of processes and in the shell's history."""
+    if file is not None:
+        with file.open() as lines_of_it:
+            lines = lines_of_it.readline(PASSWORD_CHARACTERS_MAX).splitlines()
+    elif sys.stdin.isatty():
+        lines = [typer.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True)]
+    else:
+        lines = sys.stdin.readline(PASSWORD_CHARACTERS_MAX).splitlines()
+    if not lines or not lines[0]:
+        raise CommandError(f"no password for {user}: it is empty", USAGE)
+    return str(lines[0])

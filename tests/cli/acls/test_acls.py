@@ -1,0 +1,191 @@
+"""`muster acls` at a broker with an authorizer, and on a data directory without one running."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.config.authorizer_rules import STANDARD
+from tests.brokers import Broker
+from tests.cli.running import Ran, run
+
+ADMIN = "--principal User:ANONYMOUS --operation alter,describe,describe-configs --cluster"
+SETTINGS = {"authorizer.class.name": STANDARD, "super.users": "User:root"}
+
+
+def acls(words: str, *more: str) -> Ran:
+    return run("acls", *words.split(), *more)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """Its administrator is nobody special but by entries that were made before its first start."""
+    broker = Broker(tmp_path_factory.mktemp("acls") / "data", SETTINGS)
+    made = acls(f"add {ADMIN}", "--data-dir", str(broker.data))
+    assert (made.code, made.err) == (0, "")
+    yield broker.start()
+    broker.kill()
+
+
+@pytest.fixture
+def at(secured: Broker) -> Iterator[list[str]]:
+    """The options that lead to the broker, which has no entries for topics and groups."""
+    at = ["--bootstrap", secured.bootstrap]
+    yield at
+    assert acls("remove --topic * --execute", *at).code == 0
+    for kind in ("--topic", "--group"):
+        for name in ("orders", "ord", "billing"):
+            assert acls(f"remove {kind} {name} --pattern any --execute", *at).code == 0
+
+
+def told(ran: Ran) -> list[tuple[str, ...]]:
+    assert (ran.code, ran.err) == (0, "")
+    keys = ("principal", "permission", "operation", "resource_type", "name", "pattern", "host")
+    return [tuple(row[key] for key in keys) for row in ran.json]
+
+
+def test_entries_are_added_listed_and_removed(at: list[str]) -> None:
+    alice, bob = ("User:alice", "Allow"), ("User:bob", "Allow")
+    acls("add --principal User:alice --producer --topic orders", *at)
+    acls("add --principal User:bob --consumer --topic ord --group billing --pattern prefixed", *at)
+    acls("add --principal User:* --deny --operation all --topic * --host 10.0.0.9", *at)
+
+    of_orders = [
+        (*alice, each, "Topic", "orders", "literal", "*")
+        for each in ("Write", "Create", "Describe")
+    ]
+    covering = [
+        ("User:*", "Deny", "All", "Topic", "*", "literal", "10.0.0.9"),
+        (*bob, "Read", "Topic", "ord", "prefixed", "*"),
+        (*bob, "Describe", "Topic", "ord", "prefixed", "*"),
+        *of_orders,
+    ]
+    assert told(acls("list --topic orders --json", *at)) == covering
+    assert told(acls("list --topic orders --pattern literal --json", *at)) == of_orders
+    assert told(acls("list --principal User:bob --operation read --json", *at)) == [
+        (*bob, "Read", "Topic", "ord", "prefixed", "*"),
+        (*bob, "Read", "Group", "billing", "prefixed", "*"),
+    ]
+    assert told(acls("list --deny --json", *at)) == covering[:1]
+
+    assert acls("remove --topic orders", *at).code == 2, "nobody was asked"
+    assert told(acls("list --topic orders --json", *at)) == covering
+    removed = acls("remove --topic orders --execute --json", *at).json
+    assert (removed["executed"], len(removed["changes"])) == (True, 3)
+    assert told(acls("list --topic orders --json", *at)) == covering[:3]
+    assert acls("remove --topic orders --execute", *at).out == "No such entry; nothing to remove\n"
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (
+            "User:alice --operation read --topic orders",
+            "User:alice may Read Topic orders: an entry allows User:alice from * Read on each Topic"
+            " whose name begins with ord\n",
+        ),
+        (
+            "User:alice --operation describe --topic orders --host 10.0.0.8",
+            "User:alice may Describe Topic orders from 10.0.0.8: an entry allows User:alice from *"
+            " Read on each Topic whose name begins with ord\n",
+        ),
+        (
+            "User:alice --operation delete --topic orders",
+            "User:alice may not Delete Topic orders: an entry denies User:* from * Delete on Topic"
+            " *\n",
+        ),
+        (
+            "User:alice --operation read --group billing",
+            "User:alice may not Read Group billing: the resource has no entry\n"
+            "To allow it: $ muster acls add --principal User:alice --operation read"
+            " --group billing\n",
+        ),
+        (
+            "User:root --operation delete --topic orders",
+            "User:root may Delete Topic orders: super.users names the principal\n",
+        ),
+    ],
+)
+def test_explain_tells_the_verdict_and_its_rule(at: list[str], question: str, answer: str) -> None:
+    acls("add --principal User:alice --operation read --topic ord --pattern prefixed", *at)
+    acls("add --principal User:* --deny --operation delete --topic *", *at)
+    assert acls(f"explain --principal {question}", *at).out == answer
+
+
+def test_explain_says_what_it_cannot_know(at: list[str], secured: Broker, tmp_path: Path) -> None:
+    acls("add --principal User:* --deny --operation all --topic orders --host 10.0.0.9", *at)
+    question = "explain --principal User:alice --operation read --topic orders"
+    assert acls(question, *at, "--json").json == {
+        "allowed": False,
+        "principal": "User:alice",
+        "operation": "Read",
+        "resource_type": "Topic",
+        "name": "orders",
+        "host": None,
+        "rule": "the resource has entries, and none of them allows it",
+        "entry": None,
+        "unknown": ["from where; entries for single addresses are left out without --host"],
+    }
+    offline = acls(question, "--data-dir", str(secured.data), "--json").json
+    assert [each.partition(" ")[0] for each in offline["unknown"]] == ["whether", "from"]
+    file = tmp_path / "server.properties"
+    file.write_text("".join(f"{name}={text}\n" for name, text in SETTINGS.items()))
+    question = "explain --principal User:root --operation read --topic orders --host 10.0.0.9"
+    known = acls(question, "--data-dir", str(secured.data), "--config", str(file))
+    assert known.out == (
+        "User:root may Read Topic orders from 10.0.0.9: super.users names the principal\n"
+    )
+
+
+def test_without_an_authorizer_everybody_may_and_entries_are_refused(broker: Broker) -> None:
+    at = ["--bootstrap", broker.bootstrap]
+    assert acls("explain --principal User:a --operation read --topic t", *at).out == (
+        "User:a may Read Topic t: the broker has no authorizer, so that everybody may do"
+        " everything\n"
+    )
+    refused = acls("list", *at)
+    assert refused.code == 1
+    assert refused.err.startswith("muster: access control entries: No Authorizer is configured")
+
+
+def test_offline_changes_need_a_broker_that_is_stopped(secured: Broker, tmp_path: Path) -> None:
+    refused = acls(f"add {ADMIN}", "--data-dir", str(secured.data))
+    assert (refused.code, refused.err) == (
+        1,
+        f"muster: a broker runs on {secured.data}: leave --data-dir out and name it by --bootstrap,"
+        " or stop it first\n",
+    )
+    (tmp_path / "acls.json").write_text('{"version": 2}')
+    newer = acls("list", "--data-dir", str(tmp_path))
+    assert (newer.code, "has version 2" in newer.err) == (1, True)
+    (tmp_path / "acls.json").write_text('{"version": 1, "acls": []}')
+    here = ["--data-dir", str(tmp_path)]
+    assert acls("add --principal User:a --operation read --topic t,u", *here).code == 0
+    assert acls("remove --principal User:b --execute", *here).code == 0
+    assert [e["name"] for e in json.loads((tmp_path / "acls.json").read_text())["acls"]] == ["t,u"]
+    assert acls("remove --principal User:a --execute", *here).code == 0
+    assert json.loads((tmp_path / "acls.json").read_text())["acls"] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ("add --operation read --topic t", "name whose it is by --principal"),
+        ("add --principal User:a --operation read", "name whose it is by --principal"),
+        ("add --principal User:a --topic t", "name operations by --operation"),
+        ("add --principal a --operation read --topic t", "--principal: 'a' is not a principal"),
+        ("add --principal User:a --operation eat --topic t", "'eat' is none of"),
+        ("add --principal User:a --operation any --topic t", "Invalid operation ANY"),
+        ("add --principal User:a --producer --group g", "--producer goes with --topic or"),
+        ("add --principal User:a --operation read --topic t --pattern match", "an entry is"),
+        ("remove", "name whose entries by --principal"),
+        ("explain --principal User:a --topic t", "name one --principal"),
+    ],
+)
+def test_wrong_use_is_a_sentence(words: str, sentence: str) -> None:
+    ran = acls(words, "--data-dir", "/nowhere")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith(f"muster: {sentence}"), ran.err

@@ -1,0 +1,127 @@
+"""Commands at a Muster with TLS, logins and rights: at its listener and over its HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cli.errors import REFUSED, UNREACHABLE
+from security.sasl.plain import MODULE
+from tests.brokers import KIND, Broker, running
+from tests.certificates import Authority
+from tests.cli.running import Ran, run
+
+pytestmark = [
+    pytest.mark.interop,
+    pytest.mark.skipif(KIND != "muster", reason="its HTTP is Muster's own"),
+]
+
+PASSWORDS = {"admin": "admin-secret", "alice": "alice-secret"}
+
+
+class Secured:
+    """A broker whose listener and HTTP are encrypted, and files of client properties."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = Authority(folder)
+        users = " ".join(f'user_{name}="{password}"' for name, password in PASSWORDS.items())
+        own = str(self.authority.issue("broker").pem)
+        settings = {
+            "listener.security.protocol.map": "PLAINTEXT:SASL_SSL",
+            "security.inter.broker.protocol": "SASL_SSL",
+            "sasl.mechanism.inter.broker.protocol": "PLAIN",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "plain.sasl.jaas.config": (
+                f'{MODULE} required username="admin" password="admin-secret" {users};'
+            ),
+            "ssl.keystore.location": own,
+            "ssl.truststore.location": str(self.authority.certificate),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:admin",
+            "http.authentication": "basic",
+            "http.security.protocol": "SSL",
+            "http.ssl.keystore.location": own,
+        }
+        self.broker = Broker(folder / "data", settings, http="127.0.0.1:0")
+
+    def as_(self, who: str, *words: str, password: str | None = None) -> Ran:
+        """A command as somebody; the bootstrap address behind it."""
+        file = self.folder / f"{who}.properties"
+        given = PASSWORDS[who] if password is None else password
+        file.write_text(
+            "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n"
+            f"ssl.truststore.location={self.authority.certificate}\n"
+            f'sasl.jaas.config={MODULE} required username="{who}" password="{given}";\n'
+        )
+        ran = run(*words, "--bootstrap", self.broker.bootstrap, "--command-config", str(file))
+        assert given not in ran.out + ran.err
+        return ran
+
+    @property
+    def http(self) -> str:
+        [line] = [line for line in self.broker.log if "https://" in line]
+        return line.rpartition("https://")[2].strip()
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    secured = Secured(tmp_path_factory.mktemp("secured"))
+    with running(secured.broker):
+        for topic in ("orders", "salaries"):
+            assert secured.as_("admin", "topics", "create", topic).code == 0
+        assert secured.as_("admin", "produce", "orders", "--value", "x").code == 0
+        for group, topic in (("billing", "orders"), ("payroll", "salaries")):
+            place = f"{topic}:0=0"
+            ran = secured.as_("admin", "offsets", "set", group, place, "--execute")
+            assert ran.code == 0, ran.err
+        yield secured
+
+
+def test_whoever_may_sees_what_muster_s_http_tells(secured: Secured) -> None:
+    listed = secured.as_("admin", "groups", "list", "--json")
+    assert listed.code == 0, listed.err
+    assert {"billing", "payroll"} <= {row["group"] for row in listed.json}
+    for words in (
+        ("groups", "why", "billing"),
+        ("top", "--once"),
+        ("offsets", "expiring"),
+        ("topics", "list"),
+        ("cluster",),
+        ("consume", "orders", "--from-beginning", "--max", "1"),
+    ):
+        ran = secured.as_("admin", *words)
+        assert ran.code == 0, (words, ran.err)
+
+
+def test_whoever_may_not_is_told_which_right_is_missing(secured: Secured) -> None:
+    given = ("--http", f"https://{secured.http}")
+    for words, said in (
+        (("groups", "why", "billing", *given), "User:alice has no Describe on group billing"),
+        (("top", "--once", *given), "is not for this user|no Describe on the cluster"),
+    ):
+        ran = secured.as_("alice", *words)
+        assert ran.code == REFUSED, (words, ran.out, ran.err)
+        assert any(each in ran.err for each in said.split("|")), ran.err
+    assert secured.as_("alice", "groups", "list", "--json").json == []
+    # Only who may describe settings is told where HTTP is.
+    assert "CLUSTER_AUTHORIZATION_FAILED" in secured.as_("alice", "groups", "why", "billing").err
+
+
+def test_a_wrong_password_and_a_stranger_s_certificate_are_sentences(secured: Secured) -> None:
+    ran = secured.as_("alice", "topics", "list", password="guess")
+    assert "does not let alice in by PLAIN: Authentication failed" in ran.err
+
+    other = Authority(secured.folder, "another authority")
+    file = secured.folder / "stranger.properties"
+    trusted = (secured.folder / "admin.properties").read_text()
+    file.write_text(trusted.replace(str(secured.authority.certificate), str(other.certificate)))
+    ran = run("topics", "list", "-b", secured.broker.bootstrap, "--command-config", str(file))
+    assert "is not trusted" in ran.err
+    assert ran.code != 0
+
+    ran = run("groups", "list", "--bootstrap", secured.broker.bootstrap)
+    assert ran.code == UNREACHABLE
+    assert "name a file of Kafka's client properties with --command-config" in ran.err

@@ -1,0 +1,106 @@
+"""`muster users` at a broker, and on a data directory without one running."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import Broker
+from tests.cli.running import Ran, run
+
+BOTH = ["SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    made = Broker(tmp_path_factory.mktemp("users") / "data")
+    yield made.start()
+    made.kill()
+
+
+@pytest.fixture(params=["broker", "directory"])
+def at(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> list[str]:
+    """The options that lead to users: none are there."""
+    if request.param == "broker":
+        return ["--bootstrap", broker.bootstrap]
+    return ["--data-dir", str(tmp_path / "data")]
+
+
+def users(words: str, *more: str, password: str = "secret") -> Ran:
+    return run("users", *words.split(), *more, stdin=f"{password}\n")
+
+
+def listed(at: list[str]) -> list[tuple[str, str, int]]:
+    ran = users("list", *at, "--json")
+    assert (ran.code, ran.err) == (0, "")
+    return [(row["user"], row["mechanism"], row["iterations"]) for row in ran.json]
+
+
+def test_users_are_added_listed_changed_and_removed(at: list[str]) -> None:
+    assert users("list", *at).out == "No user has a password for SCRAM\n"
+    assert users("add alice", *at).out == "Added user alice\n"
+    assert users("add bob --mechanism scram-sha-512 --iterations 8192", *at).code == 0
+    assert listed(at) == [
+        *(("alice", each, 4096) for each in BOTH),
+        ("bob", "SCRAM-SHA-512", 8192),
+    ]
+    again = users("add alice", *at)
+    assert (again.code, again.err) == (
+        2,
+        "muster: alice has a password; set-password gives another\n",
+    )
+    done = users("set-password alice --mechanism SCRAM-SHA-256 --iterations 5000", *at)
+    assert done.out == "Changed the password of alice\n"
+
+    asked = users("remove alice --mechanism SCRAM-SHA-512", *at)
+    assert asked.code == 2
+    assert "add --execute" in asked.err
+    assert users("remove alice --mechanism SCRAM-SHA-512 --execute", *at).code == 0
+    assert listed(at) == [("alice", "SCRAM-SHA-256", 5000), ("bob", "SCRAM-SHA-512", 8192)]
+    assert users("remove alice --execute", *at).out.endswith("Removed SCRAM-SHA-256 of alice\n")
+    assert users("remove bob --execute --json", *at).json["executed"] is True
+    assert listed(at) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("set-password nobody", "there is no user nobody; add makes one"),
+        ("remove nobody --execute", "there is no user nobody with SCRAM-SHA-256 and SCRAM-SHA-512"),
+        (
+            "add zoe --mechanism PLAIN",
+            "--mechanism PLAIN: it is one of SCRAM-SHA-256, SCRAM-SHA-512",
+        ),
+        ("add zoe --iterations 4095", "--iterations 4095: too few iterations; 4096 to 16384"),
+        ("add zo\u00e9", "can't log in by SCRAM: a user's name is ASCII"),
+    ],
+)
+def test_what_can_not_be_done_is_said(at: list[str], words: str, says: str) -> None:
+    ran = users(words, *at)
+    assert ran.code != 0
+    assert says in ran.err
+    assert listed(at) == []
+
+
+def test_a_password_is_never_empty_and_may_be_in_a_file(tmp_path: Path) -> None:
+    at = ["--data-dir", str(tmp_path / "data")]
+    assert "no password for alice: it is empty" in users("add alice", *at, password="").err
+    file = tmp_path / "password"
+    file.write_text("secret\nmore\n")
+    assert users(f"add alice --password-file {file}", *at, password="").code == 0
+    assert len(listed(at)) == 2
+    assert "secret" not in (tmp_path / "data" / "users.json").read_text().replace('"secret":', "")
+
+
+def test_a_password_is_in_no_message(tmp_path: Path) -> None:
+    ran = run("users", "add", "al", "--data-dir", str(tmp_path / "d"), stdin=b"planted\xff\n")
+    assert (ran.code, ran.err) == (2, "muster: the password of al is not UTF-8\n")
+
+
+def test_a_directory_with_a_broker_is_left_alone(broker: Broker) -> None:
+    ran = users("add alice", "--data-dir", str(broker.data))
+    assert ran.code == 1
+    assert "a broker runs on" in ran.err
+    assert "--bootstrap" in ran.err
