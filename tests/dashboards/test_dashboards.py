@@ -16,10 +16,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from broker.config.authorizer_rules import STANDARD
+from broker.rights.acl_store import AclFile
+from log.filesystem import OsFileSystem
 from protocol.consumer_protocol import encode_assignment
+from security.acls.model import AclEntry, Operation, Pattern, Permission, ResourceType
 from tests.broker.seen import documented
-from tests.brokers import Broker, free_port
+from tests.brokers import free_port
+from tests.certificates import Authority
 from tests.dashboards.prometheus import RULES, Prometheus, scraping
+from tests.interop.secured.brokers import SecuredMuster
 from tests.interop.zookeeper_cluster import MUSTER, running
 from tests.waiting import until
 from tests.wire import Wire, batch
@@ -141,9 +147,23 @@ class Busy(threading.Thread):
 @pytest.fixture(scope="module")
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     folder = tmp_path_factory.mktemp("prometheus")
-    settings = {"offsets.topic.num.partitions": "4", "log.flush.interval.messages": "1"}
+    settings = {
+        "offsets.topic.num.partitions": "4",
+        "log.flush.interval.messages": "1",
+        "authorizer.class.name": STANDARD,
+        "allow.everyone.if.no.acl.found": "true",
+        "listeners": "PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+        "ssl.keystore.location": str(Authority(folder).issue("broker").pem),
+    }
+    pattern = Pattern(ResourceType.GROUP, "theirs")
+    theirs = AclEntry(pattern, "User:nobody", "*", Operation.ALL, Permission.ALLOW)
+    (folder / "data").mkdir()
+    AclFile(OsFileSystem(), str(folder / "data")).write([theirs])
     where = f"127.0.0.1:{free_port()}"
-    broker = Broker(folder / "data", settings, http=where).start()
+    broker = SecuredMuster(folder / "data", settings, http=where).start()
+    with Wire(broker.port) as wire:
+        wire.call("DeleteGroups", 2, {"groups_names": ["theirs"]})
     busy = Busy(broker.port)
     busy.start()
     producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": "billing-1"})
