@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,6 +62,17 @@ class Work(NamedTuple):
         return f"{self.what} {self.record_bytes} B {self.codec}{acks}"
 
 
+class Over(NamedTuple):
+    """The listener that a tool uses, and the client properties that it needs there."""
+
+    bootstrap: str = ""
+    """"" for the broker's first."""
+    properties: tuple[str, ...] = ()
+
+
+PLAIN = Over()
+
+
 class Measured(NamedTuple):
     """Megabytes (1,048,576 bytes) a second, and CPU milliseconds of the broker for each."""
 
@@ -94,7 +105,7 @@ def tool(main_class: str, *arguments: str) -> str:
     return done.stdout
 
 
-def produce(broker: Broker, topic: str, work: Work, size_bytes: int) -> float:
+def produce(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over = PLAIN) -> float:
     """Fill a topic; megabytes a second."""
     printed = tool(
         "ProducerPerformance",
@@ -102,31 +113,34 @@ def produce(broker: Broker, topic: str, work: Work, size_bytes: int) -> float:
         "--num-records", str(size_bytes // work.record_bytes),
         "--record-size", str(work.record_bytes),
         "--throughput", "-1",
-        "--bootstrap-server", broker.bootstrap,
+        "--bootstrap-server", over.bootstrap or broker.bootstrap,
         "--command-property",
-        f"acks={work.acks}", f"compression.type={work.codec}", "linger.ms=5",
+        f"acks={work.acks}", f"compression.type={work.codec}", "linger.ms=5", *over.properties,
     )  # fmt: skip
     return float(re.findall(r"\(([\d.]+) MB/sec\)", printed)[-1])
 
 
-def consume(broker: Broker, topic: str, work: Work, size_bytes: int) -> float:
+def consume(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over = PLAIN) -> float:
     """Read a topic; megabytes a second, the time to join the group not counted."""
     printed = tool(
         "ConsumerPerformance",
         "--topic", topic,
         "--num-records", str(size_bytes // work.record_bytes),
-        "--bootstrap-server", broker.bootstrap,
+        "--bootstrap-server", over.bootstrap or broker.bootstrap,
         "--timeout", "60000",
+        *[word for each in over.properties for word in ("--command-property", each)],
     )  # fmt: skip
     titles, values = (line.split(", ") for line in printed.strip().splitlines()[-2:])
     return float(dict(zip(titles, values, strict=True))["fetch.MB.sec"])
 
 
-def measure(broker: Broker, topic: str, work: Work, size_bytes: int) -> Measured:
+def measure(
+    broker: Broker, topic: str, work: Work, size_bytes: int, over: Over = PLAIN
+) -> Measured:
     """Do the work once."""
     before = cpu_s(broker.pid)
     run = produce if work.what == "produce" else consume
-    mb_per_s = run(broker, topic, work, size_bytes)
+    mb_per_s = run(broker, topic, work, size_bytes, over)
     return Measured(mb_per_s, (cpu_s(broker.pid) - before) * 1000 / (size_bytes / (1 << 20)))
 
 
@@ -192,7 +206,11 @@ def main() -> None:
 
 
 def print_table(
-    brokers: dict[str, Broker], chosen: list[Work], size_bytes: int, rounds: int
+    brokers: dict[str, Broker],
+    chosen: list[Work],
+    size_bytes: int,
+    rounds: int,
+    over: Mapping[str, Over] = {},
 ) -> None:
     """Warm both up, measure in turn, print the medians."""
     found: dict[Work, dict[str, list[Measured]]] = {w: defaultdict(list) for w in chosen}
@@ -204,9 +222,10 @@ def print_table(
                 size = size_bytes if round_number else WARM_UP_BYTES
                 if work.what == "produce" or Work("produce", *work[1:]) not in chosen:
                     cluster.create_topic(topic, 1)
+                by = over.get(name, PLAIN)
                 if work.what == "consume" and Work("produce", *work[1:]) not in chosen:
-                    produce(broker, topic, work, size)
-                measured = measure(broker, topic, work, size)
+                    produce(broker, topic, work, size, by)
+                measured = measure(broker, topic, work, size, by)
                 if round_number:
                     found[work][name].append(measured)
     print("\n".join(table(found)))
