@@ -1,0 +1,273 @@
+"""Storms of what an administrator or a stranger sends: nobody else waits for them.
+
+Several connections send at once, as fast as they are answered, while another one, which has logged
+in, sends heartbeats. 99 of 100 of these are answered within 50 ms; on a machine that is busy with
+other things, so much longer as some of them wait there without any storm.
+"""
+
+from __future__ import annotations
+
+import base64
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+import jwt
+import pytest
+
+from broker.config.authorizer_rules import STANDARD
+from tests.broker.apis.test_acls import describe, entry, wanted
+from tests.broker.logins.test_bearer import HANDLER, OTHER, keys, token
+from tests.brokers import Broker, free_port
+from tests.raw_connection import frame
+from tests.waiting import until
+from tests.wire import Wire
+
+pytestmark = pytest.mark.faults
+
+P99_S_MAX = 0.05
+TRIES = 4
+"""A busy machine may take the time of one."""
+QUIET, OF_QUIET = 300, 2
+"""Heartbeats without a storm, and how often the longest of them is taken for the machine's part."""
+CLIENTS = 3
+ENTRIES = 10_000
+"""That each client makes with one request."""
+ANSWERED_WITHIN_S = 120.0
+
+
+class Beats:
+    """Heartbeats of one client without a pause, and how long each took."""
+
+    def __init__(self, port: int) -> None:
+        self.took_s: list[float] = []
+        self._wire = Wire(port)
+        self._wire.call("FindCoordinator", 2, {"key": "g"})
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Beats:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(ANSWERED_WITHIN_S)
+        self._wire.close()
+
+    def _run(self) -> None:
+        value = {"group_id": "g", "generation_id": 1, "member_id": "m"}
+        request = frame("Heartbeat", 3, 1, value)
+        while not self._stop.wait(0.001):
+            began = time.perf_counter()
+            self._wire.socket.sendall(request)
+            answer_of(self._wire.socket)
+            self.took_s.append(time.perf_counter() - began)
+
+    def p99_s(self, storm: Callable[[], None]) -> float:
+        """Of those beside a storm; what the machine takes of it is not counted."""
+        self.took_s.clear()
+        until("some are answered", lambda: len(self.took_s) >= QUIET, ANSWERED_WITHIN_S)
+        quiet_s = max(self.took_s[:QUIET])
+        self.took_s.clear()
+        storm()
+        took = sorted(self.took_s)
+        assert took, "no heartbeat was answered at all"
+        return took[len(took) * 99 // 100] - OF_QUIET * quiet_s
+
+
+def answer_of(sock: socket.socket) -> int:
+    """Reads an answer, of whatever size, and returns that."""
+    size = left = struct.unpack(">i", some(sock, 4))[0]
+    while left:
+        left -= len(some(sock, min(left, 1 << 18)))
+    return int(size)
+
+
+def some(sock: socket.socket, size: int) -> bytes:
+    data = sock.recv(size)
+    if not data:
+        raise EOFError
+    return data
+
+
+def at_once(work: Callable[[int], None], clients: int = CLIENTS) -> None:
+    """Runs it for each client in a thread of its own."""
+    failed: list[BaseException] = []
+
+    def run(client: int) -> None:
+        try:
+            work(client)
+        except BaseException as error:  # noqa: BLE001 - it is raised by whoever waits
+            failed.append(error)
+
+    threads = [threading.Thread(target=run, args=(client,)) for client in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+
+
+def asked(port: int, requests: Iterable[bytes], comes_from: str = "127.0.0.1") -> None:
+    """One connection sends them, each after the answer to the one before."""
+    at, own = ("127.0.0.1", port), (comes_from, 0)
+    with socket.create_connection(at, ANSWERED_WITHIN_S, own) as sock:
+        for request in requests:
+            sock.sendall(request)
+            answer_of(sock)
+
+
+def shortest(beats: Beats, storm: Callable[[], None], tries: int = TRIES) -> float:
+    found = beats.p99_s(storm)
+    for _ in range(tries - 1):
+        if found > P99_S_MAX:
+            found = min(found, beats.p99_s(storm))
+    return found
+
+
+# -- of entries
+
+
+@pytest.fixture(scope="module")
+def judging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One whose administrator is whoever connects."""
+    settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
+    broker = Broker(tmp_path_factory.mktemp("storms") / "data", settings).start()
+    yield broker
+    assert broker.stop() == 0, broker.tail()
+
+
+def test_nobody_waits_for_tens_of_thousands_of_entries(judging: Broker) -> None:
+    port = judging.port
+    rounds = iter(range(TRIES))
+
+    def creations(client: int, of: int) -> bytes:
+        made = [entry(f"{of}-{client}-{n}", pattern=3 + n % 2) for n in range(ENTRIES)]
+        return frame("CreateAcls", 3, 1, {"creations": made})
+
+    def created() -> None:
+        of = next(rounds)
+        requests = [creations(client, of) for client in range(CLIENTS)]
+        at_once(lambda client: asked(port, [requests[client]]))
+
+    def changed_one_by_one() -> None:
+        def one(client: int) -> None:
+            made = [entry(f"one-{client}-{n}") for n in range(3)]
+            asked(port, [frame("CreateAcls", 3, 1, {"creations": [each]}) for each in made])
+
+        at_once(one)
+
+    every = frame("DescribeAcls", 3, 1, wanted())
+    nothing = frame("DeleteAcls", 3, 1, {"filters": [wanted(principal="User:nobody")] * 5})
+    all_twice = frame("DeleteAcls", 3, 1, {"filters": [wanted()] * 2})
+    storms: dict[str, Callable[[], None]] = {
+        "created": created,
+        "described": lambda: at_once(lambda _: asked(port, [every] * 2)),
+        "changed one by one": changed_one_by_one,
+        "looked for": lambda: at_once(lambda _: asked(port, [nothing])),
+        "deleted": lambda: at_once(lambda _: asked(port, [all_twice])),
+    }
+    with Beats(port) as beats:
+        took = {
+            # What is deleted is there for one try alone.
+            name: shortest(beats, storm, 1 if name == "deleted" else TRIES)
+            for name, storm in storms.items()
+        }
+    assert {name: s for name, s in took.items() if s > P99_S_MAX} == {}, took
+    with Wire(port) as wire:
+        assert describe(wire, wanted()) == []
+
+
+# -- of strangers
+
+
+class WithLogins(Broker):
+    """With a plain listener, where heartbeats come, and one that asks for a login."""
+
+    login_port = 0
+
+    def _command(self) -> list[str]:
+        self.login_port = self.login_port or free_port()
+        ours = f"PLAINTEXT://127.0.0.1:{self.port},SASL_PLAINTEXT://127.0.0.1:{self.login_port}"
+        sets = [f"--set={key}={value}" for key, value in self.settings.items()]
+        named = ["--data", str(self.data), "--http", "off", f"--set=listeners={ours}"]
+        return [*self.command, "serve", *named, *sets]
+
+
+@pytest.fixture(scope="module")
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithLogins]:
+    folder = tmp_path_factory.mktemp("strangers")
+    (folder / "keys.json").write_text(keys())
+    listener = "listener.name.sasl_plaintext"
+    settings = {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512,OAUTHBEARER",
+        f"{listener}.oauthbearer.sasl.server.callback.handler.class": HANDLER,
+        "sasl.oauthbearer.jwks.endpoint.url": (folder / "keys.json").as_uri(),
+        "connection.failed.authentication.delay.ms": "0",
+    }
+    broker = WithLogins(folder / "data", settings)
+    broker.port = free_port()
+    broker.start()
+    yield broker
+    assert broker.stop() == 0, broker.tail()
+
+
+def bearer(text: str) -> list[tuple[str, list[bytes]]]:
+    return [("OAUTHBEARER", [b"n,,\x01auth=Bearer " + text.encode() + b"\x01\x01", b"\x01"])]
+
+
+def wrong_nonce() -> list[tuple[str, list[bytes]]]:
+    final = b"c=biws,r=other,p=" + base64.b64encode(bytes(64))
+    return [("SCRAM-SHA-512", [b"n,,n=alice,r=abc", final])]
+
+
+def forged() -> list[tuple[str, list[bytes]]]:
+    unsigned = jwt.encode({"sub": "admin", "exp": 4e9, "iat": 0}, None, "none", {"kid": "a"})
+    shared = token("s" * 32, "HS256")
+    others = token(OTHER, iat=0, exp=4_000_000_000)
+    return [*bearer(unsigned), *bearer(shared), *bearer(others)]
+
+
+@contextmanager
+def crowd(port: int, count: int, data: bytes) -> Iterator[None]:
+    """Connections that begin a login and never end it."""
+    sockets = [socket.create_connection(("127.0.0.1", port)) for _ in range(count)]
+    try:
+        for each in sockets:
+            with suppress(OSError):  # the oldest may have been closed already
+                each.sendall(data)
+        yield
+    finally:
+        for each in sockets:
+            each.close()
+
+
+@pytest.mark.parametrize("logins", [wrong_nonce, forged], ids=["nonces", "tokens"])
+def test_nobody_waits_for_strangers(
+    asking: WithLogins, logins: Callable[[], list[tuple[str, list[bytes]]]]
+) -> None:
+    tries = logins()
+
+    def guess(client: int) -> None:
+        """Each time from another address: from one it would have to wait."""
+        for number in range(60):
+            mechanism, tokens = tries[(client + number) % len(tries)]
+            requests = [frame("SaslHandshake", 1, 1, {"mechanism": mechanism})]
+            requests += [frame("SaslAuthenticate", 1, 1, {"auth_bytes": each}) for each in tokens]
+            with suppress(EOFError, ConnectionError):  # as soon as it is refused
+                asked(asking.login_port, requests, f"127.0.{client + 1}.{number + 1}")
+
+    half_done = frame("SaslHandshake", 1, 1, {"mechanism": "SCRAM-SHA-512"}) + struct.pack(
+        ">i", 500_000
+    )
+    with Beats(asking.port) as beats, crowd(asking.login_port, 300, half_done + b"x" * 1000):
+        took = shortest(beats, lambda: at_once(guess))
+    assert took < P99_S_MAX
+    told = f"mechanism={tries[0][0]} "
+    failed = (each for each in asking.log if "login failed" in each and told in each)
+    until("each is told of", lambda: sum(1 for _ in failed) >= 180)
