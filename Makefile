@@ -59,8 +59,9 @@ unit: $(VENV)/test.done ## tests that need no other program
 simulate: $(VENV)/test.done ## run the simulations again from one seed: make simulate SEED=4711
 	SEED=$(SEED) $(BIN)/pytest -q tests/simulation -k "the_laws_hold" -m "not soak"
 
+# Three workers on two cores: these tests mostly wait, for sessions to end and for JVMs to start.
 interop: $(VENV)/test.done ## real clients, real crashes
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "(interop or faults) and not pipeline and not soak"
+	$(BIN)/pytest -q -n 3 --dist worksteal -m "(interop or faults) and not pipeline and not soak"
 
 spark: $(VENV)/test.done ## the jobs on Spark
 	$(BIN)/pytest -q -n 2 --dist loadfile --timeout 900 -m "pipeline and not soak"

@@ -222,7 +222,12 @@ class KafkaBroker(Broker):
             self.version,
             "kafka.Kafka",
             str(config),
-            properties={"org.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer": "info"},
+            properties={
+                "org.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer": "info",
+                "org.apache.kafka.sasl.oauthbearer.allowed.urls": self.settings.get(
+                    "sasl.oauthbearer.jwks.endpoint.url", ""
+                ),
+            },
         )
 
     def _ready_port(self, line: str) -> int | None:

@@ -77,9 +77,12 @@ def _bring(pom: Path, folder: Path) -> None:
         raise AssertionError(f"Maven could not bring the jars of {pom}:\n{done.stdout[-3000:]}")
 
 
-def source(name: str, program: Path, *arguments: str) -> list[str]:
+def source(
+    name: str, program: Path, *arguments: str, properties: Mapping[str, str] | None = None
+) -> list[str]:
     """The command line that compiles and runs a program of one file with the jars of `name`."""
-    return [java(), *FLAGS, LOGGING, "-cp", _classpath(name), str(program), *arguments]
+    given = _given(properties)
+    return [java(), *FLAGS, LOGGING, *given, "-cp", _classpath(name), str(program), *arguments]
 
 
 def command(
@@ -94,7 +97,6 @@ def command(
         if name == KAFKA_OLD
         else LOGGING
     )
-    given = [f"-D{key}={value}" for key, value in (properties or {}).items()]
     archive = _archive(name, main_class)
     shared = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
     return [
@@ -102,12 +104,16 @@ def command(
         *FLAGS,
         *shared,
         logging,
-        *given,
+        *_given(properties),
         "-cp",
         _classpath(name),
         main_class,
         *arguments,
     ]
+
+
+def _given(properties: Mapping[str, str] | None) -> list[str]:
+    return [f"-D{key}={value}" for key, value in (properties or {}).items()]
 
 
 def _classpath(name: str) -> str:

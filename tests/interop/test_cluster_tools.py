@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import ConfigResource
 
-from protocol.znodes import configs
 from tests import java, waiting
 from tests.cli.running import run
 from tests.interop.programs import Program
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster, running
+from tests.raw_connection import RawConnection
 
 pytestmark = pytest.mark.interop
 TOOLS = "org.apache.kafka.tools"
@@ -237,7 +237,7 @@ def test_tools_that_write_zookeepers_nodes_are_followed(
     waiting.until("it is gone", lambda: name not in cluster.admin().list_topics(timeout=10).topics)
 
 
-def test_quotas_and_credentials_of_old_tools_are_told(cluster: ZooKeeperCluster) -> None:
+def test_quotas_and_credentials_of_old_tools_are_in_force(cluster: ZooKeeperCluster) -> None:
     """They are written into ZooKeeper alone; Kafka 3.9.2 still takes credentials that way."""
     alter = "--alter --entity-type"
     rates = "producer_byte_rate=100000000,consumer_byte_rate=100000000"
@@ -246,30 +246,34 @@ def test_quotas_and_credentials_of_old_tools_are_told(cluster: ZooKeeperCluster)
     both = "users --entity-name a*~b --entity-type clients --entity-default"
     old(cluster, "ConfigCommand", f"{alter} {both} --add-config {rates}")
     old(cluster, "ConfigCommand", f"{alter} users --entity-name alice --add-config {secret}")
-    assert cluster.node(f"{configs.path('users', 'a*~b')}/clients/<default>")["config"]
 
-    def found() -> dict[str, str]:
-        checked = run("cluster", "check", "--json", "-b", cluster.bootstrap)
-        return {each["verdict"]: each["sentence"] for each in checked.json["faults"]}
+    def quotas() -> set[tuple[tuple[str, str | None], ...]]:
+        """Who has any, as a Muster says."""
+        with RawConnection(cluster.ports[1]) as connection:
+            found = connection.call("DescribeClientQuotas", 1, components=[], strict=False)
+        return {
+            tuple((part["entity_type"], part["entity_name"]) for part in entry["entity"])
+            for entry in found["entries"]
+        }
 
-    told = waiting.until("credentials are told", lambda: len(there := found()) == 2 and there, 60)
-    assert told == {
-        "QUOTAS_NOT_FOLLOWED": "quotas of client-id app (consumer_byte_rate, producer_byte_rate),"
-        " user a*~b, client-id <default> (consumer_byte_rate, producer_byte_rate) are set; Muster"
-        " does not follow them",
-        "CREDENTIALS_NOT_FOLLOWED": "credentials of user alice (SCRAM-SHA-256) are set; Muster does"
-        " not ask for them",
-    }
-    log = cluster.log(1).read_text()
-    assert "user a*~b, client-id <default>" in log
-    assert "stored_key" not in log
+    def users() -> set[str]:
+        with RawConnection(cluster.ports[1]) as connection:
+            found = connection.call("DescribeUserScramCredentials", 0, users=None)
+        return {each["user"] for each in found["results"]}
+
+    wanted = {(("client-id", "app"),), (("user", "a*~b"), ("client-id", None))}
+    waiting.until("quotas are known", lambda: quotas() == wanted, 60)
+    waiting.until("the user is known", lambda: users() == {"alice"}, 60)
+    assert run("cluster", "check", "--json", "-b", cluster.bootstrap).json["faults"] == []
+    assert "stored_key" not in cluster.log(1).read_text()
     for entity, names in (
         ("clients --entity-name app", "producer_byte_rate,consumer_byte_rate"),
         (both, "producer_byte_rate,consumer_byte_rate"),
         ("users --entity-name alice", "SCRAM-SHA-256"),
     ):
         old(cluster, "ConfigCommand", f"{alter} {entity} --delete-config {names}")
-    waiting.until("nothing is told", lambda: found() == {}, 60)
+    waiting.until("no quota is left", lambda: quotas() == set(), 60)
+    waiting.until("no user is left", lambda: users() == set(), 60)
 
 
 def newest(

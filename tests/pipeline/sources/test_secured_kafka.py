@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import time
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +21,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from client.connection import Connection
 from client.settings import read_settings
 from pipeline.errors import PipelineError
 from pipeline.model.events import EVENTS
@@ -34,6 +40,8 @@ MODULES = "org.apache.kafka.common.security"
 QUOTED = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 TOPIC, GROUP = "orders", "billing"
 STORE_PASSWORD = "changeit"
+LIFETIME_MS = 1500
+"""Of a login by SCRAM-SHA-512 without TLS."""
 
 
 class Secured(NamedTuple):
@@ -71,14 +79,16 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     own = authority.issue("broker")
     jaas = f'{MODULES}.plain.PlainLoginModule required user_{USER}="{QUOTED}";'
     scram = f"{MODULES}.scram.ScramLoginModule required;"
-    written = {"plain": jaas, "scram-sha-256": scram, "scram-sha-512": scram}
+    oauth = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required;"
+    written = {"plain": jaas, "scram-sha-256": scram, "scram-sha-512": scram, "oauthbearer": oauth}
     settings = {
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(own.pem),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(authority.certificate),
         "listener.name.ssl.ssl.client.auth": "required",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+        "listener.name.sasl_plaintext.scram-sha-512.connections.max.reauth.ms": str(LIFETIME_MS),
         **{
             f"listener.name.{listener}.{mechanism}.sasl.jaas.config": text.replace("\\", "\\\\")
             for listener in ("sasl_ssl", "sasl_plaintext")
@@ -210,9 +220,42 @@ def test_a_job_and_a_repair_by_the_command_line(secured: Secured, tmp_path: Path
         assert "secret" not in ran.out + ran.err
 
 
-def _instant(ms: int) -> str:
-    from datetime import UTC, datetime
+def test_a_token_in_a_file(secured: Secured) -> None:
+    """Kafka takes one without a signature where nobody told it which to trust."""
+    now_s = int(datetime.now(UTC).timestamp())
+    claims = json.dumps({"sub": USER, "iat": now_s, "exp": now_s + 300})
+    header, body = (
+        base64.urlsafe_b64encode(part.encode()).decode().rstrip("=")
+        for part in ('{"alg":"none"}', claims)
+    )
+    token = secured.folder / "token"
+    token.write_text(f"{header}.{body}.\n")
+    pairs = {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauthbearer_token_endpoint_url": token.as_uri(),
+        **secured.trusting(),
+    }
+    file = secured.properties("token", **pairs)
 
+    assert rows_of(secured.broker.listeners["SASL_SSL"], file)
+    token.write_text("no.token.at.all")
+    with pytest.raises(PipelineError, match=r"not let the client in by OAUTHBEARER: \{"):
+        rows_of(secured.broker.listeners["SASL_SSL"], file)
+
+
+def test_a_connection_outlives_its_login(secured: Secured) -> None:
+    pairs = {"security_protocol": "SASL_PLAINTEXT", **login("SCRAM-SHA-512")}
+    file = secured.properties("renewed", **pairs)
+    host, _, port = secured.broker.listeners["SASL_PLAINTEXT"].rpartition(":")
+    connection = Connection(host, int(port), "long", 30, read_settings(file).security)
+    until_s = time.monotonic() + 2 * LIFETIME_MS / 1000
+    with closing(connection):
+        while time.monotonic() < until_s:
+            assert connection.call("Metadata", {"topics": []})["brokers"]
+
+
+def _instant(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat()
 
 

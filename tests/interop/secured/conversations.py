@@ -1,0 +1,168 @@
+"""What a peer says before it is let in, and what it hears: one conversation of the table.
+
+A step is a request, raw bytes, or both in one write; what comes of it is an answer, the end of the
+connection, or, where the next step is written at once, not waited for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+import struct
+from typing import Any, NamedTuple
+
+from protocol.headers import decode_response_header, encode_request_header
+from protocol.messages import BY_NAME
+from tests.interop.secured.brokers import Secured
+
+ANSWERED_WITHIN_S = 10.0
+Value = dict[str, Any]
+
+
+class Said(NamedTuple):
+    """A request as it is written; without a name its bytes stand in a frame alone."""
+
+    name: str
+    version: int
+    value: Value
+    raw: bytes = b""
+    answered_as: int | None = None
+    """The version of the answer, where that is another."""
+
+    def frame(self, correlation_id: int) -> bytes:
+        """The bytes with their length."""
+        data = self.raw
+        if self.name:
+            api = BY_NAME[self.name]
+            known = min(self.version, api.versions[-1])
+            head = encode_request_header(api.key, self.version, correlation_id, "stranger")
+            data = head + api.encode_request(known, self.value)
+        return struct.pack(">i", len(data)) + data
+
+    def heard(self, frame: bytes) -> Any:
+        """An answer as it is compared."""
+        if not self.name:
+            return frame
+        api = BY_NAME[self.name]
+        version = self.version if self.answered_as is None else self.answered_as
+        _, position = decode_response_header(api.key, version, frame)
+        answer = api.decode_response(version, frame, position)
+        if self.name == "Metadata":
+            return "metadata"
+        answer.pop("throttle_time_ms", None)
+        if "api_keys" in answer:
+            return {"error_code": answer["error_code"], "told": bool(answer["api_keys"])}
+        if "mechanisms" in answer:
+            answer["mechanisms"] = sorted(answer["mechanisms"])
+        if answer.get("auth_bytes"):
+            answer["auth_bytes"] = answer["auth_bytes"][:2]  # nonces and salts follow
+        return answer
+
+
+def versions(version: int = 3, name: str = "me", answered_as: int | None = None) -> Said:
+    fields = {"client_software_name": name, "client_software_version": "1"}
+    return Said("ApiVersions", version, fields, answered_as=answered_as)
+
+
+def handshake(mechanism: str = "PLAIN", version: int = 1) -> Said:
+    return Said("SaslHandshake", version, {"mechanism": mechanism})
+
+
+def token(text: bytes, version: int = 1) -> Said:
+    return Said("SaslAuthenticate", version, {"auth_bytes": text})
+
+
+def raw(data: bytes) -> Said:
+    return Said("", 0, {}, data)
+
+
+def metadata() -> Said:
+    return Said("Metadata", 1, {"topics": []})
+
+
+class Together(NamedTuple):
+    """Requests that are written at once."""
+
+    said: tuple[Said, ...]
+
+
+Step = Said | Together
+
+
+class Conversation(NamedTuple):
+    """What is said, and what Kafka answers."""
+
+    name: str
+    steps: tuple[Step, ...]
+    expected: tuple[str, ...]
+    listener: str = "SASL_PLAINTEXT"
+
+
+def hear(secured: Secured, conversation: Conversation) -> list[Any]:
+    """What comes of each step; "closed" is the last."""
+    host, _, port = secured.listeners[conversation.listener].rpartition(":")
+    heard: list[Any] = []
+    with socket.create_connection((host, int(port)), ANSWERED_WITHIN_S) as connection:
+        for step in conversation.steps:
+            said = step.said if isinstance(step, Together) else (step,)
+            try:
+                connection.sendall(b"".join(each.frame(7) for each in said))
+                for each in said:
+                    heard.append(each.heard(_frame(connection)))
+            except ConnectionError:
+                heard.append("closed")
+                return heard
+    return heard
+
+
+def _frame(connection: socket.socket) -> bytes:
+    (size,) = struct.unpack(">i", _exactly(connection, 4))
+    return _exactly(connection, size)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        piece = connection.recv(size - len(data))
+        if not piece:
+            raise ConnectionResetError
+        data += piece
+    return data
+
+
+def gist(heard: list[Any]) -> tuple[str, ...]:
+    """What was heard, as the table spells it: error codes, and the bytes of a bare frame."""
+    return tuple(_gist(each) for each in heard)
+
+
+def _gist(heard: Any) -> str:
+    if isinstance(heard, bytes):
+        return f"{len(heard)} bytes"
+    if isinstance(heard, dict):
+        return " ".join([str(heard["error_code"]), *filter(None, [heard.get("error_message")])])
+    return str(heard)
+
+
+def is_cut_off(secured: Secured, listener: str, data: bytes) -> bool:
+    """Whether bytes end a connection."""
+    host, _, port = secured.listeners[listener].rpartition(":")
+    with socket.create_connection((host, int(port)), ANSWERED_WITHIN_S) as connection:
+        connection.sendall(data)
+        try:
+            while connection.recv(1 << 16):
+                pass
+        except ConnectionResetError:
+            return True
+        except TimeoutError:
+            return False
+        return True
+
+
+def hello_of_tls() -> bytes:
+    """How a TLS client begins."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    peer = ssl.create_default_context().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        peer.do_handshake()
+    return outgoing.read()

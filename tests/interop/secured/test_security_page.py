@@ -1,0 +1,69 @@
+"""docs/security.md: who follows it from a plain broker gets one with TLS, passwords and rights."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.absent import program
+from tests.brokers import CHECKOUT, free_port
+
+pytestmark = pytest.mark.interop
+
+PAGE = (CHECKOUT / "docs" / "security.md").read_text()
+_MARK = "-- the next command --"
+_PORTS = ("9092", "9093", "9644")
+
+
+def commands() -> list[tuple[str, str]]:
+    """Each command of the page, with the lines that it is given, and what it is said to print."""
+    found: list[tuple[str, str]] = []
+    for block in re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL):
+        given = ""
+        for line in block.splitlines(keepends=True):
+            if line.startswith("$ "):
+                found.append((line[2:], ""))
+                given = "END\n" if "<<END" in line else ""
+            elif given:
+                found[-1] = (found[-1][0] + line, "")
+                given = "" if line == given else given
+            else:
+                found[-1] = (found[-1][0], found[-1][1] + line)
+    return found
+
+
+def test_the_way_to_a_secured_broker_is_as_the_page_says(tmp_path: Path) -> None:
+    shell = program("bash", "bash")
+    program("openssl", "openssl")
+    steps = commands()
+    assert len(steps) > 25
+    script = "".join(f"{command}echo '{_MARK}'\n" for command, _ in steps)
+    script += "cat broker.log\n"
+    for port in _PORTS:
+        script = script.replace(port, str(free_port()))
+    ran = subprocess.run(
+        [shell, "-c", f"exec 2>errors.log\ntrap 'kill $!; wait $!' EXIT\n{script}"],
+        cwd=tmp_path,
+        env={
+            **{name: each for name, each in os.environ.items() if not name.startswith("MUSTER_")},
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "PYTHONPATH": str(CHECKOUT),
+        },
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    *printed, logged = ran.stdout.split(f"{_MARK}\n")
+    wrong = [
+        (command, got, said)
+        for (command, said), got in zip(steps, printed, strict=True)
+        if got != said
+    ]
+    assert not wrong, (wrong[0], (tmp_path / "errors.log").read_text()[-2000:])
+    assert "denied" not in logged  # of the last broker; its log begins anew

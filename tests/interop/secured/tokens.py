@@ -1,0 +1,52 @@
+"""Signed tokens of OAUTHBEARER, of an issuer whose public key is in a file (JWKS)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from pathlib import Path
+
+import jwt
+from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
+
+LOGIN_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+LOGIN_HANDLER = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+JUDGE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
+ALLOWED_URLS = "org.apache.kafka.sasl.oauthbearer.allowed.urls"
+"""The system property of Java without which Kafka 4 reads neither keys nor tokens."""
+VALID_S = 3600
+KEY_ID = "of-tests"
+
+
+class Issuer:
+    """Signs tokens; who trusts it reads the file of ``keys_url``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._key = rsa.generate_private_key(65537, 2048)
+        public = RSAAlgorithm.to_jwk(self._key.public_key(), as_dict=True)
+        keys = folder / "keys.json"
+        keys.write_text(json.dumps({"keys": [public | {"kid": KEY_ID, "use": "sig"}]}))
+        self.keys_url = keys.as_uri()
+
+    def token(self, user: str) -> str:
+        """A token that lets the user in."""
+        return _signed(self._key, user)
+
+    def forged(self, user: str) -> str:
+        """The same, signed by another who says that it is this issuer's key."""
+        return _signed(rsa.generate_private_key(65537, 2048), user)
+
+    def url_of(self, token: str) -> str:
+        """A file of the token, for clients that read it from there."""
+        file = self._folder / f"{hashlib.sha256(token.encode()).hexdigest()[:16]}.jwt"
+        file.write_text(token)
+        return file.as_uri()
+
+
+def _signed(key: rsa.RSAPrivateKey, user: str) -> str:
+    now_s = int(time.time())
+    claims = {"sub": user, "iat": now_s, "exp": now_s + VALID_S}
+    return jwt.encode(claims, key, "RS256", {"kid": KEY_ID})

@@ -1,0 +1,140 @@
+"""A cluster that strangers can't reach: SASL_SSL, SCRAM between brokers, entries in ZooKeeper."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import AdminClient
+from kazoo.client import KazooClient
+
+from protocol.znodes.configs import encode_config
+from security.credentials import BY_NAME, credential, credential_text
+from tests import java
+from tests.certificates import Authority
+from tests.interop.zookeeper_cluster import ZooKeeperCluster
+from tests.zookeeper import zookeeper_process
+
+BROKER, PASSWORD = "broker", "of brokers"
+MECHANISM = "SCRAM-SHA-512"
+SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+ITERATIONS = 4096
+
+
+class SecuredCluster(ZooKeeperCluster):
+    """See the module. The brokers log in as `BROKER`, who is a super user, and so does the test."""
+
+    def __init__(
+        self, folder: Path, zookeeper_at: str, kinds: Mapping[int, str], **settings: str
+    ) -> None:
+        self.authority = Authority(folder)
+        self._own = {broker: self.authority.issue(f"broker-{broker}") for broker in kinds}
+        super().__init__(folder, zookeeper_at, kinds, settings)
+        self.whole_s = time.monotonic()
+        """When all brokers were there, and what a test makes before it begins."""
+
+    def write_broker_user(self) -> None:
+        """The user of the brokers, before there is any broker: as kafka-configs --zookeeper did."""
+        mechanism, salt = BY_NAME[MECHANISM], b"salt of brokers"
+        salted = mechanism.salted_password(PASSWORD.encode(), salt, ITERATIONS)
+        text = credential_text(credential(mechanism, salted, salt, ITERATIONS))
+        at, _, chroot = self.zookeeper.partition("/")
+        nodes = KazooClient(at, timeout=30)
+        nodes.start(30)
+        path = f"/{chroot}/config/users/{BROKER}"
+        nodes.create(path, encode_config({MECHANISM: text}), makepath=True)
+        nodes.stop()
+        nodes.close()
+
+    def client(self, user: str = BROKER, password: str = PASSWORD, **more: Any) -> dict[str, Any]:
+        """What librdkafka needs to be somebody."""
+        return {
+            "bootstrap.servers": self.bootstrap,
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": MECHANISM,
+            "sasl.username": user,
+            "sasl.password": password,
+            "ssl.ca.location": str(self.authority.certificate),
+            "log_level": 0,
+            **more,
+        }
+
+    def at(self, broker: int) -> dict[str, str]:
+        """The first broker that a client is to ask."""
+        return {"bootstrap.servers": f"127.0.0.1:{self.ports[broker]}"}
+
+    def admin(self) -> AdminClient:
+        """An admin client of a super user."""
+        return AdminClient(self.client())
+
+    def _known_to(self, broker: int, topic: str) -> int:
+        known = AdminClient(self.client(**self.at(broker))).list_topics(timeout=10)
+        return len(known.topics[topic].partitions) if topic in known.topics else 0
+
+    def _muster(self, broker: int) -> list[str]:
+        file = self._file(broker)
+        command = [sys.executable, "-m", "cli.main", "serve", "--http", self.http[broker]]
+        return [*command, "--config", str(file)]
+
+    def _kafka(self, broker: int) -> list[str]:
+        file = self._file(broker)
+        return java.command(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, "kafka.Kafka", str(file))
+
+    def _file(self, broker: int) -> Path:
+        """The same properties for a broker of either kind."""
+        jaas = f'{SCRAM_MODULE} required username="{BROKER}" password="{PASSWORD}";'
+        address = f"INSIDE://127.0.0.1:{self.ports[broker]}"
+        properties = {
+            **self._properties(broker),
+            "listeners": address,
+            "advertised.listeners": address,
+            "listener.security.protocol.map": "INSIDE:SASL_SSL",
+            "inter.broker.listener.name": "INSIDE",
+            "sasl.enabled.mechanisms": MECHANISM,
+            "sasl.mechanism.inter.broker.protocol": MECHANISM,
+            f"listener.name.inside.{MECHANISM.lower()}.sasl.jaas.config": jaas,
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self._own[broker].pem),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.authority.certificate),
+            "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
+            "super.users": f"User:{BROKER}",
+            "log.dirs": str(self.directory(broker)),
+        }
+        file = self.folder / f"broker-{broker}.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        return file
+
+
+@contextmanager
+def running_secured(
+    folder: Path, kinds: Mapping[int, str], **settings: str
+) -> Iterator[SecuredCluster]:
+    """A secured cluster whose brokers have all come, ended at the end; the first is controller."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with zookeeper_process(folder / "zookeeper") as (address, _):
+        cluster = SecuredCluster(folder, address, kinds, **settings)
+        first, *others = kinds
+        try:
+            cluster.write_broker_user()
+            cluster.start(first)
+            cluster.nodes.start(30)
+            cluster.until_brokers({first})
+            for broker in others:
+                cluster.start(broker)
+            cluster.until_brokers(set(kinds))
+            yield cluster
+        except BaseException:
+            print(cluster.told())
+            raise
+        finally:
+            cluster.nodes.stop()
+            cluster.nodes.close()
+            for process in cluster.processes.values():
+                process.kill()
+            for process in cluster.processes.values():
+                process.wait()
