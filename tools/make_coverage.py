@@ -8,6 +8,7 @@ With --check nothing is written; it exits 1 when the page is not what the table 
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -16,8 +17,10 @@ sys.path.insert(0, str(ROOT))
 from broker.apis.cluster_table import SERVED_IN_CLUSTER  # noqa: E402
 from broker.apis.table import SERVED  # noqa: E402
 from broker.config.config_table import TOPIC  # noqa: E402
+from broker.net.needs import AnyOf, EachCommitted, EachResource, Need, Rights  # noqa: E402
 from broker.net.request import ServedApi  # noqa: E402
 from protocol.messages import BY_KEY  # noqa: E402
+from security.acls.model import ResourceType  # noqa: E402
 
 PAGE = ROOT / "docs" / "coverage.md"
 
@@ -28,10 +31,12 @@ HEAD = """\
 
 Written by `make coverage` from the table by which the broker dispatches (`broker/apis/table.py`),
 which is also what it answers to ApiVersions. Every field of a served version is honoured; what is
-left out all the same stands in the last column. Known are all versions of Apache Kafka up to 4.3.1.
+left out all the same stands in a column of its own. Known are all versions of Apache Kafka up to
+4.3.1. The last column has the rights that a request needs where there is an authorizer
+([security.md](security.md#rights)), as the rows of the same table say them.
 
-| key | API | served | known | left out |
-|---:|---|---|---|---|
+| key | API | served | known | left out | needs |
+|---:|---|---|---|---|---|
 """
 
 IN_CLUSTER = """
@@ -40,8 +45,8 @@ IN_CLUSTER = """
 A broker with `zookeeper.connect` serves these too (`broker/apis/cluster_table.py`), or in another
 way than a broker by itself.
 
-| key | API | served | known | left out |
-|---:|---|---|---|---|
+| key | API | served | known | left out | needs |
+|---:|---|---|---|---|---|
 """
 
 REST = """
@@ -72,8 +77,46 @@ def line(row: ServedApi) -> str:
     known = row.api.versions
     return (
         f"| {row.api.key} | {row.api.name} | {versions(row.min_version, row.max_version)} "
-        f"| {versions(known.start, known.stop - 1)} | {row.left_out} |\n"
+        f"| {versions(known.start, known.stop - 1)} | {row.left_out} | {needs(row.rights)} |\n"
     )
+
+
+def needs(rights: Rights) -> str:
+    """What a row says of rights, in words."""
+    parts = [" or ".join(map(right, options_of(need))) for need in rights.needs]
+    each = rights.each
+    if isinstance(each, EachResource):
+        parts.append(f"{each.operation.name} of each resource, by its type")
+    elif isinstance(each, EachCommitted):
+        parts.append(f"{each.operation.name} of each topic")
+    elif each is not None:
+        of_all = "" if each.unless is None else f", or {right(each.unless)}"
+        parts.append(f"{each.operation.name} of each {NOUNS[each.kind]}{of_all}")
+    for hidden in rights.hides:
+        of_all = "" if hidden.unless is None else f", or {right(hidden.unless)}"
+        noun = NOUNS[hidden.kind]
+        parts.append(f"shows each {noun} of which {hidden.operation.name} is allowed{of_all}")
+    if rights.own:
+        parts.append(rights.own)
+    return "; ".join(parts) or f"nothing: {rights.why_none}"
+
+
+NOUNS = {
+    ResourceType.TOPIC: "topic",
+    ResourceType.GROUP: "group",
+    ResourceType.CLUSTER: "cluster",
+    ResourceType.TRANSACTIONAL_ID: "transactional id",
+}
+
+
+def options_of(need: Need | AnyOf) -> Sequence[Need]:
+    """The needs of which one is enough."""
+    return need.needs if isinstance(need, AnyOf) else (need,)
+
+
+def right(need: Need) -> str:
+    """An operation on the one resource of a request."""
+    return f"{need.operation.name} of the {NOUNS[need.kind]}"
 
 
 def page() -> str:

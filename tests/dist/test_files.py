@@ -62,7 +62,7 @@ def test_the_wheel_asks_for_nothing_that_needs_a_compiler(wheel: Path) -> None:
     assert "crc32c" in needed
     assert "crcmod" not in needed, "it comes as source alone"
     assert told["Requires-Python"] == ">=3.11"
-    assert {"light", "lakehouse", "pipeline", "pkcs12"} <= set(told.get_all("Provides-Extra", ()))
+    assert {"light", "lakehouse", "pipeline"} <= set(told.get_all("Provides-Extra", ()))
 
 
 def test_the_sdist_has_the_sources_of_the_wheel_and_makes_it(
