@@ -21,10 +21,7 @@ from broker.net.listener_rates import ListenerRates
 from broker.net.sockets import CannotListen
 from broker.net.tls.certificates import Certificates
 from broker.quotas.client_quotas import ClientQuotas
-from broker.rights.acl_changes import AclChanges
-from broker.rights.acl_store import AclStore, FileAcls, Outside
 from broker.rights.audit import Audit
-from broker.rights.judging_authorizer import JudgingAuthorizer
 from broker.rights.quota_changes import QuotaChanges, QuotaFile
 from security.principal import parse_super_users
 
@@ -40,6 +37,8 @@ if TYPE_CHECKING:
     from broker.net.listener import Listener
     from broker.net.request import ServedApi
     from broker.net.server import Server
+    from broker.rights.acl_changes import AclChanges
+    from broker.rights.acl_store import AclStore, Outside
     from broker.rights.authorizer import Authorizer
     from broker.time import Time
     from log.filesystem import FileSystem
@@ -78,6 +77,8 @@ class Secured:
     def open(self, fs: FileSystem, directory: str, run_outside: Outside, slicer: Slicer) -> None:
         """Reads what protects a broker alone. Raises BadDirectory."""
         if has_authorizer(self._config):
+            from broker.rights.acl_store import FileAcls
+
             self.judge_by(FileAcls(fs, directory, run_outside, slicer))
         self.quotas.keep_in(QuotaFile(fs, directory, run_outside))
         self.users = UserFile(fs, directory, self._time).users()
@@ -100,6 +101,9 @@ class Secured:
 
     def judge_by(self, store: AclStore) -> None:
         """The authorizer is that of these entries."""
+        from broker.rights.acl_changes import AclChanges
+        from broker.rights.judging_authorizer import JudgingAuthorizer
+
         super_users = parse_super_users(self._config["super.users"])
         allow_everyone = self._config["allow.everyone.if.no.acl.found"]
         self.acls = AclChanges(store, self.audit)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
+from collections.abc import Callable
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -57,6 +58,20 @@ class ScramCredential(NamedTuple):
 
     def __repr__(self) -> str:
         return f"ScramCredential({self.iterations} iterations)"
+
+
+class Found(NamedTuple):
+    """Whose credential it is."""
+
+    credential: ScramCredential
+    owner: str
+    """The name of the principal that logs in."""
+    expires_ms: int | None = None
+    """Wall clock: when a token ends."""
+
+
+Find = Callable[[str, bool], Found | None]
+"""Called with a name, or with a token's id and True."""
 
 
 def credential(

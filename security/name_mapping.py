@@ -11,9 +11,10 @@ back-references and possessive quantifiers: no name takes long to match.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import re2
+if TYPE_CHECKING:
+    import re2
 
 NAME_CHARS_MAX = 4096
 """Of a distinguished name; a longer one matches no rule."""
@@ -70,6 +71,8 @@ def parse_mapping_rules(text: str) -> MappingRules:
         if found["default"]:
             rules.append(_Rule(None, "", ""))
             continue
+        import re2  # most listeners have no pattern, and a start without one does not wait for it
+
         pattern = found["pattern"].replace(r"\/", "/")
         try:
             compiled = re2.compile(pattern)

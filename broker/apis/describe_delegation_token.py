@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from broker.logins.tokens import may_ask
+from broker.apis.token_ends import may_ask
 from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (

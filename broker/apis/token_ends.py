@@ -1,26 +1,36 @@
-"""What RenewDelegationToken and ExpireDelegationToken have in common: a token gets another end."""
+"""What the APIs of delegation tokens have in common: who may ask, and another end of a token."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from broker.logins.tokens import may_ask
 from broker.net.request import Request
 from protocol.errors import (
     DELEGATION_TOKEN_AUTH_DISABLED,
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     NONE,
 )
+from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
     from broker.logins.tokens import Tokens
+    from broker.net.connection import Connection
     from security.tokens import Token
 
+_PLAINTEXT: Final = "PLAINTEXT"
 _NOT_ALLOWED_MS = -1
 _FAILED_MS = 0
 """When a token ends, in place of an answer; both as Kafka has them."""
+
+
+def may_ask(connection: Connection) -> bool:
+    """Whether requests about tokens are taken: of who has logged in, and not by a token."""
+    if connection.login is not None:
+        return not connection.login.by_token
+    is_somebody = connection.principal != ANONYMOUS
+    return connection.listener.protocol != _PLAINTEXT and is_somebody
 
 
 def answer_change(

@@ -11,24 +11,12 @@ from typing import Any, Protocol
 
 from broker.config.config_value import BadValue, Fault
 from broker.config.listener_settings import (
-    MECHANISMS,
     START,
     ListenerSettings,
     MechanismSettings,
     check_name,
 )
 from broker.config.listeners import Endpoint
-from security.jaas import JaasError, parse_jaas
-from security.name_mapping import parse_mapping_rules
-from security.sasl.plain import MECHANISM as PLAIN
-from security.sasl.plain import MODULE
-
-_STORES = ("JKS", "PKCS12", "PEM")
-_STORE_TYPES = ("ssl.keystore.type", "ssl.truststore.type")
-_SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
-MODULES = {PLAIN: MODULE, "SCRAM-SHA-256": _SCRAM, "SCRAM-SHA-512": _SCRAM}
-"""The login module of each mechanism that has settings of its own there."""
-_OWN = ("ssl.keystore.location", "ssl.keystore.key")
 
 
 class Settings(Protocol):
@@ -85,70 +73,13 @@ def listener_faults(config: Settings) -> Iterator[Fault]:
     if config.is_given(delay) and 0 <= config[idle] <= config[delay]:
         yield Fault((delay, idle), f"{delay} must be below {idle}")
     for endpoint in config.listeners:
-        settings = config.of_listener(endpoint.name)
-        if endpoint.has_tls:
-            yield from _tls_faults(endpoint, settings)
-        if endpoint.has_sasl:
-            yield from _mechanism_faults(endpoint, settings)
-            yield from _login_module_faults(config, endpoint.name)
+        if endpoint.has_tls or endpoint.has_sasl:
+            # A start without one waits for none of what reads certificates and logins.
+            from broker.config.secured_listener_rules import secured_listener_faults
+
+            settings = config.of_listener(endpoint.name)
+            yield from secured_listener_faults(endpoint, settings, config.of_mechanism)
     yield from _inter_broker_faults(config)
-
-
-def _tls_faults(endpoint: Endpoint, settings: ListenerSettings) -> Iterator[Fault]:
-    if not any(map(settings.__getitem__, _OWN)):
-        yield Fault(
-            ("listeners", *_OWN),
-            f"the listener {endpoint.name} speaks {endpoint.protocol}, which needs a certificate"
-            " with its key: ssl.keystore.location, or ssl.keystore.key with"
-            " ssl.keystore.certificate.chain",
-        )
-    for name in _STORE_TYPES:
-        if settings[name].upper() not in _STORES:
-            yield Fault((name,), f"{name}={settings[name]}: it must be one of {', '.join(_STORES)}")
-    name = "ssl.principal.mapping.rules"
-    try:
-        parse_mapping_rules(settings[name] or "")
-    except ValueError as error:
-        yield Fault((name,), f"{name}: {error}")
-
-
-def _mechanism_faults(endpoint: Endpoint, settings: ListenerSettings) -> Iterator[Fault]:
-    name = "sasl.enabled.mechanisms"
-    enabled = [each for each in settings[name].split(",") if each]
-    unserved = [each for each in enabled if each not in MECHANISMS]
-    if unserved or not enabled:
-        what = f"Muster does not have {', '.join(unserved)}" if unserved else "it has none"
-        yield Fault(
-            (name, "listeners"),
-            f"{name} of the listener {endpoint.name}: {what}; name some of {', '.join(MECHANISMS)}",
-        )
-
-
-def _login_module_faults(config: Settings, listener: str) -> Iterator[Fault]:
-    """Whether the login modules can be read; never with a value, which is mostly a password."""
-    name = "sasl.jaas.config"
-    for mechanism in config.of_listener(listener)["sasl.enabled.mechanisms"].split(","):
-        where = f"{mechanism.lower()}.{name}"
-        text = config.of_mechanism(listener, mechanism).own(name)
-        if not text and mechanism == PLAIN:
-            yield Fault(
-                (name, "sasl.enabled.mechanisms"),
-                f"the listener {listener} has PLAIN, whose users are in"
-                f" {START}{listener.lower()}.{where}, or in {where}: {MODULE} required"
-                ' user_alice="her password";',
-            )
-        if not text or mechanism not in MODULES:
-            continue
-        try:
-            module = parse_jaas(text)
-        except JaasError as error:
-            yield Fault((where, name), f"{where} of the listener {listener}: {error}")
-            continue
-        if module.name != MODULES[mechanism]:
-            yield Fault(
-                (where, name),
-                f"{where} of the listener {listener}: its module must be {MODULES[mechanism]}",
-            )
 
 
 def _inter_broker_faults(config: Settings) -> Iterator[Fault]:

@@ -7,11 +7,11 @@ from typing import Final
 
 from broker.time import Time
 from protocol.slotted import slotted
-from security.credentials import BY_NAME
+from security.credentials import BY_NAME, Find
 from security.sasl.exchange import Exchange, Mechanism
 from security.sasl.plain import MECHANISM as PLAIN
 from security.sasl.plain import log_in
-from security.sasl.scram import Find, ScramServer
+from security.sasl.scram import ScramServer
 from security.sasl.steps import Step
 
 Begin = Callable[[], Mechanism]

@@ -11,13 +11,12 @@ from broker.logins.mechanisms import Begin, ListenerSasl, plain, scram
 from broker.logins.tokens import Tokens
 from broker.logins.users import Users
 from broker.time import Time
-from security.credentials import BY_NAME, ScramMechanism
+from security.credentials import BY_NAME, Find, Found, ScramMechanism
 from security.jaas import parse_jaas
 from security.sasl.oauthbearer import MECHANISM as OAUTHBEARER
 from security.sasl.oauthbearer import OAuthBearerServer
 from security.sasl.plain import MECHANISM as PLAIN
 from security.sasl.plain import users_of
-from security.sasl.scram import Find, Found
 
 logger = structlog.get_logger(__name__)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Protocol
 
 import structlog
 
@@ -23,9 +23,8 @@ from protocol.errors import (
     INVALID_PRINCIPAL_TYPE,
     UNKNOWN_SERVER_ERROR,
 )
-from security.credentials import BY_NAME, ScramCredential, ScramMechanism
-from security.principal import ANONYMOUS, Principal
-from security.sasl.scram import Found
+from security.credentials import BY_NAME, Found, ScramCredential, ScramMechanism
+from security.principal import Principal
 from security.tokens import (
     Lifetimes,
     Token,
@@ -38,12 +37,7 @@ from security.tokens import (
     wrong_renewer,
 )
 
-if TYPE_CHECKING:
-    from broker.net.connection import Connection
-
 logger = structlog.get_logger(__name__)
-
-_PLAINTEXT: Final = "PLAINTEXT"
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
 """Of one token, for the mechanisms that are offered."""
@@ -259,14 +253,6 @@ def offered_by(config: Config) -> list[ScramMechanism]:
         for name in config.of_listener(each.name)["sasl.enabled.mechanisms"].split(",")
     }
     return [mechanism for name, mechanism in BY_NAME.items() if name in names]
-
-
-def may_ask(connection: Connection) -> bool:
-    """Whether requests about tokens are taken: of who has logged in, and not by a token."""
-    if connection.login is not None:
-        return not connection.login.by_token
-    is_somebody = connection.principal != ANONYMOUS
-    return connection.listener.protocol != _PLAINTEXT and is_somebody
 
 
 def _not_kept(error: CannotKeep) -> int:

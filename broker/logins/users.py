@@ -20,12 +20,13 @@ from protocol.errors import (
 )
 from security.credentials import (
     BY_CODE,
+    Find,
+    Found,
     ScramCredential,
     ScramMechanism,
     credential,
     wrong_iterations,
 )
-from security.sasl.scram import Find, Found
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
 """Of one user; none where there is no such user."""

@@ -28,7 +28,6 @@ from broker.net.advertised import Advertised
 from broker.net.server import Server
 from broker.net.tls.certificates import Certificates
 from broker.quotas.client_quotas import ClientQuotas
-from broker.rights.acl_changes import AclChanges
 from broker.rights.audit import Audit
 from broker.time import Time
 from broker.topics.cleaning import Cleaning
@@ -41,6 +40,7 @@ from transactions.journal import Journal as TransactionJournal
 
 if TYPE_CHECKING:
     from broker.cluster.member import Member
+    from broker.rights.acl_changes import AclChanges
 
 
 @slotted(frozen=True)

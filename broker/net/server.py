@@ -11,6 +11,7 @@ import asyncio
 import socket
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 import structlog
 
@@ -18,12 +19,10 @@ from broker.loop.disk_reads import DiskReads
 from broker.loop.histogram import Histogram
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog
-from broker.net.address_rates import AddressRates
 from broker.net.clients import Clients
 from broker.net.connection import Connection
 from broker.net.limits import Limits
 from broker.net.listener import Listener
-from broker.net.listener_rates import ListenerRates
 from broker.net.long_requests import LongRequests
 from broker.net.partial_requests import PartialRequests
 from broker.net.request import Route, ServedApi
@@ -34,6 +33,10 @@ from broker.net.turn_writes import TurnWrites
 from broker.net.unsupported import Unsupported
 from broker.time import Time
 from protocol.messages import BY_KEY
+
+if TYPE_CHECKING:
+    from broker.net.address_rates import AddressRates
+    from broker.net.listener_rates import ListenerRates
 
 logger = structlog.get_logger(__name__)
 

@@ -17,12 +17,11 @@ import structlog
 from broker.net.peer import display_client_id
 from broker.time import Time
 from protocol.slotted import slotted
-from security.acls.judge import Rule
 from security.acls.model import AclEntry, Operation, PatternType, ResourceType, spelled
-from security.acls.text import sentence
 
 if TYPE_CHECKING:
     from broker.net.connection import Connection
+    from security.acls.judge import Rule
 
 TOLD_EVERY_S = 60
 LINES_MAX = 100
@@ -105,6 +104,8 @@ class Audit:
                 principal, host, client_id, api, operation, kind, shown, "", 0, now_ms, now_ms, 0
             )
         self._denials[key] = denial
+        from security.acls.text import sentence  # only a broker with an authorizer needs it
+
         denial.rule = sentence(rule)
         denial.count += count
         denial.untold += count

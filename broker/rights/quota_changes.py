@@ -8,16 +8,18 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
 
 from broker.quotas.client_quotas import ClientQuotas, Values
-from broker.rights.acl_store import Outside
 from broker.secured_file import SecuredFile
 from broker.topics.registry import BadDirectory
 from log.filesystem import FileSystem
 from security.quotas.entities import Entity, named_parts, parse_entity, wrong_quota
+
+if TYPE_CHECKING:
+    from broker.rights.acl_store import Outside
 
 logger = structlog.get_logger(__name__)
 

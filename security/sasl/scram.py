@@ -11,10 +11,9 @@ import binascii
 import hmac
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from typing import Final
 
-from security.credentials import ITERATIONS_MIN, ScramCredential, ScramMechanism
+from security.credentials import ITERATIONS_MIN, Find, Found, ScramMechanism
 from security.sasl.steps import Accepted, Challenge, Refused, Step
 
 TOKEN_LOGIN: Final = "tokenauth"
@@ -29,20 +28,6 @@ _FINAL = re.compile(
     rb"(?P<unproved>c=(?P<channel>[A-Za-z0-9/+=]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)"
     rb"(?:,[A-Za-z]=[\x01-\x2b\x2d-\x7f]+)*),p=(?P<proof>[A-Za-z0-9/+=]+)"
 )
-
-
-class Found(NamedTuple):
-    """Whose credential it is."""
-
-    credential: ScramCredential
-    owner: str
-    """The name of the principal that logs in."""
-    expires_ms: int | None = None
-    """Wall clock: when a token ends."""
-
-
-Find = Callable[[str, bool], Found | None]
-"""Called with a name, or with a token's id and True."""
 
 
 class ScramServer:

@@ -7,7 +7,6 @@ requests and its handlers are changed with the first quota, and changed back wit
 from __future__ import annotations
 
 from broker.apis.fetch.sessions import FetchSessions
-from broker.apis.throttling.measured_request import MeasuredRequest, measured
 from broker.apis.throttling.measures import Measures
 from broker.net.address_rates import AddressRates
 from broker.net.connection import Connection
@@ -31,13 +30,10 @@ class Measuring:
         self.quotas = quotas
         self._server, self._rates = server, AddressRates(quotas)
         self.throttles = server.throttles = Throttles(quotas.time)
-        measures = Measures(quotas, self.throttles, fetch_sessions, is_in_cluster)
+        self._measures = Measures(quotas, self.throttles, fetch_sessions, is_in_cluster)
         self._routes = list(server.routes.values())
         self._plain: dict[Route, Handler] = {}
         """The handlers in whose place measured ones are."""
-        self._request_class: type[Request] = type(
-            "MeasuredRequest", (MeasuredRequest,), {"__slots__": (), "measures": measures}
-        )
         quotas.watch(self._quotas_changed)
 
     def _quotas_changed(self) -> None:
@@ -51,10 +47,15 @@ class Measuring:
     def _measure(self) -> None:
         if self._plain:
             return
+        from broker.apis.throttling.measured_request import MeasuredRequest, measured
+
+        request_class: type[Request] = type(
+            "MeasuredRequest", (MeasuredRequest,), {"__slots__": (), "measures": self._measures}
+        )
         for route in self._routes:
             self._plain[route] = route.handle
             route.handle = measured(route.handle)
-            route.request_class = self._request_class
+            route.request_class = request_class
 
     def _measure_no_more(self) -> None:
         for route, handle in self._plain.items():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from security.credentials import ScramMechanism, credential
+from security.credentials import Found, ScramMechanism, credential
 from security.jaas import JaasError, parse_jaas
 from security.sasl.client_side import (
     MECHANISMS,
@@ -17,7 +17,7 @@ from security.sasl.client_side import (
 )
 from security.sasl.oauthbearer import OAuthBearerServer, TokenClaims, TokenRefused
 from security.sasl.plain import log_in
-from security.sasl.scram import Found, ScramServer
+from security.sasl.scram import ScramServer
 from security.sasl.steps import Accepted, Challenge, Refused
 
 PENCIL = Credentials("user", "pencil")

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from security.credentials import (
+    Found,
     ScramCredential,
     ScramMechanism,
     credential,
@@ -16,7 +17,7 @@ from security.credentials import (
     parse_credential,
     wrong_iterations,
 )
-from security.sasl.scram import Found, ScramServer
+from security.sasl.scram import ScramServer
 from security.sasl.steps import Accepted, Challenge, Refused
 
 SHA_256, SHA_512 = ScramMechanism

@@ -19,11 +19,11 @@ from broker.time import Time
 from protocol.headers import decode_request_header, response_header
 from protocol.messages import BY_KEY, api_versions, sasl_authenticate, sasl_handshake
 from protocol.messages.metadata import API as METADATA
-from security.credentials import BY_NAME, ITERATIONS_MIN, credential
+from security.credentials import BY_NAME, ITERATIONS_MIN, Found, credential
 from security.sasl import plain
 from security.sasl.client_side import Credentials
 from security.sasl.exchange import Exchange, Mechanism, Then
-from security.sasl.scram import Found, ScramServer
+from security.sasl.scram import ScramServer
 from security.sasl.steps import Step
 
 NAME, PASSWORD = "broker", "b=r,oker"
