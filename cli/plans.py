@@ -15,6 +15,7 @@ import typer
 
 from cli import output
 from cli.errors import USAGE, CommandError
+from cli.layout import Columns
 from cli.names import safe
 from cli.times import instant
 
@@ -58,6 +59,14 @@ class Plan(NamedTuple):
         """Print the instant that the plan goes by: what was typed may have been meant otherwise."""
         if self.as_of_ms is not None:
             output.say_folded(f"{what} as of {instant(self.as_of_ms, to_the_ms=True)}")
+
+    def agreed(self, rows: Sequence[output.Row], columns: Columns, question: str) -> bool:
+        """Show the plan, as a table or as JSON, and ask; whether to do it."""
+        if self.shows_json:
+            show_json(rows, executed=False)
+        elif not self.json:
+            output.show_table(rows, columns, "", self.title)
+        return self.goes_on(question)
 
     def goes_on(self, question: str) -> bool:
         """Whether to do what was shown; ``question`` is put to a person at a terminal."""

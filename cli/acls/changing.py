@@ -26,6 +26,7 @@ from cli.acls.options import (
     principal_of,
     resources_of,
     row_of,
+    typed,
     words,
 )
 from cli.acls.selecting import selected
@@ -91,8 +92,7 @@ def add(
         raise CommandError("name whose it is by --principal, and a resource by --topic ...", USAGE)
     if pattern not in (None, PatternWord.LITERAL, PatternWord.PREFIXED):
         raise CommandError("an entry is --pattern literal or prefixed", USAGE)
-    given = [bool(operation), producer, consumer]
-    if sum(given[1:]) == 0 and not given[0]:
+    if not (operation or producer or consumer):
         raise CommandError("name operations by --operation, or --producer, or --consumer", USAGE)
     wanted = _operations(resources, operation, producer, consumer)
     permission = Permission.DENY if deny else Permission.ALLOW
@@ -123,9 +123,7 @@ def _operations(
         if asked:
             of_it = [(r, each) for r in resources for each in operations.get(r.type, ())]
             if not of_it:
-                kinds = " or ".join(
-                    f"--{kind.name.lower().replace('_', '-')}" for kind in operations
-                )
+                kinds = " or ".join(f"--{typed(kind)}" for kind in operations)
                 what = "--producer" if operations is _OF_PRODUCERS else "--consumer"
                 raise CommandError(f"{what} goes with {kinds}", USAGE)
             wanted += of_it
@@ -166,13 +164,8 @@ def remove(
     if not found:
         output.show(rows, COLUMNS, "No such entry; nothing to remove", json)
         return
-    if not json:
-        output.show_table(rows, COLUMNS, "", plan.title)
-    elif plan.shows_json:
-        show_json(rows, executed=False)
-    if not plan.goes_on(
-        f"Remove {output.counted(len(found), 'entry').replace('entrys', 'entries')}?"
-    ):
+    what = f"{len(found)} {'entry' if len(found) == 1 else 'entries'}"
+    if not plan.agreed(rows, COLUMNS, f"Remove {what}?"):
         return
     place.remove(found)
     if json:

@@ -23,6 +23,7 @@ from cli.acls.options import (
     principal_of,
     resources_of,
     row_of,
+    typed,
     words,
 )
 from cli.acls.places import Rules
@@ -140,7 +141,7 @@ def _unknown(rules: Rules, verdict: Verdict | None) -> list[str]:
 
 
 def _adding(who: str, what: Operation, resource: Resource) -> str:
-    option = f"--{resource.type.name.lower().replace('_', '-')}"
+    option = f"--{typed(resource.type)}"
     named = option if option == "--cluster" else f"{option} {word(resource.name)}"
-    operation = what.name.lower().replace("_", "-")
-    return command("acls add", [], f"--principal {word(who)} --operation {operation} {named}")
+    given = f"--principal {word(who)} --operation {typed(what)} {named}"
+    return command("acls add", [], given)

@@ -122,6 +122,11 @@ def words(kind: type[IntEnum], texts: list[str] | None) -> list[Any]:
     return found
 
 
+def typed(member: IntEnum) -> str:
+    """How a member is typed in a command, such as transactional-id."""
+    return member.name.lower().replace("_", "-")
+
+
 def pattern_type(word: PatternWord | None, default: PatternType) -> PatternType:
     """What --pattern says."""
     return default if word is None else PatternType[word.name]

@@ -117,11 +117,7 @@ def remove(
     if not found:
         raise CommandError(f"there is no user {user} with {_named(wanted)}")
     rows = _rows({user: found})
-    if plan.shows_json:
-        show_json(rows, executed=False)
-    elif not json:
-        output.show_table(rows, COLUMNS, "", plan.title)
-    if not plan.goes_on(f"Remove {user}?"):
+    if not plan.agreed(rows, COLUMNS, f"Remove {user}?"):
         return
     place.remove(user, list(found))
     if json:
