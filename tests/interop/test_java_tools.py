@@ -49,7 +49,8 @@ def test_the_consumer_group_command_of_4_3_1(broker: Broker, name: str) -> None:
     group_id = f"{name}-group"
     of_group = ("--group", group_id)
     with Group("confluent", broker.bootstrap, group_id, topics=[name]) as group:
-        members = [group.start(each) for each in "ab"]
+        # Sessions that outlast the pause, however long the tool takes to start.
+        members = [group.start(each, session_timeout_ms=60_000) for each in "ab"]
         group.balanced(cluster, 1, 2)
         group.until_seen(feed.send(9))
         for member in members:

@@ -29,7 +29,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 def topic(kafka: KafkaBroker, name: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """A topic of one partition on it, of which commands speak."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", kafka.bootstrap)
-    assert run("topics", "create", name, "-p", "1").code == 0
+    assert run("topics", "create", name, "-p", "1", "--config", "retention.ms=-1").code == 0
     return name
 
 

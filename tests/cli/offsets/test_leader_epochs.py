@@ -131,7 +131,8 @@ class Scene:
         self.make_topic()
 
     def make_topic(self) -> None:
-        self.cluster.create_topic(self.name, 2)
+        # The records are of 1970: with a bound they go as soon as somebody looks.
+        self.cluster.create_topic(self.name, 2, **{"retention.ms": "-1"})
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for number in range(2 * RECORDS):
             producer.produce(self.name, b"%d" % number, partition=number % 2, timestamp=1 + number)
