@@ -28,7 +28,7 @@ class FailureLines:
         self._told: OrderedDict[tuple[str, str], list[int]] = OrderedDict()
         """By address and reason: when it was told, and how often it came since."""
         self._lines: OrderedDict[str, list[int]] = OrderedDict()
-        """By address: since when, and how many lines it has had since."""
+        """By address: since when, and how many lines it would have had since."""
 
     def tell(self, event: str, address: str, reason: str, **about: Any) -> None:
         """Writes the line, unless the same was told within a minute."""
@@ -38,22 +38,29 @@ class FailureLines:
         if told is not None and now_ms - told[0] < AGAIN_MS:
             told[1] += 1
             return
-        if not self._may_have_line(address, now_ms):
+        untold = self._line_of(address, now_ms)
+        if untold is None:
             return
         more = {} if told is None or not told[1] else {"more_since_last_line": told[1]}
+        if untold:
+            more["untold_of_address"] = untold
         self._told.pop((address, reason), None)
         self._told[address, reason] = [now_ms, 0]
         if len(self._told) > KINDS_MAX:
             self._told.popitem(last=False)
         logger.info(event, reason=reason, **about, **more)
 
-    def _may_have_line(self, address: str, now_ms: int) -> bool:
+    def _line_of(self, address: str, now_ms: int) -> int | None:
+        """Takes one of an address's lines: how many it lacked in its last minute.
+
+        None where it has had all of this minute's.
+        """
         since = self._lines.get(address)
         if since is None or now_ms - since[0] >= AGAIN_MS:
             self._lines.pop(address, None)
             self._lines[address] = [now_ms, 1]
             if len(self._lines) > KINDS_MAX:
                 self._lines.popitem(last=False)
-            return True
+            return 0 if since is None else max(0, since[1] - ADDRESS_LINES_MAX)
         since[1] += 1
-        return since[1] <= ADDRESS_LINES_MAX
+        return 0 if since[1] <= ADDRESS_LINES_MAX else None

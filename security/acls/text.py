@@ -72,12 +72,6 @@ def entry_of(pattern: Pattern, value: Mapping[str, Any]) -> AclEntry:
     return AclEntry(pattern, principal, host, operation, permission)
 
 
-def pattern_text(pattern: Pattern) -> str:
-    """As in Kafka's audit lines: ``Topic:PREFIXED:orders``."""
-    kind, name, pattern_type = pattern
-    return f"{spelled(kind)}:{pattern_type.name}:{name}"
-
-
 def sentence(rule: AclEntry | Rule) -> str:
     """Which rule decided, for people."""
     if isinstance(rule, Rule):

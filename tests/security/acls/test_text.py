@@ -15,7 +15,7 @@ from security.acls.model import (
     ResourceType,
     wrong_with,
 )
-from security.acls.text import entry_of, json_of, member_of, pattern_text, sentence, type_of
+from security.acls.text import entry_of, json_of, member_of, sentence, type_of
 from tests.security.acls.test_judge import ENTRIES
 
 PREFIXED = Pattern(ResourceType.TOPIC, "orders", PatternType.PREFIXED)
@@ -61,7 +61,6 @@ def test_the_rule_is_told_to_people():
         " on each Topic whose name begins with orders"
     )
     assert sentence(Rule.NOTHING_ALLOWS) == "the resource has entries, and none of them allows it"
-    assert pattern_text(PREFIXED) == "Topic:PREFIXED:orders"
 
 
 @pytest.mark.parametrize(
