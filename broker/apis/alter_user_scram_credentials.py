@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 
 def _handle(services: Services, request: Request) -> None:
+    request.answer_later(_alter(services, request))
+
+
+async def _alter(services: Services, request: Request) -> None:
+    assert services.users is not None
+    slices = services.slicer.work(API.name)
     value = request.value
     deletions = [Deletion(each["name"], each["mechanism"]) for each in value["deletions"]]
     upsertions = [
@@ -32,18 +38,12 @@ def _handle(services: Services, request: Request) -> None:
         )
         for each in value["upsertions"]
     ]
-    request.answer_later(_alter(services, request, deletions, upsertions))
-
-
-async def _alter(
-    services: Services, request: Request, deletions: list[Deletion], upsertions: list[Upsertion]
-) -> None:
-    assert services.users is not None
-    outcomes = await services.users.alter(deletions, upsertions)
+    outcomes = await slices.beside(services.users.alter(deletions, upsertions, slices))
     results = [
         {"user": name, "error_code": outcome.error_code, "error_message": outcome.message}
         for name, outcome in outcomes.items()
     ]
+    slices.end()
     request.respond({"results": results})
     if services.audit is not None:
         names = [name for name, outcome in outcomes.items() if not outcome.error_code]

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
+from broker.loop.slices import Slices
 from protocol.errors import (
     DUPLICATE_RESOURCE,
     NONE,
@@ -107,20 +108,25 @@ class Users:
             self._known.pop(name, None)
 
     async def alter(
-        self, deletions: Iterable[Deletion], upsertions: Iterable[Upsertion]
+        self, deletions: Iterable[Deletion], upsertions: Iterable[Upsertion], slices: Slices
     ) -> dict[str, Outcome]:
-        """Makes the changes of each user that are right; what came of it by user, in order."""
+        """Makes the changes of each user that are right; what came of it by user, in order.
+
+        Others have their turn between ``slices``: a password is two hashes.
+        """
         async with self._changing:
             changes: dict[str, list[Deletion | Upsertion]] = {}
             asked: list[Deletion | Upsertion] = [*deletions, *upsertions]
             for each in asked:
                 changes.setdefault(each.name, []).append(each)
-            outcomes = {name: self._wrong(each) for name, each in changes.items()}
-            changed = {
-                name: self._altered(name, changes[name])
-                for name, outcome in outcomes.items()
-                if not outcome.error_code
-            }
+            outcomes: dict[str, Outcome] = {}
+            changed: dict[str, Credentials] = {}
+            for name, of_user in changes.items():
+                outcomes[name] = self._wrong(of_user)
+                if not outcomes[name].error_code:
+                    changed[name] = self._altered(name, of_user)
+                if slices.over:
+                    await slices.pause()
             failed = await self._store.keep(changed) if changed else {}
             for name, credentials in changed.items():
                 if name in failed:

@@ -24,6 +24,7 @@ from broker.time import Time
 from protocol.znodes.configs import client_entity
 from security.credentials import BY_NAME, ScramMechanism, credential
 from security.quotas.entities import Entity
+from tests.broker.logins.letting_in import one_go
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 RECORDED = json.loads(
@@ -111,6 +112,7 @@ def test_a_password_that_one_broker_takes_the_other_knows() -> None:
         outcomes = await one.users.alter(
             [Deletion("alice", 1)],
             [Upsertion(STRANGE, 2, 4096, SALT, salted), Upsertion("a,b", 2, 4096, SALT, salted)],
+            one_go(),
         )
         assert {each.error_code for each in outcomes.values()} == {0}
         await other.hear()
@@ -120,7 +122,7 @@ def test_a_password_that_one_broker_takes_the_other_knows() -> None:
             assert set(fellow.users.of(STRANGE)) == {SHA_256, SHA_512}
             assert fellow.users.of("a,b") == {SHA_512: wanted}
             assert fellow.quotas.values[Entity(STRANGE)]["request_percentage"] == 12.5
-        gone = await other.users.alter([Deletion("a,b", 2)], [])
+        gone = await other.users.alter([Deletion("a,b", 2)], [], one_go())
         assert gone["a,b"].error_code == 0
         await one.hear()
         assert one.users.of("a,b") == {}
@@ -180,7 +182,7 @@ def test_without_zookeeper_nothing_is_changed(monkeypatch: pytest.MonkeyPatch) -
         one.zookeeper.suspend()
         failed = await one.quotas.alter({Entity("bob"): {"producer_byte_rate": 1.0}})
         assert "has not answered" in failed[Entity("bob")]
-        outcomes = await one.users.alter([Deletion("alice", 1)], [])
+        outcomes = await one.users.alter([Deletion("alice", 1)], [], one_go())
         assert outcomes["alice"].error_code != 0
         assert set(one.users.of("alice")) == set(BY_NAME.values())
         assert Entity("bob") not in one.quotas.values

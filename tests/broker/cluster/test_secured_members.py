@@ -12,6 +12,7 @@ from security.acls.model import AclEntry, Operation, Pattern, Permission, Resour
 from security.principal import user
 from security.quotas.entities import Entity
 from tests.broker.cluster.members import eventually, members
+from tests.broker.logins.letting_in import one_go
 
 SETTINGS = {
     "authorizer.class.name": "kafka.security.authorizer.AclAuthorizer",
@@ -34,7 +35,8 @@ async def test_what_one_broker_is_told_all_follow(tmp_path: Path) -> None:
         assert await zookeeper.exists(SECRET_NODE) is None  # nobody logs in by SCRAM
         assert await one.standing.stores.acls.change([ENTRY], []) == {}
         await one.secured.quotas.alter({Entity("alice"): {"producer_byte_rate": 9.0}})
-        await one.secured.users.alter([], [Upsertion("alice", 1, 4096, b"salt", b"salted")])
+        alice = Upsertion("alice", 1, 4096, b"salt", b"salted")
+        await one.secured.users.alter([], [alice], one_go())
         assert one.secured.tokens is not None
         token = await one.secured.tokens.create(ALICE, ALICE, (), -1)
         for other in others:

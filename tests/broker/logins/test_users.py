@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import stat
 import time
 from base64 import b64encode
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ import structlog
 from structlog.testing import capture_logs
 
 from broker.logins.user_file import NAME, UserFile
-from broker.logins.users import Upsertion
+from broker.logins.users import Credentials, Upsertion, Users
+from broker.loop.slices import Slicer
 from broker.time import Time
 from broker.topics.registry import BadDirectory
 from log.filesystem import OsFileSystem
@@ -199,6 +201,34 @@ async def test_a_changed_credential_ends_no_session_and_holds_for_the_next(
     assert [(line["by"], line["first"]) for line in told] == [("User:alice", "alice")]
     assert not any(b64encode(SALTED).decode() in str(line) for line in lines)
     assert not any(repr(SALTED)[2:-1] in str(line) for line in lines)
+
+
+class AtOnce:
+    """A store that waits for nothing."""
+
+    async def keep(self, changed: Mapping[str, Credentials]) -> Mapping[str, str]:
+        return {}
+
+
+async def test_others_have_their_turn_while_passwords_of_many_are_changed() -> None:
+    users = Users(AtOnce(), {}, b"secret")
+    slices = Slicer(Time(), slice_ns=0).work("test")
+    many = [Upsertion(f"user-{number}", 1, 4096, SALT, SALTED) for number in range(50)]
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    done = await users.alter([], many, slices)
+    beside.cancel()
+
+    assert {each.error_code for each in done.values()} == {NONE}
+    assert len(users) == 50
+    assert turns >= 50, "one for each password"
 
 
 def test_what_is_asked_shows_no_secret() -> None:
