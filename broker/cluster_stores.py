@@ -232,6 +232,7 @@ async def open_stores(basis: Basis, member: Member) -> ClusterStores:
                 time,
                 spawn,
                 errors,
+                basis.slicer,
                 has_prefixes=member.settings.spoken.has_prefixed_acls,
             )
             await acls.open()

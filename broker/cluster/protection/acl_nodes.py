@@ -3,13 +3,18 @@
 A node has all entries of a pattern. It is changed in the version in which it was read, or read
 again; the notice behind it tells every other broker. What a node has that is understood by nobody
 here stays in it, and is told. Source: Kafka 3.9 ``AclAuthorizer``, ``ZkAclStore``.
+
+A node may have 1 MB, which is thousands of entries: so much is read and written in a thread, and
+taken in slices. What ZooKeeper answered last about a pattern holds, whichever is read first.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import count
 from typing import Final
 
 import structlog
@@ -27,6 +32,7 @@ from broker.cluster.zookeeper.zookeeper import (
     slices,
 )
 from broker.loop.internal_errors import InternalErrors
+from broker.loop.slices import Slicer
 from broker.time import Time
 from protocol.znodes import acls
 from protocol.znodes.acls import Place
@@ -41,6 +47,12 @@ ATTEMPTS: Final = 10
 """How often a node is tried to be changed that others change at the same time, as in Kafka."""
 AGAIN_S: Final = (0.05, 0.2)
 """How soon: by chance, so that two do not meet again."""
+AT_ONCE: Final = 200
+"""Entries of a node that are read or written in the loop, in less than 1 ms."""
+ENTRY_BYTES: Final = 100
+"""About what an entry has in a node."""
+
+Understood = tuple[frozenset[AclEntry], list[acls.Entry]]
 
 
 class ZooKeeperAcls:
@@ -52,6 +64,7 @@ class ZooKeeperAcls:
         time: Time,
         spawn: Spawn,
         errors: InternalErrors,
+        slicer: Slicer,
         *,
         has_prefixes: bool = True,
     ) -> None:
@@ -60,8 +73,14 @@ class ZooKeeperAcls:
         """All entries that are understood."""
         self._zookeeper = zookeeper
         self._time = time
+        self._slicer = slicer
         self._has_prefixes = has_prefixes
         self._known: dict[Place, frozenset[AclEntry]] = {}
+        self._taking = asyncio.Lock()
+        self._answers = count()
+        self._taken: dict[Place, int] = {}
+        """The number of the answer that was taken last, while others are under way."""
+        self._under_way = 0
         self._nodes = FollowedNodes(
             zookeeper,
             time,
@@ -99,14 +118,21 @@ class ZooKeeperAcls:
                     gone.difference_update(places)
                     await asyncio.gather(*map(self._read, places))
         for place in gone:
-            self._take(place, frozenset())
+            with self._order():
+                await self._take(place, frozenset(), next(self._answers))
 
     async def _read(self, place: Place) -> None:
+        with self._order():
+            await self._read_in_order(place)
+
+    async def _read_in_order(self, place: Place) -> None:
         try:
             data, _ = await self._zookeeper.get(place.path)
-            known, strange = _understood(place, acls.decode_entries(place.path, data))
         except NoNode:
-            known, strange = frozenset(), []
+            data = b""
+        answer = next(self._answers)
+        try:
+            known, strange = await self._understood(place, data)
         except BadNode as error:
             # What is known of it holds: it may deny something.
             logger.error("access control entries can't be read", reason=str(error))
@@ -117,17 +143,49 @@ class ZooKeeperAcls:
                 path=place.path,
                 entries=len(strange),
             )
-        self._take(place, known)
+        await self._take(place, known, answer)
 
-    def _take(self, place: Place, entries: frozenset[AclEntry]) -> None:
-        """The entries of a pattern are these from now on."""
-        before = self._known.pop(place, frozenset())
-        if entries:
-            self._known[place] = entries
-        for entry in before - entries:
-            self.index.remove(entry)
-        for entry in entries - before:
-            self.index.add(entry)
+    @contextmanager
+    def _order(self) -> Iterator[None]:
+        """As long as one of these is open, answers are taken in their order or not at all."""
+        self._under_way += 1
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._taken.clear()
+
+    async def _understood(self, place: Place, data: bytes) -> Understood:
+        """What a node has. Raises BadNode."""
+        if len(data) <= AT_ONCE * ENTRY_BYTES:
+            return _understood(place, data)
+        return await self._time.in_thread(_understood, place, data)
+
+    async def _take(self, place: Place, entries: frozenset[AclEntry], answer: int) -> None:
+        """The entries of a pattern are these, unless a later answer has been taken."""
+        async with self._taking:
+            if self._taken.get(place, -1) > answer:
+                return
+            self._taken[place] = answer
+            before = self._known.pop(place, frozenset())
+            now = set(before)
+            work = self._slicer.work("acls")
+            try:
+                for entry in before - entries:
+                    self.index.remove(entry)
+                    now.discard(entry)
+                    if work.over:
+                        await work.pause()
+                for entry in entries - before:
+                    self.index.add(entry)
+                    now.add(entry)
+                    if work.over:
+                        await work.pause()
+            finally:  # whoever waited for it may have given up
+                work.end()
+                if now:
+                    self._known[place] = frozenset(now)
 
     # -- changes
 
@@ -155,7 +213,8 @@ class ZooKeeperAcls:
             return "entries for prefixes need inter.broker.protocol.version=2.0 or later"
         place = Place(spelled(pattern.resource_type), pattern.name, pattern.pattern_type.name)
         try:
-            await in_time(self._time, self._change_node(place, wanted))
+            with self._order():
+                await in_time(self._time, self._change_node(place, wanted))
         except (ZooKeeperError, BadNode) as error:
             return str(error)
         return None
@@ -167,16 +226,19 @@ class ZooKeeperAcls:
                 version: int | None = stat.version
             except NoNode:
                 data, version = b"", None
-            known, strange = _understood(place, acls.decode_entries(place.path, data))
+            answer = next(self._answers)
+            known, strange = await self._understood(place, data)
             after = {each for each in known if wanted.get(each, True)}
             after |= {each for each, is_there in wanted.items() if is_there}
             if after != known and not await self._written(place, strange, after, version):
                 await self._time.sleep(self._time.chance.uniform(*AGAIN_S))
                 continue
+            if after != known:
+                answer = next(self._answers)
             if after != known or attempt:  # an attempt may have been done, and not known to be
                 notice = acls.encode_change(place)
                 await self._zookeeper.create(place.notice_path, notice, sequence=True)
-            self._take(place, frozenset(after))
+            await self._take(place, frozenset(after), answer)
             return
         raise ZooKeeperError(f"{place.path} is changed by others all the time; try again")
 
@@ -184,7 +246,10 @@ class ZooKeeperAcls:
         self, place: Place, strange: list[acls.Entry], after: set[AclEntry], version: int | None
     ) -> bool:
         """Whether the node was what it was when it was read."""
-        data = acls.encode_entries([*strange, *map(json_of, sorted(after))])
+        if len(after) <= AT_ONCE:
+            data = _node(strange, after)
+        else:
+            data = await self._time.in_thread(_node, strange, after)
         try:
             if version is None:
                 # Kafkas before 0.11 do not start where there is a type that they do not know.
@@ -199,10 +264,14 @@ class ZooKeeperAcls:
         return True
 
 
-def _understood(
-    place: Place, entries: Sequence[acls.Entry]
-) -> tuple[frozenset[AclEntry], list[acls.Entry]]:
-    """The entries of a node, and those that make no sense here."""
+def _node(strange: Sequence[acls.Entry], entries: Iterable[AclEntry]) -> bytes:
+    """What a pattern's node has then."""
+    return acls.encode_entries([*strange, *map(json_of, sorted(entries))])
+
+
+def _understood(place: Place, data: bytes) -> Understood:
+    """The entries of a node, and those that make no sense here. Raises BadNode."""
+    entries = acls.decode_entries(place.path, data)
     pattern = Pattern(type_of(place.resource_type), place.name, PatternType[place.pattern_type])
     known, strange = set(), []
     for each in entries:

@@ -7,14 +7,16 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
-from broker.cluster.protection.acl_nodes import ZooKeeperAcls
+from broker.cluster.protection.acl_nodes import AT_ONCE, ZooKeeperAcls
 from broker.cluster.zookeeper import zookeeper as zookeeper_module
 from broker.cluster.zookeeper.zookeeper import ensure_path
 from broker.loop.internal_errors import InternalErrors
+from broker.loop.slices import Slicer
 from broker.time import Time
 from protocol.znodes import acls
 from security.acls.model import (
@@ -54,14 +56,16 @@ class Scene:
         self.stores: list[ZooKeeperAcls] = []
 
     async def broker(
-        self, *, has_prefixes: bool = True
+        self, *, has_prefixes: bool = True, time: Time | None = None
     ) -> tuple[ZooKeeperAcls, SimulatedZooKeeper]:
         zookeeper = SimulatedZooKeeper(self.ensemble)
+        time = time or Time()
         store = ZooKeeperAcls(
             zookeeper,
-            Time(),
+            time,
             lambda work, name: asyncio.get_running_loop().create_task(work, name=name),
             self.errors,
+            Slicer(time, slice_ns=0),
             has_prefixes=has_prefixes,
         )
         self.stores.append(store)
@@ -76,7 +80,7 @@ class Scene:
         await self.tool.create(path, data)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        for _ in range(1000):
+        for _ in range(10_000):
             if condition():
                 return
             await asyncio.sleep(0)
@@ -237,3 +241,75 @@ async def test_without_zookeeper_nothing_is_changed_and_the_reason_is_told(
         assert "has not answered" in failed[entry("alice")]
         assert len(store.index) == 0
         zookeeper.resume()
+
+
+# -- nodes with thousands of entries
+
+MANY = 3 * AT_ONCE
+
+
+class Readers(Time):
+    """Its threads begin when they are told to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.held: list[asyncio.Event] | None = None
+
+    async def in_thread(self, work: Callable[..., Any], *args: Any) -> Any:
+        if self.held is not None:
+            self.held.append(begin := asyncio.Event())
+            await begin.wait()
+        return work(*args)
+
+
+def crowd(first: int = 0) -> list[AclEntry]:
+    return [entry(f"one-of-very-many-{number:06}") for number in range(first, first + MANY)]
+
+
+async def test_others_have_their_turn_while_a_large_node_is_taken() -> None:
+    async with scene() as there:
+        one, _ = await there.broker(time=Readers())
+        other, _ = await there.broker(time=Readers())
+        sizes: list[tuple[int, int]] = []
+
+        def taken() -> bool:
+            sizes.append((len(one.index), len(other.index)))
+            return sizes[-1] == (MANY, MANY)
+
+        changing = asyncio.create_task(one.change(crowd(), []))
+        await there.until(taken)
+        assert await changing == {}
+        assert all(len(set(each)) > MANY // 2 for each in zip(*sizes, strict=True)), "in pieces"
+        assert await one.change([], crowd()[1:]) == {}
+        await there.until(lambda: set(other.index) == {crowd()[0]})
+
+
+async def test_what_was_answered_last_holds_whichever_is_read_first() -> None:
+    async with scene() as there:
+        time = Readers()
+        one, _ = await there.broker(time=Readers())
+        other, _ = await there.broker(time=time)
+        assert await one.change(crowd(), []) == {}
+        await there.until(lambda: len(other.index) == MANY)
+
+        time.held = []
+        assert await one.change([entry("alice")], []) == {}
+        await there.until(lambda: len(time.held) == 1)  # it reads what alice was added to
+        late = time.held[0]
+        time.held = None
+        assert await other.change([], crowd()) == {}  # and meanwhile most is removed here
+        assert set(other.index) == {entry("alice")}
+        late.set()
+        await there.until(lambda: not other._taken)  # nothing is under way any more
+        assert set(other.index) == {entry("alice")}, "what was answered before is not taken behind"
+
+
+async def test_a_change_that_nobody_waits_for_any_more_leaves_no_entry_behind() -> None:
+    async with scene() as there:
+        store, _ = await there.broker(time=Readers())
+        changing = asyncio.create_task(store.change(crowd(), []))
+        await there.until(lambda: 0 < len(store.index) < MANY)
+        changing.cancel()
+        await there.until(lambda: len(store.index) == MANY)  # its own notice tells of it
+        assert await store.change([], crowd()) == {}
+        assert len(store.index) == 0
