@@ -154,6 +154,9 @@ UNREACHED = {
     ("cli/pipeline/plans.py", "_steps"): "needs a plan that others have changed",
 }
 
+FOR_OTHERS = ("cli/output.py", "cli/plans.py")
+"""These make the tables of whoever calls them."""
+
 
 class Captured:
     """The tables that commands make, each with the rows of `SAMPLES` at each width."""
@@ -165,7 +168,7 @@ class Captured:
     def laid_out(self, rows: Any, columns: Columns, *_: Any, **__: Any) -> Lines:
         """Stands for `layout.laid_out`."""
         frame = sys._getframe(1)
-        while frame.f_code.co_filename.endswith("cli/output.py"):
+        while frame.f_code.co_filename.endswith(FOR_OTHERS):
             frame = frame.f_back  # type: ignore[assignment]
         place = Path(frame.f_code.co_filename).relative_to(CHECKOUT)
         self.places.add((str(place), frame.f_code.co_name))
@@ -204,7 +207,7 @@ def places() -> set[tuple[str, str]]:
     """The functions of `cli/` that make a table."""
     found = set()
     for path in sorted((CHECKOUT / "cli").rglob("*.py")):
-        if path.name == "output.py":
+        if str(path).endswith(FOR_OTHERS):
             continue
         for function in ast.walk(ast.parse(path.read_text())):
             if isinstance(function, ast.FunctionDef) and any(
@@ -218,4 +221,4 @@ def makes_a_table(node: ast.AST) -> bool:
     if not isinstance(node, ast.Call):
         return False
     name = ast.unparse(node.func)
-    return name in ("output.show", "output.show_table", "output.table", "laid_out")
+    return name in ("output.show", "output.show_table", "output.table", "laid_out", "plan.agreed")
