@@ -38,19 +38,20 @@ async def _alter_all(services: Services, request: Request, value: dict[str, Any]
     slices = services.slicer.work(API.name)
     await slices.pause()
     times: dict[Entity, int] = {}
-    read: list[tuple[Entity, Edit] | Refused] = []
+    read: list[tuple[Entity, Edit] | str] = []
+    """What to do, or why not: the error itself would keep this frame, and all that it has."""
     for entry in value["entries"]:
         try:
             entity = await _entity(services, slices, entry["entity"])
             read.append((entity, _edit(entity, entry["ops"])))
             times[entity] = times.get(entity, 0) + 1
         except Refused as refused:
-            read.append(refused)
+            read.append(str(refused))
         if slices.over:
             await slices.pause()
     edits: dict[Entity, Edit] = {}
     if not value["validate_only"]:
-        edits = dict(each for each in read if not isinstance(each, Refused) and times[each[0]] == 1)
+        edits = dict(each for each in read if not isinstance(each, str) and times[each[0]] == 1)
     failed: dict[Entity, str] = {}
     rest = iter(edits.items())
     while some := dict(islice(rest, KEPT_TOGETHER)):
@@ -73,13 +74,13 @@ async def _alter_all(services: Services, request: Request, value: dict[str, Any]
 
 
 def _outcome(
-    wanted: tuple[Entity, Edit] | Refused,
+    wanted: tuple[Entity, Edit] | str,
     times: Mapping[Entity, int],
     failed: Mapping[Entity, str],
 ) -> tuple[int, str | None]:
-    """The error code and message of one entry."""
-    if isinstance(wanted, Refused):
-        return INVALID_REQUEST, str(wanted)
+    """The error code and message of one entry, or of why it can't be altered."""
+    if isinstance(wanted, str):
+        return INVALID_REQUEST, wanted
     entity, _ = wanted
     if times[entity] > 1:
         return INVALID_REQUEST, f"Duplicate client quota entity: {entity}"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from broker.apis.alter_client_quotas import Refused
 from broker.rights.audit import Audit
 from protocol.errors import INVALID_REQUEST, NONE, UNSUPPORTED_VERSION
 from tests.broker.serving import asked, serving
@@ -152,3 +154,22 @@ async def test_who_changed_quotas_is_in_the_audit_log(
         ("quotas were changed", []),
         ("quotas were changed", []),
     ]
+
+
+async def test_thousands_of_refusals_leave_nothing_behind(tmp_path: Path) -> None:
+    """Garbage in a circle stays until the whole heap is looked through, which is seldom."""
+
+    def work(wire: Wire) -> None:
+        entry = {"entity": [{"entity_type": "group", "entity_name": "g"}], "ops": []}
+        value = {"entries": [entry] * 1000, "validate_only": False}
+        codes = {each["error_code"] for each in wire.call("AlterClientQuotas", 1, value)["entries"]}
+        assert codes == {INVALID_REQUEST}
+
+    async with serving(tmp_path) as broker:
+        gc.disable()
+        try:
+            await asked(broker, work)
+            left = sum(isinstance(each, Refused) for each in gc.get_objects())
+        finally:
+            gc.enable()
+    assert left == 0
