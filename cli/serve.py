@@ -276,15 +276,20 @@ async def _reload(broker: Broker, reread: Callable[[], Config]) -> None:
     await broker.reload(fresh)
 
 
+def shown_directory(directory: str) -> str:
+    """As short as it is clear: from here where it is below, whole elsewhere."""
+    from_here = os.path.relpath(directory)
+    is_below = from_here.partition(os.sep)[0] not in (os.curdir, os.pardir)
+    return os.path.join(os.curdir, from_here) if is_below else os.path.abspath(directory)
+
+
 def _ready_lines(broker: Broker) -> str:
     from broker.config.listeners import Endpoint
 
     where = ", ".join(Endpoint("", host, port).address for host, port in broker.sockets.addresses())
-    data = os.path.relpath(broker.directory)
-    data = broker.directory if data.startswith("..") else f"./{data}"
     ready = (
         f"muster {VERSION} accepts connections on {where},"
-        f" data in {data}, cluster {broker.registry.cluster_id}"
+        f" data in {shown_directory(broker.directory)}, cluster {broker.registry.cluster_id}"
     )
     http = broker.sockets.http_address()
     scheme = "https" if broker.config["http.security.protocol"] == "SSL" else "http"

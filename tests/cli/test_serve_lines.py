@@ -1,0 +1,28 @@
+"""What `muster serve` says when it is ready."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cli.serve import shown_directory
+
+
+@pytest.mark.parametrize(
+    ("directory", "shown"),
+    [
+        ("here/data", "./data"),
+        ("here/data/of/mine", "./data/of/mine"),
+        ("here/..data", "./..data"),
+        ("here", "{root}/here"),  # not "./."
+        ("there", "{root}/there"),
+    ],
+)
+def test_the_data_directory_is_shown_as_short_as_it_is_clear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, directory: str, shown: str
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+
+    assert shown_directory(str(tmp_path / directory)) == shown.format(root=tmp_path)
