@@ -54,6 +54,16 @@ def polls_until(member: Member, what: str) -> None:
     waiting.until(f"{member.name} is told {what}", told, 10, tolerate=())
 
 
+def fetches_until(shop: Shop, member: Member) -> None:
+    """Poll until the member asks for records: it knows from which offset on."""
+
+    def asked() -> bool:
+        assert member.fetch() == []
+        return bool(shop.muster.requests(client_id=member.name, api="Fetch"))
+
+    waiting.until(f"{member.name} asks for records", asked, 10, tolerate=())
+
+
 @CAREFUL
 def test_what_is_done_is_committed_before_partitions_are_revoked(shop: Shop, careful: bool) -> None:
     shop.orders(*ORDERS[:4])
@@ -188,6 +198,7 @@ def test_an_offset_expires_while_the_service_is_off(shop: Shop, reset: str) -> N
             assert bill(second, 3) == ORDERS[:3], "two of them again"
         case "latest":
             polls_until(second, "assigned")
+            fetches_until(shop, second)
             shop.orders(ORDERS[3])
             assert bill(second, 1) == ORDERS[3:4], "one of them never"
 
