@@ -48,15 +48,20 @@ def entries(count: int) -> list[dict[str, str]]:
     return found
 
 
+def write(path: Path, found: list[dict[str, str]]) -> None:
+    """The file of a data directory whose broker is stopped."""
+    text = json.dumps({"version": 1, "acls": found})
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(text)
+
+
 def main() -> None:
     """Write the file."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("file", type=Path)
     options.add_argument("--entries", type=int, default=1000)
     given = options.parse_args()
-    text = json.dumps({"version": 1, "acls": entries(given.entries)})
-    with os.fdopen(os.open(given.file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-        file.write(text)
+    write(given.file, entries(given.entries))
 
 
 if __name__ == "__main__":

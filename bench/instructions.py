@@ -1,0 +1,201 @@
+"""What a request costs a broker in instructions, which no busy machine changes; needs valgrind.
+
+    .venv/bin/python -m bench.instructions [--against TREE] [--only NAME,NAME] [--requests 3000]
+
+Callgrind counts what the broker's process executes while it answers one client, from request to
+request. Each scenario runs on this tree as it is; with an authorizer and 1,000 entries; and with
+``--against`` on another one, such as a worktree of an older commit, with this one's packages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.entries import entries, write
+from tests.brokers import free_port
+from tests.raw_connection import frame
+from tests.waiting import until
+from tests.wire import Wire, batch
+
+ROOT = Path(__file__).parents[1]
+WARM_UP = 300
+"""Requests before any is counted."""
+STARTS_WITHIN_S = 120.0
+JUDGED = "--set=authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+TOPICS = [f"topic-{number}" for number in range(10)]
+
+
+class Counted:
+    """A broker under callgrind, with one client."""
+
+    def __init__(self, tree: Path, directory: Path, *words: str) -> None:
+        self.port = free_port()
+        command = ["valgrind", "--tool=callgrind", "--instr-atstart=no"]
+        command += ["--callgrind-out-file=/dev/null", sys.executable, "-m", "cli.main", "serve"]
+        command += ["--data", str(directory), "--listen", f"127.0.0.1:{self.port}", "--http", "off"]
+        command += ["--set=num.partitions=1", "--set=offsets.topic.num.partitions=1", *words]
+        environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(tree)}
+        self.process = subprocess.Popen(
+            command, cwd=tree, env=environment, text=True,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        )  # fmt: skip
+        self.wire = until("it accepts connections", lambda: Wire(self.port), STARTS_WITHIN_S)
+
+    def control(self, *words: str) -> None:
+        """Tells callgrind to begin, to forget, to end."""
+        command = ["callgrind_control", *words, str(self.process.pid)]
+        subprocess.run(command, check=True, capture_output=True)
+
+    def drive(self, request: bytes, count: int, depth: int) -> None:
+        """Sends so many requests, ``depth`` of them in flight, and reads the answers."""
+        sock = self.wire.socket
+        for _ in range(depth):
+            sock.sendall(request)
+        for number in range(count):
+            left = struct.unpack(">i", self.wire._exactly(4))[0]
+            while left:
+                left -= len(sock.recv(min(left, 1 << 18)))
+            if number < count - depth:
+                sock.sendall(request)
+
+    def end(self) -> int:
+        """Ends it; what was counted."""
+        self.wire.close()
+        self.process.terminate()
+        _, told = self.process.communicate(timeout=STARTS_WITHIN_S)
+        found = re.search(r"Collected : (\d+)", told)
+        assert found is not None, told
+        return int(found[1])
+
+
+def heartbeat(_wire: Wire, member: dict[str, Any]) -> bytes:
+    """Of a group with one member."""
+    return frame("Heartbeat", 3, 1, member)
+
+
+def commit(_wire: Wire, member: dict[str, Any]) -> bytes:
+    """One offset."""
+    partition = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1}
+    topics = [{"name": TOPICS[0], "partitions": [{**partition, "committed_metadata": ""}]}]
+    who = {"group_id": member["group_id"], "member_id": member["member_id"]}
+    who["generation_id_or_member_epoch"] = member["generation_id"]
+    return frame("OffsetCommit", 7, 1, {**who, "topics": topics})
+
+
+def produce_value(topic: str, size: int) -> dict[str, Any]:
+    """One batch with one record."""
+    data = [{"index": 0, "records": batch(b"x" * size)}]
+    return {
+        "acks": 1,
+        "timeout_ms": 5000,
+        "topic_data": [{"name": topic, "partition_data": data}],
+    }
+
+
+def produce(_wire: Wire, _member: dict[str, Any]) -> bytes:
+    """A batch of 16 kB."""
+    return frame("Produce", 8, 1, produce_value(TOPICS[0], 16_000))
+
+
+def fetch(wire: Wire, _member: dict[str, Any]) -> bytes:
+    """From the beginning of ten partitions, without a session."""
+    for topic in TOPICS:
+        wire.call("Produce", 8, produce_value(topic, 100))
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    value = {
+        "replica_id": -1,
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "max_bytes": 1 << 20,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic": topic, "partitions": [partition]} for topic in TOPICS],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+    return frame("Fetch", 11, 1, value)
+
+
+SCENARIOS: dict[str, tuple[Callable[[Wire, dict[str, Any]], bytes], int]] = {
+    "heartbeat": (heartbeat, 1),
+    "heartbeat-d16": (heartbeat, 16),
+    "commit-1": (commit, 1),
+    "produce-16k": (produce, 1),
+    "fetch-10": (fetch, 1),
+}
+"""By name: the request, and how many are in flight."""
+
+
+def joined(wire: Wire) -> dict[str, Any]:
+    """A member of a group of its own, whose session outlasts the run."""
+    wire.call("Metadata", 9, {"topics": [{"name": topic} for topic in TOPICS]})
+    group = {"group_id": "counted"}
+    join = {
+        **group,
+        "session_timeout_ms": 1_800_000,
+        "rebalance_timeout_ms": 60_000,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b""}],
+    }
+
+    def asked() -> dict[str, Any] | None:
+        wire.call("FindCoordinator", 2, {"key": "counted"})
+        answer = wire.call("JoinGroup", 3, join)
+        return None if answer["error_code"] else answer
+
+    answer = until("it is a member", asked, STARTS_WITHIN_S)
+    assert answer is not None
+    member = {key: answer[key] for key in ("generation_id", "member_id")} | group
+    assignments = [{"member_id": member["member_id"], "assignment": b""}]
+    wire.call("SyncGroup", 3, {**member, "assignments": assignments})
+    return member
+
+
+def counted(tree: Path, name: str, requests: int, *, judged: bool) -> float:
+    """Instructions for one request."""
+    make, depth = SCENARIOS[name]
+    with tempfile.TemporaryDirectory() as directory:
+        if judged:
+            write(Path(directory) / "acls.json", entries(1000))
+        broker = Counted(tree, Path(directory), *([JUDGED] if judged else []))
+        request = make(broker.wire, joined(broker.wire))
+        broker.drive(request, WARM_UP, depth)
+        broker.control("-i", "on")
+        broker.drive(request, WARM_UP, depth)
+        broker.control("-z")
+        broker.drive(request, requests, depth)
+        broker.control("-i", "off")
+        return broker.end() / requests
+
+
+def main() -> None:
+    """Print a line for each scenario."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--against", type=Path)
+    options.add_argument("--only", default=",".join(SCENARIOS))
+    options.add_argument("--requests", type=int, default=3000)
+    given = options.parse_args()
+    for name in given.only.split(","):
+        plain = counted(ROOT, name, given.requests, judged=False)
+        judged = counted(ROOT, name, given.requests, judged=True)
+        line = f"{name:14} {plain:12,.0f}   with 1,000 entries {judged / plain - 1:+.1%}"
+        if given.against is not None:
+            before = counted(given.against.resolve(), name, given.requests, judged=False)
+            line += f"   against the other tree {plain / before - 1:+.1%}"
+        print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
