@@ -7,6 +7,7 @@ what Kafka does. MUSTER_COMMAND names another Muster than the checkout's, such a
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import shlex
@@ -19,7 +20,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from tests import java
@@ -40,12 +41,22 @@ RUNNING: list[Broker] = []
 STOPPED_WITHIN_S = 20.0
 
 
+_PORTS_FROM, _PORTS_EACH = 10_000, 3_000
+_ports = itertools.count(os.getpid() * 7)
+
+
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A TCP port of 127.0.0.1 that nobody listens on now, another one each time.
+
+    Each worker of pytest has ports of its own, below those that the kernel gives to connections:
+    who goes on asking for a broker that is gone does not come to another test's.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 7
+    while True:
+        port = _PORTS_FROM + worker * _PORTS_EACH + next(_ports) % _PORTS_EACH
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 class Broker:

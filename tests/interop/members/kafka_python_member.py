@@ -10,7 +10,7 @@ from kafka import (
 )
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
-from kafka.errors import KafkaError
+from kafka.errors import KafkaConnectionError, KafkaError
 from lines import Commands, Positions, config, emit, pairs
 
 settings = config()
@@ -71,6 +71,14 @@ def finish_joining():
         consumer._coordinator.request_rejoin()
 
 
+def polled():
+    """What a poll gives. kafka-python 3.0.12 may raise in it while a broker is gone."""
+    try:
+        return consumer.poll(timeout_ms=200)
+    except KafkaConnectionError:
+        return {}
+
+
 commands = Commands()
 consumer = KafkaConsumer(
     bootstrap_servers=settings["bootstrap"],
@@ -94,7 +102,7 @@ emit("started")
 while (word := commands.next()) != "leave":
     if word == "commit" and commit(positions.all()):
         emit("commit_done")
-    for records in consumer.poll(timeout_ms=200).values():
+    for records in polled().values():
         for record in records:
             positions.consumed(record.topic, record.partition, record.offset, record.value)
     finish_joining()
