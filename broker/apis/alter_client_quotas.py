@@ -78,7 +78,7 @@ def _outcome(
     times: Mapping[Entity, int],
     failed: Mapping[Entity, str],
 ) -> tuple[int, str | None]:
-    """The error code and message of one entry, or of why it can't be altered."""
+    """The error code and message of one entry; a `str` is why it can't be altered."""
     if isinstance(wanted, str):
         return INVALID_REQUEST, wanted
     entity, _ = wanted
