@@ -168,7 +168,7 @@ class ZooKeeperAcls:
             if self._taken.get(place, -1) > answer:
                 return
             self._taken[place] = answer
-            before = self._known.pop(place, frozenset())
+            before = self._known.setdefault(place, frozenset())  # whoever reads all looks there
             now = set(before)
             work = self._slicer.work("acls")
             try:
@@ -184,8 +184,9 @@ class ZooKeeperAcls:
                         await work.pause()
             finally:  # whoever waited for it may have given up
                 work.end()
-                if now:
-                    self._known[place] = frozenset(now)
+                self._known[place] = frozenset(now)
+                if not now:
+                    del self._known[place]
 
     # -- changes
 

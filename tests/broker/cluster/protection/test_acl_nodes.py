@@ -313,3 +313,16 @@ async def test_a_change_that_nobody_waits_for_any_more_leaves_no_entry_behind() 
         await there.until(lambda: len(store.index) == MANY)  # its own notice tells of it
         assert await store.change([], crowd()) == {}
         assert len(store.index) == 0
+
+
+async def test_what_goes_while_it_is_taken_is_found_gone_when_all_is_read_again() -> None:
+    async with scene() as there:
+        store, zookeeper = await there.broker(time=Readers())
+        changing = asyncio.create_task(store.change(crowd(), []))
+        await there.until(lambda: 0 < len(store.index) < MANY)
+        zookeeper.suspend()
+        await there.tool.delete(TOPIC)
+        there.ensemble.end_session(zookeeper.session)
+        zookeeper.resume()
+        await asyncio.gather(changing, return_exceptions=True)
+        await there.until(lambda: len(store.index) == 0)
