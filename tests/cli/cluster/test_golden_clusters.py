@@ -53,10 +53,12 @@ WITHIN_S = 60
 _VARIES = re.compile(r"\d+\.\d s(?= ago| or more)|(?<=with epoch )\d+|(?<=  epoch )\d+")
 _SOONER = re.compile(
     r"^(\S+  broker (\d) is registered  \(broker \d\)\n)"
-    r"(\S+  broker \2 is registered, with epoch N\n)",
+    r"((?:\S+  there is a session with ZooKeeper\n)?"
+    r"\S+  broker \2 is registered, with epoch N\n)",
     re.MULTILINE,
 )
-"""Who follows a broker may hear that it is registered before that broker does."""
+"""The controller may hear that a broker is registered before that broker does, or within the
+millisecond of its session: such entries stand in the order of the brokers that tell them."""
 
 
 @asynccontextmanager
