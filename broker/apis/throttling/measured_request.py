@@ -40,7 +40,7 @@ _UNBOUND: Final = Shares()
 class MeasuredRequest(Request):
     """See the module. A broker makes its own subclass, with its ``measures``."""
 
-    __slots__ = ("_mutations", "_since_work_ns", "_worked_ns", "shares")
+    __slots__ = ("_mutations", "_pieces", "_since_work_ns", "_worked_ns", "shares")
 
     measures: ClassVar[Measures]
 
@@ -56,8 +56,10 @@ class MeasuredRequest(Request):
         super().__init__(connection, route, correlation_id, client_id, buffer, position)
         self._worked_ns = 0
         """How long it was worked on, without what goes on now."""
+        self._pieces = 0
+        """How many pieces of its work are under way, one inside the other; 0 while it waits."""
         self._since_work_ns = 0
-        """Since when it is worked on; 0 while it is not."""
+        """Since when it is worked on, while it is: since the outermost piece began."""
         self._mutations: Mutations = UNBOUND
         self.shares = self.measures.quotas.shares_of(connection.principal.name, client_id)
         if self.shares.fetch is not None and route.served.api.key == FETCH:
@@ -66,13 +68,20 @@ class MeasuredRequest(Request):
     # -- time
 
     def begin(self) -> None:
-        """From now on it is worked on."""
-        self._since_work_ns = self.connection.ticks_ns()
+        """From now on it is worked on.
+
+        A piece may begin inside another one: what a handler hands to `work_off` is begun at once.
+        """
+        if not self._pieces:
+            self._since_work_ns = self.connection.ticks_ns()
+        self._pieces += 1
 
     def end(self) -> None:
         """It waits, or is done; what was done since its answer was complete is recorded."""
+        self._pieces -= 1
+        if self._pieces:
+            return
         worked_ns = self.connection.ticks_ns() - self._since_work_ns
-        self._since_work_ns = 0
         if self.reply is None:
             self._worked_ns += worked_ns
         elif self.shares.request is not None:
@@ -81,7 +90,7 @@ class MeasuredRequest(Request):
     def _take_time(self) -> float:
         """What it has used of the loop until now, in percent of a second."""
         worked_ns, self._worked_ns = self._worked_ns, 0
-        if self._since_work_ns:
+        if self._pieces:
             now_ns = self.connection.ticks_ns()
             worked_ns += now_ns - self._since_work_ns
             self._since_work_ns = now_ns
@@ -91,9 +100,6 @@ class MeasuredRequest(Request):
 
     def take(self, reply: Any) -> None:
         """See `Request`."""
-        if self._since_work_ns:
-            super().take(reply)
-            return
         self.begin()
         try:
             super().take(reply)
