@@ -106,7 +106,7 @@ class Server:
         """Whole seconds of the monotonic clock, moved each second."""
         queued = self.limits.queued_bytes
         self.partials = PartialRequests[Connection](queued) if queued >= 0 else None
-        self.handshakes = Handshakes()
+        self.handshakes = Handshakes(time, watchdog, lambda: self.now_s)
         self._per_ip, self._per_listener = Counter[str](), Counter[Listener]()
         self._closing: dict[Connection, int] = {}
         self._loop: asyncio.AbstractEventLoop
@@ -271,7 +271,7 @@ class Server:
     def look_around(self) -> None:
         """Closes connections that are idle, do not read, are gone, or stalled."""
         now_s = self.now_s
-        self.handshakes.look(now_s)
+        self.handshakes.look()
         self._look_for_unread(now_s)
         self._seekers.look(self.connections, now_s)
         for connection in list(self.unread):

@@ -13,6 +13,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from broker.loop.watchdog import Watchdog
+from broker.time import Time
+
 HANDSHAKE_S_MAX = 10
 """How long a peer may take from its connection to the end of the handshake."""
 OPEN_MAX = 2000
@@ -33,19 +36,22 @@ class Handshake(Protocol):
 class Handshakes:
     """Of all listeners of one broker; use from the event loop's thread alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, time: Time, watchdog: Watchdog, now_s: Callable[[], int]) -> None:
+        """``now_s``: whole seconds of the monotonic clock, as they are when a peer comes."""
+        self._ticks_ns = time.ticks_ns
+        self._watchdog = watchdog
+        self._now_s = now_s
         self._waiting: deque[Callable[[], None]] = deque()
         self._scheduled = False
         self._open: dict[Handshake, int] = {}
         """In the order in which they began, with the second."""
-        self._now_s = 0
 
     def __len__(self) -> int:
         return len(self._open)
 
     def begun(self, handshake: Handshake) -> None:
         """A peer is there."""
-        self._open[handshake] = self._now_s
+        self._open[handshake] = self._now_s()
         if len(self._open) > OPEN_MAX:
             oldest = next((each for each in self._open if each.awaits_peer), None)
             if oldest is not None:
@@ -55,9 +61,9 @@ class Handshakes:
         """It is done, failed or given up."""
         self._open.pop(handshake, None)
 
-    def look(self, now_s: int) -> None:
+    def look(self) -> None:
         """Gives up those that last too long; called each second."""
-        self._now_s = now_s
+        now_s = self._now_s()
         late = [each for each, since in self._open.items() if now_s - since >= HANDSHAKE_S_MAX]
         for handshake in late:
             if handshake.awaits_peer:
@@ -78,4 +84,12 @@ class Handshakes:
         work = self._waiting.popleft()
         if self._waiting:
             self._schedule()
-        work()
+        self.do(work)
+
+    def do(self, work: Callable[[], None]) -> None:
+        """One step, now; the watchdog counts it where it takes long."""
+        began_ns = self._ticks_ns()
+        try:
+            work()
+        finally:
+            self._watchdog.ended("handshakes", began_ns)

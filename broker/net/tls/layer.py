@@ -124,7 +124,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         if self.is_ready:
             return self._wrapped.eof_received()
         if self._is_queued:
-            self._shake()  # its last word may be why it goes
+            self._handshakes.do(self._shake)  # its last word may be why it goes
         if self._has_begun:
             self._fail("the peer went away in the middle of the handshake")
         self._has_ended = True  # without a word, as whoever looks whether the port is open

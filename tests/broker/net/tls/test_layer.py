@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 import uvloop
 
+from broker.loop.watchdog import Watchdog
 from broker.net.tls.handshakes import Handshakes
 from broker.net.tls.layer import Failure, TlsLayer
+from broker.time import Time
 from tests.certificates import Authority
 
 
@@ -54,7 +56,8 @@ class Listener:
         self.context, self._on_ready = context, on_ready
         self.connections: list[Echo] = []
         self.failures: list[str] = []
-        self.handshakes = Handshakes()
+        time = Time()
+        self.handshakes = Handshakes(time, Watchdog(time), lambda: 0)
         self.failed = asyncio.Event()
 
     def _fail(self, failure: Failure) -> None:
