@@ -1,19 +1,22 @@
 """Storms of what an administrator or a stranger sends: nobody else waits for them.
 
 Several connections send at once, as fast as they are answered, while another one, which has logged
-in, sends heartbeats. 99 of 100 of these are answered within 50 ms. What the broker and the client
-waited for a core, because the machine is busy with other things, is not counted.
+in, sends heartbeats. 99 of 100 of these are answered within 50 ms, and each beside handshakes. What
+the broker and the client waited for a core, because the machine is busy with other things, is not
+counted.
 """
 
 from __future__ import annotations
 
 import base64
 import socket
+import ssl
 import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 
 import jwt
 import pytest
@@ -22,6 +25,7 @@ from broker.config.authorizer_rules import STANDARD
 from tests.broker.apis.test_acls import describe, entry, wanted
 from tests.broker.logins.test_bearer import HANDLER, OTHER, keys, token
 from tests.brokers import Broker, free_port
+from tests.certificates import Authority
 from tests.core_waits import CoreWaits
 from tests.raw_connection import frame
 from tests.waiting import until
@@ -29,12 +33,13 @@ from tests.wire import Wire
 
 pytestmark = pytest.mark.faults
 
-P99_S_MAX = 0.05
+WAIT_S_MAX = 0.05
 TRIES = 4
 """A busy machine may take the time of one."""
 CLIENTS = 3
 ENTRIES = 10_000
 """That each client makes with one request."""
+HANDSHAKES = 500
 ANSWERED_WITHIN_S = 120.0
 
 
@@ -70,11 +75,19 @@ class Beats:
 
     def p99_s(self, storm: Callable[[], None]) -> float:
         """Of those beside a storm."""
+        took = self._beside(storm)
+        return took[len(took) * 99 // 100]
+
+    def longest_s(self, storm: Callable[[], None]) -> float:
+        """Of those beside a storm."""
+        return self._beside(storm)[-1]
+
+    def _beside(self, storm: Callable[[], None]) -> list[float]:
         self.took_s.clear()
         storm()
         took = sorted(self.took_s)
         assert took, "no heartbeat was answered at all"
-        return took[len(took) * 99 // 100]
+        return took
 
 
 def answer_of(sock: socket.socket) -> int:
@@ -123,7 +136,7 @@ def asked(port: int, requests: Iterable[bytes], comes_from: str = "127.0.0.1") -
 def shortest(beats: Beats, storm: Callable[[], None], tries: int = TRIES) -> float:
     found = beats.p99_s(storm)
     for _ in range(tries - 1):
-        if found > P99_S_MAX:
+        if found > WAIT_S_MAX:
             found = min(found, beats.p99_s(storm))
     return found
 
@@ -176,7 +189,7 @@ def test_nobody_waits_for_tens_of_thousands_of_entries(judging: Broker) -> None:
             name: shortest(beats, storm, 1 if name == "deleted" else TRIES)
             for name, storm in storms.items()
         }
-    assert {name: s for name, s in took.items() if s > P99_S_MAX} == {}, took
+    assert {name: s for name, s in took.items() if s > WAIT_S_MAX} == {}, took
     with Wire(port) as wire:
         assert describe(wire, wanted()) == []
 
@@ -184,21 +197,22 @@ def test_nobody_waits_for_tens_of_thousands_of_entries(judging: Broker) -> None:
 # -- of strangers
 
 
-class WithLogins(Broker):
-    """With a plain listener, where heartbeats come, and one that asks for a login."""
+class TwoListeners(Broker):
+    """With a plain listener, where heartbeats come, and another one, where strangers come."""
 
-    login_port = 0
+    protocol = "SASL_PLAINTEXT"
+    other_port = 0
 
     def _command(self) -> list[str]:
-        self.login_port = self.login_port or free_port()
-        ours = f"PLAINTEXT://127.0.0.1:{self.port},SASL_PLAINTEXT://127.0.0.1:{self.login_port}"
+        self.other_port = self.other_port or free_port()
+        ours = f"PLAINTEXT://127.0.0.1:{self.port},{self.protocol}://127.0.0.1:{self.other_port}"
         sets = [f"--set={key}={value}" for key, value in self.settings.items()]
         named = ["--data", str(self.data), "--http", "off", f"--set=listeners={ours}"]
         return [*self.command, "serve", *named, *sets]
 
 
 @pytest.fixture(scope="module")
-def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithLogins]:
+def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TwoListeners]:
     folder = tmp_path_factory.mktemp("strangers")
     (folder / "keys.json").write_text(keys())
     listener = "listener.name.sasl_plaintext"
@@ -208,7 +222,7 @@ def asking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithLogins]:
         "sasl.oauthbearer.jwks.endpoint.url": (folder / "keys.json").as_uri(),
         "connection.failed.authentication.delay.ms": "0",
     }
-    broker = WithLogins(folder / "data", settings)
+    broker = TwoListeners(folder / "data", settings)
     broker.port = free_port()
     broker.start()
     yield broker
@@ -247,7 +261,7 @@ def crowd(port: int, count: int, data: bytes) -> Iterator[None]:
 
 @pytest.mark.parametrize("logins", [wrong_nonce, forged], ids=["nonces", "tokens"])
 def test_nobody_waits_for_strangers(
-    asking: WithLogins, logins: Callable[[], list[tuple[str, list[bytes]]]]
+    asking: TwoListeners, logins: Callable[[], list[tuple[str, list[bytes]]]]
 ) -> None:
     tries = logins()
 
@@ -258,15 +272,79 @@ def test_nobody_waits_for_strangers(
             requests = [frame("SaslHandshake", 1, 1, {"mechanism": mechanism})]
             requests += [frame("SaslAuthenticate", 1, 1, {"auth_bytes": each}) for each in tokens]
             with suppress(EOFError, ConnectionError):  # as soon as it is refused
-                asked(asking.login_port, requests, f"127.0.{client + 1}.{number + 1}")
+                asked(asking.other_port, requests, f"127.0.{client + 1}.{number + 1}")
 
     half_done = frame("SaslHandshake", 1, 1, {"mechanism": "SCRAM-SHA-512"}) + struct.pack(
         ">i", 500_000
     )
     half_done += b"x" * 1000
-    with Beats(asking, asking.port) as beats, crowd(asking.login_port, 300, half_done):
+    with Beats(asking, asking.port) as beats, crowd(asking.other_port, 300, half_done):
         took = shortest(beats, lambda: at_once(guess))
-    assert took < P99_S_MAX
+    assert took < WAIT_S_MAX
     told = f"mechanism={tries[0][0]} "
     failed = (each for each in asking.log if "login failed" in each and told in each)
     until("each is told of", lambda: sum(1 for _ in failed) >= 180)
+
+
+class WithTls(TwoListeners):
+    """Strangers shake hands."""
+
+    protocol = "SSL"
+
+
+@pytest.fixture(scope="module")
+def encrypting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithTls]:
+    folder = tmp_path_factory.mktemp("handshakes")
+    own = Authority(folder).issue("broker")
+    broker = WithTls(folder / "data", {"ssl.keystore.location": str(own.pem)})
+    broker.port = free_port()
+    broker.start()
+    yield broker
+    assert broker.stop() == 0, broker.tail()
+
+
+class HalfWay:
+    """A TLS client that has said the first word of its handshake."""
+
+    def __init__(self, port: int, context: ssl.SSLContext) -> None:
+        self._socket = socket.create_connection(("127.0.0.1", port), ANSWERED_WITHIN_S)
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._tls = context.wrap_bio(self._incoming, self._outgoing)
+        with pytest.raises(ssl.SSLWantReadError):
+            self._tls.do_handshake()
+
+    def begin(self) -> None:
+        self._socket.sendall(self._outgoing.read())
+
+    def end(self) -> None:
+        while True:
+            self._incoming.write(some(self._socket, 1 << 16))
+            with suppress(ssl.SSLWantReadError):
+                self._tls.do_handshake()
+                break
+        self._socket.sendall(self._outgoing.read())
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def test_nobody_waits_for_hundreds_of_handshakes(encrypting: WithTls) -> None:
+    """All of them come at once; the longest wait of all counts."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+
+    def storm(clients: list[HalfWay]) -> None:
+        for client in clients:
+            client.begin()
+        for client in clients:
+            client.end()
+
+    took = []
+    with Beats(encrypting, encrypting.port) as beats:
+        while len(took) < TRIES and min(took, default=1.0) > WAIT_S_MAX:
+            clients = [HalfWay(encrypting.other_port, context) for _ in range(HANDSHAKES)]
+            took.append(beats.longest_s(partial(storm, clients)))
+            for client in clients:
+                client.close()
+    assert min(took) < WAIT_S_MAX, took
