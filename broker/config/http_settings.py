@@ -23,6 +23,8 @@ HTTP: Final = "http"
 OFF: Final = "off"
 BASIC: Final = "basic"
 CERTIFICATE: Final = "certificate"
+HTTPS: Final = "SSL"
+"""The value of ``http.security.protocol``."""
 ALLOWED: Final = "http.unprotected.allowed"
 _PROTOCOL: Final = "http.security.protocol"
 _WAYS: Final = "http.authentication"
@@ -106,7 +108,7 @@ def http_faults(settings: Settings) -> Iterator[Fault]:
 
 
 def _tls_faults(settings: Settings) -> Iterator[Fault]:
-    has_tls = settings[_PROTOCOL] == "SSL"
+    has_tls = settings[_PROTOCOL] == HTTPS
     given = [
         name
         for name in (f"{HTTP}.{each}" for each in HTTP_TLS)
@@ -146,7 +148,7 @@ def _open_faults(settings: Settings, host: str) -> Iterator[Fault]:
             ("http.listener", _WAYS, _TOKEN, ALLOWED),
             f"{where}, and nothing protects what it shows: set {_WAYS} or {_TOKEN}, {unless}",
         )
-    elif BASIC in ways_in(settings) and settings[_PROTOCOL] != "SSL":
+    elif BASIC in ways_in(settings) and settings[_PROTOCOL] != HTTPS:
         yield Fault(
             ("http.listener", _WAYS, _PROTOCOL, ALLOWED),
             f"{where}, and passwords would be sent in the clear: set {_PROTOCOL}=SSL, {unless}",

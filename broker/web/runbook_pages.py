@@ -2,7 +2,8 @@
 
 The files are in broker/web/runbooks/, and the link of an alert leads here, to the broker that it is
 about. Commands can be copied as they stand: in them GROUP is the group of the link's ``?group=``,
-BOOTSTRAP where clients reach this broker, and HTTP where it was asked.
+BOOTSTRAP where clients reach this broker, and http://HTTP where it was asked. Where TLS or a login
+is needed they have the options for it, and a paragraph says which words are the reader's to fill.
 """
 
 from __future__ import annotations
@@ -15,13 +16,24 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
+from broker.config.http_settings import BASIC, CERTIFICATE, HTTPS, ways_in
 from broker.metrics.sources import Sources
 from broker.web.page_files import HEADERS
 
 _PLAIN_WORD = re.compile(r"[\w.@:/+-]+", re.ASCII)
 """What needs no quotes in a shell, and can't end a command or a code block."""
-_PLACEHOLDER = re.compile(r"\b(GROUP|BOOTSTRAP|HTTP)\b")
+_PLACEHOLDER = re.compile(r"\b(GROUP|BOOTSTRAP|http://HTTP)\b")
 _COMMAND = re.compile(r"^ {4,}\S.*$", re.MULTILINE)
+_OPTION = "--command-config"
+_OPTION_ELSE = {"kafka-leader-election.sh": "--admin.config"}
+"""Tools whose option has another name before Kafka 4.2, and has it still."""
+_FILLED_IN = {
+    "client.properties": "`client.properties` is the file of the settings by which you reach it",
+    "ca.pem": "`ca.pem` is the authority that its certificate is checked by",
+    "YOUR_NAME": "`YOUR_NAME` is the user by whom you log in",
+    "you.pem": "`you.pem` is your certificate with its key",
+}
+"""What the options have that the broker can't know."""
 _PAGE = """<!doctype html>
 <html lang="en">
 <head>
@@ -83,14 +95,37 @@ class Runbooks:
         words = {
             "GROUP": request.query_params.get("group", ""),
             "BOOTSTRAP": f"[{host}]:{port}" if ":" in host else f"{host}:{port}",
-            "HTTP": request.headers.get("host", ""),
+            "http://HTTP": request.headers.get("host", ""),
         }
         known = {word: value for word, value in words.items() if _PLAIN_WORD.fullmatch(value)}
+        if "http://HTTP" in known:
+            known["http://HTTP"] = f"{self._scheme}://{known['http://HTTP']}"
 
         def command(found: re.Match[str]) -> str:
-            return _PLACEHOLDER.sub(lambda word: known.get(word[1], word[1]), found[0])
+            line = self._with_options(found[0])
+            return _PLACEHOLDER.sub(lambda word: known.get(word[1], word[1]), line)
 
-        return _COMMAND.sub(command, text)
+        filled = _COMMAND.sub(command, text)
+        commands = " ".join(_COMMAND.findall(filled))
+        missing = [said for word, said in _FILLED_IN.items() if word in commands]
+        return f"{filled}\nThis broker is secured: {', '.join(missing)}.\n" if missing else filled
+
+    @property
+    def _scheme(self) -> str:
+        return "https" if self._sources.config["http.security.protocol"] == HTTPS else "http"
+
+    def _with_options(self, line: str) -> str:
+        """A command with what it needs to be let in."""
+        if self._sources.advertised.endpoints[0].protocol != "PLAINTEXT":
+            option = _OPTION_ELSE.get(line.split(maxsplit=1)[0], _OPTION)
+            line = line.replace("BOOTSTRAP", f"BOOTSTRAP {option} client.properties")
+        ways = ways_in(self._sources.config)
+        options = "--cacert ca.pem " if self._scheme == "https" else ""
+        if BASIC in ways:
+            options += "-u YOUR_NAME "
+        elif CERTIFICATE in ways:
+            options += "--cert you.pem "
+        return line.replace("http://HTTP", f"{options}http://HTTP")
 
 
 def _rendered(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,17 @@ def test_each_links_to_its_runbook_on_the_broker_that_it_is_about(name: str) -> 
     where, _, group = link[1].partition("?")
     assert where == f"http://{{{{ $labels.instance }}}}/runbooks/{name}"
     assert bool(group) == ("$labels.consumergroup" in RULES_OF[name].split("runbook_url")[0])
+
+
+def test_links_lead_to_https_by_the_command_of_the_page(tmp_path: Path) -> None:
+    page = (CHECKOUT / "docs" / "metrics.md").read_text()
+    command = re.search(r"^    (sed .*) dashboards/prometheus/rules.yml$", page, re.M)
+    assert command is not None
+    assert f"#   {command[1]} rules.yml\n" in (RULES / "rules.yml").read_text()
+    shutil.copy(RULES / "rules.yml", tmp_path)
+    subprocess.run([*shlex.split(command[1]), "rules.yml"], cwd=tmp_path, check=True)
+    links = re.findall(r'runbook_url: "(\w+):', (tmp_path / "rules.yml").read_text())
+    assert links == ["https"] * len(NAMES)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,6 +11,8 @@ from pathlib import Path
 import httpx
 
 from tests.broker.seen import Seen, seeing
+from tests.broker.web.rights import basic
+from tests.broker.web.test_https import encrypted
 
 CHECKOUT = Path(__file__).parents[3]
 LINKS = re.findall(
@@ -18,6 +20,11 @@ LINKS = re.findall(
     (CHECKOUT / "dashboards" / "prometheus" / "rules.yml").read_text(),
 )
 BROWSER = {"accept": "text/html"}
+SECURED = {
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+    "inter.broker.listener.name": "SASL_PLAINTEXT",
+}
+"""What is more than the settings of tests/broker/web/rights.py, whose first listener is plain."""
 
 
 async def opened(seen: Seen, path: str, **headers: str) -> httpx.Response:
@@ -50,7 +57,45 @@ async def test_commands_can_be_copied_as_they_stand(tmp_path: Path) -> None:
         health = await opened(seen, "/runbooks/MusterLogPoisoned")
 
     assert f"  muster groups why billing.eu --bootstrap {host}:{port}\n" in answer.text
-    assert f"  curl -s http://{seen.address}/healthz\n" in health.text
+    assert f"  curl -sS http://{seen.address}/healthz\n" in health.text
+
+    for answered in (answer, health):
+        assert "--command-config" not in answered.text
+        assert "secured" not in answered.text
+
+
+async def test_commands_have_what_a_secured_broker_asks_for(tmp_path: Path) -> None:
+    async with encrypted(tmp_path, SECURED) as served:
+        host, port = served.seen.broker.sockets.addresses()[0]
+        denied, uneven = [
+            await served.get(f"/runbooks/{name}", headers=basic("admin"))
+            for name in ("MusterAccessDenied", "MusterLeadersImbalanced")
+        ]
+
+    address = served.seen.address
+    http = f"curl -sS --cacert ca.pem -u YOUR_NAME https://{address}/api/denials |"
+    assert f"  {http}" in denied.text
+    reached = f"{host}:{port} --command-config client.properties"
+    assert f"  muster acls explain -b {reached} --principal " in denied.text
+    assert denied.text.endswith(
+        "\n\nThis broker is secured: `client.properties` is the file of the settings by which you"
+        " reach it, `ca.pem` is the authority that its certificate is checked by, `YOUR_NAME` is"
+        " the user by whom you log in.\n"
+    )
+    election = f"kafka-leader-election.sh --bootstrap-server {host}:{port} --admin.config client"
+    assert f"  {election}.properties --election-type" in uneven.text
+    assert "YOUR_NAME" not in uneven.text
+
+
+async def test_commands_take_a_certificate_where_that_is_the_way_in(tmp_path: Path) -> None:
+    settings = {"http.authentication": "certificate", "http.ssl.client.auth": "requested"}
+    async with encrypted(tmp_path, settings) as served:
+        me = served.authority.issue("admin")
+        page = await served.get("/runbooks/MusterLogPoisoned", me)
+
+    address = served.seen.address
+    assert f"  curl -sS --cacert ca.pem --cert you.pem https://{address}/healthz\n" in page.text
+    assert "`you.pem` is your certificate with its key.\n" in page.text
 
 
 async def test_a_group_that_a_shell_would_not_take_stays_a_word(tmp_path: Path) -> None:
