@@ -153,7 +153,7 @@ class LoginProtocol(asyncio.Protocol):
     def _may_be(self, size: int) -> bool:
         """Whether a frame of this size may come; the connection fails where it may not."""
         if self._received.startswith(_TLS) and self._frames == 0:
-            self._fail("a TLS client came to a listener without TLS", None)
+            self._fail("a client with TLS came to a listener without TLS", None)
             return False
         least = 0 if self._exchange.takes_raw else MIN_REQUEST_BYTES
         if least <= size <= self._sasl.frame_bytes_max:

@@ -269,7 +269,7 @@ async def test_a_tls_client_is_recognised(tmp_path: Path, lines: list[Any]) -> N
         client.send_raw(bytes.fromhex("160301020001"))
 
         assert await all_until_closed(client) == b""
-        assert reasons(lines) == ["a TLS client came to a listener without TLS"]
+        assert reasons(lines) == ["a client with TLS came to a listener without TLS"]
 
 
 async def test_sasl_on_a_plain_listener_is_out_of_place(tmp_path: Path) -> None:

@@ -67,3 +67,16 @@ def test_the_way_to_a_secured_broker_is_as_the_page_says(tmp_path: Path) -> None
     ]
     assert not wrong, (wrong[0], (tmp_path / "errors.log").read_text()[-2000:])
     assert "denied" not in logged  # of the last broker; its log begins anew
+
+
+def test_each_library_has_the_settings_that_the_page_says() -> None:
+    """They are those by which tests/interop/secured logs in with it; `muster` knows Java's."""
+    table = PAGE.split("\n## Clients\n")[1].split("\n\n")[1]
+    rows = [line.strip("|").split("|") for line in table.splitlines()]
+    assert len(rows) > 6
+    logins = (CHECKOUT / "tests" / "interop" / "secured" / "clients.py").read_text()
+    known = (CHECKOUT / "client" / "settings.py").read_text()
+    name = re.compile(r"`(\w[\w.]*)")
+    for _, java, *others in rows[2:]:
+        assert [each for each in name.findall(java) if f'"{each}"' not in known] == []
+        assert [each for each in name.findall(" ".join(others)) if each not in logins] == []
