@@ -35,8 +35,11 @@ from broker.logins.tokens import CannotKeep as CannotKeepToken
 from broker.logins.tokens import Tokens
 from broker.logins.user_file import fresh_secret
 from broker.logins.users import Credentials, Users
+from broker.logins.users import Edit as UserEdit
 from broker.loop.internal_errors import InternalErrors
 from broker.rights import acl_store, quota_changes
+from broker.rights.quota_changes import Changed as QuotasChanged
+from broker.rights.quota_changes import Edit as QuotaEdit
 from broker.rights.quota_changes import Entities
 from broker.time import Time
 from broker.topics.basis import Basis, CannotJoin
@@ -102,20 +105,22 @@ class ClusterUsers:
         self._clients.follow(changed)
         return users
 
-    async def keep(self, changed: Mapping[str, Credentials]) -> Mapping[str, str]:
-        """See `UserStore`."""
-        failed = {}
-        for name, credentials in changed.items():
-            edit = {
-                each.mechanism: credential_text(credentials[each]) if each in credentials else None
-                for each in BY_NAME.values()
+    async def alter(self, edits: Mapping[str, UserEdit]) -> Mapping[str, Credentials | str]:
+        """See `UserStore`; the node may have what this broker has not heard of yet."""
+        altered: dict[str, Credentials | str] = {}
+        for name, edit in edits.items():
+            texts = {
+                mechanism.mechanism: None if made is None else credential_text(made)
+                for mechanism, made in edit.items()
             }
             try:
                 entity = entity_of([(configs.USERS, name)])
-                await in_time(self._time, self._clients.alter(entity, edit))
+                await in_time(self._time, self._clients.alter(entity, texts))
             except (ZooKeeperError, BadNode) as error:
-                failed[name] = str(error)
-        return failed
+                altered[name] = str(error)
+            else:
+                altered[name] = _credentials(entity, self._clients.settings.get(entity, {}))
+        return altered
 
 
 class ClusterQuotas:
@@ -135,29 +140,36 @@ class ClusterQuotas:
                 found[_quota_entity(entity)] = quotas
         return found
 
-    def follow(self, changed: Callable[[Entities], None]) -> None:
-        """Has ``changed`` called with what becomes of quotas."""
+    def follow(self, changed: QuotasChanged) -> None:
+        """See `QuotaStore`."""
 
         def follow(entity: ClientEntity, settings: Mapping[str, str]) -> None:
             changed({_quota_entity(entity): _quotas(entity, settings)})
 
         self._clients.follow(follow)
 
-    async def write(self, changed: Entities, values: Entities) -> Mapping[Entity, str]:  # noqa: ARG002
-        """See `QuotaStore`."""
+    async def alter(self, edits: Mapping[Entity, QuotaEdit]) -> Mapping[Entity, str]:
+        """See `QuotaStore`; the node may have what this broker has not heard of yet."""
         failed: dict[Entity, str] = {}
-        for some in slices(changed.items()):
-            reasons = await asyncio.gather(*[self._write(*each) for each in some])
+        for some in slices(edits.items()):
+            reasons = await asyncio.gather(*[self._alter(*each) for each in some])
             for (entity, _), reason in zip(some, reasons, strict=True):
                 if reason is not None:
                     failed[entity] = reason
         return failed
 
-    async def _write(self, entity: Entity, quotas: Mapping[str, float]) -> str | None:
-        """Why the quotas of an entity could not be kept; None where they are."""
-        edit = {key: _text(key, quotas[key]) if key in quotas else None for key in _QUOTAS}
+    async def _alter(self, entity: Entity, edit: QuotaEdit) -> str | None:
+        """Why the quotas of an entity could not be kept; None where they are.
+
+        Credentials of a user share his node; those are not altered here.
+        """
+        texts = {
+            key: None if value is None else _text(key, value)
+            for key, value in edit.items()
+            if key in _QUOTAS
+        }
         try:
-            await in_time(self._time, self._clients.alter(_client_entity(entity), edit))
+            await in_time(self._time, self._clients.alter(_client_entity(entity), texts))
         except (ZooKeeperError, BadNode) as error:
             return str(error)
         return None

@@ -95,7 +95,6 @@ class Secured:
         if stores.acls is not None:
             self.judge_by(stores.acls)
         self.quotas.keep_in(stores.quotas)
-        stores.quotas.follow(self.quotas.quotas.change)
         self.users = stores.users
         self.tokens = None if stores.tokens is None else stores.tokens.tokens
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import structlog
 
-from broker.logins.users import Credentials, Users
+from broker.logins.users import Credentials, Edit, Users
 from broker.secured_file import SecuredFile
 from broker.time import Time
 from broker.topics.registry import BadDirectory
@@ -52,14 +52,33 @@ class UserFile:
         """All users, which are kept here."""
         return Users(self, self._known, self._secret)
 
-    async def keep(self, changed: Mapping[str, Credentials]) -> Mapping[str, str]:
-        """Writes the file anew; all are kept, or none is."""
+    async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
+        """See `UserStore`: the file is written anew; all are altered, or none is."""
         try:
-            self._texts = await self._time.in_thread(self.put, changed)
+            altered, self._texts = await self._time.in_thread(self._put_edits, edits)
         except OSError as error:
             logger.warning("users could not be written", path=self._file.path, error=str(error))
-            return dict.fromkeys(changed, "the broker can't write its users down")
-        return {}
+            return dict.fromkeys(edits, "the broker can't write its users down")
+        for name, credentials in altered.items():
+            if credentials:
+                self._known[name] = credentials
+            else:
+                self._known.pop(name, None)
+        return altered
+
+    def _put_edits(
+        self, edits: Mapping[str, Edit]
+    ) -> tuple[dict[str, Credentials], dict[str, dict[str, str]]]:
+        """What these users have then, and what is in the file. In a thread; raises OSError."""
+        altered: dict[str, Credentials] = {
+            name: {
+                mechanism: made
+                for mechanism, made in {**self._known.get(name, {}), **edit}.items()
+                if made is not None
+            }
+            for name, edit in edits.items()
+        }
+        return altered, self.put(altered)
 
     def put(self, changed: Mapping[str, Credentials]) -> dict[str, dict[str, str]]:
         """Writes the file with these users changed; what is in it then. Raises OSError."""

@@ -31,15 +31,17 @@ from security.credentials import (
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
 """Of one user; none where there is no such user."""
+Edit = Mapping[ScramMechanism, ScramCredential | None]
+"""Credentials of one user that are to be; None for one that is taken away."""
 
 
 class UserStore(Protocol):
-    """Where credentials are kept."""
+    """Where credentials are kept. Others may change them too."""
 
-    async def keep(self, changed: Mapping[str, Credentials]) -> Mapping[str, str]:
-        """Keeps all credentials of these users, none for one that is gone.
+    async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
+        """Makes these edits of what is kept, and keeps all else that a user has.
 
-        Returns why, by user, for those that could not be kept; the others are kept.
+        Returns by user what he has then, or, as a text, why nothing was altered.
         """
 
 
@@ -120,19 +122,19 @@ class Users:
             for each in asked:
                 changes.setdefault(each.name, []).append(each)
             outcomes: dict[str, Outcome] = {}
-            changed: dict[str, Credentials] = {}
+            edits: dict[str, Edit] = {}
             for name, of_user in changes.items():
                 outcomes[name] = self._wrong(of_user)
                 if not outcomes[name].error_code:
-                    changed[name] = self._altered(name, of_user)
+                    edits[name] = _edit(of_user)
                 if slices.over:
                     await slices.pause()
-            failed = await self._store.keep(changed) if changed else {}
-            for name, credentials in changed.items():
-                if name in failed:
-                    outcomes[name] = Outcome(UNKNOWN_SERVER_ERROR, failed[name])
+            altered = await self._store.alter(edits) if edits else {}
+            for name, found in altered.items():
+                if isinstance(found, str):
+                    outcomes[name] = Outcome(UNKNOWN_SERVER_ERROR, found)
                 else:
-                    self.told(name, credentials)
+                    self.told(name, found)
             return outcomes
 
     def _wrong(self, changes: list[Deletion | Upsertion]) -> Outcome:
@@ -157,14 +159,14 @@ class Users:
             return Outcome(RESOURCE_NOT_FOUND, said)
         return Outcome()
 
-    def _altered(self, name: str, changes: list[Deletion | Upsertion]) -> Credentials:
-        altered = dict(self.of(name))
-        for change in changes:
-            mechanism = BY_CODE[change.mechanism_code]
-            if isinstance(change, Deletion):
-                del altered[mechanism]
-            else:
-                altered[mechanism] = credential(
-                    mechanism, change.salted_password, change.salt, change.iterations
-                )
-        return altered
+
+def _edit(changes: Iterable[Deletion | Upsertion]) -> Edit:
+    edit: dict[ScramMechanism, ScramCredential | None] = {}
+    for change in changes:
+        mechanism = BY_CODE[change.mechanism_code]
+        edit[mechanism] = (
+            None
+            if isinstance(change, Deletion)
+            else credential(mechanism, change.salted_password, change.salt, change.iterations)
+        )
+    return edit

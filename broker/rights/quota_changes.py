@@ -1,13 +1,15 @@
 """Changes of the quotas that are set: kept first, and followed when that is done.
 
-`QuotaStore` is where they are kept: a file for a broker alone, nodes of ZooKeeper in a cluster.
+`QuotaStore` is where they are kept: a file for a broker alone, nodes of ZooKeeper in a cluster. It
+gets the edits themselves: what an entity has besides may have been changed by another broker, which
+this one has not heard of yet.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import structlog
@@ -31,6 +33,8 @@ Entities = Mapping[Entity, Values]
 """Quotas of some; none where there are no values."""
 Edit = Mapping[str, float | None]
 """Quotas by their keys; None for one that is taken away."""
+Changed = Callable[[Entities], object]
+"""Called with what becomes of the quotas of some."""
 
 
 class QuotaStore(Protocol):
@@ -39,8 +43,11 @@ class QuotaStore(Protocol):
     def read(self) -> Entities:
         """What is kept. Raises BadDirectory."""
 
-    async def write(self, changed: Entities, values: Entities) -> Mapping[Entity, str]:
-        """Keeps what has changed; ``values`` is all there is then.
+    def follow(self, changed: Changed) -> None:
+        """Has ``changed`` called when something else is kept than before."""
+
+    async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
+        """Makes these edits of what is kept; when it returns, whoever follows has been told.
 
         Returns why, by entity, for those that could not be kept; the others are kept.
         """
@@ -53,22 +60,47 @@ class QuotaFile:
         """``run_outside`` runs a function in another thread."""
         self._file = SecuredFile(fs, os.path.join(directory, FILE), VERSION)
         self._run_outside = run_outside
+        self._values: dict[Entity, Values] = {}
+        """All that is kept."""
+        self._following: list[Changed] = []
 
     def read(self) -> Entities:
         """See `QuotaStore`."""
         found = self._file.read() or {}
         try:
-            return dict(_kept(each) for each in found.get(_ENTITIES, ()))
+            self._values = dict(_kept(each) for each in found.get(_ENTITIES, ()))
         except (KeyError, TypeError, ValueError, AttributeError):
             raise BadDirectory(f"{self._file.path} is damaged: it has what is no quota") from None
+        return self._values
 
-    async def write(self, changed: Entities, values: Entities) -> Mapping[Entity, str]:
+    def follow(self, changed: Changed) -> None:
+        """See `QuotaStore`."""
+        self._following.append(changed)
+
+    async def alter(self, edits: Mapping[Entity, Edit]) -> Mapping[Entity, str]:
         """See `QuotaStore`: all are kept, or none is."""
+        changed: dict[Entity, Values] = {}
+        after = dict(self._values)
+        for entity, edit in edits.items():
+            before = after.get(entity, {})
+            own = {key: value for key, value in {**before, **edit}.items() if value is not None}
+            if own == before:
+                continue
+            changed[entity] = own
+            if own:
+                after[entity] = own
+            else:
+                del after[entity]
+        if not changed:
+            return {}
         try:
-            await self._run_outside(self._put, values)
+            await self._run_outside(self._put, after)
         except OSError as error:
             logger.error("quotas can't be written", file=self._file.path, error=str(error))
             return dict.fromkeys(changed, f"The disk says: {error.strerror}.")
+        self._values = after
+        for told in self._following:
+            told(changed)
         return {}
 
     def _put(self, values: Entities) -> None:
@@ -102,6 +134,7 @@ class QuotaChanges:
     def keep_in(self, store: QuotaStore) -> None:
         """Follows the quotas that a store has, and keeps changes there. Raises as its `read`."""
         self.quotas.change(store.read())
+        store.follow(self.quotas.change)
         self._store = store
 
     @property
@@ -115,22 +148,4 @@ class QuotaChanges:
         Returns why, by entity, for those that could not be kept: they are as they were.
         """
         async with self._turn:
-            changed: dict[Entity, Values] = {}
-            after = dict(self.quotas.values)
-            for entity, edit in edits.items():
-                before = after.get(entity, {})
-                own = {key: value for key, value in {**before, **edit}.items() if value is not None}
-                if own == before:
-                    continue
-                changed[entity] = own
-                if own:
-                    after[entity] = own
-                else:
-                    del after[entity]
-            if not changed:
-                return {}
-            failed = await self._store.write(changed, after)
-            self.quotas.change(
-                {entity: own for entity, own in changed.items() if entity not in failed}
-            )
-            return failed
+            return await self._store.alter(edits)

@@ -51,7 +51,6 @@ class Fellow:
         await self.clients.read_all()
         self.users = self.user_store.users(b"secret")
         self.quotas.keep_in(self.quota_store)
-        self.quota_store.follow(self.quotas.quotas.change)
 
     async def hear(self) -> None:
         """Reads what notices name, as whoever follows them."""
@@ -148,6 +147,72 @@ def test_quotas_are_written_as_kafka_writes_them() -> None:
             if path.startswith(("/config/users/", "/config/clients/", "/config/ips/")):
                 data = ensemble.nodes[path].data or b""
                 assert (json.loads(data) if data else "") == (json.loads(text) if text else "")
+
+    play(conduct)
+
+
+ALICE, RATES = Entity("alice"), "/config/users/alice"
+
+
+def settings_of(ensemble: Ensemble, path: str) -> dict[str, str]:
+    found: dict[str, str] = json.loads(ensemble.nodes[path].data or b"{}")["config"]
+    return found
+
+
+def test_a_quota_that_this_broker_has_not_heard_of_stays() -> None:
+    async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
+        assert await one.quotas.alter({ALICE: {"producer_byte_rate": 1.0}}) == {}
+        assert await other.quotas.alter({ALICE: {"consumer_byte_rate": 2.0}}) == {}
+        both = {"producer_byte_rate": 1, "consumer_byte_rate": 2}
+        assert other.quotas.values[ALICE] == both
+        await one.hear()
+        assert one.quotas.values[ALICE] == both
+        assert settings_of(ensemble, RATES).keys() == {*both, *BY_NAME}
+
+    play(conduct)
+
+
+def test_a_quota_is_written_though_this_broker_believes_that_it_is_so() -> None:
+    async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
+        assert await one.quotas.alter({ALICE: {"producer_byte_rate": 1.0}}) == {}
+        await other.hear()
+        assert await one.quotas.alter({ALICE: {"producer_byte_rate": 9.0}}) == {}
+        assert await other.quotas.alter({ALICE: {"producer_byte_rate": 1.0}}) == {}
+        assert settings_of(ensemble, RATES)["producer_byte_rate"] == "1"
+        assert await one.quotas.alter({ALICE: {"request_percentage": 9.0}}) == {}
+        assert await other.quotas.alter({ALICE: {"request_percentage": None}}) == {}
+        assert "request_percentage" not in settings_of(ensemble, RATES)
+
+    play(conduct)
+
+
+def test_what_is_no_quota_that_can_be_understood_is_left_where_it_is() -> None:
+    async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
+        before = settings_of(ensemble, RATES)
+        strange = {**before, "request_percentage": "much"}
+        node = {"version": 1, "config": strange}
+        await one.zookeeper.set(RATES, json.dumps(node).encode())
+        await other.clients.read_all()
+        taken_away = dict.fromkeys(BY_NAME)
+        assert await other.quotas.alter({ALICE: {"producer_byte_rate": 1.0, **taken_away}}) == {}
+        assert settings_of(ensemble, RATES) == {**strange, "producer_byte_rate": "1"}
+        assert other.quotas.values[ALICE] == {"producer_byte_rate": 1}
+
+    play(conduct)
+
+
+def test_a_password_that_this_broker_has_not_heard_of_stays() -> None:
+    async def conduct(ensemble: Ensemble, one: Fellow, other: Fellow) -> None:
+        for fellow, mechanism in ((one, SHA_256), (other, SHA_512)):
+            salted = mechanism.salted_password(b"new", SALT, 4096)
+            change = Upsertion("bob", mechanism.code, 4096, SALT, salted)
+            assert (await fellow.users.alter([], [change], one_go()))["bob"].error_code == 0
+        assert set(other.users.of("bob")) == {SHA_256, SHA_512}
+        await one.hear()
+        assert one.users.of("bob") == other.users.of("bob")
+        gone = await other.users.alter([Deletion("bob", SHA_512.code)], [], one_go())
+        assert gone["bob"].error_code == 0
+        assert settings_of(ensemble, "/config/users/bob").keys() == {"SCRAM-SHA-256"}
 
     play(conduct)
 

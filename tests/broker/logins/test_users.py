@@ -17,7 +17,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from broker.logins.user_file import NAME, UserFile
-from broker.logins.users import Credentials, Upsertion, Users
+from broker.logins.users import Credentials, Edit, Upsertion, Users
 from broker.loop.slices import Slicer
 from broker.time import Time
 from broker.topics.registry import BadDirectory
@@ -206,8 +206,11 @@ async def test_a_changed_credential_ends_no_session_and_holds_for_the_next(
 class AtOnce:
     """A store that waits for nothing."""
 
-    async def keep(self, changed: Mapping[str, Credentials]) -> Mapping[str, str]:
-        return {}
+    async def alter(self, edits: Mapping[str, Edit]) -> Mapping[str, Credentials | str]:
+        return {
+            name: {mechanism: made for mechanism, made in edit.items() if made is not None}
+            for name, edit in edits.items()
+        }
 
 
 async def test_others_have_their_turn_while_passwords_of_many_are_changed() -> None:
