@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from http.client import HTTPException, HTTPMessage
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
+from urllib.error import HTTPError
 from urllib.parse import unquote, urlsplit
-from urllib.request import urlopen
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 import structlog
 
@@ -34,6 +36,8 @@ ALGORITHMS: Final[Mapping[str, str]] = {
 KEYS_BYTES_MAX: Final = 1 << 20
 READ_WITHIN_S: Final = 10
 _LOCAL: Final = ("127.0.0.1", "::1", "localhost")
+_UNREADABLE: Final = (OSError, ValueError, RecursionError, HTTPException)
+"""What an answer that is no JWKS, or no answer of HTTP, raises where it is read."""
 
 
 @slotted(frozen=True)
@@ -93,7 +97,7 @@ class SignedTokens:
         if settings.url.startswith("file:"):
             try:
                 self._keys = _keys_of(_read(settings.url))
-            except (OSError, ValueError) as error:
+            except _UNREADABLE as error:
                 raise BadConfig(f"{settings.url} has no keys: {error}") from None
         else:
             self._read_in_thread()
@@ -101,13 +105,19 @@ class SignedTokens:
     def check(self, token: str) -> TokenClaims | TokenRefused:
         """Whose a token is, or why it is not taken."""
         self._refresh(self._settings.refresh_ms)
+        try:
+            return self._checked(token)
+        except Exception as error:  # noqa: BLE001 - a stranger's bytes, judged by a library
+            return TokenRefused(f"the token can't be judged: {type(error).__name__}")
+
+    def _checked(self, token: str) -> TokenClaims | TokenRefused:
         jwt = self._jwt
         try:
             header = jwt.get_unverified_header(token)
         except jwt.PyJWTError:
             return TokenRefused("the token is no signed JWT")
         algorithm = header.get("alg")
-        if algorithm not in ALGORITHMS:
+        if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
             return TokenRefused("the token is not signed in a way that is taken")
         key = self._keys.get(header.get("kid"))
         if key is None:
@@ -172,7 +182,7 @@ class SignedTokens:
     def _read_again(self) -> None:
         try:
             self._keys = _keys_of(_read(self._settings.url))
-        except (OSError, ValueError) as error:
+        except _UNREADABLE as error:
             logger.warning(
                 "the keys of tokens could not be read", url=self._settings.url, error=str(error)
             )
@@ -184,10 +194,22 @@ def _is_time(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 40
 
 
+class _ToHttpsAlone(HTTPRedirectHandler):
+    """Whoever is on the way to a URL without TLS could tell keys of his own."""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        """Raises HTTPError for any URL but an https: one."""
+        if urlsplit(newurl).scheme != "https":
+            raise HTTPError(newurl, code, "a redirection to a URL without TLS", headers, fp)
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
 def _read(url: str) -> bytes:
     if url.startswith("file:"):
         return Path(unquote(urlsplit(url).path)).read_bytes()
-    with urlopen(url, timeout=READ_WITHIN_S) as answer:
+    with build_opener(_ToHttpsAlone()).open(url, timeout=READ_WITHIN_S) as answer:
         data: bytes = answer.read(KEYS_BYTES_MAX)
         return data
 
@@ -204,6 +226,7 @@ def _keys_of(data: bytes) -> dict[str | None, dict[str, Any]]:
         if isinstance(key, dict)
         and key.get("kty") in ALGORITHMS.values()
         and key.get("use", "sig") == "sig"
+        and isinstance(key.get("kid"), str | None)
     }
     if not usable:
         raise ValueError("none of them is a public key of signatures")
