@@ -99,6 +99,7 @@ COMPILE = $(UV) pip compile --quiet --generate-hashes --universal --python-versi
 lock: $(UV) ## choose versions anew and write requirements/*.txt
 	$(COMPILE) pyproject.toml requirements/build.in -o requirements/broker.txt
 	$(COMPILE) --group test -c requirements/broker.txt -o requirements/test.txt
+	echo 'pyjwt[crypto]' | $(COMPILE) - -c requirements/test.txt -o requirements/oauthbearer.txt
 	$(COMPILE) --extra pipeline pyproject.toml -c requirements/test.txt -o requirements/pipeline.txt
 	echo uv | $(COMPILE) - -o requirements/uv.txt
 

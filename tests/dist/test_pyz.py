@@ -9,10 +9,12 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+import jwt
 import pytest
 
 from musterd import __version__
 from tests.dist.environment import Environment, serves_and_cleans
+from tests.interop.secured.tokens import Issuer
 from tools import installed
 
 pytestmark = pytest.mark.interop
@@ -26,9 +28,11 @@ BASE = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
 def pyz(dist: Path, project: Path, tmp_path: Path) -> Callable[..., list[str]]:
     """Make the line that starts a muster.pyz with a cache of this test's."""
 
-    def line(*flags: str, archive: Path = dist / "muster.pyz") -> list[str]:
+    def line(
+        *flags: str, archive: Path = dist / "muster.pyz", packages: Path = project
+    ) -> list[str]:
         cache = f"XDG_CACHE_HOME={tmp_path / 'cache'}"
-        told = f"PYTHONPATH={project}"
+        told = f"PYTHONPATH={packages}"
         return ["env", "-C", str(project), cache, told, str(BASE), "-s", *flags, str(archive)]
 
     return line
@@ -60,6 +64,37 @@ def test_first_starts_at_once(pyz: Callable[..., list[str]], tmp_path: Path) -> 
 
     assert [each.communicate(timeout=60)[0] for each in starts] == [SAID] * 4
     assert unpacked(tmp_path).is_dir()
+
+
+def test_who_takes_tokens_gives_it_pyjwt_in_a_folder(
+    pyz: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    (tmp_path / "keys").mkdir()
+    bearer = tmp_path / "bearer"
+    bearer.mkdir()
+    (bearer / "jwt").symlink_to(Path(jwt.__file__).parent)
+    settings = {
+        "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": Issuer(tmp_path / "keys").keys_url,
+    }
+    words = ["serve", "--data", str(tmp_path / "data"), "--http", "off"]
+    words += [f"--set={name}={value}" for name, value in settings.items()]
+
+    def first_line(packages: Path) -> str:
+        command = [*pyz(packages=packages), *words]
+        broker = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        try:
+            assert broker.stdout is not None
+            return broker.stdout.readline()
+        finally:
+            broker.kill()
+            broker.wait(30)
+
+    assert "OAUTHBEARER needs the package PyJWT" in first_line(tmp_path)
+    assert "accepts connections" in first_line(bearer)
 
 
 def truncate(folder: Path) -> Path:

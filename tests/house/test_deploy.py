@@ -170,6 +170,30 @@ def test_what_the_container_is_built_from_is_there() -> None:
     assert "hatchling==" in (ROOT / "requirements" / "broker.txt").read_text()
 
 
+def locked(name: str) -> dict[str, str]:
+    """The versions in a file of locked packages."""
+    text = (ROOT / "requirements" / f"{name}.txt").read_text()
+    assert "://" not in text, "whoever installs says from where"
+    assert text.count("--hash=") >= text.count("==") > 0
+    return dict(re.findall(r"^([a-z0-9-]+)(?:\[[^]]*\])?==(\S+)", text, re.MULTILINE))
+
+
+def test_the_packages_that_the_container_names_are_locked() -> None:
+    named = re.findall(r'PACKAGES=(?:"([^"]+)"|(\w+))', CONTAINER.partition("\nFROM")[2])
+    lists = {each for words in named for word in words for each in word.split()}
+
+    assert lists == {"broker", "pipeline", "oauthbearer"}
+    assert all(locked(each) for each in lists)
+
+
+def test_tokens_are_checked_by_the_packages_that_the_tests_have() -> None:
+    found, broker = locked("oauthbearer"), locked("broker")
+
+    assert "pyjwt" in found
+    assert found.items() <= locked("test").items()
+    assert all(version == broker.get(name, version) for name, version in found.items())
+
+
 COMPOSE_CHECK = ["check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
 KUBERNETES_CHECK = ["kubernetes_validate", "--strict"]
 
