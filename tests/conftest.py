@@ -6,6 +6,7 @@ a test that stops, kills or configures its broker makes one with `brokers`.
 
 from __future__ import annotations
 
+import gc
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -78,6 +79,16 @@ def pytest_runtest_makereport(
         for each in RUNNING:
             report.sections.append((f"the broker on {each.bootstrap}", each.tail()))
     return report
+
+
+def pytest_collection_finish() -> None:
+    """Let the garbage collector leave alone what was collected.
+
+    Its full collections took 0.3 s of 658,000 objects for 13,900 tests, at any time, and so in
+    the midst of what a test held to a bound of CPU time.
+    """
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

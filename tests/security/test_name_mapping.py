@@ -49,9 +49,9 @@ def test_what_is_no_rule_is_refused_by_a_sentence(rules, said):
 
 def test_no_pattern_takes_long():
     rules = parse_mapping_rules("RULE:(a+)+b/$1/")
-    began_s = time.process_time()
+    began_s = time.thread_time()
     assert rules.map("a" * NAME_CHARS_MAX) is None
-    assert time.process_time() - began_s < 0.5
+    assert time.thread_time() - began_s < 0.5
 
 
 def test_a_name_beyond_the_bound_matches_nothing():

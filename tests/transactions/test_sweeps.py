@@ -9,6 +9,7 @@ from protocol.errors import CONCURRENT_TRANSACTIONS, NONE
 from protocol.now import Now
 from protocol.records.section import Record
 from tests.transactions.driver import Driver
+from tests.uncollected import uncollected
 from transactions.calls import (
     BROKER,
     TV2,
@@ -149,19 +150,20 @@ def test_a_hundred_thousand_ids_are_loaded_within_three_seconds() -> None:
     data = encode_value(value, 1)
     records = [Record(i, 0, encode_key(f"producer-{i}"), data) for i in range(IDS)]
     shard = TransactionShard(TransactionConfig("markers", ProducerIds()))
-    began = time.process_time()
+    began = time.thread_time()
     for offset, run in runs_of_records(records, Counter()):
         shard.replay(run, offset)
     while shard.wake(Now(0, 1_000_000), 1000):
         pass
     shard.loaded(Now(0, 1_000_000))
-    took_s = time.process_time() - began
+    took_s = time.thread_time() - began
     assert shard.view.known() == IDS
     assert took_s < 3.0
-    began = time.process_time()
-    shard.expire(Now(10_000, 1_010_000), 100)
-    assert shard.next_deadline() is not None
-    assert time.process_time() - began < 0.01, "a sweep looks at what is due, not at all"
+    with uncollected():
+        began = time.thread_time()
+        shard.expire(Now(10_000, 1_010_000), 100)
+        assert shard.next_deadline() is not None
+        assert time.thread_time() - began < 0.01, "a sweep looks at what is due, not at all"
 
 
 def test_what_is_open_is_woken_in_pieces() -> None:

@@ -7,7 +7,7 @@ import errno
 import json
 from collections.abc import Callable
 from pathlib import Path
-from time import process_time
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -171,8 +171,8 @@ def test_a_hundred_thousand_entries_load_in_two_seconds(tmp_path: Path) -> None:
         )
         for n in range(100_000)
     )  # fmt: skip
-    began = process_time()
+    began = thread_time()
     index = AclIndex(file.read())
-    took = process_time() - began
+    took = thread_time() - began
     assert len(index) == 100_000
     assert took < 2

@@ -186,9 +186,9 @@ def test_a_judgement_among_100_000_entries_looks_at_few_of_them():
     entries = [entry(ALLOW, f"User:{n}", READ, "*") for n in range(50_000)]
     entries += [entry(ALLOW, ALICE, READ, f"orders-{n}", prefix=True) for n in range(50_000)]
     one = Judge(AclIndex(entries))
-    began_s = time.process_time()
+    began_s = time.thread_time()
     for _ in range(100):
         assert allowed(one, ALICE, READ, "orders-49999-x")
         assert not allowed(one, BOB, READ, "orders-49999-x")
     # A walk over all entries would take seconds.
-    assert time.process_time() - began_s < 0.5
+    assert time.thread_time() - began_s < 0.5
