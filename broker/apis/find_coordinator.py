@@ -44,9 +44,10 @@ def _handle(services: Services, request: Request) -> Steps:
     request.connection.lookups += 1
     value = request.value
     batched = request.api_version >= 4
-    keys = value["coordinator_keys"]
+    keys = value["coordinator_keys"] if batched else [value["key"]]
     made = True
-    topic = _TOPICS.get(value["key_type"])
+    # Nothing is made where no key is asked for: all may have been denied.
+    topic = _TOPICS.get(value["key_type"]) if keys else None
     if topic is not None and services.registry.topic(topic) is None:
         making = asyncio.ensure_future(is_made(services, OWNED[topic]))
         yield making
@@ -63,7 +64,7 @@ def _handle(services: Services, request: Request) -> Steps:
             yield None
         request.respond({"throttle_time_ms": 0, "coordinators": answers}, worst)
     else:
-        answer = _find(services, request, value["key_type"], value["key"], made)
+        answer = _find(services, request, value["key_type"], keys[0], made)
         del answer["key"]
         if answer["error_code"] == NONE:
             answer["error_message"] = "NONE"  # what Kafka says there, and in v4 and up ""

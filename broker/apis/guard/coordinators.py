@@ -100,7 +100,7 @@ def offset_fetch(inner: Handler, authorizer: Authorizer) -> Handler:
 
 def _is_known(authorizer: Authorizer, request: Request, groups: Sequence[Any]) -> bool:
     """Whether one group, and the topics that are named of it, were allowed before."""
-    if len(groups) > 1 or request.api_version >= _FIRST_WITH_IDS:
+    if len(groups) != 1 or request.api_version >= _FIRST_WITH_IDS:
         return False
     connection = request.connection
     group_id, _, _, topics = groups[0]

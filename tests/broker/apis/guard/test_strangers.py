@@ -1,155 +1,118 @@
 """A stranger learns nothing: no API answers by what is there, and none leaves anything behind.
 
-Two brokers are asked the same, request by request: one has the topic, the group, the transaction,
-the rules and the settings that the requests name, the other has nothing. To somebody without any
-right both must say the same, byte for byte. Only ApiVersions is answered to everybody; and Metadata
-and DescribeCluster name the brokers, as Kafka's do.
+Two brokers with a real authorizer are asked the same, request by request: one has the topics,
+groups, transactional ids, entries, users, quotas, tokens and settings that the requests name, the
+other has nothing. To somebody without any right both must say the same, byte for byte. Only
+ApiVersions is answered to everybody; and Metadata and DescribeCluster name the brokers, as Kafka's
+do. To an administrator each API must say or do something: else the search would miss its guard.
 """
 
 from __future__ import annotations
 
+import asyncio
 import struct
-import sys
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from broker.broker import Broker
 from protocol.headers import decode_response_header
+from protocol.messages.create_delegation_token import API as CREATE_DELEGATION_TOKEN
 from protocol.messages.describe_cluster import API as DESCRIBE_CLUSTER
+from protocol.messages.describe_delegation_token import API as DESCRIBE_DELEGATION_TOKEN
 from protocol.messages.metadata import API as METADATA
 from protocol.schema import Api
-from tests.broker.apis.guard.asking import Asking, Value, guarded_broker
-from tests.broker.apis.guard.rules import ADMIN
+from tests.broker.apis.guard.filled import (
+    ADMIN,
+    REQUESTS,
+    STRANGER,
+    Request,
+    answers,
+    fill,
+    protected_broker,
+    state,
+)
 from tests.broker.every_request import EVERY, asked
-from tests.broker.logins.letting_in import broker_with_logins
+from tests.broker.logins.letting_in import broker_with_logins, port_of
 from tests.broker.serving import asked as asked_of
-from tests.wire import Wire, batch
+from tests.wire import Wire
 
-NAMED = "orders"
-"""What every request names, of each kind."""
 OF_BROKERS = ("brokers", "cluster_id", "controller_id")
 """What says which brokers there are, and of which cluster."""
 SAID_OF_BROKERS = (METADATA.key, DESCRIBE_CLUSTER.key)
+OF_A_TOKEN = (
+    "token_id", "hmac", "issue_timestamp_ms", "expiry_timestamp_ms", "max_timestamp_ms",
+    "issue_timestamp", "expiry_timestamp", "max_timestamp",
+)  # fmt: skip
+"""What differs between any two tokens."""
+SAY_NOTHING = {
+    "ApiVersions": "it is answered to everybody",
+    "DescribeCluster": "beside the brokers it has nothing",
+    "ExpireDelegationToken": "nobody has the token's secret",
+    "ListPartitionReassignments": "a broker alone moves nothing",
+    "RenewDelegationToken": "nobody has the token's secret",
+    "SaslAuthenticate": "it is how a peer says who it is",
+    "SaslHandshake": "it is how a peer says who it is",
+}
+"""APIs by which nothing can be found, whoever asks."""
 
 
-def requests() -> list[tuple[Api, int, Value]]:
-    """Every API in every version: what names something, and what asks for everything."""
-    found = []
-    for api, version in EVERY:
-        value = asked(api, version)
-        if api.name == "Produce":
-            _with_records(value)
-        found.append((api, version, value))
-        for field in api.request:
-            if isinstance(value.get(field.name), list):
-                for everything in ([], None):
-                    try:
-                        api.encode_request(version, {**value, field.name: everything})
-                    except Exception:  # noqa: BLE001 - the version has no such request
-                        continue
-                    found.append((api, version, {**value, field.name: everything}))
-    return found
-
-
-def _with_records(value: Value) -> None:
-    for topic in value["topic_data"]:
-        for partition in topic["partition_data"]:
-            partition["records"] = batch(b"x")
-
-
-REQUESTS = requests()
-
-
-def _answers(wire: Wire) -> list[Any]:
-    """What its peer is told; None where the connection is closed."""
-    port, user = wire.socket.getpeername()[1], wire.client_id
-    found: list[Any] = []
-    connection = Wire(port, user)
-    for api, version, value in REQUESTS:
-        try:
-            answer = connection.call(api.name, version, value)
-        except ConnectionError:
-            found.append(None)
-            connection.close()
-            connection = Wire(port, user)
+async def _told(broker: Broker, user: str, asked: list[Request]) -> list[Any]:
+    found = await asyncio.to_thread(answers, port_of(broker), user, asked)
+    for (api, _, _), answer in zip(asked, found, strict=True):
+        if answer is None:
             continue
         if api.key in SAID_OF_BROKERS:
             for field in OF_BROKERS:
                 answer.pop(field, None)
-        found.append(answer)
-    connection.close()
+        if api.key == CREATE_DELEGATION_TOKEN.key:
+            _like_any_other(answer)
+        if api.key == DESCRIBE_DELEGATION_TOKEN.key:
+            for token in answer["tokens"]:
+                _like_any_other(token)
     return found
 
 
-async def _fill(asking: Asking) -> None:
-    def talk(wire: Wire) -> None:
-        wire.call("InitProducerId", 4, {"transactional_id": NAMED, "transaction_timeout_ms": 9000})
-        partitions = [{"partition_index": 0, "committed_offset": 1}]
-        topics = [{"name": NAMED, "partitions": partitions}]
-        wire.call("OffsetCommit", 8, {"group_id": NAMED, "topics": topics})
-        config = {"name": "retention.ms", "value": "1000", "config_operation": 0}
-        resource = {"resource_type": 2, "resource_name": NAMED, "configs": [config]}
-        wire.call("IncrementalAlterConfigs", 1, {"resources": [resource], "validate_only": False})
-
-    await asking.talk(ADMIN, talk)
+def _like_any_other(token: dict[str, Any]) -> None:
+    """A token of the stranger's own, which anybody may have."""
+    if token["principal_name"] == STRANGER:
+        for field in OF_A_TOKEN:
+            token.pop(field, None)
 
 
 async def test_no_api_tells_a_stranger_what_is_there(tmp_path: Path) -> None:
     async with (
-        guarded_broker(tmp_path / "full", "bob: ALL TOPIC *", topics=(NAMED, "more")) as full,
-        guarded_broker(tmp_path / "empty", topics=()) as empty,
+        protected_broker(tmp_path / "full") as full,
+        protected_broker(tmp_path / "empty") as empty,
     ):
-        await _fill(full)
-        before = _state(full.broker), _state(empty.broker)
-        there = await full.talk("stranger", _answers)
-        nothing = await empty.talk("stranger", _answers)
-        assert (_state(full.broker), _state(empty.broker)) == before
+        await fill(full)
+        before = state(full), state(empty)
+        there = await _told(full, STRANGER, REQUESTS)
+        nothing = await _told(empty, STRANGER, REQUESTS)
+        assert (state(full), state(empty)) == before
     told = [
-        (api.name, version, one, other)
-        for (api, version, _), one, other in zip(REQUESTS, there, nothing, strict=True)
+        (api.name, version, value, one, other)
+        for (api, version, value), one, other in zip(REQUESTS, there, nothing, strict=True)
         if one != other
     ]
     assert told == []
-    answered = {
-        (api.key, version)
-        for (api, version, _), answer in zip(REQUESTS, there, strict=True)
-        if answer is not None
-    }
-    assert answered == {(api.key, version) for api, version in EVERY}
+    assert None not in there, "a connection was closed"
+    assert {(api, version) for api, version, _ in REQUESTS} == set(EVERY)
 
 
-def _state(broker: Broker) -> object:
-    """Topics with their settings and ends, groups, transactions and producer ids."""
-    topics = {
-        name: (topic.partitions, dict(topic.configs))
-        for name, topic in broker.registry.topics.items()
-    }
-    logs = {
-        partition.name: partition.log.log_end_offset
-        for topic in broker.logs.topics.values()
-        for partition in topic.partitions
-    }
-    groups = [sorted(hosted.core.view.groups) for hosted in broker.groups.hosted_shards]
-    ids = [sorted(each.core.view.transactions) for each in broker.transactions.hosted_shards]
-    return topics, logs, groups, ids
-
-
-async def test_the_search_finds_what_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    some = [each for each in REQUESTS if each[0] is METADATA]
-    monkeypatch.setattr(sys.modules[__name__], "REQUESTS", some)
-    async with (
-        guarded_broker(
-            tmp_path / "full", "stranger: DESCRIBE TOPIC orders", topics=(NAMED,)
-        ) as full,
-        guarded_broker(tmp_path / "empty", topics=()) as empty,
-    ):
-        there = await full.talk("stranger", _answers)
-        nothing = await empty.talk("stranger", _answers)
-        assert there != nothing
+async def test_each_api_tells_or_does_something_for_who_may(tmp_path: Path) -> None:
+    quiet = set()
+    async with protected_broker(tmp_path / "full") as full:
+        for api in {api.key: api for api, _ in EVERY}.values():
+            await fill(full)
+            some = [each for each in REQUESTS if each[0] is api]
+            before = state(full)
+            there = await _told(full, ADMIN, some)
+            if state(full) != before:
+                continue
+            async with protected_broker(tmp_path / api.name) as empty:
+                if there == await _told(empty, ADMIN, some):
+                    quiet.add(api.name)
+    assert quiet == set(SAY_NOTHING)
 
 
 async def test_before_a_login_only_api_versions_and_the_login_are_answered(tmp_path: Path) -> None:
