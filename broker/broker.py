@@ -47,7 +47,7 @@ from broker.metrics.verdicts import Verdicts
 from broker.net.advertised import Advertised
 from broker.net.connection import Connection
 from broker.net.interpose import Interpose
-from broker.net.limits import limits_of
+from broker.net.limits import Limits, limits_of
 from broker.net.long_requests import LongRequests
 from broker.net.seekers import Seekers
 from broker.net.server import Server
@@ -168,6 +168,7 @@ class Broker:
         """
         try:
             self.secured.certificates.open()
+            self.secured.overrides.open()
             self.sockets.bind()
             self.fs.make_directory(self.directory)
             self._lock = self.fs.lock(self.directory)
@@ -338,7 +339,7 @@ class Broker:
             self.logs,
             standing.settings_store,
             self._settings_changed,
-            self.secured.certificates,
+            (self.secured.certificates, self.secured.overrides),
         )
         services = self._make_services(unsupported, seekers)
         served = self.secured.served(standing.served)
@@ -347,7 +348,7 @@ class Broker:
         self.server = Server(
             services,
             served,
-            limits_of(config),
+            self._limits(),
             writes=self.writes,
             long=LongRequests(self.slicer, self.worker, self.spawn),
             disk_reads=self.disk_reads,
@@ -571,6 +572,9 @@ class Broker:
 
     # -- what the parts are given
 
+    def _limits(self) -> Limits:
+        return limits_of(self.config, self.secured.overrides.by_address)
+
     def _group_settings(self) -> RuntimeSettings:
         topic = self.logs.settings(OFFSETS_TOPIC)
         return self.standing.group_settings(runtime_settings(self.config, topic), topic)
@@ -586,7 +590,8 @@ class Broker:
 
     def _settings_changed(self) -> None:
         """Gives those who keep copies of settings the ones that hold now."""
-        self.server.configure(limits_of(self.config))
+        self.secured.overrides.follow(self.background)
+        self.server.configure(self._limits())
         self.groups.configure(self._group_settings())
         self.transactions.configure(self._transaction_settings())
 

@@ -18,6 +18,7 @@ from broker.logins.logins import Logins
 from broker.logins.user_file import UserFile
 from broker.net.listener import http_listener, listeners_of
 from broker.net.listener_rates import ListenerRates
+from broker.net.overrides import Overrides
 from broker.net.sockets import CannotListen
 from broker.net.tls.certificates import Certificates
 from broker.quotas.client_quotas import ClientQuotas
@@ -59,6 +60,8 @@ class Secured:
         with_http = [*self.listeners, *filter(None, [self.http])]
         self.certificates = Certificates(config, with_http, time.real)
         """What the listeners with TLS show."""
+        self.overrides = Overrides(config, time.real)
+        """How many connections some addresses may have."""
         self.audit = Audit(time)
         """What clients were denied, and what they changed."""
         self.authorizer: Authorizer | None = None
@@ -143,6 +146,7 @@ class Secured:
     async def start(self, background: Background) -> None:
         """Follows its files, and what ends with time."""
         await self.certificates.start(background)
+        await self.overrides.start()
         if self.tokens is not None:
             self.tokens.start(background)
 

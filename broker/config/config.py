@@ -28,7 +28,13 @@ from broker.config.listener_settings import (
     MechanismSettings,
     row_of,
 )
-from broker.config.listeners import Endpoint, advertise, parse_listeners
+from broker.config.listeners import (
+    Endpoint,
+    advertise,
+    is_address,
+    is_name,
+    parse_listeners,
+)
 from broker.config.not_followed import not_followed, refers_to_provider
 from broker.config.protection import base_name, protection_fault
 from log.config import LONG_MAX, LogConfig, format_magic
@@ -196,9 +202,17 @@ class Config:
             )
         yield from http_faults(self)
         yield from self._listener_faults()
-        name = "max.connections.per.ip.overrides"
-        yield from _raised((name,), lambda: self.connections_per_ip_overrides)
+        yield from self._connection_faults()
         yield from _topic_faults(self.topic_defaults)
+
+    def _connection_faults(self) -> Iterator[Fault]:
+        bound, overrides = "max.connections.per.ip", "max.connections.per.ip.overrides"
+        faults = [*_raised((overrides,), lambda: self.connections_per_ip_overrides)]
+        yield from faults
+        if not faults and not self[bound] and not self.connections_per_ip_overrides:
+            yield Fault(
+                (bound, overrides), f"{bound}=0 lets nobody in without {overrides}, as in Kafka"
+            )
 
     def _listener_faults(self) -> Iterator[Fault]:
         beside = ("listener.security.protocol.map", "controller.listener.names")
@@ -281,15 +295,17 @@ class Config:
 
     @property
     def connections_per_ip_overrides(self) -> dict[str, int]:
-        """``max.connections.per.ip.overrides`` by address."""
-        pairs = {}
-        for part in filter(None, self["max.connections.per.ip.overrides"].split(",")):
-            address, _, number = part.strip().rpartition(":")
-            if not address or not number.isdigit():
-                raise BadValue(
-                    f"max.connections.per.ip.overrides={part}: it must be ADDRESS:NUMBER"
-                )
-            pairs[address.strip("[]")] = int(number)
+        """``max.connections.per.ip.overrides`` by host: an address or a name."""
+        setting, pairs = "max.connections.per.ip.overrides", {}
+        for part in filter(None, map(str.strip, self[setting].split(","))):
+            host, _, number = part.rpartition(":")
+            if not host or not (number.isascii() and number.isdecimal()):
+                raise BadValue(f"{setting}={part}: it must be ADDRESS:NUMBER")
+            if ":" in host and host.startswith("[") and host.endswith("]"):
+                host = host[1:-1]
+            if not is_address(host) and not is_name(host):
+                raise BadValue(f"{setting}={part}: {host} is no address, and no name of a host")
+            pairs[host] = int(number)
         return pairs
 
 

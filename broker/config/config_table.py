@@ -862,7 +862,8 @@ _KAFKA: Final = (
         STRING,
         "",
         "",
-        "Exceptions for single addresses, as ADDRESS:NUMBER, comma separated.",
+        "Exceptions for single addresses, as ADDRESS:NUMBER, comma separated. A name is looked up"
+        " at the start and when this is changed, and stands for all its addresses.",
     ),
     S(
         "max.incremental.fetch.session.cache.slots",

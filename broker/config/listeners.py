@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import socket
 from typing import NamedTuple
@@ -9,6 +10,7 @@ from typing import NamedTuple
 _ENTRY = re.compile(r"([^:/]+)://(?:\[([^\]]*)\]|([^:]*)):(-?\d+)")
 _HOST_AND_PORT = re.compile(r"(?:\[([^\]]*)\]|([^:]*)):(\d+)")
 _NAME = re.compile(r"(?:^|,)\s*([^:/,]+)://")
+_HOST_NAME = re.compile(r"(?![\d.]*$)[0-9A-Za-z_]([-.]?[0-9A-Za-z_])*\.?")
 _EVERYWHERE = ("", "0.0.0.0", "::", "0:0:0:0:0:0:0:0")
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """The security protocols that a listener may speak."""
@@ -50,6 +52,21 @@ def parse_host_and_port(text: str) -> tuple[str, int]:
     if found is None or int(found[3]) > 65535:
         raise ValueError(f"{text!r} is not HOST:PORT, such as 127.0.0.1:9092 or [::1]:9092")
     return found[1] if found[1] is not None else found[2], int(found[3])
+
+
+def is_address(host: str) -> bool:
+    """Whether it is an IP address, perhaps with its scope, and no name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def is_name(host: str) -> bool:
+    """Whether it may be the name of a host; 1.2.3, which some libraries take for 1.2.0.3, is
+    none."""
+    return _HOST_NAME.fullmatch(host) is not None
 
 
 def names_in(text: str) -> list[str]:

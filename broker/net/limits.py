@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from broker.config.config import Config
@@ -21,8 +22,8 @@ class Limits:
     """max.connections of those listeners that have one for themselves, by name"""
     connections_per_ip: int = 2147483647
     """max.connections.per.ip"""
-    connections_per_ip_overrides: dict[str, int] = field(default_factory=dict)
-    """max.connections.per.ip.overrides"""
+    connections_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
+    """max.connections.per.ip.overrides, by address"""
     queued_bytes: int = -1
     """queued.max.request.bytes; -1 for no bound"""
     requests_in_flight: int = 500
@@ -37,8 +38,8 @@ class Limits:
     """Unsent bytes of replies from which on a connection's requests wait."""
 
 
-def limits_of(config: Config) -> Limits:
-    """What the properties say."""
+def limits_of(config: Config, overrides: Mapping[str, int] = {}) -> Limits:
+    """What the properties say; ``overrides`` are those of single addresses."""
     return Limits(
         request_bytes=config["socket.request.max.bytes"],
         idle_ms=config["connections.max.idle.ms"],
@@ -49,7 +50,7 @@ def limits_of(config: Config) -> Limits:
             if (own := config.of_listener(endpoint.name).own("max.connections")) is not None
         },
         connections_per_ip=config["max.connections.per.ip"],
-        connections_per_ip_overrides=config.connections_per_ip_overrides,
+        connections_per_ip_overrides=overrides,
         queued_bytes=config["queued.max.request.bytes"],
         requests_in_flight=config["queued.max.requests"],
         send_buffer_bytes=config["socket.send.buffer.bytes"],

@@ -8,7 +8,7 @@ everything that it affects before it is stored, so that no start can fail becaus
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import structlog
@@ -51,8 +51,6 @@ TOPIC_RESOURCE = 2
 BROKER_RESOURCE = 4
 EVERY_BROKER = ""
 
-Fresh = Mapping[Any, Any]
-"""Certificates that are ready to serve; see `Certificates`."""
 Rows = Callable[[str], Setting]
 """The row of a setting that may be changed, by name; BadValue for others."""
 Current = Callable[[str], str]
@@ -93,14 +91,14 @@ class SettingsStore(Protocol):
         """Keeps settings of this broker or ("") of every one."""
 
 
-class Certificates(Protocol):
-    """What serves certificates, and reads them again."""
+class Prepares(Protocol):
+    """Who has something to read before settings can hold: certificates, addresses of hosts."""
 
-    async def prepared(self, config: Config) -> Fresh:
+    async def prepared(self, config: Config) -> Any:
         """What is new by these settings. Raises BadValue where it can't be used."""
 
-    def use(self, fresh: Fresh) -> None:
-        """Has it serve."""
+    def use(self, fresh: Any) -> None:
+        """Has it hold."""
 
 
 class ConfigChanges:
@@ -113,10 +111,10 @@ class ConfigChanges:
         logs: LogManager,
         store: SettingsStore,
         apply: Callable[[], None],
-        certificates: Certificates | None = None,
+        preparing: Sequence[Prepares] = (),
     ) -> None:
         """``apply`` gives those who keep copies of settings the ones that hold now."""
-        self._certificates = certificates
+        self._preparing = preparing
         self._config = config
         self._registry = registry
         self._logs = logs
@@ -198,16 +196,19 @@ class ConfigChanges:
             return
         if configs != before:
             await self._store.alter_broker(name and ours, configs)
+            self._use(fresh)
             self._take(changed)
-        self._use(fresh)
+        else:
+            self._use(fresh)
 
-    async def _prepared(self, changed: Config) -> Fresh:
-        """Certificates that come with a change, or with files that were changed under it."""
-        return {} if self._certificates is None else await self._certificates.prepared(changed)
+    async def _prepared(self, changed: Config) -> list[Any]:
+        """What comes with a change, or with files that were changed under it."""
+        return [await each.prepared(changed) for each in self._preparing]
 
-    def _use(self, fresh: Fresh) -> None:
-        if self._certificates is not None:
-            self._certificates.use(fresh)
+    def _use(self, fresh: list[Any]) -> None:
+        """Before who keeps copies of settings gets the new ones."""
+        for each, its_own in zip(self._preparing, fresh, strict=True):
+            each.use(its_own)
 
     def _check_secrets(self, configs: Mapping[str, str]) -> None:
         """Raises BadValue for a password that would lie open to whoever reads ZooKeeper."""
@@ -232,12 +233,12 @@ class ConfigChanges:
             try:
                 changed = config.with_static(fresh, taken)
                 self._check_topics(changed)
-                certificates = await self._prepared(changed)
+                prepared = await self._prepared(changed)
             except ValueError as error:
                 logger.error("settings are not reloaded", reason=str(error))
                 return
+            self._use(prepared)
             self._take(changed)
-            self._use(certificates)
         values = {name: _text(row(name), config[name]) for name in taken}
         logger.info("settings are reloaded", changed=values, wait_for_a_restart=waiting)
 
@@ -295,20 +296,31 @@ def with_fitting(config: Config, default: Mapping[str, str], own: Mapping[str, s
     """
     fitting = config.with_dynamic({}, {})
     kept: tuple[dict[str, str], dict[str, str]] = ({}, {})
-    for layer, texts in zip(kept, (default, own), strict=True):
-        for key, text in texts.items():
+    waiting = [
+        (layer, key, text)
+        for layer, texts in zip(kept, (default, own), strict=True)
+        for key, text in texts.items()
+    ]
+    while True:
+        refused = []
+        for layer, key, text in waiting:
             layer[key] = text
             try:
                 check_dynamic({key: text}, of_every_broker=layer is kept[0])
                 fitting = config.with_dynamic(*kept)
             except ValueError as error:
                 del layer[key]
-                logger.error(
-                    "a setting that was changed at run time is left out",
-                    setting=key,
-                    value="(hidden)" if may_be_secret(key) else text,
-                    reason=str(error),
-                )
+                refused.append(((layer, key, text), str(error)))
+        if len(refused) == len(waiting):
+            break
+        waiting = [each for each, _ in refused]  # one may fit beside another that came behind it
+    for (_, key, text), reason in refused:
+        logger.error(
+            "a setting that was changed at run time is left out",
+            setting=key,
+            value="(hidden)" if may_be_secret(key) else text,
+            reason=reason,
+        )
     return fitting
 
 

@@ -139,6 +139,12 @@ def test_properties_files_are_javas() -> None:
         ("advertised.listeners=PLAINTEXT://0.0.0.0:9092", "nobody can connect to 0.0.0.0"),
         ("advertised.listeners=SSL://a:1", "the listener SSL is advertised and is not in"),
         ("max.connections.per.ip.overrides=1.2.3.4", "it must be ADDRESS:NUMBER"),
+        ("max.connections.per.ip.overrides=::1", "overrides=::1: : is no address, and no name"),
+        ("max.connections.per.ip.overrides=1.2.3:4", "1.2.3 is no address, and no name of a host"),
+        ("max.connections.per.ip.overrides=[a]:4", "[a] is no address, and no name of a host"),
+        ("max.connections.per.ip.overrides=a b:4", "a b is no address, and no name of a host"),
+        ("max.connections.per.ip.overrides=a:-1", "it must be ADDRESS:NUMBER"),
+        ("max.connections.per.ip=0", "lets nobody in without max.connections.per.ip.overrides"),
         ("http.listener=nowhere", "is not HOST:PORT"),
         (
             "http.advertised.listener=nowhere",

@@ -1,0 +1,122 @@
+"""``max.connections.per.ip.overrides``: how many connections which addresses may have.
+
+A name stands for all the addresses that it has when the broker starts, or when the setting changes;
+as in Apache Kafka it is not looked up again. One that can't be looked up is refused wherever
+somebody is told so: an exception that holds for nobody protects nothing.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+import structlog
+
+from broker.config.config import BadConfig, Config
+from broker.config.config_value import BadValue
+from broker.config.listeners import is_address
+from broker.net.peer import java_address
+from broker.time import Time
+
+if TYPE_CHECKING:
+    from broker.loop.background import Background
+
+logger = structlog.get_logger(__name__)
+
+SETTING = "max.connections.per.ip.overrides"
+
+
+class Found(NamedTuple):
+    """What a text of the setting stands for."""
+
+    text: str
+    by_address: Mapping[str, int]
+    unknown: Mapping[str, str]
+    """Names that can't be looked up, and why."""
+
+
+class Overrides:
+    """Those of one broker; use from the event loop's thread alone, once `open` is done."""
+
+    def __init__(self, config: Config, time: Time) -> None:
+        self._config = config
+        self._time = time
+        self._text = ""
+        """The setting whose hosts are looked up, or are being."""
+        self.by_address: dict[str, int] = {}
+        """By the peer's address as Java writes it; always this one object."""
+
+    def open(self) -> None:
+        """Looks names up and waits for it: nobody is served yet. Raises BadConfig."""
+        found = _looked_up(self._config)
+        try:
+            _check(found)
+        except BadValue as error:
+            raise BadConfig(str(error)) from None
+        self.use(found)
+
+    async def start(self) -> None:
+        """Looks up what was set at run time before this start; says what can't be."""
+        if self._config[SETTING] != self._text:
+            await self._follow()
+
+    async def prepared(self, config: Config) -> Found | None:
+        """What the setting stands for in ``config``; None where it is as before.
+
+        Raises BadValue for a name that is not known.
+        """
+        if config[SETTING] == self._text:
+            return None
+        found = await self._in_thread(config)
+        _check(found)
+        return found
+
+    def use(self, found: Found | None) -> None:
+        """From here on new connections are held to it."""
+        if found is not None:
+            self._text = found.text
+            self.by_address.clear()
+            self.by_address.update(found.by_address)
+
+    def follow(self, background: Background) -> None:
+        """Takes over what was changed elsewhere in the cluster, if it was."""
+        if self._config[SETTING] != self._text:
+            self._text = self._config[SETTING]
+            background.spawn(self._follow())
+
+    async def _follow(self) -> None:
+        found = await self._in_thread(self._config)
+        if self._config[SETTING] == found.text:
+            self.use(found)
+            for name, why in found.unknown.items():
+                logger.error(f"{SETTING}: a name is not known", host=name, reason=why)
+
+    async def _in_thread(self, config: Config) -> Found:
+        if all(map(is_address, config.connections_per_ip_overrides)):
+            return _looked_up(config)  # nothing waits
+        return await self._time.in_thread(_looked_up, config)
+
+
+def _looked_up(config: Config) -> Found:
+    """May wait for the network."""
+    by_address: dict[str, int] = {}
+    unknown = {}
+    for host, number in config.connections_per_ip_overrides.items():
+        try:
+            addresses = [host] if is_address(host) else _addresses(host)
+        except (OSError, UnicodeError) as error:
+            unknown[host] = getattr(error, "strerror", None) or str(error)
+            continue
+        by_address |= {java_address(address)[1:]: number for address in addresses}
+    return Found(config[SETTING], by_address, unknown)
+
+
+def _addresses(name: str) -> list[str]:
+    infos = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+    return [str(address[0]) for *_, address in infos]
+
+
+def _check(found: Found) -> None:
+    for name, why in found.unknown.items():
+        raise BadValue(f"{SETTING}={found.text}: {name} can't be looked up: {why}")
