@@ -53,7 +53,9 @@ class Guesses:
 
     def failed(self, address: str, now_ms: int) -> None:
         """A login from an address has failed."""
-        clear_ms = max(self._clear_ms.pop(address, now_ms), now_ms)
-        self._clear_ms[address] = clear_ms + TURN_MS
+        clear_ms = max(self._clear_ms.pop(address, now_ms), now_ms) + TURN_MS
+        # However many were judged at the same time: with the next turn somebody may wait again.
+        latest_ms = now_ms + (FAILURES_AT_ONCE + 1) * TURN_MS + WAIT_MS_MAX
+        self._clear_ms[address] = min(clear_ms, latest_ms)
         if len(self._clear_ms) > ADDRESSES_MAX:
             self._clear_ms.popitem(last=False)

@@ -7,7 +7,8 @@ cookies, so that no other site's page can ask in a reader's name (`broker/web/ht
 those that try with a browser's credentials).
 
 Guessing is bounded together with Kafka's listeners: a failure is answered after a delay, and beyond
-a few failures each try from an address waits for its turn before it is judged.
+a few failures each try from an address waits for its turn before it is judged, be it a password or
+a token. Who was let in from there a short time ago goes on.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import hmac
 from base64 import b64decode
 from binascii import Error as NotBase64
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -38,7 +40,14 @@ OPEN: Final = frozenset(("/healthz", "/livez", "/readyz"))
 METRICS: Final = "/metrics"
 TOKEN: Final = "token"
 _CHECKS_MAX: Final = 64
-"""Passwords that are being looked at, or wait for their turn; beyond, a request is refused."""
+"""Passwords that are being looked at; beyond, a request is refused."""
+_WAITING_MAX: Final = 8
+"""Tries from one address that wait for their turn, of 128 connections in all; beyond, a request is
+refused."""
+_SCRAPED_S: Final = 600.0
+"""So long after a scrape with the token the next one from the same address waits for no turn."""
+_SCRAPERS_MAX: Final = 100
+"""Addresses of those that are remembered."""
 
 
 class HttpAccess(NamedTuple):
@@ -75,6 +84,10 @@ class Authenticated:
         self._guesses = access.logins.guesses
         self._lines = FailureLines(time)
         self._checking = 0
+        self._waiting = Counter[str]()
+        """Tries that wait for their turn, by address."""
+        self._scraped_s: OrderedDict[str, float] = OrderedDict()
+        """When the token last came from an address."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve, or refuse."""
@@ -123,12 +136,27 @@ class Authenticated:
 
     async def _by_token(self, value: str, path: str, host: str) -> Reader:
         expected = self._access.token or ""
-        if not hmac.compare_digest(expected.encode(), value.encode()):
+        is_right = hmac.compare_digest(expected.encode(), value.encode())
+        if not (is_right and self._has_scraped(host)):
+            await self._turn(host)
+        if not is_right:
             await self._failed(host, TOKEN, "the token of /metrics is another")
             raise _Refused(401, "the token is not the one of http.metrics.token")
         if path != METRICS and path not in OPEN:
             raise _Refused(403, "this token opens /metrics alone")
+        self._scraped(host)
         return EVERYTHING
+
+    def _has_scraped(self, host: str) -> bool:
+        scraped_s = self._scraped_s.get(network_of(host))
+        return scraped_s is not None and self._time.monotonic_s() - scraped_s < _SCRAPED_S
+
+    def _scraped(self, host: str) -> None:
+        network = network_of(host)
+        self._scraped_s.pop(network, None)
+        self._scraped_s[network] = self._time.monotonic_s()
+        if len(self._scraped_s) > _SCRAPERS_MAX:
+            self._scraped_s.popitem(last=False)
 
     async def _by_password(self, value: str, host: str) -> Reader:
         try:
@@ -152,25 +180,35 @@ class Authenticated:
         known = self._access.users.remembered(name, password)
         if known is not None:  # whoever guesses from the same address does not hold him up
             return known
+        await self._turn(host)
         if self._checking >= _CHECKS_MAX:
             raise _Refused(503, "too many passwords are being looked at; try again")
         self._checking += 1
         try:
-            await self._turn(host)
             principal = await self._access.users.check(name, password)
-            if principal is not None:
-                self._access.logins.counted(HTTP, BASIC, SUCCESS)
-            return principal
         finally:
             self._checking -= 1
+        if principal is not None:
+            self._access.logins.counted(HTTP, BASIC, SUCCESS)
+        return principal
 
     async def _turn(self, host: str) -> None:
         """Waits until a try from an address may be judged."""
-        wait_ms = self._guesses.wait_ms(network_of(host), self._time.now().mono_ms)
+        network = network_of(host)
+        wait_ms = None
+        if self._waiting[network] < _WAITING_MAX:
+            wait_ms = self._guesses.wait_ms(network, self._time.now().mono_ms)
         if wait_ms is None:
             raise _Refused(429, "too many have failed from this address; try again in a minute")
-        if wait_ms:
+        if not wait_ms:
+            return
+        self._waiting[network] += 1
+        try:
             await self._time.sleep(wait_ms / 1000)
+        finally:
+            self._waiting[network] -= 1
+            if not self._waiting[network]:
+                del self._waiting[network]
 
     async def _failed(self, host: str, way: str, reason: str, **about: str) -> None:
         self._access.logins.counted(HTTP, way, FAILURE)

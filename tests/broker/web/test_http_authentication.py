@@ -12,9 +12,13 @@ import structlog
 from structlog.testing import capture_logs
 
 from broker.config.config import Config
+from broker.config.http_settings import BASIC
 from broker.logins import guesses
+from broker.logins.logins import Logins
 from broker.logins.users import Users
 from broker.time import Time
+from broker.web import http_authentication
+from broker.web.http_authentication import Authenticated, HttpAccess
 from broker.web.http_users import ListenerUsers, plain_users, scram_users
 from security.credentials import ScramMechanism, credential
 from security.principal import user
@@ -28,6 +32,7 @@ PATHS = [
     "/api/broker", "/api/clients", "/api/cluster", "/api/offsets/expiring", "/api/live", "/nothing",
 ]  # fmt: skip
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
+WRONG_TOKEN = {"Authorization": f"Bearer {TOKEN}x"}
 
 
 async def test_a_stranger_is_shown_nothing(tmp_path: Path) -> None:
@@ -62,7 +67,7 @@ async def test_the_token_opens_metrics_alone(tmp_path: Path) -> None:
         assert scrape.status_code == 200
         assert "kafka_topic_partitions" in scrape.text
         assert (await seen.get("/api/topics", BEARER)).status_code == 403
-        wrong = await seen.get("/metrics", {"Authorization": f"Bearer {TOKEN}x"})
+        wrong = await seen.get("/metrics", WRONG_TOKEN)
         assert wrong.status_code == 401
         assert TOKEN not in wrong.text
 
@@ -133,6 +138,7 @@ async def test_guesses_are_bounded_and_told_in_a_line_without_the_password(
     with capture_logs() as lines:
         async with securely(tmp_path, {"connection.failed.authentication.delay.ms": 0}) as seen:
             assert (await seen.as_("bob", "/api/topics")).status_code == 200
+            assert (await seen.get("/metrics", BEARER)).status_code == 200
             tries = [
                 seen.get("/api/topics", basic("alice", f"guess-{each}"))
                 for each in range(guesses.FAILURES_AT_ONCE + 20)
@@ -153,6 +159,70 @@ async def test_guesses_are_bounded_and_told_in_a_line_without_the_password(
     [told] = [line for line in lines if line["event"] == "HTTP request not let in"]
     assert told["user"] == "alice"
     assert "guess-" not in str(lines)
+
+
+async def test_guesses_of_the_token_are_bounded_and_who_scraped_before_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
+    async with securely(tmp_path, {"connection.failed.authentication.delay.ms": 0}) as seen:
+        for _ in range(guesses.FAILURES_AT_ONCE):
+            assert (await seen.get("/metrics", BEARER)).status_code == 200
+            assert (await seen.get("/metrics", WRONG_TOKEN)).status_code == 401
+        tries = [seen.get("/metrics", WRONG_TOKEN) for _ in range(20)]
+        statuses = {each.status_code for each in await asyncio.gather(*tries)}
+        assert statuses == {401, 429}
+        assert (await seen.get("/metrics", BEARER)).status_code == 200
+        monkeypatch.setattr(http_authentication, "_SCRAPED_S", 0.0)
+        late = await seen.get("/metrics", BEARER)
+        assert late.status_code == 429, "else guessing would be as fast as connections open"
+
+
+class Reached:
+    """An application of which it is seen who came through."""
+
+    def __init__(self) -> None:
+        self.hosts: list[str] = []
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.hosts.append(scope["client"][0])
+
+
+async def test_who_guesses_at_two_addresses_holds_up_nobody_at_a_third() -> None:
+    time = Time()
+    logins, inner = Logins(time), Reached()
+    users = ListenerUsers([PASSWORDS], lambda name: {}, time)
+    access = HttpAccess(frozenset([BASIC]), TOKEN, users, lambda: None, 0, logins)
+    authenticated = Authenticated(inner, access, time)
+    refused: list[int] = []
+
+    async def send(message: Any) -> None:
+        if "status" in message:
+            refused.append(message["status"])
+
+    async def receive() -> Any:
+        raise AssertionError
+
+    def ask(host: str, given: dict[str, str]) -> Any:
+        headers = [(b"authorization", each.encode()) for each in given.values()]
+        scope = {"type": "http", "client": (host, 1), "path": "/metrics", "headers": headers}
+        return authenticated(scope, receive, send)
+
+    guessing = []
+    wrong = basic("alice", "x")
+    for host, given in (("10.0.0.1", wrong), ("10.0.0.2", wrong), ("10.0.0.4", WRONG_TOKEN)):
+        for _ in range(guesses.FAILURES_AT_ONCE + 1):
+            logins.guesses.failed(host, time.now().mono_ms)
+        guessing += [asyncio.create_task(ask(host, given)) for _ in range(40)]
+    await asyncio.sleep(0)
+    await ask("10.0.0.3", basic("bob"))
+    assert inner.hosts == ["10.0.0.3"]
+    assert set(refused) == {429}
+    waiting = [task for task in guessing if not task.done()]
+    assert 0 < len(waiting) < 30, "each has a connection, and there are 128"
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
 
 
 async def test_a_password_of_scram_is_hashed_once_and_then_remembered_for_a_while() -> None:
