@@ -15,7 +15,15 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 from broker.logins.guesses import network_of
-from broker.logins.logins import FAILURE, LOGIN_S_MAX, NO_MECHANISM, SUCCESS, Logins
+from broker.logins.logins import (
+    FAILURE,
+    LOGIN_S_MAX,
+    LOGINS,
+    NO_MECHANISM,
+    SUCCESS,
+    TOO_MANY_FAILED,
+    Logins,
+)
 from broker.logins.mechanisms import ListenerSasl
 from broker.logins.session import Session
 from broker.loop.histogram import Histogram
@@ -92,9 +100,10 @@ class LoginProtocol(asyncio.Protocol):
         connection = self._connection
         connection.bytes_in += len(data)
         connection.last_active_s = connection.server.now_s
-        connection.read_ns = connection.ticks_ns()
+        began_ns = connection.read_ns = connection.ticks_ns()
         self._received += data
         self._go_on()
+        connection.server.watchdog.ended(LOGINS, began_ns)
 
     def eof_received(self) -> bool | None:
         """The peer has closed its side; the transport closes ours."""
@@ -186,9 +195,11 @@ class LoginProtocol(asyncio.Protocol):
             self._judge(header, frame, body)
 
     def _in_turn(self, judge: Callable[[], None]) -> None:
-        wait_ms = self._logins.guesses.wait_ms(self.address, self._now().mono_ms)
+        wait_ms: int | None = 0
+        if self._exchange.decides_next:
+            wait_ms = self._logins.guesses.wait_ms(self.address, self._now().mono_ms)
         if wait_ms is None:
-            self._fail("too many logins from this address have failed", None, is_judged=False)
+            self._fail(TOO_MANY_FAILED, None, is_judged=False)
         elif not wait_ms:
             judge()
         else:
@@ -203,9 +214,11 @@ class LoginProtocol(asyncio.Protocol):
     def _resume(self, then: Callable[[], None]) -> None:
         self._waits = False
         self._pause = None
+        began_ns = self._logins.time.ticks_ns()
         self._transport.resume_reading()
         then()
         self._go_on()
+        self._connection.server.watchdog.ended(LOGINS, began_ns)
 
     def _judge(self, header: RequestHeader, frame: bytes, body: Mapping[str, Any]) -> None:
         reply = self._exchange.request(header.api_key, header.api_version, body, self._now())

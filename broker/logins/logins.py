@@ -18,6 +18,9 @@ STRANGERS_BYTES_MAX: Final = 64 << 20
 LOGIN_S_MAX: Final = 10.0
 """How long a login may take. Apache Kafka lets go of who is idle alone, after ten minutes."""
 
+LOGINS: Final = "logins"
+"""What the watchdog calls work on them."""
+TOO_MANY_FAILED: Final = "too many logins from this address have failed"
 NO_MECHANISM: Final = "none"
 """In place of a mechanism where none was chosen yet."""
 

@@ -23,6 +23,9 @@ SERVED: Final = (PLAIN, *BY_NAME)
 class PlainServer:
     """One login by PLAIN."""
 
+    decides_next = True
+    """There is one message."""
+
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
 

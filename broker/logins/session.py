@@ -12,13 +12,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from broker.logins.logins import EXPIRED, RENEWAL_FAILED, RENEWED, Logins
+from broker.logins.guesses import network_of
+from broker.logins.logins import EXPIRED, LOGINS, RENEWAL_FAILED, RENEWED, TOO_MANY_FAILED, Logins
 from broker.logins.mechanisms import ListenerSasl
 from broker.loop.histogram import Histogram
 from broker.net.connection import Connection
 from broker.net.request import Handler, Request, Route
 from broker.net.response import error_frame
-from protocol.errors import ILLEGAL_SASL_STATE
+from protocol.errors import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED
 from security.sasl.exchange import SASL_AUTHENTICATE, SASL_HANDSHAKE, Exchange, Reply, Then
 
 
@@ -32,6 +33,8 @@ class Session:
         self._sasl = sasl
         self._exchange = exchange
         self._connection = connection
+        self._address = network_of(connection.client_host[1:])
+        """With whom this peer is counted."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_renewed = False
         """A renewal is under way."""
@@ -109,8 +112,30 @@ class Session:
         if len(request.buffer) - request.position > self._sasl.frame_bytes_max:
             self._fail(request, "a message above sasl.server.max.receive.size", None)
             return
-        now = self._logins.time.now()
-        self._do(request, self._exchange.request(key, request.api_version, body, now))
+        wait_ms: int | None = 0
+        if key == SASL_AUTHENTICATE and self._exchange.decides_next:
+            # Whoever has logged in might guess at the passwords of others here.
+            now_ms = self._logins.time.now().mono_ms
+            wait_ms = self._logins.guesses.wait_ms(self._address, now_ms)
+        if wait_ms is None:
+            self._fail(request, TOO_MANY_FAILED, None, is_judged=False)
+        elif not wait_ms:
+            self._judge(request, body)
+        else:
+            request.park()
+            self._cancel()
+            self._timer = self._logins.time.call_later(wait_ms / 1000, self._go_on, request, body)
+
+    def _go_on(self, request: Request, body: Mapping[str, Any]) -> None:
+        """The turn of this address has come."""
+        self._timer = None
+        began_ns = self._logins.time.ticks_ns()
+        self._judge(request, body)
+        self._connection.server.watchdog.ended(LOGINS, began_ns)
+
+    def _judge(self, request: Request, body: Mapping[str, Any]) -> None:
+        key, version = request.served.api.key, request.api_version
+        self._do(request, self._exchange.request(key, version, body, self._logins.time.now()))
 
     def _do(self, request: Request, reply: Reply) -> None:
         match reply.then:
@@ -123,6 +148,8 @@ class Session:
                 self._count(RENEWED)
                 self._answer(request, reply)
             case Then.FAIL:
+                if reply.error_code == SASL_AUTHENTICATION_FAILED:
+                    self._logins.guesses.failed(self._address, self._logins.time.now().mono_ms)
                 self._fail(request, reply.reason or "", reply)
             case _:
                 self._fail(request, reply.reason or "", None, delayed=False)
@@ -132,11 +159,18 @@ class Session:
         request.respond(dict(reply.answer or {}), reply.error_code)
 
     def _fail(
-        self, request: Request, reason: str, reply: Reply | None, *, delayed: bool = True
+        self,
+        request: Request,
+        reason: str,
+        reply: Reply | None,
+        *,
+        delayed: bool = True,
+        is_judged: bool = True,
     ) -> None:
         """The renewal fails: answered, where it is, after the delay, and then closed."""
         self._cancel()
-        self._count(RENEWAL_FAILED)
+        if is_judged:
+            self._count(RENEWAL_FAILED)
         self._tell("login not renewed", reason, request)
         request.park()
         if delayed:
@@ -182,7 +216,7 @@ class Session:
         login = self._exchange.login
         assert login is not None
         self._logins.failed(
-            event, connection.peer, connection.client_host[1:], connection.listener.name,
+            event, connection.peer, self._address, connection.listener.name,
             login.mechanism, request.client_id, reason,
         )  # fmt: skip
 

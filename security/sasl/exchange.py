@@ -35,6 +35,10 @@ RENEWAL_MS_MIN: Final = 1000
 class Mechanism(Protocol):
     """One login by one mechanism."""
 
+    @property
+    def decides_next(self) -> bool:
+        """Whether the next message decides: where it is wrong, it may have been a guess."""
+
     def step(self, message: bytes) -> Step:
         """What the client's next message comes to."""
 
@@ -107,6 +111,11 @@ class Exchange:
     def mechanism_name(self) -> str:
         """The one that was chosen last; "" before the first handshake that named an enabled one."""
         return self._mechanism_name
+
+    @property
+    def decides_next(self) -> bool:
+        """Whether the next token decides the login, or its renewal."""
+        return self._mechanism is not None and self._mechanism.decides_next
 
     def request(self, api_key: int, version: int, body: Mapping[str, Any], now: Now) -> Reply:
         """A request came before the login is complete. ``body`` of the two SASL requests."""

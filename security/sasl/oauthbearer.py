@@ -50,6 +50,11 @@ class OAuthBearerServer:
         self._check = check
         self._refused: Refused | None = None
 
+    @property
+    def decides_next(self) -> bool:
+        """The token does; what comes after its refusal says only that it was heard."""
+        return self._refused is None
+
     def step(self, message: bytes) -> Step:
         """What the client's next message comes to."""
         if self._refused is not None:

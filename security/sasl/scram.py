@@ -52,6 +52,11 @@ class ScramServer:
         self._said = b""
         """Both first messages, as the proof covers them."""
 
+    @property
+    def decides_next(self) -> bool:
+        """The proof does; the first message is answered whatever the name."""
+        return bool(self._said)
+
     def step(self, message: bytes) -> Step:
         """What the client's next message comes to."""
         return self._final(message) if self._said else self._first(message)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,7 +15,7 @@ from broker.logins.logins import Logins
 from broker.logins.users import Upsertion, Users
 from broker.loop.slices import Slicer, Slices
 from broker.time import Time
-from security.credentials import BY_NAME
+from security.credentials import BY_NAME, ScramMechanism
 from security.sasl.plain import MODULE
 from tests.broker.edge import Client
 from tests.broker.serving import serving
@@ -22,6 +23,7 @@ from tests.broker.serving import serving
 PASSWORDS = {"alice": "alice-secret", "bob": "bob-secret"}
 HANDSHAKE, AUTHENTICATE, VERSIONS, METADATA, GROUPS = 17, 36, 18, 3, 16
 SALT = b"salt of the tests"
+SHA = ScramMechanism.SHA_256
 
 
 SETTINGS = {
@@ -44,6 +46,11 @@ async def with_scram(users: Users, name: str, password: str, mechanism: str) -> 
     salted = by.salted_password(password.encode(), SALT, 4096)
     done = await users.alter([], [Upsertion(name, by.code, 4096, SALT, salted)], one_go())
     assert not done[name].error_code, done
+
+
+def standing() -> Time:
+    """A clock that stands, so that no failed login is forgotten; timers go on."""
+    return Time(monotonic_s=lambda: 1000.0)
 
 
 @asynccontextmanager
@@ -82,6 +89,24 @@ async def log_in(client: Client, name: str = "alice", password: str = "") -> dic
     await client.call(HANDSHAKE, 1, mechanism="PLAIN")
     token = plain_token(name, password or PASSWORDS[name])
     return await client.call(AUTHENTICATE, 2, auth_bytes=token)
+
+
+async def by_scram(
+    client: Client, name: bytes, password: bytes, *, nonce: bytes = b"", header: bytes = b"n,,"
+) -> dict[str, Any]:
+    """A login by hand; ``nonce`` in place of the right one in the last message. Its last answer."""
+    await client.call(HANDSHAKE, 1, mechanism=SHA.mechanism)
+    bare = b"n=" + name + b",r=abc"
+    first = await client.call(AUTHENTICATE, 1, auth_bytes=header + bare)
+    if first["error_code"]:
+        return first
+    joined, salt, rounds = (part[2:] for part in first["auth_bytes"].split(b","))
+    unproved = b"c=" + b64encode(header) + b",r=" + (nonce + joined if nonce else joined)
+    salted = SHA.salted_password(password, b64decode(salt), int(rounds))
+    key = SHA.hmac(salted, b"Client Key")
+    signature = SHA.hmac(SHA.hash(key), b",".join((bare, first["auth_bytes"], unproved)))
+    proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
+    return await client.call(AUTHENTICATE, 1, auth_bytes=unproved + b",p=" + b64encode(proof))
 
 
 async def all_until_closed(client: Client, within_s: float = 20) -> bytes:

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from broker.logins import guesses, login_protocol, logins
 from broker.logins.logins import FAILURE, NO_MECHANISM, SUCCESS, Result
+from broker.loop import watchdog
 from protocol.errors import (
     ILLEGAL_SASL_STATE,
     INVALID_REQUEST,
@@ -32,10 +33,12 @@ from tests.broker.logins.letting_in import (
     VERSIONS,
     all_until_closed,
     broker_with_logins,
+    by_scram,
     come,
     log_in,
     plain_token,
     sized,
+    standing,
 )
 from tests.broker.serving import serving
 
@@ -341,7 +344,7 @@ async def test_guessing_is_bounded_by_address_and_hinders_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guesses, "FAILURES_AT_ONCE", 3)
-    async with broker_with_logins(tmp_path) as (broker, logins):
+    async with broker_with_logins(tmp_path, time=standing()) as (broker, logins):
 
         async def guess() -> None:
             client = await come(broker)
@@ -354,7 +357,7 @@ async def test_guessing_is_bounded_by_address_and_hinders_no_other(
         began = loop.time()
         client = await come(broker)
         await log_in(client)  # even a right one waits for its turn
-        assert loop.time() - began >= 0.05
+        assert loop.time() - began >= 0.199
         assert await serves(client)
         assert logins.guesses.wait_ms("10.0.0.1", 0) == 0
 
@@ -366,6 +369,31 @@ async def test_guessing_is_bounded_by_address_and_hinders_no_other(
         before = logins.counts.total()
         assert await all_until_closed(late) == b""
         assert logins.counts.total() == before, "nothing was judged"
+
+
+async def test_a_login_by_scram_takes_one_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watchdog, "HELD_NS_MAX", -1)
+    async with broker_with_logins(tmp_path, scram=True, time=standing()) as (broker, logins):
+        for _ in range(guesses.FAILURES_AT_ONCE + 1):
+            logins.guesses.failed("127.0.0.1", broker.time.now().mono_ms)
+        waits: list[int | None] = []
+        ask = logins.guesses.wait_ms
+
+        def wait_ms(address: str, now_ms: int) -> int | None:
+            waits.append(ask(address, now_ms))
+            return waits[-1]
+
+        logins.guesses.wait_ms = wait_ms  # type: ignore[method-assign]
+        client = await come(broker)
+        done = await by_scram(client, b"alice", b"alice-secret")
+        assert done["error_code"] == 0
+        assert waits == [guesses.TURN_MS]
+        counts = broker.watchdog.counts
+        # Three messages, and the judging of the last one when its turn had come.
+        assert counts["logins"] == 4
+        assert await serves(client)
 
 
 async def test_a_wrong_password_again_and_again_is_one_line_a_minute(

@@ -11,6 +11,7 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from broker.logins import guesses
 from broker.logins.logins import EXPIRED, RENEWAL_FAILED, RENEWED, SUCCESS, Result
 from broker.time import Time
 from protocol.errors import (
@@ -31,6 +32,7 @@ from tests.broker.logins.letting_in import (
     log_in,
     plain_token,
     sized,
+    standing,
 )
 
 LONG = {"connections.max.reauth.ms": "60000"}
@@ -204,6 +206,62 @@ async def test_a_wrong_password_ends_the_session_after_the_delay(tmp_path: Path)
         assert loop.time() - began >= 0.149
         assert answer["error_code"] == SASL_AUTHENTICATION_FAILED
         assert await all_until_closed(client) == b"", "what is behind it is not answered"
+
+
+async def test_guessing_the_passwords_of_others_in_renewals_is_bounded(
+    tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with broker_with_logins(tmp_path, LONG, time=standing()) as (broker, logins):
+        for password in ["wrong"] * guesses.FAILURES_AT_ONCE + ["bob-secret"]:  # told by its text
+            client = await come(broker)
+            await log_in(client)
+            await log_in(client, "bob", password)
+            client.close()
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        client = await come(broker)
+        await log_in(client)
+        assert loop.time() - began >= 0.199, "a login waits for its turn"
+        began = loop.time()
+        await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        token = client.send(AUTHENTICATE, 2, auth_bytes=plain_token())
+        behind = client.send(GROUPS, 0)
+        assert (await client.receive(token))["error_code"] == 0
+        assert loop.time() - began >= 0.399, "and a renewal does"
+        assert (await client.receive(behind))["error_code"] == 0
+
+        # A renewal whose turn would come too late is refused unjudged.
+        monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
+        logins.guesses.failed("127.0.0.1", broker.time.now().mono_ms)
+        (connection,) = broker.server.connections
+        session: Any = connection.session
+        session._exchange._renewal_began_ms = None
+        await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        client.send(AUTHENTICATE, 2, auth_bytes=plain_token("bob", "bob-secret"))
+        before = logins.counts.copy()
+        assert await all_until_closed(client) == b""
+        assert logins.counts == before, "nothing was judged"
+        assert lines[-1]["reason"] == "too many logins from this address have failed"
+
+
+async def test_who_goes_while_a_renewal_waits_for_its_turn_leaves_nothing(
+    tmp_path: Path,
+) -> None:
+    async with broker_with_logins(tmp_path, LONG, time=standing()) as (broker, logins):
+        client = await come(broker)
+        await log_in(client)
+        (connection,) = broker.server.connections
+        for _ in range(guesses.FAILURES_AT_ONCE + 10):
+            logins.guesses.failed("127.0.0.1", broker.time.now().mono_ms)
+        await client.call(HANDSHAKE, 1, mechanism="PLAIN")
+        client.send(AUTHENTICATE, 2, auth_bytes=plain_token())
+        session: Any = connection.session
+        end = session._timer
+        await eventually(lambda: session._timer is not end)
+        client.close()
+        await eventually(lambda: not broker.server.connections)
+        assert session._timer is None
+        assert logins.counts[Result(LISTENER, "PLAIN", RENEWED)] == 0
 
 
 async def test_an_unknown_mechanism_ends_the_session(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,18 @@ from structlog.testing import capture_logs
 from broker.metrics.exposition import render
 from broker.net.failure_lines import REASON_SHOWN
 from protocol.errors import SASL_AUTHENTICATION_FAILED
-from security.credentials import ScramMechanism
-from tests.broker.edge import Client
 from tests.broker.logins.letting_in import (
     AUTHENTICATE,
     HANDSHAKE,
     SETTINGS,
+    SHA,
     broker_with_logins,
+    by_scram,
     come,
     log_in,
     with_scram,
 )
 
-SHA = ScramMechanism.SHA_256
 DESCRIBE_CONFIGS, DESCRIBE_USERS, ALTER_USERS = 32, 50, 51
 
 
@@ -37,32 +36,14 @@ def lines() -> Iterator[list[Any]]:
         yield found
 
 
-async def scram(
-    client: Client, name: bytes, password: bytes, *, nonce: bytes = b"", header: bytes = b"n,,"
-) -> dict[str, Any]:
-    """A login by hand; ``nonce`` in place of the right one in the last message. Its last answer."""
-    await client.call(HANDSHAKE, 1, mechanism=SHA.mechanism)
-    bare = b"n=" + name + b",r=abc"
-    first = await client.call(AUTHENTICATE, 1, auth_bytes=header + bare)
-    if first["error_code"]:
-        return first
-    joined, salt, rounds = (part[2:] for part in first["auth_bytes"].split(b","))
-    unproved = b"c=" + b64encode(header) + b",r=" + (nonce + joined if nonce else joined)
-    salted = SHA.salted_password(password, b64decode(salt), int(rounds))
-    key = SHA.hmac(salted, b"Client Key")
-    signature = SHA.hmac(SHA.hash(key), b",".join((bare, first["auth_bytes"], unproved)))
-    proof = bytes(a ^ b for a, b in zip(key, signature, strict=True))
-    return await client.call(AUTHENTICATE, 1, auth_bytes=unproved + b",p=" + b64encode(proof))
-
-
 async def test_trap_7_a_nonce_that_merely_ends_with_the_servers_is_refused(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path, scram=True) as (broker, _):
-        good = await scram(await come(broker), b"alice", b"alice-secret")
+        good = await by_scram(await come(broker), b"alice", b"alice-secret")
         assert good["error_code"] == 0
         assert good["auth_bytes"].startswith(b"v=")
-        answer = await scram(await come(broker), b"alice", b"alice-secret", nonce=b"x")
+        answer = await by_scram(await come(broker), b"alice", b"alice-secret", nonce=b"x")
         assert answer["error_code"] == SASL_AUTHENTICATION_FAILED
         assert "librdkafka before 2.6.1 sends its own twice" in str(lines)
         assert answer["error_message"] == (
@@ -80,9 +61,9 @@ async def test_trap_7_a_name_with_a_comma_is_escaped_and_passwords_are_bytes(
         await with_scram(broker.secured.users, "a,b=c", "p\u00adw\u2168", SHA.mechanism)
         right, prepared = "p\u00adw\u2168".encode(), b"pwIX"
         client = await come(broker)
-        assert (await scram(client, b"a=2Cb=3Dc", right))["error_code"] == 0
-        assert (await scram(await come(broker), b"a=2Cb=3Dc", prepared))["error_code"]
-        assert (await scram(await come(broker), b"a,b=c", right))["error_code"]
+        assert (await by_scram(client, b"a=2Cb=3Dc", right))["error_code"] == 0
+        assert (await by_scram(await come(broker), b"a=2Cb=3Dc", prepared))["error_code"]
+        assert (await by_scram(await come(broker), b"a,b=c", right))["error_code"]
         assert "User:a,b=c" in {str(each.principal) for each in broker.server.connections}
         client.close()
 
@@ -98,7 +79,7 @@ async def test_trap_7_names_that_nobody_has_are_not_told_from_others(tmp_path: P
             answers.append(first["auth_bytes"].split(b",")[1:])
             client.close()
         assert answers[0] != answers[1] == answers[2]
-        told = [await scram(await come(broker), each, b"no") for each in (b"alice", b"mallory")]
+        told = [await by_scram(await come(broker), each, b"no") for each in (b"alice", b"mallory")]
         assert told[0] == told[1]
 
 
@@ -153,7 +134,7 @@ async def test_a_strangers_name_is_told_and_remembered_up_to_a_bound(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path, scram=True) as (broker, _):
-        answer = await scram(await come(broker), b"n" * 100_000, b"x")
+        answer = await by_scram(await come(broker), b"n" * 100_000, b"x")
         assert answer["error_code"] == SASL_AUTHENTICATION_FAILED
         (line,) = [each for each in lines if each["event"] == "login failed"]
         assert line["reason"] == "'" + "n" * (REASON_SHOWN - 1)

@@ -33,12 +33,16 @@ GOOD, BAD, BOBS = (
 
 
 class Plain:
+    decides_next = True
+
     def step(self, message):
         return log_in(message, USERS)
 
 
 class Slow:
     """Asks once before it lets alice in, until the wall clock shows 65,000."""
+
+    decides_next = False
 
     def step(self, message):
         if message == b"first":
@@ -63,6 +67,17 @@ def logged_in(now=START, **session_ms):
     handshake(one)
     authenticate(one, now=now)
     return one
+
+
+def test_what_decides_a_login_is_its_mechanisms_to_say():
+    one = exchange(PLAIN=60_000)
+    assert not one.decides_next
+    handshake(one)
+    assert one.decides_next
+    authenticate(one)
+    assert not one.decides_next
+    one.renew(1, {"mechanism": "SLOW"}, START)
+    assert not one.decides_next
 
 
 def test_a_login_in_two_requests():

@@ -32,6 +32,8 @@ SALT = b"salt"
 
 
 class _Plain:
+    decides_next = True
+
     def step(self, message: bytes) -> Step:
         return plain.log_in(message, {NAME: PASSWORD})
 
@@ -211,6 +213,8 @@ async def test_a_mechanism_that_is_not_taken_is_told() -> None:
 
 class _Impostor:
     """Lets everybody in, and knows no password."""
+
+    decides_next = True
 
     def __init__(self) -> None:
         self._known = ScramServer(
