@@ -52,6 +52,19 @@ def test_the_unit_starts_a_broker_that_is_not_root() -> None:
     assert "HUP" in unit("ExecReload")
 
 
+def test_what_may_hold_secrets_is_installed_for_the_broker_alone() -> None:
+    """Settings may hold a token, and the file of the certificate has its key."""
+    page = (ROOT / "docs" / "operating.md").read_text()
+    installed = re.findall(r"^    install .*-m (\d+) .*?(\S+) /etc/muster/\S*$", page, re.MULTILINE)
+
+    assert {Path(source).name for _, source in installed} == {
+        "server.properties",
+        "secured.properties",
+        "broker.pem",
+    }
+    assert {mode for mode, _ in installed} == {"0640", "0600"}
+
+
 def test_systemd_finds_nothing_wrong_with_the_unit(tmp_path: Path) -> None:
     """Its own reader, which complains of unknown keys and values and of what is no program."""
     verify = program("systemd-analyze", "systemd")
