@@ -86,16 +86,16 @@ def needs(rights: Rights) -> str:
     parts = [" or ".join(map(right, options_of(need))) for need in rights.needs]
     each = rights.each
     if isinstance(each, EachResource):
-        parts.append(f"{each.operation.name} of each resource, by its type")
+        parts.append(f"{each.operation.name} on each resource, by its type")
     elif isinstance(each, EachCommitted):
-        parts.append(f"{each.operation.name} of each topic")
+        parts.append(f"{each.operation.name} on each topic")
     elif each is not None:
         of_all = "" if each.unless is None else f", or {right(each.unless)}"
-        parts.append(f"{each.operation.name} of each {NOUNS[each.kind]}{of_all}")
+        parts.append(f"{each.operation.name} on each {NOUNS[each.kind]}{of_all}")
     for hidden in rights.hides:
-        of_all = "" if hidden.unless is None else f", or {right(hidden.unless)}"
+        of_all = "" if hidden.unless is None else f"; all with {right(hidden.unless)}"
         noun = NOUNS[hidden.kind]
-        parts.append(f"shows each {noun} of which {hidden.operation.name} is allowed{of_all}")
+        parts.append(f"shows each {noun} on which {hidden.operation.name} is allowed{of_all}")
     if rights.own:
         parts.append(rights.own)
     return "; ".join(parts) or f"nothing: {rights.why_none}"
@@ -116,7 +116,7 @@ def options_of(need: Need | AnyOf) -> Sequence[Need]:
 
 def right(need: Need) -> str:
     """An operation on the one resource of a request."""
-    return f"{need.operation.name} of the {NOUNS[need.kind]}"
+    return f"{need.operation.name} on the {NOUNS[need.kind]}"
 
 
 def page() -> str:

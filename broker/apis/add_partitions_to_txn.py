@@ -210,5 +210,8 @@ SERVED = ServedApi(
     0,
     5,
     _handle,
-    rights=Rights(own="WRITE of the transactional id and of each topic; brokers CLUSTER_ACTION"),
+    rights=Rights(
+        own="WRITE on the transactional id and on each topic; from brokers CLUSTER_ACTION on the"
+        " cluster"
+    ),
 )

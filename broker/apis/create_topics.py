@@ -251,6 +251,6 @@ SERVED = ServedApi(
     7,
     _handle,
     rights=Rights(
-        own="CREATE of the cluster or of each topic; DESCRIBE_CONFIGS to see its settings"
+        own="CREATE on the cluster or on each topic; DESCRIBE_CONFIGS on it to see its settings"
     ),
 )

@@ -150,5 +150,5 @@ SERVED = ServedApi(
     0,
     6,
     _handle,
-    rights=Rights(own="DELETE of the cluster or of each topic, DESCRIBE to hear of it"),
+    rights=Rights(own="DELETE on the cluster or on each topic; DESCRIBE to hear of it"),
 )

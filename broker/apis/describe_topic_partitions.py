@@ -95,5 +95,5 @@ SERVED = ServedApi(
     0,
     0,
     _handle,
-    rights=Rights(own="DESCRIBE of each topic; of all topics, those that may be described"),
+    rights=Rights(own="DESCRIBE on each topic; of all topics, those that may be described"),
 )

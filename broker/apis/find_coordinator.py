@@ -141,5 +141,7 @@ SERVED = ServedApi(
     6,
     _handle,
     "keys of share groups get INVALID_REQUEST, a final error",
-    rights=Rights(own="DESCRIBE of each key, by its type; share groups CLUSTER_ACTION"),
+    rights=Rights(
+        own="DESCRIBE on each key, by its type; for share groups CLUSTER_ACTION on the cluster"
+    ),
 )

@@ -100,7 +100,7 @@ SERVED = ServedApi(
     6,
     _handle,
     rights=Rights(
-        own="WRITE of the transactional id; without one IDEMPOTENT_WRITE of the cluster, or WRITE"
-        " of any topic"
+        own="WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE"
+        " on any topic"
     ),
 )

@@ -223,7 +223,7 @@ SERVED = ServedApi(
     13,
     _handle,
     rights=Rights(
-        own="DESCRIBE of each topic, CREATE of the cluster or of those that it would create;"
+        own="DESCRIBE on each topic, CREATE on the cluster or on those that it would create;"
         " of all topics, those that may be described"
     ),
 )

@@ -173,6 +173,6 @@ SERVED = ServedApi(
     _handle,
     decoders={version: DECODE_REQUEST[version] for version in range(1, 11)},
     rights=Rights(
-        own="DESCRIBE of each group and topic; of all topics, those that may be described"
+        own="DESCRIBE on each group and topic; of all topics, those that may be described"
     ),
 )

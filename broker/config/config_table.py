@@ -403,7 +403,7 @@ _KAFKA: Final = (
         INT,
         11,
         "[1,...]",
-        "So many windows' worth of changes to topics may be made at once, with a quota.",
+        "Number of windows whose quota of topic changes may be used at once.",
     ),
     S(
         "controller.quota.window.size.seconds",
@@ -460,8 +460,8 @@ _KAFKA: Final = (
         PASSWORD,
         None,
         "",
-        "There are delegation tokens; this makes their passwords. The same at all brokers of a"
-        " cluster.",
+        "Turns delegation tokens on; their HMACs are computed with it. It must be the same at all"
+        " brokers.",
     ),
     S("delete.records.purgatory.purge.interval.requests", INT, 1, ""),
     S("delete.topic.enable", BOOLEAN, True, "", "Whether DeleteTopics is allowed."),
@@ -846,8 +846,8 @@ _KAFKA: Final = (
         INT,
         2147483647,
         "[0,...]",
-        "How many connections may come in a second, beside what a listener has for itself; those"
-        " that come too early wait. Brokers among themselves have none.",
+        "New connections a second, for the broker or one listener; more wait. The broker's own"
+        " limit is not for the inter-broker listener.",
     ),
     S("max.connections", INT, 2147483647, "[0,...]", "The most connections at the same time."),
     S(
@@ -1055,7 +1055,7 @@ _KAFKA: Final = (
         INT,
         11,
         "[1,...]",
-        "Over how many windows what clients with a quota use is measured.",
+        "Number of windows over which a client's use is averaged for its quota.",
     ),
     S(
         "quota.window.size.seconds",

@@ -395,5 +395,5 @@ def _is_news(wanted: Wanted, entry: Fetched) -> bool:
     return news
 
 
-_RIGHTS = Rights(own="READ of each topic, of a session's at each request; brokers CLUSTER_ACTION")
+_RIGHTS = Rights(own="READ on each topic, judged at every request; from brokers CLUSTER_ACTION")
 SERVED = ServedApi(API, 0, 18, handler_of(Fetching), decoders=DECODE_REQUEST, rights=_RIGHTS)

@@ -1,4 +1,4 @@
-"""READ of the topics of OffsetCommit and TxnOffsetCommit, from what the handler decodes anyway."""
+"""READ on the topics of OffsetCommit and TxnOffsetCommit, from what the handler decodes anyway."""
 
 from __future__ import annotations
 

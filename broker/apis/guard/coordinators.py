@@ -45,7 +45,7 @@ Denied = tuple[frozenset[str], frozenset[str]]
 
 
 def find_coordinator(inner: Handler, authorizer: Authorizer) -> Handler:
-    """FindCoordinator: DESCRIBE of each key, by its type."""
+    """FindCoordinator: DESCRIBE on each key, by its type."""
     many = {
         key_type: with_elements(
             Each(Operation.DESCRIBE, kind, "coordinator_keys", "", "coordinators"),

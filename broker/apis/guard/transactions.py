@@ -29,7 +29,7 @@ _FIRST_FROM_BROKERS = 4
 
 
 def init_producer_id(inner: Handler, authorizer: Authorizer) -> Handler:
-    """InitProducerId: WRITE of the id; without one, who may write any topic at all (KIP-679)."""
+    """InitProducerId: WRITE on the id; without one, who may write any topic at all (KIP-679)."""
 
     def handle(services: Services, request: Request) -> Steps | None:
         transactional_id = request.value["transactional_id"]

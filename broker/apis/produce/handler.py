@@ -392,5 +392,5 @@ def _corrupt(error: CorruptRecords, partition: Partition) -> Refused:
     return Refused(error.error_code, error.message, error.record_errors, start)
 
 
-_RIGHTS = Rights(own="WRITE of each topic; for a transactional batch WRITE of its transactional id")
+_RIGHTS = Rights(own="WRITE on each topic; for transactional batches WRITE on the transactional id")
 SERVED = ServedApi(API, 0, 13, handler_of(Producing), elements_max=None, rights=_RIGHTS)
