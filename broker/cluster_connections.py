@@ -77,7 +77,7 @@ class BrokersTls:
         self._made_of = settings, settings.stamps()
         try:
             self._context = self._made(settings)
-        except (TlsError, OSError) as error:
+        except TlsError as error:
             raise BadConfig(f"the listener {listener.name}: {error}") from None
 
     def context(self) -> ssl.SSLContext:
@@ -90,7 +90,7 @@ class BrokersTls:
             self._made_of = made_of
             try:
                 self._context = self._made(settings)
-            except (TlsError, OSError) as error:
+            except TlsError as error:
                 logger.error(
                     "certificates for connections to other brokers can't be used; the old ones are",
                     listener=self._listener.name,

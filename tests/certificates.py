@@ -60,13 +60,16 @@ class Authority:
         self.certificate = folder / f"{name.replace(' ', '-')}.pem"
         self.certificate.write_bytes(self.own.public_bytes(Encoding.PEM))
 
-    def issue(self, name: str, address: str | None = "127.0.0.1") -> Issued:
-        """A certificate for an address of this machine, or for another name."""
+    def issue(self, name: str, address: str | None = "127.0.0.1", days: float = 1) -> Issued:
+        """A certificate for an address of this machine, or for another name.
+
+        It lasts for so many days from now; below 0 it has expired so long ago.
+        """
         key = ec.generate_private_key(ec.SECP256R1())
         other: x509.GeneralName = x509.DNSName(name)
         if address is not None:
             other = x509.IPAddress(ipaddress.ip_address(address))
-        builder = _dated(_named(name), self._name, key).add_extension(
+        builder = _dated(_named(name), self._name, key, days).add_extension(
             x509.SubjectAlternativeName([other]), critical=False
         )
         certificate = builder.sign(self._key, hashes.SHA256())
@@ -87,7 +90,7 @@ def _named(name: str) -> x509.Name:
 
 
 def _dated(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, days: float = 1
 ) -> x509.CertificateBuilder:
     now = datetime.now(UTC)
     return (
@@ -97,7 +100,7 @@ def _dated(
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
+        .not_valid_after(now + timedelta(days=days))
     )
 
 

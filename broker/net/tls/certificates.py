@@ -96,9 +96,7 @@ class Certificates:
         """
         fresh = {}
         for listener, settings, stamps in self._differing(config):
-            made = await self._read(listener, settings, stamps)
-            self._check(config, listener, made)
-            fresh[listener] = made
+            fresh[listener] = await self._tried(config, listener, settings, stamps)
         return fresh
 
     def use(self, fresh: Mapping[Listener, Made]) -> None:
@@ -123,20 +121,23 @@ class Certificates:
         await self._look(is_start=False)
 
     async def _look(self, *, is_start: bool) -> None:
+        """A change that comes while files are read goes before what is found in them."""
         for listener, settings, stamps in list(self._differing(self._config)):
             if self._refused.get(listener) == stamps:
                 continue
+            serves = self._made[listener]
             try:
-                made = await self._read(listener, settings, stamps)
-                if not is_start:
-                    self._check(self._config, listener, made)
+                made = await self._tried(
+                    self._config, listener, settings, stamps, may_be_other=is_start
+                )
             except BadValue as error:
                 self._refused[listener] = stamps
                 logger.error(
                     "a certificate is not reloaded: the old one goes on", reason=str(error)
                 )
             else:
-                self.use({listener: made})
+                if self._made[listener] is serves and self._is_wanted(made, listener):
+                    self.use({listener: made})
         self._warn()
 
     def _differing(self, config: Config) -> Iterator[tuple[Listener, TlsSettings, Stamps]]:
@@ -150,28 +151,49 @@ class Certificates:
             if (settings, stamps) != (made.settings, made.stamps):
                 yield listener, settings, stamps
 
-    async def _read(self, listener: Listener, settings: TlsSettings, stamps: Stamps) -> Made:
-        """In a thread: keys take their time. Raises BadValue."""
-        from broker.net.tls.context import TlsError, listener_tls
+    def _is_wanted(self, made: Made, listener: Listener) -> bool:
+        """Whether the settings are still those of which it was made."""
+        from broker.net.tls.settings import tls_settings
 
-        try:
-            return Made(await self._time.in_thread(listener_tls, settings), settings, stamps)
-        except TlsError as error:
-            raise BadValue(f"the listener {listener.name}: {error}") from None
+        of_listener = self._config.of_listener(listener.name)
+        return made.settings == tls_settings(listener.endpoint, of_listener)
 
-    def _check(self, config: Config, listener: Listener, made: Made) -> None:
-        """Raises BadValue for what must not take the place of what serves now."""
-        from broker.net.tls.context import TlsError, check_change
+    async def _tried(
+        self,
+        config: Config,
+        listener: Listener,
+        settings: TlsSettings,
+        stamps: Stamps,
+        *,
+        may_be_other: bool = False,
+    ) -> Made:
+        """Reads it and tries whether it may take the place of what serves now.
+
+        All of it in a thread: keys take their time, to read and to shake hands with. Raises
+        BadValue.
+        """
+        from broker.net.tls.context import TlsError, check_change, listener_tls
 
         of_listener = config.of_listener(listener.name)
+        serves = self._made[listener].tls
+        other_subject = of_listener["ssl.allow.dn.changes"]
+        other_names = of_listener["ssl.allow.san.changes"]
+        is_inter_broker = config.is_in_cluster and listener.is_inter_broker
+
+        def try_it() -> ListenerTls:
+            tls = listener_tls(settings)
+            if not may_be_other:
+                check_change(
+                    serves,
+                    tls,
+                    other_subject=other_subject,
+                    other_names=other_names,
+                    is_inter_broker=is_inter_broker,
+                )
+            return tls
+
         try:
-            check_change(
-                self._made[listener].tls,
-                made.tls,
-                other_subject=of_listener["ssl.allow.dn.changes"],
-                other_names=of_listener["ssl.allow.san.changes"],
-                is_inter_broker=config.is_in_cluster and listener.is_inter_broker,
-            )
+            return Made(await self._time.in_thread(try_it), settings, stamps)
         except TlsError as error:
             raise BadValue(f"the listener {listener.name}: {error}") from None
 

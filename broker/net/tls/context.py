@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import os
 import ssl
-import tempfile
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Final
 
 from cryptography import x509
@@ -92,7 +94,7 @@ class ListenerTls:
 
 
 def listener_tls(settings: TlsSettings) -> ListenerTls:
-    """A fresh context that has been tried. Raises TlsError and OSError; reads files."""
+    """A fresh context that has been tried. Raises TlsError; reads files."""
     key, chain = _own(settings)
     trusted = _trusted(settings)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -155,7 +157,7 @@ def check_change(
 def peer_context(settings: TlsSettings, *, checks_names: bool) -> ssl.SSLContext:
     """For connections of this broker to others that listen with the same settings.
 
-    It shows its own certificate to whoever asks. Raises TlsError and OSError; reads files.
+    It shows its own certificate to whoever asks. Raises TlsError; reads files.
     """
     key, chain = _own(settings)
     return _client_context(settings, key, chain, _trusted(settings), checks_names=checks_names)
@@ -276,19 +278,35 @@ def _restrict_ciphers(context: ssl.SSLContext, suites: Sequence[str], *, has_13:
 
 def _load_own(context: ssl.SSLContext, key: str, chain: str, settings: TlsSettings) -> None:
     password = settings.key_password or settings.keystore_password
-    descriptor, name = tempfile.mkstemp(prefix="muster-", suffix=".pem")  # for us alone to read
     try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(f"{key}\n{chain}\n")
-        context.load_cert_chain(name, password=password)
+        with _file_of(f"{key}\n{chain}\n") as name:
+            context.load_cert_chain(name, password=password)
     except (ssl.SSLError, ValueError) as error:
         said = getattr(error, "reason", None) or str(error)
         raise TlsError(
             "the key and its certificate can't be used: do they fit each other, and is"
             f" ssl.key.password right? ({said.replace('_', ' ').lower()})"
         ) from None
-    finally:
-        os.unlink(name)
+    except OSError as error:  # a disk without room, for one
+        raise TlsError(f"the key can't be handed to OpenSSL: {error}") from None
+
+
+@contextmanager
+def _file_of(text: str) -> Iterator[str]:
+    """A file for us alone to read: OpenSSL takes a key from nothing else.
+
+    In memory where the system has that; a process that dies leaves no key behind then.
+    """
+    if sys.platform == "linux" and os.path.isdir("/proc/self/fd"):
+        with os.fdopen(os.memfd_create("muster-key"), "w") as file:
+            file.write(text)
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+        return
+    with NamedTemporaryFile("w", prefix="muster-", suffix=".pem") as file:
+        file.write(text)
+        file.flush()
+        yield file.name
 
 
 def _trust(context: ssl.SSLContext, trusted: str) -> None:

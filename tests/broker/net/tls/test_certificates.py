@@ -258,23 +258,6 @@ async def test_sighup_reads_settings_and_files_again(
 # -- how long they last
 
 
-async def test_a_certificate_that_expires_soon_is_warned_of_once_a_day(
-    tmp_path: Path, own: Issued
-) -> None:
-    async with tls_broker(tmp_path, with_tls(own)) as broker:
-        certificates = broker.secured.certificates
-        (left_s,) = certificates.seconds_left().values()
-        assert 86_000 < left_s <= 86_400
-        with capture_logs() as lines:
-            await certificates.look()
-        assert events(lines) == [], "the start has said it"
-        certificates._warned_ms.clear()
-        with capture_logs() as lines:
-            await certificates.look()
-            await certificates.look()
-        assert events(lines) == ["a certificate expires soon: None"]
-
-
 async def test_a_scrape_says_how_long_a_certificate_lasts_and_what_became_of_handshakes(
     tmp_path: Path, authority: Authority, own: Issued
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -143,7 +144,19 @@ def test_the_suites_that_are_named_and_no_others(settings):
     assert names == {*openssl_ciphers(suites, has_13=False).split(":"), *SUITES_OF_13}
 
 
-def test_nothing_of_the_key_stays_on_the_disk(settings, tmp_path: Path, monkeypatch):
+@pytest.mark.parametrize("platform", ["linux", "darwin"])
+def test_nothing_of_the_key_stays_on_the_disk(settings, tmp_path: Path, monkeypatch, platform):
+    monkeypatch.setattr("sys.platform", platform)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    listener_tls(settings)
+    made = listener_tls(settings)
+    assert made.certificate.subject == "CN=broker"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_that_can_not_be_written_is_a_sentence(settings, tmp_path: Path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
+    if hasattr(os, "memfd_create"):
+        listener_tls(settings)  # it is in memory
+    monkeypatch.setattr("sys.platform", "darwin")
+    with pytest.raises(TlsError, match=r"^the key can't be handed to OpenSSL: .*No such file"):
+        listener_tls(settings)
