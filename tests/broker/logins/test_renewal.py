@@ -11,9 +11,9 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
+from broker.broker import Broker
 from broker.logins import guesses
 from broker.logins.logins import EXPIRED, RENEWAL_FAILED, RENEWED, SUCCESS, Result
-from broker.time import Time
 from protocol.errors import (
     ILLEGAL_SASL_STATE,
     SASL_AUTHENTICATION_FAILED,
@@ -21,6 +21,7 @@ from protocol.errors import (
 )
 from security.sasl import exchange
 from tests.broker.edge import Client, eventually
+from tests.broker.hand_time import HandTime
 from tests.broker.logins.letting_in import (
     AUTHENTICATE,
     GROUPS,
@@ -51,9 +52,12 @@ async def list_groups(client: Client) -> int:
     return code
 
 
-async def over(session_ms: int = 100) -> None:
-    """Let a session end."""
-    await asyncio.sleep(session_ms / 1000 + 0.02)
+async def over(broker: Broker, time: HandTime) -> None:
+    """Let the one session end, which is SHORT; it ends no earlier, however long a test takes."""
+    time.move(100)
+    (connection,) = broker.server.connections
+    session = connection.session
+    await eventually(lambda: session._timer is None)  # type: ignore[union-attr]
 
 
 async def test_a_session_is_told_and_renewed(tmp_path: Path) -> None:
@@ -81,11 +85,12 @@ async def test_a_session_is_told_and_renewed(tmp_path: Path) -> None:
 
 
 async def test_trap_5_an_expired_session_lives_until_its_next_request(tmp_path: Path) -> None:
-    async with broker_with_logins(tmp_path, SHORT) as (broker, logins):
+    time = HandTime()
+    async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, logins):
         client = await come(broker)
         await log_in(client)
         assert await list_groups(client) == 0
-        await over()
+        await over(broker, time)
         assert len(broker.server.connections) == 1, "it says nothing and lives"
         client.send(GROUPS, 0)
 
@@ -94,58 +99,60 @@ async def test_trap_5_an_expired_session_lives_until_its_next_request(tmp_path: 
 
 
 async def test_a_wall_clock_that_jumps_changes_no_session(tmp_path: Path) -> None:
-    wall_s = [2e9]
-    time = Time(wall_s=lambda: wall_s[0])
+    time = HandTime()
     async with broker_with_logins(tmp_path / "long", LONG, time=time) as (broker, _):
         client = await come(broker)
         await log_in(client)
-        wall_s[0] += 3600
+        time.wall_ms += 3_600_000
         assert await list_groups(client) == 0
     async with broker_with_logins(tmp_path / "short", SHORT, time=time) as (broker, _):
         client = await come(broker)
         await log_in(client)
-        wall_s[0] -= 7200
-        await over()
+        time.wall_ms -= 7_200_000
+        await over(broker, time)
         client.send(GROUPS, 0)
         assert await all_until_closed(client) == b""
 
 
 async def test_trap_5_an_expired_session_may_be_renewed_still(tmp_path: Path) -> None:
-    async with broker_with_logins(tmp_path, SHORT) as (broker, _):
+    time = HandTime()
+    async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
         client = await come(broker)
         await log_in(client)
-        await over()
+        await over(broker, time)
         assert (await log_in(client))["session_lifetime_ms"] == 100
         assert await list_groups(client) == 0
-        await over()
+        await over(broker, time)
         # A second one within a second of the first one's beginning is none: the session is over.
         client.send(HANDSHAKE, 1, mechanism="PLAIN")
         assert await all_until_closed(client) == b""
 
 
 async def test_trap_5_a_raw_client_is_cut_at_its_end_too(tmp_path: Path) -> None:
-    async with broker_with_logins(tmp_path, SHORT) as (broker, _):
+    time = HandTime()
+    async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
         client = await come(broker)
         await client.call(HANDSHAKE, 0, mechanism="PLAIN")
         client.send_raw(sized(plain_token()))
         await client.reader.readexactly(4)
         assert await list_groups(client) == 0
-        await over()
+        await over(broker, time)
         client.send(GROUPS, 0)
         assert await all_until_closed(client) == b""
 
 
 async def test_trap_6_a_second_renewal_within_a_second_is_refused_and_the_connection_lives(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    async with broker_with_logins(tmp_path, LONG) as (broker, _):
+    time = HandTime()
+    async with broker_with_logins(tmp_path, LONG, time=time) as (broker, _):
         client = await come(broker)
         await log_in(client)
         await log_in(client)  # the first may follow at once
         answer = await client.call(HANDSHAKE, 1, mechanism="PLAIN")
         assert answer == {"error_code": ILLEGAL_SASL_STATE, "mechanisms": []}
         assert await list_groups(client) == 0
-        monkeypatch.setattr(exchange, "RENEWAL_MS_MIN", 0)
+        time.move(exchange.RENEWAL_MS_MIN)
         assert (await log_in(client))["error_code"] == 0
 
 
@@ -296,11 +303,12 @@ async def test_a_token_above_the_bound_ends_the_session(tmp_path: Path) -> None:
 
 
 async def test_a_session_that_ends_while_it_is_renewed_is_renewed(tmp_path: Path) -> None:
-    async with broker_with_logins(tmp_path, SHORT) as (broker, _):
+    time = HandTime()
+    async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
         client = await come(broker)
         await log_in(client)
         await client.call(HANDSHAKE, 1, mechanism="PLAIN")
-        await over()
+        await over(broker, time)
         answer = await client.call(AUTHENTICATE, 1, auth_bytes=plain_token())
         assert (answer["error_code"], answer["session_lifetime_ms"]) == (0, 100)
         assert await list_groups(client) == 0
