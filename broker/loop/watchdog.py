@@ -2,7 +2,7 @@
 
 While a piece of work holds the event loop, no other client is served. The code that runs a piece
 measures it and reports it here; nothing is measured twice and nothing is sampled. A piece has a
-name that the operator knows: an API's, or that of the broker's own work.
+name that the operator knows: an API's, or one of `broker.loop.pieces`.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.log_writer import lost_lines
+from broker.loop.pieces import NAMES as NAMES_OF_PIECES
 from broker.metrics.cluster_look import ClusterLook
 from broker.metrics.cluster_series import ClusterSeries
 from broker.metrics.labelled_series import NativeView
@@ -134,7 +135,7 @@ class BrokerCollector(Collector):
         )
         counts = self.sources.watchdog.counts
         served = self.sources.server.served.values()
-        for work in {row.api.name: None for row in served} | dict.fromkeys(counts):
+        for work in dict.fromkeys([*(row.api.name for row in served), *NAMES_OF_PIECES, *counts]):
             long_pieces.add_metric([work], counts.get(work, 0))
         yield long_pieces
         pulse = self.sources.pulse

@@ -130,7 +130,7 @@ class FileAcls:
         return {} if batch.failed is None else dict.fromkeys([*added, *removed], batch.failed)
 
     async def _make(self, batch: _Batch) -> None:
-        index, slices = self.index, self._slicer.work("acls")
+        index, slices = self.index, self._slicer.work("access control entries")
         changed: dict[AclEntry, bool] = {}
         for entries, is_wanted in batch.wanted:
             for entry in entries:
@@ -149,7 +149,7 @@ class FileAcls:
         except OSError as error:
             batch.failed = f"acls.json can't be written: {error.strerror}"
             return
-        slices = self._slicer.work("acls")
+        slices = self._slicer.work("access control entries")
         for entry, is_wanted in changed.items():
             if is_wanted:
                 index.add(entry)

@@ -170,7 +170,7 @@ class ZooKeeperAcls:
             self._taken[place] = answer
             before = self._known.setdefault(place, frozenset())  # whoever reads all looks there
             now = set(before)
-            work = self._slicer.work("acls")
+            work = self._slicer.work("access control entries")
             try:
                 for entry in before - entries:
                     self.index.remove(entry)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker.loop.pieces import NAMES as NAMES_OF_PIECES
 from broker.metrics import text_format
 from broker.metrics.exposition import render
 from protocol.errors import NONE
@@ -82,7 +83,8 @@ async def test_the_numbers_after_the_story(tmp_path: Path) -> None:
 async def test_counters_of_few_labels_are_there_before_their_first_event(tmp_path: Path) -> None:
     """`rate` sees no first event of a series that begins with it."""
     async with seeing(tmp_path) as seen:
-        before = (await seen.scrape()).values
+        first = await seen.scrape()
+        before = first.values
         await a_busy_day(seen)
         for offset in (9, 3):
             await seen.client.commit("rewinder", offset)
@@ -96,6 +98,8 @@ async def test_counters_of_few_labels_are_there_before_their_first_event(tmp_pat
     of_errors = {(name, labels) for name, labels in new if name == "muster_requests_total"}
     assert all("error=NONE" not in labels for _, labels in of_errors)
     assert new - of_errors == set()
+    pieces = {work for labels in first.of("muster_long_pieces_total") for work in labels}
+    assert pieces >= {f"work={name}" for name in NAMES_OF_PIECES}
 
 
 async def test_requests_are_counted_once_by_their_error(tmp_path: Path) -> None:

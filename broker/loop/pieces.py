@@ -1,0 +1,58 @@
+"""The names of the broker's own pieces of work, which docs/metrics.md explains.
+
+Requests have the names of their APIs. Each name is told from the start, as 0: Prometheus takes
+the first event of a series that begins with it for no event.
+"""
+
+from __future__ import annotations
+
+NAMES = (
+    "/api",
+    "/api/live",
+    "/metrics",
+    "access control entries",
+    "background",
+    "certificates",
+    "checkpoints",
+    "cleaning",
+    "connections",
+    "controller",
+    "controller channel",
+    "coordinator's topic",
+    "crowds",
+    "delegation tokens",
+    "election",
+    "ends of logs",
+    "enlisting",
+    "flush",
+    "garbage collection",
+    "handshakes",
+    "high watermarks",
+    "http",
+    "in-sync replicas",
+    "journal",
+    "load",
+    "long polls",
+    "markers",
+    "missing logs",
+    "notices of in-sync replicas",
+    "offsets of deleted topics",
+    "old offsets",
+    "probe",
+    "producer ids",
+    "producers",
+    "registration",
+    "renew",
+    "replica fetcher",
+    "replies",
+    "requests",
+    "retention",
+    "settings",
+    "snapshot",
+    "snapshot of producers",
+    "tick",
+    "trends",
+    "turn",
+    "unheard deletions",
+    "verdicts",
+)
