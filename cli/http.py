@@ -200,8 +200,9 @@ def _address(broker: Connection, settings: Mapping[str, Entry], what: str) -> st
     elif is_loopback(host) and not broker.is_here:
         raise CommandError(
             f"{there} serves it on {told}, for its own machine alone; reach it by"
-            f" `ssh -L {port}:{told} {broker.host}` with --http 127.0.0.1:{port}, or start it with"
-            f" `muster serve --http 0.0.0.0:{port}`",
+            f" `ssh -L {port}:{told} {broker.host}` with --http 127.0.0.1:{port}, or let others"
+            " reach it as docs/security.md says (http.listener, http.authentication,"
+            " http.security.protocol)",
             UNREACHABLE,
         )
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -265,7 +266,8 @@ class Api:
         self._make_sure()
         status, body = self._ask(path, {}, self._deadline)
         if status in (401, 403):
-            raise CommandError(f"{self.address}{path} is not for this user", REFUSED)
+            may_not = f"this user may not read {path}: it needs DESCRIBE on the cluster"
+            raise CommandError(may_not + self._endpoint.advice(status), REFUSED)
         if status != 200:
             raise self._no_muster(status)
         return body.decode(errors="replace")

@@ -127,7 +127,7 @@ class Authenticated:
             return await self._by_password(value, host)
         if path in OPEN:
             return STRANGER
-        raise _Refused(401, "nobody is let in in this way here")
+        raise _Refused(401, "this broker does not take this kind of Authorization")
 
     def _judged(
         self, principal: Principal, host: str, stands: Callable[[], Coroutine[None, None, bool]]

@@ -52,7 +52,7 @@ class HttpEndpoint:
         if status != _UNKNOWN:
             return ""
         if self._security.login is None:
-            return f"; name a file of Kafka's client properties with a user in it with {OPTION}"
+            return f"; give {OPTION} a file of Kafka's client properties that has a user"
         if self.has_tls or is_loopback(self.host):
             return ""
         return "; no password was sent, since nothing encrypts it on the way: ask over HTTPS"

@@ -116,7 +116,8 @@ def test_where_http_is_follows_from_the_broker_that_answers(
             "127.0.0.1:9644",
             "127.0.0.1:9644",
             "for its own machine alone; reach it by `ssh -L 9644:127.0.0.1:9644 10.0.0.5` with"
-            " --http 127.0.0.1:9644, or start it with `muster serve --http 0.0.0.0:9644`",
+            " --http 127.0.0.1:9644, or let others reach it as docs/security.md says"
+            " (http.listener, http.authentication, http.security.protocol)",
         ),
     ],
 )
@@ -241,6 +242,25 @@ def test_whose_it_is_is_asked_once_and_again_after_it_was_gone() -> None:
 def test_what_is_no_muster_is_said(status: int, body: bytes, length: int, says: str) -> None:
     with answering(status, body, length) as seen, pytest.raises(CommandError, match=says):
         api(seen.port).get("/api/groups")
+
+
+@pytest.mark.parametrize(
+    ("status", "advice"),
+    [
+        (403, ""),
+        (401, "; give --command-config a file of Kafka's client properties that has a user"),
+    ],
+)
+def test_whoever_may_not_read_metrics_is_told_the_right_it_needs(status: int, advice: str) -> None:
+    with answering(status, b"no") as seen:
+        asking = api(seen.port)
+        asking.broker = {"cluster": "ours"}
+        with pytest.raises(CommandError) as caught:
+            asking.text("/metrics")
+
+    said = "this user may not read /metrics: it needs DESCRIBE on the cluster"
+    assert str(caught.value) == said + advice
+    assert caught.value.exit_code == REFUSED
 
 
 def test_a_name_that_the_broker_does_not_know_is_asked_by_its_address() -> None:

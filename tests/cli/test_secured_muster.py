@@ -100,7 +100,10 @@ def test_whoever_may_not_is_told_which_right_is_missing(secured: Secured) -> Non
     given = ("--http", f"https://{secured.http}")
     for words, said in (
         (("groups", "why", "billing", *given), "User:alice has no Describe on group billing"),
-        (("top", "--once", *given), "is not for this user|no Describe on the cluster"),
+        (
+            ("top", "--once", *given),
+            "may not read /metrics: it needs DESCRIBE|no Describe on the cluster",
+        ),
     ):
         ran = secured.as_("alice", *words)
         assert ran.code == REFUSED, (words, ran.out, ran.err)

@@ -91,6 +91,8 @@ async def test_who_is_none_or_another_is_not_let_in(tmp_path: Path) -> None:
             answer = await seen.get("/api/topics", given)
             assert answer.status_code == 401, given
             assert "secret" not in answer.text
+        told = (await seen.get("/api/topics", {"Authorization": "Negotiate abc"})).json()
+        assert told == {"error": "this broker does not take this kind of Authorization"}
 
 
 async def test_a_user_of_a_listener_is_let_in_and_without_an_authorizer_sees_all(
