@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import os
+import pwd
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from broker.topics.missing import META_FILE, SECURED_FILES, TOPICS_FILE
+from broker.topics.registry import BadDirectory
 from log.filesystem import FileSystem, OsFileSystem
+
+_ITS_FILES = frozenset((META_FILE, TOPICS_FILE, ".lock", *SECURED_FILES))
+"""One of these is in every directory that a broker, or a command in its place, has written to."""
+_ROOT = 0
 
 
 def files() -> FileSystem:
@@ -14,16 +22,77 @@ def files() -> FileSystem:
     return OsFileSystem()
 
 
+def found(directory: str) -> FileSystem:
+    """The files of a data directory that is there, to be read; a broker may run on it.
+
+    Raises BadDirectory for any other directory: read as an empty one, it would give wrong answers.
+    """
+    fs = files()
+    try:
+        names = fs.list(directory)
+    except (FileNotFoundError, NotADirectoryError):
+        raise BadDirectory(f"{directory} is no data directory: it is not there") from None
+    if _ITS_FILES.isdisjoint(names):
+        raise BadDirectory(f"{directory} is no data directory: no file of a broker is in it")
+    return fs
+
+
 @contextmanager
 def held(directory: str) -> Iterator[FileSystem]:
     """``with`` this no broker has the directory, which is made where there is none yet.
 
-    Raises DirectoryLocked where one has it, and OSError.
+    Raises DirectoryLocked where one has it, BadDirectory where it is another user's, and OSError.
     """
     fs = files()
     fs.make_directory(os.path.abspath(directory))
+    _check_owner(directory)
     lock = fs.lock(directory)
     try:
         yield fs
     finally:
         lock.release()
+
+
+def _check_owner(directory: str) -> None:
+    """Raises BadDirectory where the broker's user is another than the one who runs this.
+
+    What is written here is readable by its owner alone: the broker would not start again.
+    """
+    owner = _owner(directory)
+    user = os.geteuid()
+    if owner is None or owner == user:
+        return
+    name = _name(owner)
+    if name is not None and user == _ROOT:
+        switch = f"runuser -u {name} --"
+    else:
+        switch = f"sudo -u {shlex.quote(name or f'#{owner}')}"
+    raise BadDirectory(
+        f"{directory} belongs to {name or f'user {owner}'}, whose broker can't read what"
+        f" {_name(user) or f'user {user}'} writes: run the command as {name or 'that user'}, such"
+        f" as by `{switch} muster ...`"
+    )
+
+
+def _owner(directory: str) -> int | None:
+    """Whose the broker is, by what it has written; before its first start, by the directory.
+
+    None where that tells nothing: a volume's own directory may be root's, for a group to write to.
+    """
+    try:
+        return _made_by(os.path.join(directory, META_FILE))
+    except FileNotFoundError:
+        owner = _made_by(directory)
+        return None if owner == _ROOT else owner
+
+
+def _made_by(path: str) -> int:
+    return os.stat(path).st_uid
+
+
+def _name(user: int) -> str | None:
+    """A user's name; None for one that this machine does not know, such as a container's."""
+    try:
+        return pwd.getpwuid(user).pw_name
+    except KeyError:
+        return None

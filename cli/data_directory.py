@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from cli import output
 from cli.errors import CommandError
 
 DataDir = Annotated[
@@ -20,20 +22,29 @@ DataDir = Annotated[
 
 
 @contextmanager
-def readable(directory: str) -> Iterator[Any]:
-    """Its file system; a broker may run. CommandError for files that are damaged."""
-    from broker.offline import files
+def readable(directory: str, *, may_be_new: bool = False) -> Iterator[Any]:
+    """Its file system; a broker may run. CommandError for files that are damaged.
+
+    And for what is no data directory, unless the command that reads is about to make one.
+    """
+    from broker.offline import files, found
 
     with _refusals(directory):
-        yield files()
+        yield files() if may_be_new else found(directory)
 
 
 @contextmanager
 def changeable(directory: str) -> Iterator[Any]:
-    """Its file system, while no broker runs on it. CommandError where one does, as `readable`."""
+    """Its file system, while no broker runs on it. CommandError where one does, as `readable`.
+
+    A directory that is not there is made, which is said: its name may be a slip.
+    """
     from broker.offline import held
 
+    is_new = not os.path.isdir(directory)
     with _refusals(directory), held(directory) as fs:
+        if is_new:
+            output.warn(f"made {directory}, which was not there")
         yield fs
 
 

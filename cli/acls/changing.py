@@ -9,6 +9,7 @@ import typer
 from cli import output
 from cli.acls.options import (
     COLUMNS,
+    RESOURCE_OPTIONS,
     Deny,
     Group,
     Host,
@@ -36,7 +37,6 @@ from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
 from cli.plans import DryRun, Execute, Plan, show_json
 from security.acls.model import (
     ANYTHING,
-    CLUSTER_NAME,
     AclEntry,
     Operation,
     Pattern,
@@ -89,18 +89,23 @@ def add(
     """
     resources = resources_of(topic, group, transactional_id, cluster, token, user)
     if principal is None or not resources:
-        raise CommandError("name whose it is by --principal, and a resource by --topic ...", USAGE)
+        missing = ["--principal"] if principal is None else []
+        missing += [] if resources else [f"a resource ({RESOURCE_OPTIONS})"]
+        are = "is" if len(missing) == 1 else "are"
+        raise CommandError(f"{' and '.join(missing)} {are} missing", USAGE)
     if pattern not in (None, PatternWord.LITERAL, PatternWord.PREFIXED):
-        raise CommandError("an entry is --pattern literal or prefixed", USAGE)
+        raise CommandError("--pattern of a new entry is literal or prefixed", USAGE)
     if not (operation or producer or consumer):
-        raise CommandError("name operations by --operation, or --producer, or --consumer", USAGE)
+        raise CommandError("say which operations: --operation, --producer or --consumer", USAGE)
     wanted = _operations(resources, operation, producer, consumer)
     permission = Permission.DENY if deny else Permission.ALLOW
     kind = pattern_type(pattern, PatternType.LITERAL)
     entries = [
         AclEntry(
             # The cluster has one name, and no prefix.
-            Pattern(*resource, PatternType.LITERAL if resource.name == CLUSTER_NAME else kind),
+            Pattern(
+                *resource, PatternType.LITERAL if resource.type == ResourceType.CLUSTER else kind
+            ),
             principal_of(principal),
             host or ANYTHING,
             each,
@@ -156,7 +161,7 @@ def remove(
     plan = Plan(dry_run, execute, json, done="removed").checked()
     resources = resources_of(topic, group, transactional_id, cluster, token, user)
     if principal is None and not resources:
-        raise CommandError("name whose entries by --principal, or a resource by --topic ...", USAGE)
+        raise CommandError("say which entries: --principal, or a resource such as --topic", USAGE)
     place = place_of(bootstrap, timeout, data_dir)
     default = PatternWord.ANY if pattern is None else pattern
     found = selected(place, resources, default, principal, operation, host, deny)

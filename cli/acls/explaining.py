@@ -70,7 +70,7 @@ def explain(
     resources = resources_of(topic, group, transactional_id, cluster, token, user)
     operations = words(Operation, operation)
     if principal is None or len(resources) != 1 or len(operations) != 1:
-        raise CommandError("name one --principal, one --operation and one resource", USAGE)
+        raise CommandError("give one --principal, one --operation and one resource", USAGE)
     who, what = principal_of(principal), operations[0]
     place = place_of(bootstrap, timeout, data_dir, config)
     rules = place.rules()
@@ -79,7 +79,9 @@ def explain(
     verdict = _verdict(rules, entries, who, host or "", what, resources[0])
     unknown = _unknown(rules, verdict)
     if host is None and any(each.host != ANYTHING for each in entries):
-        unknown.append("from where; entries for single addresses are left out without --host")
+        unknown.append(
+            "the client's address; entries for one address were not looked at (--host names one)"
+        )
     entry = verdict.rule if verdict and isinstance(verdict.rule, AclEntry) else None
     if json:
         output.show_json(
@@ -101,8 +103,8 @@ def explain(
     output.say_folded(f"{who} {may} {spelled(what)} {resources[0]}{where}: {_rule(verdict)}")
     for each in unknown:
         output.say_folded(f"Not known: {each}")
-    if verdict is not None and not verdict.is_allowed and entry is None:
-        output.say_folded(f"To allow it: $ {_adding(who, what, resources[0])}")
+    if verdict is not None and not verdict.is_allowed:
+        output.say_folded(_remedy(entry, who, what, resources[0]))
 
 
 def _verdict(
@@ -140,8 +142,21 @@ def _unknown(rules: Rules, verdict: Verdict | None) -> list[str]:
     return unknown
 
 
-def _adding(who: str, what: Operation, resource: Resource) -> str:
+def _remedy(denied_by: AclEntry | None, who: str, what: Operation, resource: Resource) -> str:
+    if denied_by is None:
+        return f"To allow it: $ {command('acls add', [], _whose(who, what, resource))}"
+    return f"To remove that entry: $ {_removing(denied_by)}"
+
+
+def _removing(entry: AclEntry) -> str:
+    """The command that takes this entry and no other."""
+    resource = Resource(entry.pattern.resource_type, entry.pattern.name)
+    pattern = f"--pattern {typed(entry.pattern.pattern_type)}"
+    whose = _whose(entry.principal, entry.operation, resource)
+    return command("acls remove", [], whose, pattern, f"--host {word(entry.host)}", "--deny")
+
+
+def _whose(who: str, what: Operation, resource: Resource) -> str:
     option = f"--{typed(resource.type)}"
     named = option if option == "--cluster" else f"{option} {word(resource.name)}"
-    given = f"--principal {word(who)} --operation {typed(what)} {named}"
-    return command("acls add", [], given)
+    return f"--principal {word(who)} --operation {typed(what)} {named}"

@@ -75,6 +75,7 @@ PatternOption = Annotated[
         " all of that name.",
     ),
 ]
+RESOURCE_OPTIONS = "--topic, --group, --transactional-id, --cluster, --delegation-token or --user"
 Deny = Annotated[bool, typer.Option("--deny", help="What denies, not what allows.")]
 Host = Annotated[
     str | None, typer.Option("--host", metavar="IP", help="From this address; * is any.")

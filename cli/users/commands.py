@@ -18,6 +18,7 @@ from cli.plans import DryRun, Execute, Plan, show_json
 from cli.users.places import AtBroker, InDirectory, Place, Salted, Users
 from client.chance import fresh_nonce
 from security.credentials import BY_NAME, ITERATIONS_MIN, ScramMechanism, wrong_iterations
+from verdicts.commands import command
 
 app = typer.Typer(
     help="Show and change who may log in by SCRAM.",
@@ -72,9 +73,10 @@ def add(
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
     """Add a user with a password."""
-    place = _place(bootstrap, timeout, data_dir)
+    place = _place(bootstrap, timeout, data_dir, may_be_new=True)
     if place.users(_checked(user)):
-        raise CommandError(f"{user} has a password; set-password gives another", USAGE)
+        changes = command("users set-password", [user])
+        raise CommandError(f"{user} is there already; `{changes}` changes the password")
     _give(place, user, mechanism, iterations, password_file)
     output.say(f"Added user {user}")
 
@@ -92,7 +94,7 @@ def set_password(
     """Give a user another password. Sessions that are open go on."""
     place = _place(bootstrap, timeout, data_dir)
     if not place.users(_checked(user)):
-        raise CommandError(f"there is no user {user}; add makes one", USAGE)
+        raise CommandError(f"there is no user {user}; `{command('users add', [user])}` makes one")
     _give(place, user, mechanism, iterations, password_file)
     output.say(f"Changed the password of {user}")
 
@@ -115,7 +117,7 @@ def remove(
     there = place.users(user).get(user, {})
     found = {each: iterations for each, iterations in there.items() if each in wanted}
     if not found:
-        raise CommandError(f"there is no user {user} with {_named(wanted)}")
+        raise CommandError(f"there is no user {user} with {_named(wanted, 'or')}")
     rows = _rows({user: found})
     if not plan.agreed(rows, COLUMNS, f"Remove {user}?"):
         return
@@ -126,8 +128,12 @@ def remove(
         output.say(f"Removed {_named(list(found))} of {user}")
 
 
-def _place(bootstrap: str, timeout_s: float, data_dir: Path | None) -> Place:
-    return InDirectory(data_dir) if data_dir is not None else AtBroker(bootstrap, timeout_s)
+def _place(
+    bootstrap: str, timeout_s: float, data_dir: Path | None, *, may_be_new: bool = False
+) -> Place:
+    if data_dir is not None:
+        return InDirectory(data_dir, may_be_new=may_be_new)
+    return AtBroker(bootstrap, timeout_s)
 
 
 def _rows(users: Users) -> list[output.Row]:
@@ -152,8 +158,8 @@ def _mechanisms(names: list[str] | None) -> list[ScramMechanism]:
     return [BY_NAME[name.upper()] for name in dict.fromkeys(names or BY_NAME)]
 
 
-def _named(mechanisms: Sequence[ScramMechanism]) -> str:
-    return " and ".join(each.mechanism for each in mechanisms)
+def _named(mechanisms: Sequence[ScramMechanism], conjunction: str = "and") -> str:
+    return f" {conjunction} ".join(each.mechanism for each in mechanisms)
 
 
 def _give(

@@ -95,12 +95,14 @@ class AtBroker:
 class InDirectory:
     """Users in the data directory of a Muster that is stopped."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, may_be_new: bool = False) -> None:
+        """It ``may_be_new`` for the command that adds users."""
         self._directory = str(directory.absolute())
+        self._may_be_new = may_be_new
 
     def users(self, name: str | None = None) -> Users:
         """See Place; a broker may run."""
-        with readable(self._directory) as fs:
+        with readable(self._directory, may_be_new=self._may_be_new) as fs:
             known = _file(fs, self._directory).users()
         names = known.names() if name is None else [name]
         return {

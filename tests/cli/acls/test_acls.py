@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +26,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     """Its administrator is nobody special but by entries that were made before its first start."""
     broker = Broker(tmp_path_factory.mktemp("acls") / "data", SETTINGS)
     made = acls(f"add {ADMIN}", "--data-dir", str(broker.data))
-    assert (made.code, made.err) == (0, "")
+    assert (made.code, made.err) == (0, f"muster: made {broker.data}, which was not there\n")
     yield broker.start()
     broker.kill()
 
@@ -95,7 +96,9 @@ def test_entries_are_added_listed_and_removed(at: list[str]) -> None:
         (
             "User:alice --operation delete --topic orders",
             "User:alice may not Delete Topic orders: an entry denies User:* from * Delete on Topic"
-            " *\n",
+            " *\n"
+            "To remove that entry: $ muster acls remove --principal 'User:*' --operation delete"
+            " --topic '*' --pattern literal --host '*' --deny\n",
         ),
         (
             "User:alice --operation read --group billing",
@@ -115,6 +118,19 @@ def test_explain_tells_the_verdict_and_its_rule(at: list[str], question: str, an
     assert acls(f"explain --principal {question}", *at).out == answer
 
 
+def test_the_command_that_explain_tells_removes_that_entry_alone(at: list[str]) -> None:
+    acls("add --principal User:alice --deny --operation read --topic ord --pattern prefixed", *at)
+    acls("add --principal User:alice --deny --operation read --topic ord --host 10.0.0.9", *at)
+    acls("add --principal User:alice --operation read --topic ord --pattern prefixed", *at)
+    question = "explain --principal User:alice --operation read --topic orders"
+    told = acls(question, *at).out
+    assert "may not" in told
+    remedy = shlex.split(told.rpartition("$ muster ")[2])
+    assert run(*remedy, "--execute", *at).out.endswith("Removed 1\n")
+    assert " may Read Topic orders: " in acls(question, *at).out
+    assert [row["host"] for row in acls("list --deny --json", *at).json] == ["10.0.0.9"]
+
+
 def test_explain_says_what_it_cannot_know(at: list[str], secured: Broker, tmp_path: Path) -> None:
     acls("add --principal User:* --deny --operation all --topic orders --host 10.0.0.9", *at)
     question = "explain --principal User:alice --operation read --topic orders"
@@ -127,10 +143,12 @@ def test_explain_says_what_it_cannot_know(at: list[str], secured: Broker, tmp_pa
         "host": None,
         "rule": "the resource has entries, and none of them allows it",
         "entry": None,
-        "unknown": ["from where; entries for single addresses are left out without --host"],
+        "unknown": [
+            "the client's address; entries for one address were not looked at (--host names one)"
+        ],
     }
     offline = acls(question, "--data-dir", str(secured.data), "--json").json
-    assert [each.partition(" ")[0] for each in offline["unknown"]] == ["whether", "from"]
+    assert [each.partition(" ")[0] for each in offline["unknown"]] == ["whether", "the"]
     file = tmp_path / "server.properties"
     file.write_text("".join(f"{name}={text}\n" for name, text in SETTINGS.items()))
     question = "explain --principal User:root --operation read --topic orders --host 10.0.0.9"
@@ -171,18 +189,47 @@ def test_offline_changes_need_a_broker_that_is_stopped(secured: Broker, tmp_path
 
 
 @pytest.mark.parametrize(
+    "words",
+    ["list", "remove --topic t --execute", "explain --principal User:a --operation read --topic t"],
+)
+def test_what_is_no_data_directory_is_not_read_as_an_empty_one(words: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for name, why in (
+        ("nowhere", "it is not there"),
+        ("file", "it is not there"),
+        ("", "no file of a broker is in it"),
+    ):
+        ran = acls(words, "--data-dir", str(tmp_path / name))
+        assert (ran.code, ran.out) == (1, "")
+        assert ran.err == f"muster: {tmp_path / name} is no data directory: {why}\n"
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_topic_may_have_the_name_of_the_cluster(tmp_path: Path) -> None:
+    at = ["--data-dir", str(tmp_path / "data"), "--json"]
+    words = "--principal User:a --operation alter --topic kafka-cluster --pattern prefixed"
+    added = acls(f"add {words} --cluster", *at).json
+    assert [(row["resource_type"], row["pattern"]) for row in added] == [
+        ("Topic", "prefixed"),
+        ("Cluster", "literal"),
+    ]
+    assert acls("list", *at).json == added
+
+
+@pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("add --operation read --topic t", "name whose it is by --principal"),
-        ("add --principal User:a --operation read", "name whose it is by --principal"),
-        ("add --principal User:a --topic t", "name operations by --operation"),
+        ("add --operation read --topic t", "--principal is missing"),
+        ("add --principal User:a --operation read", "a resource (--topic, --group, --trans"),
+        ("add --operation read", "--principal and a resource (--topic, --group, --trans"),
+        ("add --principal User:a --topic t", "say which operations: --operation, --prod"),
         ("add --principal a --operation read --topic t", "--principal: 'a' is not a principal"),
         ("add --principal User:a --operation eat --topic t", "'eat' is none of"),
         ("add --principal User:a --operation any --topic t", "Invalid operation ANY"),
         ("add --principal User:a --producer --group g", "--producer goes with --topic or"),
-        ("add --principal User:a --operation read --topic t --pattern match", "an entry is"),
-        ("remove", "name whose entries by --principal"),
-        ("explain --principal User:a --topic t", "name one --principal"),
+        ("add --principal User:a --operation read --topic t --pattern match", "--pattern of a"),
+        ("remove", "say which entries: --principal, or a resource such as --topic"),
+        ("explain --principal User:a --topic t", "give one --principal"),
     ],
 )
 def test_wrong_use_is_a_sentence(words: str, sentence: str) -> None:

@@ -25,7 +25,10 @@ def at(request: pytest.FixtureRequest, broker: Broker, tmp_path: Path) -> list[s
     """The options that lead to users: none are there."""
     if request.param == "broker":
         return ["--bootstrap", broker.bootstrap]
-    return ["--data-dir", str(tmp_path / "data")]
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / ".lock").touch()
+    return ["--data-dir", str(data)]
 
 
 def users(words: str, *more: str, password: str = "secret") -> Ran:
@@ -48,8 +51,8 @@ def test_users_are_added_listed_changed_and_removed(at: list[str]) -> None:
     ]
     again = users("add alice", *at)
     assert (again.code, again.err) == (
-        2,
-        "muster: alice has a password; set-password gives another\n",
+        1,
+        "muster: alice is there already; `muster users set-password alice` changes the password\n",
     )
     done = users("set-password alice --mechanism SCRAM-SHA-256 --iterations 5000", *at)
     assert done.out == "Changed the password of alice\n"
@@ -65,21 +68,22 @@ def test_users_are_added_listed_changed_and_removed(at: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "code", "says"),
     [
-        ("set-password nobody", "there is no user nobody; add makes one"),
-        ("remove nobody --execute", "there is no user nobody with SCRAM-SHA-256 and SCRAM-SHA-512"),
+        ("set-password nobody", 1, "there is no user nobody; `muster users add nobody` makes one"),
+        ("remove nobody --execute", 1, "no user nobody with SCRAM-SHA-256 or SCRAM-SHA-512"),
         (
             "add zoe --mechanism PLAIN",
+            2,
             "--mechanism PLAIN: it is one of SCRAM-SHA-256, SCRAM-SHA-512",
         ),
-        ("add zoe --iterations 4095", "--iterations 4095: too few iterations; 4096 to 16384"),
-        ("add zo\u00e9", "can't log in by SCRAM: a user's name is ASCII"),
+        ("add zoe --iterations 4095", 2, "--iterations 4095: too few iterations; 4096 to 16384"),
+        ("add zo\u00e9", 2, "can't log in by SCRAM: a user's name is ASCII"),
     ],
 )
-def test_what_can_not_be_done_is_said(at: list[str], words: str, says: str) -> None:
+def test_what_can_not_be_done_is_said(at: list[str], words: str, code: int, says: str) -> None:
     ran = users(words, *at)
-    assert ran.code != 0
+    assert ran.code == code
     assert says in ran.err
     assert listed(at) == []
 
@@ -89,14 +93,24 @@ def test_a_password_is_never_empty_and_may_be_in_a_file(tmp_path: Path) -> None:
     assert "no password for alice: it is empty" in users("add alice", *at, password="").err
     file = tmp_path / "password"
     file.write_text("secret\nmore\n")
-    assert users(f"add alice --password-file {file}", *at, password="").code == 0
+    added = users(f"add alice --password-file {file}", *at, password="")
+    assert (added.code, added.err) == (0, f"muster: made {at[1]}, which was not there\n")
     assert len(listed(at)) == 2
+    assert users("add bob", *at).err == "", "nothing was made but the user"
     assert "secret" not in (tmp_path / "data" / "users.json").read_text().replace('"secret":', "")
 
 
 def test_a_password_is_in_no_message(tmp_path: Path) -> None:
     ran = run("users", "add", "al", "--data-dir", str(tmp_path / "d"), stdin=b"planted\xff\n")
     assert (ran.code, ran.err) == (2, "muster: the password of al is not UTF-8\n")
+
+
+@pytest.mark.parametrize("words", ["list", "set-password alice", "remove alice --execute"])
+def test_only_add_makes_a_directory(words: str, tmp_path: Path) -> None:
+    ran = users(words, "--data-dir", str(tmp_path / "data"))
+    assert ran.code == 1
+    assert ran.err == f"muster: {tmp_path / 'data'} is no data directory: it is not there\n"
+    assert not (tmp_path / "data").exists()
 
 
 def test_a_directory_with_a_broker_is_left_alone(broker: Broker) -> None:

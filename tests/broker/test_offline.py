@@ -1,0 +1,121 @@
+"""The data directory of a broker that is stopped: which is one, and whose."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import re
+from pathlib import Path
+
+import pytest
+
+from broker.offline import found, held
+from broker.topics.missing import META_FILE, SECURED_FILES, TOPICS_FILE
+from broker.topics.registry import BadDirectory
+from tests.cli.running import run
+
+ROOT, DAEMON, NAMELESS = 0, 1, 3_999_999
+"""A user without rights that every machine has, and one that none has."""
+
+
+def owned(
+    monkeypatch: pytest.MonkeyPatch, directory: Path, owner: int, of_broker: int | None = None
+) -> None:
+    """A directory of somebody, and of whom its broker is; whoever runs the tests need not be root.
+
+    None: there was no broker yet.
+    """
+    directory.mkdir()
+    owners = {str(directory): owner}
+    if of_broker is not None:
+        (directory / META_FILE).touch()
+        owners[str(directory / META_FILE)] = of_broker
+
+    def made_by(path: str) -> int:
+        if path not in owners:
+            raise FileNotFoundError(path)
+        return owners[path]
+
+    monkeypatch.setattr("broker.offline._made_by", made_by)
+
+
+@pytest.mark.parametrize(
+    ("user", "owner", "of_broker", "refused"),
+    [
+        (ROOT, ROOT, None, False),
+        (ROOT, ROOT, ROOT, False),
+        (DAEMON, DAEMON, DAEMON, False),
+        (ROOT, DAEMON, None, True),
+        (ROOT, DAEMON, DAEMON, True),
+        (DAEMON, ROOT, None, False),  # a volume of Kubernetes, for the group to write to
+        (DAEMON, ROOT, DAEMON, False),
+        (ROOT, ROOT, DAEMON, True),
+        (DAEMON, ROOT, ROOT, True),
+        (DAEMON, NAMELESS, None, True),
+    ],
+)
+def test_whoever_is_not_the_broker_s_user_writes_nothing(
+    user: int, owner: int, of_broker: int | None, refused: bool, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    data = tmp_path / "data"
+    owned(monkeypatch, data, owner, of_broker)
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    if not refused:
+        with held(str(data)) as fs:
+            assert fs.exists(str(data / ".lock"))
+        return
+    with pytest.raises(BadDirectory, match="belongs to"), held(str(data)):
+        pass
+    assert not (data / ".lock").exists()
+
+
+def test_it_is_said_as_whom_to_run_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: ROOT)
+    root, daemon = (pwd.getpwuid(user).pw_name for user in (ROOT, DAEMON))
+    for owner, said in (
+        (
+            DAEMON,
+            f"belongs to {daemon}, whose broker can't read what {root} writes: run the command as"
+            f" {daemon}, such as by `runuser -u {daemon} -- muster ...`",
+        ),
+        (
+            NAMELESS,
+            f"belongs to user {NAMELESS}, whose broker can't read what {root} writes: run the"
+            f" command as that user, such as by `sudo -u '#{NAMELESS}' muster ...`",
+        ),
+    ):
+        data = tmp_path / f"of-{owner}"
+        owned(monkeypatch, data, owner)
+        added = ("acls", "add", "--principal", "User:a", "--operation", "all", "--topic", "t")
+        ran = run(*added, "--data-dir", str(data))
+        assert (ran.code, ran.out, ran.err) == (1, "", f"muster: {data} {said}\n")
+        assert not list(data.iterdir())
+
+
+def test_the_file_of_the_broker_tells_whose_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / META_FILE).touch()
+    with held(str(tmp_path)):
+        pass
+    other = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    with pytest.raises(BadDirectory), held(str(tmp_path)):
+        pass
+
+
+def test_a_directory_that_is_made_belongs_to_who_runs_the_command(tmp_path: Path) -> None:
+    with held(str(tmp_path / "new" / "data")) as fs:
+        assert fs.list(str(tmp_path / "new" / "data")) == [".lock"]
+
+
+@pytest.mark.parametrize("name", [META_FILE, TOPICS_FILE, ".lock", *SECURED_FILES])
+def test_a_data_directory_is_known_by_any_file_of_a_broker(name: str, tmp_path: Path) -> None:
+    (tmp_path / "else").touch()
+    with pytest.raises(BadDirectory, match=re.escape(f"{tmp_path} is no data directory")):
+        found(str(tmp_path))
+    (tmp_path / name).touch()
+    assert found(str(tmp_path)).exists(str(tmp_path / name))
