@@ -11,6 +11,7 @@ from cli import output
 from cli.client.cluster import Cluster
 from cli.errors import USAGE, CommandError, check, refused
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout, Wide
+from cli.plans import DryRun, Execute, Plan, show_json
 from security.quotas.entities import (
     ABSENT,
     CLIENT_ID,
@@ -19,6 +20,7 @@ from security.quotas.entities import (
     OF_CLIENTS,
     USER,
     Entity,
+    address_of,
     named_parts,
     parse_entity,
     wrong_quota,
@@ -58,8 +60,8 @@ def list_quotas(
 ) -> None:
     """List quotas: all, or those of the user, client id or address that is named."""
     named = _named(user, user_default, client_id, client_id_default, ip, ip_default)
-    rows = _found(Cluster(bootstrap, timeout_s=timeout), named)
-    output.show(rows, COLUMNS, "No such quota", json, wide=wide)
+    found = _found(Cluster(bootstrap, timeout_s=timeout), named)
+    output.show([row for _, row in found], COLUMNS, "No such quota", json, wide=wide)
 
 
 @app.command("set")
@@ -79,7 +81,12 @@ def set_quotas(
     json: Json = False,
 ) -> None:
     """Set quotas of a user, a client id, both together, or an address."""
-    entity = _entity(_named(user, user_default, client_id, client_id_default, ip, ip_default))
+    named = _named(user, user_default, client_id, client_id_default, ip, ip_default)
+    entity = _entity(named)
+    if entity.ip:
+        # Of a host's name Muster keeps the address alone: by the name nobody would find it again.
+        _check_address(entity.ip)
+        entity = Entity(ip=address_of(entity.ip))
     wanted = dict(_parsed(entity, each) for each in quotas)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     _alter(cluster, entity, wanted)
@@ -98,11 +105,14 @@ def remove_quotas(
     client_id_default: AnyClient = False,
     ip: Ip = None,
     ip_default: AnyIp = False,
+    dry_run: DryRun = False,
+    execute: Execute = False,
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
     json: Json = False,
 ) -> None:
-    """Take quotas away: who is beyond them may go on at once."""
+    """Remove quotas, which are shown first: who is beyond them may go on at once."""
+    plan = Plan(dry_run, execute, json, done="removed").checked()
     named = _named(user, user_default, client_id, client_id_default, ip, ip_default)
     entity = _entity(named)
     for key in quotas or ():
@@ -110,13 +120,23 @@ def remove_quotas(
             raise CommandError(wrong, USAGE)
     cluster = Cluster(bootstrap, timeout_s=timeout)
     there = [
-        row
-        for row in _found(cluster, named)
-        if _entity_of(row) == entity and (not quotas or row["quota"] in quotas)
+        (each, row)
+        for each, row in _found(cluster, named)
+        # All have the parts that are named; those with more of them are other quotas.
+        if len(named_parts(each)) == len(named) and (not quotas or row["quota"] in quotas)
     ]
-    if there:
-        _alter(cluster, entity, dict.fromkeys([row["quota"] for row in there]))
-    output.show(there, COLUMNS, "No such quota; nothing to remove", json, "Removed")
+    rows = [row for _, row in there]
+    if not rows:
+        output.show(rows, COLUMNS, "No such quota; nothing to remove", json)
+        return
+    if not plan.agreed(rows, COLUMNS, f"Remove {output.counted(len(rows), 'quota')}?"):
+        return
+    for each in dict.fromkeys(each for each, _ in there):
+        _alter(cluster, each, {row["quota"]: None for of, row in there if of == each})
+    if json:
+        show_json(rows, executed=True)
+    else:
+        output.say(f"Removed {len(rows)}")
 
 
 def _named(
@@ -135,7 +155,9 @@ def _named(
         (IP, ip, ip_default),
     ):
         if name is not None and is_default:
-            raise CommandError(f"--{kind} and --{kind}-default are two things", USAGE)
+            raise CommandError(
+                f"leave out --{kind} or --{kind}-default: they exclude each other", USAGE
+            )
         if name is not None or is_default:
             named[kind] = name
     return named
@@ -143,7 +165,7 @@ def _named(
 
 def _entity(named: Mapping[str, str | None]) -> Entity:
     if not named:
-        raise CommandError("name whose quotas by --user, --client-id or --ip", USAGE)
+        raise CommandError("say whose quotas: --user, --client-id or --ip", USAGE)
     try:
         return parse_entity(named.items())
     except ValueError as error:
@@ -163,19 +185,52 @@ def _parsed(entity: Entity, text: str) -> tuple[str, float]:
     return key, number
 
 
-def _found(cluster: Cluster, named: Mapping[str, str | None]) -> list[dict[str, Any]]:
-    components = [
-        {"entity_type": kind, "match_type": _DEFAULT if name is None else _EXACT, "match": name}
-        for kind, name in named.items()
-    ]
+def _found(
+    cluster: Cluster, named: Mapping[str, str | None]
+) -> list[tuple[Entity, dict[str, Any]]]:
+    """The quotas of what is named. CommandError for an ip that is no address, unless one has it.
+
+    Brokers compare texts, but an address may be written in many ways, and Kafka's brokers keep
+    names of hosts as well: all are asked for, and compared here.
+    """
+    ip = named.get(IP)
+    components = [_component(kind, name) for kind, name in named.items()]
     answer = cluster.any.call("DescribeClientQuotas", {"components": components, "strict": False})
     check("quotas", answer)
-    rows = []
+    found = []
     for entry in answer["entries"] or ():
         parts = ((part["entity_type"], part["entity_name"]) for part in entry["entity"])
         entity = parse_entity(parts)
-        rows += [_row(entity, each["key"], each["value"]) for each in entry["values"]]
-    return sorted(rows, key=lambda row: [str(row[column]) for column in COLUMNS])
+        if ip is None or (entity.ip is not None and _plain(entity.ip) == _plain(ip)):
+            found += [
+                (entity, _row(entity, each["key"], each["value"])) for each in entry["values"]
+            ]
+    if ip is not None and not found:
+        _check_address(ip)
+    return sorted(found, key=lambda each: [str(each[1][column]) for column in COLUMNS])
+
+
+def _component(kind: str, name: str | None) -> dict[str, Any]:
+    if name is None:
+        return {"entity_type": kind, "match_type": _DEFAULT, "match": None}
+    if kind == IP:
+        return {"entity_type": kind, "match_type": _ANY, "match": None}
+    return {"entity_type": kind, "match_type": _EXACT, "match": name}
+
+
+def _plain(ip: str) -> str:
+    """One text for an address, however it is written; a host's name as it is."""
+    try:
+        return address_of(ip)
+    except ValueError:
+        return ip
+
+
+def _check_address(ip: str) -> None:
+    try:
+        address_of(ip)
+    except ValueError:
+        raise CommandError(f"--ip takes an address, and {ip} is none", USAGE) from None
 
 
 def _alter(cluster: Cluster, entity: Entity, wanted: Mapping[str, float | None]) -> None:
@@ -200,10 +255,3 @@ def _row(entity: Entity, key: str, value: float) -> dict[str, Any]:
         for kind, name in zip(("user", "client_id", "ip"), entity, strict=True)
     }
     return {**shown, "quota": key, "value": int(value) if value == int(value) else value}
-
-
-def _entity_of(row: Mapping[str, Any]) -> Entity:
-    parts = (row[column] for column in COLUMNS[:3])
-    return Entity(
-        *(ABSENT if name is None else None if name == DEFAULT else name for name in parts)
-    )

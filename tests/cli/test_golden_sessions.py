@@ -122,6 +122,10 @@ def test_configs(at_shop: Broker) -> None:
     check("configs", at_shop)
 
 
+def test_quotas(at_shop: Broker) -> None:
+    check("quotas", at_shop)
+
+
 def test_a_group_of_the_new_protocol_is_shown_and_guarded_like_any(at_shop: Broker) -> None:
     served = {row["api"] for row in json.loads(sessions.typed("muster cluster --apis --json"))}
     assert isinstance(at_shop, KafkaBroker) <= ("ConsumerGroupHeartbeat" in served)
