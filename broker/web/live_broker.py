@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from itertools import count
 
 from broker.metrics.sources import Sources
 from broker.web.group_views import View
@@ -22,6 +23,10 @@ class TheBroker(Source):
 
     def __init__(self, sources: Sources) -> None:
         self.sources = sources
+        self._numbers = count()
+        self._denials: dict[tuple[str, ...], int] = {}
+        """The numbers of those that were shown at the last look: a row's key names nothing that
+        whoever sees the row may not."""
 
     def head(self) -> View:
         """All but the requests by API."""
@@ -36,9 +41,11 @@ class TheBroker(Source):
         for (client, host), counts in shown:
             made = {"client": client, "host": host, "sessions": session_views(counts)}
             yield Row("client", f"{host} {client}", tuple(counts.items()), partial(dict, made))
+        before, self._denials = self._denials, {}
         for denial in self.sources.audit.denials()[:DENIALS_SHOWN]:
             who = (denial.principal, denial.host, denial.client_id)
             what = (denial.api, denial.operation.name, denial.kind.name, denial.name)
-            key = "|".join([*who, *what])
+            known = before.get((*who, *what))
+            number = self._denials[*who, *what] = next(self._numbers) if known is None else known
             token = (denial.count, denial.rule)
-            yield Row("denial", key, token, partial(denial_view, denial))
+            yield Row("denial", str(number), token, partial(denial_view, denial))

@@ -1,7 +1,8 @@
 """What `/api/live` shows a reader who may not see everything, judged at each look.
 
 Rows of what he may not see are left out, so that one whose right was taken goes as one that is
-gone. A row is made again when rights may have changed.
+gone. A row is made again when rights may have changed. Its key is shown as it is: a row whose key
+names what its reader may not see is left out.
 """
 
 from __future__ import annotations
@@ -90,6 +91,8 @@ class SeenBy(Source):
                 return reader.sees_transactional_id(row.key)
             case "offset" | "held":
                 return reader.sees_topic(_topic(row.key))
+            case "wait":  # "deletion orders-0"
+                return reader.sees_topic(_topic(row.key.partition(" ")[2]))
             case "partition" if self._kind in ("transactions", "cluster"):
                 return reader.sees_topic(_topic(row.key))
         return True

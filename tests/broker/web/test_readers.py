@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +13,9 @@ import httpx
 import pytest
 
 from broker.config.config import BadConfig, Config
-from broker.web.readers import Asker
+from broker.web.live import Row, Source
+from broker.web.live_seen import SeenBy
+from broker.web.readers import Asker, JudgedReader
 from security.acls.judge import Rule
 from security.principal import user
 from tests.broker.edge import eventually
@@ -176,6 +180,34 @@ async def test_a_denial_names_what_its_reader_may_see(tmp_path: Path) -> None:
         assert [row["name"] for row in rows] == [None, "orders"]
         assert "hidden" not in json.dumps(rows).replace("(hidden)", "")
         assert "hidden" in (await seen.as_("admin", "/api/denials")).text
+        async with following(seen, "bob", "broker") as stream:
+            await stream.next()
+        shown = stream.tables["denial"]
+        assert {row["name"] for row in shown.values()} == {None, "orders"}
+        assert "hidden" not in json.dumps(shown).replace("(hidden)", ""), "not in a key either"
+
+
+class Waiting(Source):
+    """What a controller waits for, as `TheCluster` has it."""
+
+    def head(self) -> dict[str, Any]:
+        return {}
+
+    def rows(self) -> Iterator[Row | None]:
+        for topic in ("orders", "hidden"):
+            for what, partition in (("deletion", None), ("leader", 3)):
+                row = {"what": what, "topic": topic, "partition": partition}
+                yield Row("wait", f"{what} {topic}-{partition}", None, partial(dict, row))
+
+
+async def test_a_wait_for_a_topic_is_shown_to_who_may_see_it(tmp_path: Path) -> None:
+    async with securely(tmp_path) as seen:
+        seen.rights.give("bob", [CLUSTER, (DESCRIBE, TOPIC, "orders")])
+        authorizer: Any = seen.rights
+        reader = JudgedReader(user("bob"), "10.0.0.9", authorizer, lambda: None)  # type: ignore[arg-type,return-value]
+        rows = [row for row in SeenBy(Waiting(), "cluster", reader).rows() if row is not None]
+        assert [row.key for row in rows] == ["deletion orders-None", "leader orders-3"]
+        assert {row.make()["topic"] for row in rows} == {"orders"}  # type: ignore[index]
 
 
 async def test_offsets_that_expire(tmp_path: Path) -> None:
