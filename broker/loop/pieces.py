@@ -32,6 +32,7 @@ NAMES = (
     "in-sync replicas",
     "journal",
     "load",
+    "logins",
     "long polls",
     "markers",
     "missing logs",
