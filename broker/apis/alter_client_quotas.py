@@ -120,7 +120,8 @@ def _edit(entity: Entity, operations: list[dict[str, Any]]) -> Edit:
         if key in edit:
             raise Refused(f"Quota key {key} can't be altered twice in the same request")
         value = None if each["remove"] else each["value"]
-        wrong = wrong_quota(entity, key, value)
+        # As in Kafka, whatever is not there may be taken away, of a name that nobody knows too.
+        wrong = None if value is None else wrong_quota(entity, key, value)
         if wrong is not None:
             raise Refused(wrong)
         edit[key] = value

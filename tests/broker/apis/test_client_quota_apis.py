@@ -97,6 +97,21 @@ async def test_what_kafka_refuses_is_refused(entity: Any, ops: Any, tmp_path: Pa
         await asked(broker, work)
 
 
+async def test_what_is_not_there_may_be_taken_away_whatever_it_is_called(tmp_path: Path) -> None:
+    """Kafka's alterClientQuotaEntity looks at keys where a value is set."""
+
+    def work(wire: Wire) -> None:
+        rate = ("producer_byte_rate", 5.0)
+        alone = altered(wire, {"user": "a"}, ("nonsense", None), ("connection_creation_rate", None))
+        assert alone["error_code"] == NONE
+        assert found(described(wire)) == []
+        assert altered(wire, {"user": "a"}, rate, ("nonsense", None))["error_code"] == NONE
+        assert found(described(wire)) == [({"user": "a"}, dict([rate]))]
+
+    async with serving(tmp_path) as broker:
+        await asked(broker, work)
+
+
 async def test_an_entity_named_twice_is_not_altered_and_a_host_is_its_address(
     tmp_path: Path,
 ) -> None:
