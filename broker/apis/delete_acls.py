@@ -6,17 +6,24 @@ the answer is sent.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
+from protocol.encoded_array import EncodedArray
 from protocol.errors import INVALID_REQUEST, NONE, SECURITY_DISABLED, UNKNOWN_SERVER_ERROR
 from protocol.messages.delete_acls import API
+from security.acls.index import AT_A_TIME
 from security.acls.model import AclEntry, Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+
+MATCHES_MAX = 200_000
+"""Entries under all filters of a request together; each is shown once for each filter."""
+_TOO_MANY = f"The filters take more than {MATCHES_MAX} entries together; this one deletes nothing."
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -32,13 +39,23 @@ async def _delete(services: Services, request: Request) -> None:
         request.respond({"filter_results": results}, SECURITY_DISABLED if filters else NONE)
         return
     slices = services.slicer.work(API.name)
-    found: list[list[AclEntry]] = []
+    found: list[list[AclEntry] | None] = []
     every: dict[AclEntry, None] = {}
+    left = MATCHES_MAX
     for wanted in filters:
         matching: list[AclEntry] = []
         for entries in () if wanted.wrong else acls.index.walk(wanted):
             matching += entries
-            every.update(dict.fromkeys(entries))
+            if len(matching) > left:
+                break
+            if slices.over:
+                await slices.pause()
+        if len(matching) > left:
+            found.append(None)
+            continue
+        left -= len(matching)
+        for first in range(0, len(matching), AT_A_TIME):
+            every.update(dict.fromkeys(matching[first : first + AT_A_TIME]))
             if slices.over:
                 await slices.pause()
         found.append(matching)
@@ -46,13 +63,13 @@ async def _delete(services: Services, request: Request) -> None:
     failed = await acls.remove(request.connection, list(every))
     slices = services.slicer.work(API.name)
     results = []
-    for wanted, matching in zip(filters, found, strict=True):
-        shown: list[dict[str, Any]] = []
-        for entry in matching:
+    for wanted, matched in zip(filters, found, strict=True):
+        shown = request.array("filter_results", "matching_acls")
+        for entry in matched or ():
             shown.append(_shown(entry, failed.get(entry)))
             if slices.over:
                 await slices.pause()
-        wrong = wanted.wrong
+        wrong = _TOO_MANY if matched is None else wanted.wrong
         results.append(_result(INVALID_REQUEST if wrong else NONE, wrong, shown))
     slices.end()
     request.respond({"filter_results": results}, UNKNOWN_SERVER_ERROR if failed else NONE)
@@ -67,7 +84,7 @@ def _shown(entry: AclEntry, failed: str | None) -> dict[str, Any]:
     }
 
 
-def _result(error_code: int, message: str | None, acls: list[dict[str, Any]]) -> dict[str, Any]:
+def _result(error_code: int, message: str | None, acls: Sequence[Any] | EncodedArray) -> Any:
     return {"error_code": error_code, "error_message": message, "matching_acls": acls}
 
 

@@ -10,6 +10,10 @@ from typing import Any
 
 from security.principal import Principal
 
+NAME_KEPT_MAX = 256
+"""The characters or bytes of a name that is kept with a connection: an id of a group may have
+32,767, and is judged anew each time."""
+
 
 class Permitted:
     """What a connection's principal was allowed, at one epoch of the authorizer."""

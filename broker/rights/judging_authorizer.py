@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Set
 from typing import TYPE_CHECKING
 
+from broker.net.permitted import NAME_KEPT_MAX
 from broker.rights.audit import Audit
 from security.acls.index import AclIndex
 from security.acls.judge import Judge, Rule, Verdict
@@ -25,7 +26,7 @@ KEPT_MAX = 10_000
 class _Kept:
     """What was decided for one connection while the entries were those of ``epoch``."""
 
-    __slots__ = ("bits", "epoch", "host", "name", "principal", "somewhere", "verdicts")
+    __slots__ = ("bits", "epoch", "host", "name", "principal", "verdicts")
 
     def __init__(self, connection: Connection, epoch: int) -> None:
         self.epoch = epoch
@@ -35,7 +36,6 @@ class _Kept:
         self.verdicts: dict[tuple[Operation, ResourceType, str], Verdict] = {}
         self.bits: dict[tuple[ResourceType, str], int] = {}
         """All that may be done to a resource."""
-        self.somewhere: dict[tuple[Operation, ResourceType], bool] = {}
 
 
 class JudgingAuthorizer:
@@ -47,6 +47,10 @@ class JudgingAuthorizer:
         self.index = index
         self.audit = audit
         self._judge = Judge(index, super_users, allow_everyone=allow_everyone)
+        self._somewhere: dict[tuple[str, str, Operation, ResourceType], bool] = {}
+        """Whether a principal from a host may do something to any resource of a type; for all
+        connections, since many entries have to be looked at."""
+        self._somewhere_epoch = index.epoch
 
     @property
     def epoch(self) -> int:
@@ -69,9 +73,10 @@ class JudgingAuthorizer:
         verdict = kept.verdicts.get((operation, kind, name))
         if verdict is None:
             verdict = self._judge.verdict(kept.name, kept.host, operation, kind, name)
-            if len(kept.verdicts) >= KEPT_MAX:
-                kept.verdicts.clear()
-            kept.verdicts[operation, kind, name] = verdict
+            if len(name) <= NAME_KEPT_MAX:
+                if len(kept.verdicts) >= KEPT_MAX:
+                    kept.verdicts.clear()
+                kept.verdicts[operation, kind, name] = verdict
         if not verdict.is_allowed and is_logged:
             self.audit.denied(
                 connection, operation, kind, name, api=api, count=count, rule=verdict.rule
@@ -83,11 +88,14 @@ class JudgingAuthorizer:
     ) -> bool:
         """See Authorizer."""
         kept = self._kept(connection)
-        key = operation, kind
-        allowed = kept.somewhere.get(key)
+        if self._somewhere_epoch != self.index.epoch or len(self._somewhere) >= KEPT_MAX:
+            self._somewhere_epoch = self.index.epoch
+            self._somewhere.clear()
+        key = kept.name, kept.host, operation, kind
+        allowed = self._somewhere.get(key)
         if allowed is None:
-            allowed = self._judge.may_somewhere(kept.name, kept.host, operation, kind)
-            kept.somewhere[key] = allowed
+            allowed = self._judge.may_somewhere(*key)
+            self._somewhere[key] = allowed
         if not allowed:
             rule = Rule.NOTHING_ALLOWS
             self.audit.denied(connection, operation, kind, "", api=api, count=1, rule=rule)
@@ -99,9 +107,10 @@ class JudgingAuthorizer:
         bits = kept.bits.get((kind, name))
         if bits is None:
             bits = self._judge.operations(kept.name, kept.host, kind, name)
-            if len(kept.bits) >= KEPT_MAX:
-                kept.bits.clear()
-            kept.bits[kind, name] = bits
+            if len(name) <= NAME_KEPT_MAX:
+                if len(kept.bits) >= KEPT_MAX:
+                    kept.bits.clear()
+                kept.bits[kind, name] = bits
         return bits
 
     def _kept(self, connection: Connection) -> _Kept:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from operator import itemgetter
 
 from security.acls.filters import AclFilter
@@ -23,6 +24,10 @@ from security.acls.model import (
     ResourceType,
 )
 
+AT_A_TIME = 100
+"""Entries of a pattern that are looked at between two pauses: half a millisecond, with telling
+them."""
+
 _Of = dict[str, dict[AclEntry, None]]
 """The entries of one pattern, by principal."""
 
@@ -34,8 +39,8 @@ class AclIndex:
 
     def __init__(self, entries: Iterable[AclEntry] = ()) -> None:
         self._patterns: dict[Pattern, _Of] = {}
-        self._principals: dict[tuple[ResourceType, str], dict[AclEntry, None]] = {}
-        """The entries of a principal for resources of a type."""
+        self._principals: dict[tuple[ResourceType, str, Operation], dict[AclEntry, None]] = {}
+        """The entries of a principal for resources of a type that name an operation."""
         self._lengths: dict[ResourceType, Counter[int]] = {}
         """How many prefixes of each length there are."""
         self._lengths_sorted: dict[ResourceType, list[int]] = {}
@@ -67,7 +72,8 @@ class AclIndex:
         if entry in entries:
             return False
         entries[entry] = None
-        self._principals.setdefault((pattern.resource_type, principal), {})[entry] = None
+        key = pattern.resource_type, principal, entry.operation
+        self._principals.setdefault(key, {})[entry] = None
         self._count += 1
         self.epoch += 1
         return True
@@ -85,7 +91,7 @@ class AclIndex:
             del self._patterns[pattern]
             if pattern.pattern_type == PatternType.PREFIXED:
                 self._count_prefix(pattern, -1)
-        key = pattern.resource_type, principal
+        key = pattern.resource_type, principal, entry.operation
         del self._principals[key][entry]
         if not self._principals[key]:
             del self._principals[key]
@@ -99,15 +105,18 @@ class AclIndex:
         return sorted(found, key=itemgetter(0))
 
     def walk(self, wanted: AclFilter) -> Iterator[list[AclEntry]]:
-        """What a filter takes, pattern by pattern; from some it takes nothing.
+        """What a filter takes, pattern by pattern and few at a time; from some it takes nothing.
 
         The entries may change between two steps.
         """
         for pattern, of in self._candidates(wanted):
-            if wanted.takes_pattern(pattern):
-                yield [entry for entries in of.values() for entry in entries if wanted.takes(entry)]
-            else:
+            if not wanted.takes_pattern(pattern):
                 yield []
+                continue
+            of_pattern = [entry for entries in of.values() for entry in entries]
+            for first in range(0, len(of_pattern), AT_A_TIME):
+                some = of_pattern[first : first + AT_A_TIME]
+                yield [entry for entry in some if wanted.takes(entry)]
 
     def _candidates(self, wanted: AclFilter) -> Iterable[tuple[Pattern, _Of]]:
         """The patterns to look at: those of a name where there is one, all otherwise."""
@@ -139,9 +148,14 @@ class AclIndex:
         """What a pattern has for a principal, who is compared as a text."""
         return self._patterns[pattern].get(principal, ())
 
-    def entries_for(self, kind: ResourceType, principal: str) -> Iterable[AclEntry]:
-        """What a principal has for resources of a type."""
-        return self._principals.get((kind, principal), ())
+    def entries_for(
+        self, kind: ResourceType, principal: str, operation: Operation
+    ) -> Iterable[AclEntry]:
+        """What a principal has for an operation, or for ALL, on resources of a type."""
+        return chain(
+            self._principals.get((kind, principal, operation), ()),
+            self._principals.get((kind, principal, Operation.ALL), ()),
+        )
 
     def _count_prefix(self, pattern: Pattern, by: int) -> None:
         kind, length = pattern.resource_type, len(pattern.name)

@@ -99,7 +99,7 @@ class Judge:
         allowed: list[Pattern] = []
         denied: set[Pattern] = set()
         for who in (principal, EVERYBODY):
-            for entry in self.index.entries_for(kind, who):
+            for entry in self.index.entries_for(kind, who, operation):
                 if not is_about(entry, host, operation):
                     continue
                 if not denies(entry):

@@ -6,9 +6,9 @@ that were denied are put in, those that the peer may not see are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.net.request import Body, Request, Steps
 from protocol.encoded_array import EncodedArray
@@ -18,15 +18,27 @@ from security.quotas.mutations import Mutations
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+    from broker.loop.slices import Slices
 
 Keeps = Callable[[dict[str, Any]], bool]
 """Whether an element of the answer is left in it; may change the element."""
 Value = dict[str, Any]
+Finish = Callable[[Value], Iterator[None] | None]
+"""Changes an answer as a whole; where that may take long, with a yield after each piece of it."""
 
 CHANGED_AT_ONCE_BYTES = 4096
-"""A frame up to this is decoded and made anew in the loop's thread."""
+"""A frame up to this is decoded and made anew in the loop's thread, and finished there if the
+request has no more bytes either."""
 PUT_IN_AT_ONCE = 200
 """So many denied elements are encoded in the loop's thread: 2 ms."""
+
+
+class Entries(Protocol):
+    """What an answer says of elements: a list, or what makes them when they are encoded."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Value]: ...
 
 
 class DeniedElements:
@@ -35,7 +47,7 @@ class DeniedElements:
     __slots__ = ("array", "entries", "error_code", "is_first")
 
     def __init__(
-        self, array: str, entries: Sequence[Value], error_code: int, *, is_first: bool = False
+        self, array: str, entries: Entries, error_code: int, *, is_first: bool = False
     ) -> None:
         self.array = array
         self.entries = entries
@@ -59,7 +71,7 @@ class AllowedPart(Request):
         context: Any = None,
         denied: DeniedElements | None = None,
         keeps: tuple[tuple[str, ...], Keeps] | None = None,
-        finish: Callable[[Value], None] | None = None,
+        finish: Finish | None = None,
     ) -> None:
         """``value`` or ``context`` is the body without what was denied; see `Request`.
 
@@ -108,8 +120,10 @@ class AllowedPart(Request):
         if error_code is None:
             error_code = value.get("error_code", NONE)
         code = self._counted(error_code)
-        if self._denied is None or len(self._denied.entries) <= PUT_IN_AT_ONCE:
-            self._change(value)
+        if self._is_soon_done():
+            if self._has_denied(value):
+                self._put_in(value, self._encoded())
+            self._finish_now(value)
             self._whole.respond(value, code)
         else:
             self._whole.answer_later(self._responded_later(value, code))
@@ -120,10 +134,12 @@ class AllowedPart(Request):
         code = self._counted(error_code)
         if not isinstance(frame, bytes) or not frame:
             self._whole.complete(frame, code)
-        elif len(frame) <= CHANGED_AT_ONCE_BYTES:
+        elif len(frame) <= CHANGED_AT_ONCE_BYTES and self._is_soon_done():
             value = self._read(frame)
-            self._change_lists(value)
-            self._whole.complete(self._whole.frame(value), code)
+            for _ in self._leave_out(value):
+                pass
+            self._finish_now(value)
+            self._whole.complete(self._made(value), code)
         else:
             self._whole.answer_later(self._changed_later(frame, code))
 
@@ -175,12 +191,27 @@ class AllowedPart(Request):
     def _counted(self, error_code: int) -> int:
         return error_code or (NONE if self._denied is None else self._denied.error_code)
 
-    def _change(self, value: Value) -> None:
-        """Of an answer whose arrays are this request's own: those have left out what they must."""
-        if self._denied is not None:
-            self._put_in(value, self._encoded())
-        if self._finish is not None:
-            self._finish(value)
+    def _is_soon_done(self) -> bool:
+        """Whether few elements are put in, and few looked at when the answer is finished."""
+        if self._denied is not None and len(self._denied.entries) > PUT_IN_AT_ONCE:
+            return False
+        size = len(self._whole.buffer) - self._whole.position
+        return self._finish is None or size <= CHANGED_AT_ONCE_BYTES
+
+    def _has_denied(self, value: Value) -> bool:
+        """Whether elements are put in; an answer that is an error as a whole names none."""
+        return self._denied is not None and not value.get("error_code", NONE)
+
+    def _finish_now(self, value: Value) -> None:
+        steps = None if self._finish is None else self._finish(value)
+        for _ in steps or ():
+            pass
+
+    async def _finish_in_slices(self, value: Value, slices: Slices) -> None:
+        steps = None if self._finish is None else self._finish(value)
+        for _ in steps or ():
+            if slices.over:
+                await slices.pause()
 
     def _encoded(self) -> EncodedArray:
         """The entries of what was denied; in any thread."""
@@ -206,18 +237,33 @@ class AllowedPart(Request):
             value[denied.array] = [*(array or ()), *denied.entries]
 
     async def _responded_later(self, value: Value, error_code: int) -> None:
-        encoded = await self._services.worker.run(self.connection, self._encoded)
-        self._put_in(value, encoded)
-        if self._finish is not None:
-            self._finish(value)
+        if self._has_denied(value):
+            encoded = await self._services.worker.run(self.connection, self._encoded)
+            self._put_in(value, encoded)
+        slices = self._services.slicer.work(self.served.api.name)
+        await self._finish_in_slices(value, slices)
+        slices.end()
         self._whole.respond(value, error_code)
 
-    def _change_lists(self, value: Value) -> None:
-        """Of an answer that was decoded again."""
+    def _leave_out(self, value: Value) -> Iterator[None]:
+        """What is hidden, of an answer that was decoded again; a yield after each element."""
         if self._keeps is not None:
             (array,), keeps = self._keeps
-            value[array] = [entry for entry in value[array] if keeps(entry)]
-        self._change(value)
+            kept = []
+            for entry in value[array]:
+                if keeps(entry):
+                    kept.append(entry)
+                yield
+            value[array] = kept
+
+    def _made(self, value: Value) -> bytes:
+        """The frame of an answer that was decoded again, with what was denied; in any thread."""
+        denied = self._denied
+        if denied is not None and self._has_denied(value):
+            array = value.get(denied.array) or ()
+            first, last = (denied.entries, array) if denied.is_first else (array, denied.entries)
+            value[denied.array] = [*first, *last]
+        return self._whole.frame(value)
 
     def _read(self, frame: bytes) -> Value:
         api = self.served.api
@@ -227,8 +273,13 @@ class AllowedPart(Request):
     async def _changed_later(self, frame: bytes, error_code: int) -> None:
         run, client = self._services.worker.run, self.connection
         value = await run(client, partial(self._read, frame))
-        self._change_lists(value)
-        self._whole.complete(await run(client, partial(self._whole.frame, value)), error_code)
+        slices = self._services.slicer.work(self.served.api.name)
+        for _ in self._leave_out(value):
+            if slices.over:
+                await slices.pause()
+        await self._finish_in_slices(value, slices)
+        slices.end()
+        self._whole.complete(await run(client, partial(self._made, value)), error_code)
 
 
 class _Kept(EncodedArray):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.guard.allowed_part import AllowedPart, DeniedElements
@@ -12,6 +13,7 @@ from broker.apis.guard.judging import (
     JUDGED_AT_ONCE,
     denied_in_steps,
     denied_of,
+    keep,
     permitted,
 )
 from broker.net.needs import Each
@@ -53,7 +55,9 @@ def with_commits(inner: Handler, authorizer: Authorizer) -> Handler:
         )
         if denied:
             return inner(services, _part(services, request, names, denied))
-        known.update(key for key, name in zip(keys, names, strict=True) if name is not None)
+        for key, name in zip(keys, names, strict=True):
+            if name is not None:
+                keep(known, key)
         return inner(services, request)
 
     return handle
@@ -84,22 +88,35 @@ def _part(
     services: Services, request: Request, names: list[str | None], denied: frozenset[str]
 ) -> AllowedPart:
     decoded = request.context
-    allowed, entries = [], []
+    allowed: list[Any] = []
+    refused: list[Any] = []
     key = "name"
     if request.served.api.key == OFFSET_COMMIT.key and request.api_version >= _FIRST_WITH_IDS:
         key = "topic_id"
     for topic, name in zip(decoded[-1], names, strict=True):
-        if name not in denied:
-            allowed.append(topic)
-            continue
-        partitions = [
-            {"partition_index": index, "error_code": TOPIC_AUTHORIZATION_FAILED}
-            for index in topic[1]
-        ]
-        entries.append({key: topic[0], "partitions": partitions})
+        (refused if name in denied else allowed).append(topic)
     return AllowedPart(
         services,
         request,
         context=(*decoded[:-1], allowed),
-        denied=DeniedElements("topics", entries, TOPIC_AUTHORIZATION_FAILED),
+        denied=DeniedElements("topics", _Entries(key, refused), TOPIC_AUTHORIZATION_FAILED),
     )
+
+
+class _Entries:
+    """What the answer says of topics that were denied; made where they are encoded."""
+
+    def __init__(self, key: str, topics: list[Any]) -> None:
+        self._key = key
+        self._topics = topics
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for topic in self._topics:
+            partitions = [
+                {"partition_index": index, "error_code": TOPIC_AUTHORIZATION_FAILED}
+                for index in topic[1]
+            ]
+            yield {self._key: topic[0], "partitions": partitions}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.guard.allowed_part import AllowedPart
@@ -211,10 +211,10 @@ class _Told:
         self._key = "topic_id" if request.api_version >= _FIRST_WITH_IDS else "name"
         self._shown = shows(authorizer, request, *_DESCRIBE_TOPIC, "name")
 
-    def finish(self, answer: dict[str, Any]) -> None:
-        """Puts in what was denied, and leaves out what is hidden."""
+    def finish(self, answer: dict[str, Any]) -> Iterator[None]:
+        """Puts in what was denied, and leaves out what is hidden; a yield after each topic."""
         if self._request.api_version < _FIRST_WITH_MANY_GROUPS:
-            self._one(self._groups[0], answer)
+            yield from self._one(self._groups[0], answer)
             return
         answered = iter(answer["groups"])
         groups = []
@@ -224,23 +224,23 @@ class _Told:
                     {"group_id": asked[0], "topics": [], "error_code": GROUP_AUTHORIZATION_FAILED}
                 )
             else:
-                groups.append(self._one(asked, next(answered)))
+                groups.append(next(answered))
+                yield from self._one(asked, groups[-1])
         answer["groups"] = groups
 
-    def _one(self, asked: Any, answer: dict[str, Any]) -> dict[str, Any]:
+    def _one(self, asked: Any, answer: dict[str, Any]) -> Iterator[None]:
         topics = asked[3]
         if answer.get("error_code", NONE) != NONE:
-            return answer
+            return
         if topics is None:
-            answer["topics"] = [
-                topic
-                for topic in answer["topics"]
-                if self._shown({"name": self._name(topic[self._key])})
-            ]
-        else:
-            answer["topics"] += [
-                _entry(self._key, topic, TOPIC_AUTHORIZATION_FAILED)
-                for topic in topics
-                if self._name(topic[0]) in self._denied_topics
-            ]
-        return answer
+            shown = []
+            for topic in answer["topics"]:
+                if self._shown({"name": self._name(topic[self._key])}):
+                    shown.append(topic)
+                yield
+            answer["topics"] = shown
+            return
+        for topic in topics:
+            if self._name(topic[0]) in self._denied_topics:
+                answer["topics"].append(_entry(self._key, topic, TOPIC_AUTHORIZATION_FAILED))
+            yield

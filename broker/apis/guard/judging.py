@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from broker.net.needs import AnyOf, Need
-from broker.net.permitted import Permitted
+from broker.net.permitted import NAME_KEPT_MAX, Permitted
 from broker.net.request import Request
 from security.acls.model import CLUSTER_NAME, Operation, ResourceType
 
@@ -47,6 +47,12 @@ def permitted(authorizer: Authorizer, connection: Connection, of: int) -> set[An
     return names
 
 
+def keep(known: set[Any], name: str | bytes) -> None:
+    """Has a name that was allowed known from now on."""
+    if len(name) <= NAME_KEPT_MAX:
+        known.add(name)
+
+
 def denied_of(
     authorizer: Authorizer,
     request: Request,
@@ -69,7 +75,7 @@ def denied_of(
         if authorizer.allows(
             connection, operation, kind, name, api=api, count=count, is_logged=is_logged
         ):
-            known.add(name)
+            keep(known, name)
         else:
             denied.append(name)
     return frozenset(denied)

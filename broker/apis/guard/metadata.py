@@ -223,17 +223,22 @@ def describe_topic_partitions(inner: Handler, authorizer: Authorizer) -> Handler
         value = request.value
         names = [topic["name"] for topic in value["topics"]]
         is_all = not names
+        cursor = value["cursor"]
+        if cursor is not None and (
+            cursor["partition_index"] < 0 or not (is_all or cursor["topic_name"] in names)
+        ):
+            yield from inner(services, request) or ()  # refused, whoever asks
+            return
         if is_all:
             names = list(services.registry.topics)
+        if cursor is not None:
+            names = [name for name in names if name >= cursor["topic_name"]]
         denied = yield from denied_in_steps(
             authorizer, request, *_DESCRIBE, counted(names), is_logged=not is_all
         )
         seen = [name for name in names if name not in denied]
-        cursor = value["cursor"]
-        if is_all and cursor is not None and cursor["partition_index"] >= 0:
-            seen = [name for name in seen if name >= cursor["topic_name"]]
-            if cursor["topic_name"] not in seen:
-                cursor = None
+        if cursor is not None and cursor["topic_name"] not in seen:
+            cursor = None
         entries = (
             [] if is_all else [_denied(name) for name in dict.fromkeys(names) if name in denied]
         )

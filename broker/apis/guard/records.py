@@ -7,7 +7,8 @@ request which names no other is handled after one look into a set.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Generator, Iterator, Mapping, Set
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.fetch.handler import Fetching
@@ -16,8 +17,8 @@ from broker.apis.fetch.reading import Done as Read
 from broker.apis.fetch.reading import Reader
 from broker.apis.fetch.response import Fetched, refused
 from broker.apis.fetch.sessions import TopicKey, Wanted
-from broker.apis.guard.judging import BY_KEY, JUDGED_AT_ONCE, may, permitted
-from broker.apis.produce.handler import Place, Producing
+from broker.apis.guard.judging import BY_KEY, JUDGED_AT_ONCE, keep, may, permitted
+from broker.apis.produce.handler import Make, Place, Prepared, Producing
 from broker.apis.produce.handler import handler_of as produce_handler
 from broker.apis.produce.response import Done, Refused
 from broker.apis.produce.transaction import has_transactional
@@ -42,7 +43,8 @@ def produce(inner: Handler, authorizer: Authorizer) -> Handler:  # noqa: ARG001
     def make(services: Services, request: Request, decoded: Decoded) -> Producing:
         known = permitted(authorizer, request.connection, _MAY_WRITE)
         if not known.issuperset([topic[0] for topic in decoded[3]]):
-            return _Producing(authorizer, services, request, decoded)
+            judged = _Judged(authorizer, services, request, Operation.WRITE)
+            return _Producing(authorizer, services, request, decoded, judged)
         try:
             producing = Producing(services, request, decoded)
         except Refused:
@@ -52,7 +54,24 @@ def produce(inner: Handler, authorizer: Authorizer) -> Handler:  # noqa: ARG001
             _check_id(authorizer, request, decoded[0])
         return producing
 
-    return produce_handler(make)
+    def judge_many(services: Services, request: Request, decoded: Decoded) -> Prepared:
+        if len(decoded[3]) <= JUDGED_AT_ONCE:
+            return None
+        return judged_first(services, request, decoded)
+
+    def judged_first(
+        services: Services, request: Request, decoded: Decoded
+    ) -> Generator[None, None, Make]:
+        transactional_id, _, _, topics = decoded
+        judged = _Judged(authorizer, services, request, Operation.WRITE)
+        if has_transactional(topics):
+            _check_id(authorizer, request, transactional_id)
+        for key, partitions in topics:
+            judged.allows(key, len(partitions))
+            yield None
+        return partial(_Producing, authorizer, judged=judged)
+
+    return produce_handler(make, judge_many)
 
 
 def fetch(inner: Handler, authorizer: Authorizer) -> Handler:  # noqa: ARG001
@@ -115,7 +134,7 @@ class _Judged:
             api=request.served.api.name,
             count=count,
         ):
-            self.known.add(key)
+            keep(self.known, key)
             return True
         self.denied.add(key)
         return False
@@ -125,10 +144,15 @@ class _Producing(Producing):
     """The work of a Produce, which refuses topics that the peer may not write."""
 
     def __init__(
-        self, authorizer: Authorizer, services: Services, request: Request, decoded: Decoded
+        self,
+        authorizer: Authorizer,
+        services: Services,
+        request: Request,
+        decoded: Decoded,
+        judged: _Judged,
     ) -> None:
         transactional_id, acks, timeout_ms, topics = decoded
-        self._judged = _Judged(authorizer, services, request, Operation.WRITE)
+        self._judged = judged
         refused: list[tuple[Any, list[Done]]] = []
         if has_transactional(topics):
             _check_id(authorizer, request, transactional_id)
@@ -142,7 +166,9 @@ class _Producing(Producing):
         super().__init__(services, request, (transactional_id, acks, timeout_ms, topics))
         self.responses += refused
 
-    def _each(self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]) -> Iterator[Place]:
+    def _each(
+        self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]
+    ) -> Iterator[Place | None]:
         for topic in topics:
             key, partitions = topic
             if self._judged.allows(key, len(partitions)):

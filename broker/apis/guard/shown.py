@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.authorized import NOT_ASKED
 from broker.apis.guard.allowed_part import AllowedPart, Keeps
-from broker.apis.guard.judging import may, permitted, right_of
+from broker.apis.guard.judging import keep, may, permitted, right_of
 from broker.net.needs import Hides, cluster
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import NONE
@@ -46,7 +46,7 @@ def shows(
         if named in known:
             return True
         if authorizer.allows(connection, operation, kind, named, api=api, is_logged=False):
-            known.add(named)
+            keep(known, named)
             return True
         return False
 

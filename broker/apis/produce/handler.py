@@ -12,7 +12,7 @@ the turn of the append (`broker/apis/produce/transaction.py`); from v12 on the b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
@@ -71,16 +71,26 @@ class Place(NamedTuple):
 
 
 Make: TypeAlias = "Callable[[Services, Request, Decoded], Producing]"
+Prepared: TypeAlias = "Generator[None, None, Make] | None"
+Prepare: TypeAlias = "Callable[[Services, Request, Decoded], Prepared]"
 
 
-def handler_of(make: Make) -> Handler:
-    """What handles a request; ``make`` makes its work, or raises Refused for all of it."""
+def handler_of(make: Make, prepare: Prepare | None = None) -> Handler:
+    """What handles a request; ``make`` makes its work, or raises Refused for all of it.
+
+    ``prepare`` gives steps where the work of a large request takes some before it is made; they
+    end with what makes it instead.
+    """
 
     def handle(services: Services, request: Request) -> None:
         if not _is_quickly_decoded(request):
-            request.answer_later(_produce_many(services, request, make))
+            request.answer_later(_produce_many(services, request, make, prepare))
             return
         decoded = DECODE_REQUEST[request.api_version](request.buffer, request.position)
+        steps = None if prepare is None else prepare(services, request, decoded)
+        if steps is not None:
+            request.answer_later(_produce_prepared(services, request, decoded, make, steps))
+            return
         try:
             producing = make(services, request, decoded)
         except Refused as refused:
@@ -109,7 +119,9 @@ def _is_quickly_decoded(request: Request) -> bool:
     return True
 
 
-async def _produce_many(services: Services, request: Request, make: Make) -> None:
+async def _produce_many(
+    services: Services, request: Request, make: Make, prepare: Prepare | None
+) -> None:
     version, buffer, position = request.api_version, request.buffer, request.position
 
     def decode() -> Decoded:
@@ -117,11 +129,28 @@ async def _produce_many(services: Services, request: Request, make: Make) -> Non
         return DECODE_REQUEST[version](buffer, position)
 
     decoded = await services.worker.run(request.connection, decode)
+    steps = None if prepare is None else prepare(services, request, decoded)
+    await _produce_prepared(services, request, decoded, make, steps)
+
+
+async def _produce_prepared(
+    services: Services, request: Request, decoded: Decoded, make: Make, steps: Prepared
+) -> None:
+    slices = services.slicer.work("Produce")
     try:
+        while steps is not None:
+            try:
+                next(steps)
+            except StopIteration as end:
+                make, steps = end.value, None
+            if slices.over:
+                await slices.pause()
         producing = make(services, request, decoded)
     except Refused as refused:
         _refuse(services, request, decoded, refused)
         return
+    finally:
+        slices.end()
     if producing.transaction is not None:
         slices = services.slicer.work("Produce")
         for _ in producing.transaction.look_what_to_add():
@@ -169,7 +198,10 @@ class Producing:
         self._next: Place | None = None
         """The partition that was taken up and could not be done at once."""
 
-    def _each(self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]) -> Iterator[Place]:
+    def _each(
+        self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]
+    ) -> Iterator[Place | None]:
+        """Partition by partition; None for one that is answered already."""
         registry = self.services.registry
         by_id = self.version >= FIRST_WITH_IDS
         for key, partitions in topics:
@@ -181,6 +213,7 @@ class Producing:
                 if entry is None and name is not None:
                     error_code = absent_error(registry, name, index)
                     done.append(Refused(error_code).done(index))
+                    yield None
                 else:
                     yield Place(done, entry, index, data)
 
@@ -194,7 +227,7 @@ class Producing:
         since_ns = ticks_ns()
         budget = small_budget()
         for place in self._places:
-            if not self._partition(place, place.entry, budget):
+            if place is not None and not self._partition(place, place.entry, budget):
                 self._next = place
                 return False
             if ticks_ns() - since_ns > SLICE_NS:
@@ -243,7 +276,9 @@ class Producing:
         for place in chain(waiting, self._places):
             if self.acks and self.request.connection.closed:
                 return
-            if not self._partition(place, self._as_it_is_now(place.entry), small_budget()):
+            if place is not None and not self._partition(
+                place, self._as_it_is_now(place.entry), small_budget()
+            ):
                 await self._in_worker(slices, place, budget)
             if slices.over:
                 await slices.pause()

@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
+from broker.apis import delete_acls
 from broker.config.authorizer_rules import STANDARD
 from protocol.errors import INVALID_REQUEST, SECURITY_DISABLED
+from security.acls.index import AT_A_TIME
 from security.acls.model import Operation, PatternType, Permission, ResourceType
+from tests.broker.counting import counted
+from tests.broker.serving import asked, serving
 from tests.brokers import Broker
 from tests.wire import Wire
 
@@ -255,6 +259,49 @@ def test_many_entries_at_once_and_a_restart(admin: Wire, secured: Broker) -> Non
         assert len(describe(again, wanted())) == 3000
         assert len(delete(again, wanted())[0]) == 3000
         assert describe(again, wanted()) == []
+
+
+def test_many_entries_of_one_pattern_are_one_resource(admin: Wire) -> None:
+    entries = [entry(principal=f"User:{number}") for number in range(3 * AT_A_TIME)]
+    create(admin, *entries, entry("t", pattern=PREFIXED))
+    resources = admin.call("DescribeAcls", 3, wanted())["resources"]
+    assert sorted((each["pattern_type"], len(each["acls"])) for each in resources) == [
+        (LITERAL, 3 * AT_A_TIME),
+        (PREFIXED, 1),
+    ]
+
+
+async def test_entries_of_one_pattern_are_told_with_pauses(tmp_path: Path) -> None:
+    settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
+    async with serving(tmp_path, settings) as broker:
+        entries = [entry(principal=f"User:{number}") for number in range(5 * AT_A_TIME)]
+        await asked(broker, lambda wire: create(wire, *entries))
+        broker.slicer.slice_ns = -1
+        turns = counted(broker.slicer, "turn")
+        assert len(await asked(broker, lambda wire: describe(wire, wanted()))) == len(entries)
+        assert len(turns) >= 5
+
+
+async def test_a_request_deletes_no_more_entries_than_it_may(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delete_acls, "MATCHES_MAX", 5)
+    settings = {"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"}
+    async with serving(tmp_path, settings) as broker:
+        names = ["a", "b", "c", "d"]
+        await asked(broker, lambda wire: create(wire, *map(entry, names)))
+
+        def deleted(wire: Wire) -> list[tuple[int, int]]:
+            filters = [wanted("a"), wanted("b"), wanted(), wanted("c")]
+            answer = wire.call("DeleteAcls", 3, {"filters": filters})
+            return [
+                (each["error_code"], len(each["matching_acls"]))
+                for each in answer["filter_results"]
+            ]
+
+        refused = (INVALID_REQUEST, 0)
+        assert await asked(broker, deleted) == [(0, 1), (0, 1), refused, (0, 1)]
+        assert await asked(broker, lambda wire: describe(wire, wanted())) == ["d"]
 
 
 def test_without_an_authorizer_there_is_nothing_to_describe_or_change(wire: Wire) -> None:

@@ -26,6 +26,7 @@ from protocol.records.batch import LOG_APPEND_TIME, assemble_batch, read_header
 from protocol.records.compression import GZIP
 from protocol.records.produce import small_budget
 from protocol.records.varint import encode_varint
+from tests.broker.counting import counted
 from tests.broker.edge import Client
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import create_topic, fetch, list_offset, produce_request
@@ -66,19 +67,6 @@ async def held(broker: Broker) -> AsyncIterator[Callable[[], None]]:
 def waiting(broker: Broker) -> bool:
     """Whether a request's records wait for the worker."""
     return any(queue for queue in broker.worker._queues.values())
-
-
-def counted(owner: object, name: str) -> list[None]:
-    """Grows by one with each call of a method of ``owner``."""
-    calls: list[None] = []
-    method = getattr(owner, name)
-
-    def counting(*arguments: Any) -> Any:
-        calls.append(None)
-        return method(*arguments)
-
-    setattr(owner, name, counting)
-    return calls
 
 
 async def test_others_are_served_while_records_are_checked(tmp_path: Path) -> None:

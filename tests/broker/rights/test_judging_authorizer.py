@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.net.permitted import NAME_KEPT_MAX
 from broker.rights import judging_authorizer
 from broker.rights.audit import Audit
 from broker.rights.judging_authorizer import KEPT_MAX, JudgingAuthorizer
@@ -99,6 +100,36 @@ async def test_somewhere_is_judged_from_the_entries():
     rights.index.add(allow("*", WRITE, permission=Permission.DENY))
     assert not rights.allows_somewhere(connection, WRITE, TOPIC, api="InitProducerId")
     rights.audit.stop()
+
+
+async def test_somewhere_is_judged_once_for_all_connections_until_an_entry_changes(monkeypatch):
+    judged = []
+    real = Judge.may_somewhere
+    monkeypatch.setattr(
+        judging_authorizer.Judge, "may_somewhere", lambda *args: judged.append(args) or real(*args)
+    )
+    rights = authorizer(allow("t", WRITE))
+    for connection in (peer(), peer(), peer("User:bob"), peer("User:bob")):
+        allowed = rights.allows_somewhere(connection, WRITE, TOPIC, api="InitProducerId")
+        assert allowed == (str(connection.principal) != "User:bob")
+    assert len(judged) == 2
+    rights.index.remove(allow("t", WRITE))
+    assert not rights.allows_somewhere(peer(), WRITE, TOPIC, api="InitProducerId")
+    assert len(judged) == 3
+    rights.audit.stop()
+
+
+@pytest.mark.parametrize("what", ["allows", "operations"])
+async def test_a_long_name_is_judged_and_not_kept(what):
+    rights = authorizer(allow_everyone=True)
+    connection = peer()
+    for size in (NAME_KEPT_MAX, NAME_KEPT_MAX + 1):
+        if what == "allows":
+            assert rights.allows(connection, READ, ResourceType.GROUP, "g" * size, api="Heartbeat")
+        else:
+            assert rights.operations(connection, ResourceType.GROUP, "g" * size)
+    kept = connection.verdicts
+    assert [len(key[-1]) for key in (*kept.verdicts, *kept.bits)] == [NAME_KEPT_MAX]
 
 
 @pytest.mark.parametrize("what", ["allows", "operations"])

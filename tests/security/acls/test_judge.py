@@ -192,3 +192,14 @@ def test_a_judgement_among_100_000_entries_looks_at_few_of_them():
         assert not allowed(one, BOB, READ, "orders-49999-x")
     # A walk over all entries would take seconds.
     assert time.thread_time() - began_s < 0.5
+
+
+def test_what_may_be_done_somewhere_is_looked_for_among_the_entries_of_the_operation():
+    index = AclIndex(entry(ALLOW, ALICE, READ, f"t{number}") for number in range(1000))
+    assert not [*index.entries_for(TOPIC, ALICE, WRITE)]
+    index.add(entry(ALLOW, ALICE, WRITE, "t"))
+    index.add(entry(ALLOW, ALICE, ALL, "u"))
+    found = index.entries_for(TOPIC, ALICE, WRITE)
+    assert [each.pattern.name for each in found] == ["t", "u"]
+    index.remove(entry(ALLOW, ALICE, WRITE, "t"))
+    assert [each.pattern.name for each in index.entries_for(TOPIC, ALICE, WRITE)] == ["u"]

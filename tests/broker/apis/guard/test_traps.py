@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from broker.topics.registry import OFFSETS_TOPIC
 from protocol.errors import (
     CLUSTER_AUTHORIZATION_FAILED,
     GROUP_AUTHORIZATION_FAILED,
+    GROUP_ID_NOT_FOUND,
     INVALID_GROUP_ID,
+    INVALID_REQUEST,
     NONE,
     OPERATION_NOT_ATTEMPTED,
     TOPIC_AUTHORIZATION_FAILED,
@@ -114,6 +117,45 @@ async def test_trap_14_describe_topic_partitions_hides_and_its_cursor_too(tmp_pa
             "alice", "DescribeTopicPartitions", 0, {**first, "cursor": cursor}
         )
         assert (answer["topics"], answer["next_cursor"]) == ([], None)
+
+
+async def test_trap_14_a_cursor_at_a_denied_topic_keeps_the_others(tmp_path: Path) -> None:
+    names = ("a", "b", "c")
+    async with guarded_broker(tmp_path, "alice: DESCRIBE TOPIC b", topics=names) as asking:
+
+        async def described(topic: str, index: int = 0, *, named: tuple[str, ...] = names) -> Any:
+            asking.rules.asked.clear()
+            value = {
+                "topics": [{"name": name} for name in named],
+                "response_partition_limit": 10,
+                "cursor": {"topic_name": topic, "partition_index": index},
+            }
+            answer = await asking.ask("alice", "DescribeTopicPartitions", 0, value)
+            return by_name(answer), {each.name for each in asking.rules.asked}
+
+        everything = {"a": DENIED, "b": {NONE}, "c": DENIED}
+        assert await described("a") == (everything, {*names})
+        assert await described("c") == ({"c": DENIED}, {"c"}), "those before it were told already"
+        refused = ({name: {INVALID_REQUEST} for name in names}, set())
+        assert await described("other") == refused
+        assert await described("a", -1) == refused
+        assert await described("a", -1, named=()) == ({}, set())
+
+
+async def test_offset_fetch_of_no_groups_is_an_empty_answer(tmp_path: Path) -> None:
+    async with guarded_broker(tmp_path) as asking:
+        answer = await asking.ask("alice", "OffsetFetch", 8, {"groups": []})
+        assert answer["groups"] == []
+
+
+async def test_offset_delete_of_a_group_that_is_not_there_names_no_topics(tmp_path: Path) -> None:
+    async with guarded_broker(
+        tmp_path, "alice: DELETE GROUP *", "alice: READ TOPIC orders"
+    ) as asking:
+        topics = [{"name": name, "partitions": [{"partition_index": 0}]} for name in TOPICS]
+        asked = {"group_id": "nobodys", "topics": topics}
+        answer = await asking.ask("alice", "OffsetDelete", 0, asked)
+        assert (answer["error_code"], answer["topics"]) == (GROUP_ID_NOT_FOUND, [])
 
 
 async def test_trap_14_offset_fetch_hides_of_all_and_denies_what_is_named(tmp_path: Path) -> None:

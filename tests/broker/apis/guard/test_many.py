@@ -1,0 +1,133 @@
+"""Requests of which much is denied: what the guard does for them is cut into slices (law 9).
+
+The slices of these brokers are over at once, so that each place where others get their turn is one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from broker.apis.guard import commits
+from broker.apis.guard.allowed_part import PUT_IN_AT_ONCE
+from broker.apis.guard.judging import JUDGED_AT_ONCE
+from broker.net.permitted import NAME_KEPT_MAX
+from protocol.errors import NONE, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
+from tests.broker.apis.guard.asking import (
+    GROUP,
+    Asking,
+    Value,
+    by_name,
+    codes,
+    commit,
+    guarded_broker,
+    produce,
+)
+from tests.broker.counting import counted
+from tests.wire import Wire
+
+MANY = 3 * JUDGED_AT_ONCE
+NAMES = [f"hidden-{number}" for number in range(MANY)]
+DENIED = {TOPIC_AUTHORIZATION_FAILED}
+
+
+async def turns_of(asking: Asking, user: str, api: str, version: int, value: Value) -> int:
+    """How often others got their turn meanwhile, beyond what a super user's request takes."""
+    turns = counted(asking.broker.slicer, "turn")
+    answer = await asking.ask(user, api, version, value)
+    assert codes(answer) >= DENIED
+    return len(turns)
+
+
+async def test_the_topics_of_a_produce_are_judged_with_pauses(tmp_path: Path) -> None:
+    async with guarded_broker(tmp_path, "alice: WRITE TOPIC absent-*") as asking:
+        asking.broker.slicer.slice_ns = -1
+        turns = await turns_of(asking, "alice", "Produce", 7, produce("absent-1", *NAMES))
+        assert turns > MANY
+        assert len([each for each in asking.rules.asked if each.name in NAMES]) == MANY
+
+
+async def test_the_id_of_a_transaction_is_judged_before_many_topics(tmp_path: Path) -> None:
+    async with guarded_broker(tmp_path) as asking:
+        value = produce(*NAMES, transactional=True, transactional_id="pay")
+        answer = await asking.ask("alice", "Produce", 7, value)
+        assert len(codes(answer)) == 1
+        assert [each.name for each in asking.rules.asked] == ["pay"]
+
+
+async def test_others_have_their_turn_among_topics_that_are_absent(tmp_path: Path) -> None:
+    async with guarded_broker(tmp_path, "alice: WRITE TOPIC hidden-*") as asking:
+        asking.broker.slicer.slice_ns = -1
+        turns = counted(asking.broker.slicer, "turn")
+        answer = await asking.ask("alice", "Produce", 7, produce(*NAMES))
+        assert codes(answer) == {UNKNOWN_TOPIC_OR_PARTITION}
+        assert len(turns) > 2 * MANY, "once when it is judged, once when it is answered"
+
+
+@pytest.mark.parametrize("count", [PUT_IN_AT_ONCE, PUT_IN_AT_ONCE + 1])
+async def test_many_denied_topics_of_a_commit_are_encoded_by_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    made_by = []
+    real = commits._Entries.__iter__
+
+    def told(self: commits._Entries) -> Iterator[Value]:
+        made_by.append(threading.current_thread())
+        return real(self)
+
+    monkeypatch.setattr(commits._Entries, "__iter__", told)
+    async with guarded_broker(
+        tmp_path, f"alice: READ GROUP {GROUP}", "alice: READ TOPIC orders"
+    ) as asking:
+        value = commit("orders", *NAMES[:count])
+        answer = await asking.ask("alice", "OffsetCommit", 8, value)
+        assert by_name(answer) == {"orders": {NONE}, **dict.fromkeys(NAMES[:count], DENIED)}
+        assert {thread is threading.main_thread() for thread in made_by} == {
+            count <= PUT_IN_AT_ONCE
+        }
+
+
+async def test_denied_topics_of_an_offset_fetch_are_put_in_with_pauses(tmp_path: Path) -> None:
+    async with guarded_broker(
+        tmp_path, f"alice: READ GROUP {GROUP}", "alice: READ TOPIC orders"
+    ) as asking:
+        asking.broker.slicer.slice_ns = -1
+        topics = [{"name": name, "partition_indexes": [0]} for name in ("orders", *NAMES)]
+        value = {"group_id": GROUP, "topics": topics}
+        before = await turns_of(asking, "alice", "OffsetFetch", 5, value)
+        assert before > MANY
+        fetched = (await asking.ask("alice", "OffsetFetch", 5, value))["topics"]
+        assert [each["name"] for each in fetched] == ["orders", *NAMES]
+
+
+async def test_hidden_topics_of_an_offset_fetch_of_all_are_left_out_with_pauses(
+    tmp_path: Path,
+) -> None:
+    names = tuple(f"{number:03}-{'x' * 60}" for number in range(100))
+    async with guarded_broker(
+        tmp_path, f"alice: READ GROUP {GROUP}", "alice: READ TOPIC 007-*", topics=names
+    ) as asking:
+        asking.broker.slicer.slice_ns = -1
+        turns = counted(asking.broker.slicer, "turn")
+        answer = await asking.ask("alice", "OffsetFetch", 5, {"group_id": GROUP, "topics": None})
+        assert by_name(answer) == {names[7]: {NONE}}
+        assert len(turns) >= len(names)
+
+
+async def test_long_names_are_not_kept_with_a_connection(tmp_path: Path) -> None:
+    async with guarded_broker(tmp_path, "alice: READ GROUP *") as asking:
+
+        def beat(wire: Wire) -> None:
+            for size in (NAME_KEPT_MAX, NAME_KEPT_MAX + 1):
+                value = {"group_id": "g" * size, "generation_id": 1, "member_id": "m"}
+                wire.call("Heartbeat", 3, value)
+            (mine,) = [
+                each.permitted for each in asking.broker.server.connections if each.permitted
+            ]
+            kept = [name for names in mine.names.values() for name in names]
+            assert kept == [b"g" * NAME_KEPT_MAX]
+
+        await asking.talk("alice", beat)

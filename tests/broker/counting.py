@@ -1,0 +1,18 @@
+"""Counts the calls of a method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def counted(owner: object, name: str) -> list[None]:
+    """Grows by one with each call of a method of ``owner``."""
+    calls: list[None] = []
+    method = getattr(owner, name)
+
+    def counting(*arguments: Any) -> Any:
+        calls.append(None)
+        return method(*arguments)
+
+    setattr(owner, name, counting)
+    return calls
