@@ -18,8 +18,9 @@ from broker.apis.fetch.reading import Reader
 from broker.apis.fetch.response import Fetched, refused
 from broker.apis.fetch.sessions import TopicKey, Wanted
 from broker.apis.guard.judging import BY_KEY, JUDGED_AT_ONCE, keep, may, permitted
-from broker.apis.produce.handler import Make, Place, Prepared, Producing
+from broker.apis.produce.handler import Make, Prepared
 from broker.apis.produce.handler import handler_of as produce_handler
+from broker.apis.produce.producing import Place, Producing
 from broker.apis.produce.response import Done, Refused
 from broker.apis.produce.transaction import has_transactional
 from broker.net.needs import Need, cluster

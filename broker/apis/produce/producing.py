@@ -1,0 +1,310 @@
+"""The work of one Produce request, partition by partition, and what its records are appended to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from broker.apis.produce.response import ALL, Appended, Done, Refused, finish, shown_start
+from broker.apis.produce.transaction import FIRST_WITH_IDS, Transaction, has_transactional
+from broker.cores.groups import foreign_records
+from broker.cores.hosted_shard import NotActive
+from broker.loop.slices import SLICE_NS, Slices
+from broker.net.request import Request
+from broker.topics.partition import Partition
+from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, absent_error
+from broker.topics.topic_logs import TopicLogs
+from log.errors import AppendRefused, LogPoisoned
+from log.values import AppendInfo
+from protocol.errors import (
+    INVALID_REQUIRED_ACKS,
+    INVALID_TOPIC_EXCEPTION,
+    INVALID_TXN_STATE,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from protocol.generated.produce import Request as Decoded
+from protocol.records.budget import Budget, OverBudget
+from protocol.records.corrupt import CorruptRecords
+from protocol.records.produce import analyse, request_budget, small_budget
+from protocol.records.produce_rules import Produced
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+ADMIN_CLIENT_ID = "__admin_client"
+"""The one client that Kafka lets write internal topics."""
+_FIRST_WITH_ONE_BATCH = 3
+
+
+class Place(NamedTuple):
+    """One partition of a request."""
+
+    done: list[Done]
+    """Where its answer goes."""
+    entry: TopicLogs | None
+    """The topic, as it was found when its first partition's turn came."""
+    partition: int
+    data: bytes | None
+
+
+class Producing:
+    """One Produce request, partition by partition.
+
+    What is small is done while the request is handled. From the first partition on that is not, or
+    when the time is up, the rest is done while the request is parked: slice by slice, and what
+    takes long to check in the worker's thread. A topic is looked up again after each wait.
+    """
+
+    def __init__(self, services: Services, request: Request, decoded: Decoded) -> None:
+        transactional_id, self.acks, self.timeout_ms, topics = decoded
+        self.services = services
+        self.request = request
+        self.version = request.api_version
+        self.may_write_internal = request.client_id == ADMIN_CLIENT_ID
+        self.transaction: Transaction | None = None
+        if has_transactional(topics):
+            self.transaction = Transaction(
+                services, request, transactional_id, topics, self.may_write_internal
+            )
+        self.now_ms = services.time.now().wall_ms
+        self.responses: list[tuple[Any, list[Done]]] = []
+        """The answer as far as it is known: by topic, in the request's order."""
+        self._unknown = (
+            UNKNOWN_TOPIC_ID if self.version >= FIRST_WITH_IDS else UNKNOWN_TOPIC_OR_PARTITION
+        )
+        self._places = self._each(topics)
+        self._next: Place | None = None
+        """The partition that was taken up and could not be done at once."""
+
+    def _each(
+        self, topics: list[tuple[Any, list[tuple[int, bytes | None]]]]
+    ) -> Iterator[Place | None]:
+        """Partition by partition; None for one that is answered already."""
+        registry = self.services.registry
+        by_id = self.version >= FIRST_WITH_IDS
+        for key, partitions in topics:
+            name = registry.topic_name(key) if by_id else key
+            entry = None if name is None else self.services.logs.topics.get(name)
+            done: list[Done] = []
+            self.responses.append((key, done))
+            for index, data in partitions:
+                if entry is None and name is not None:
+                    error_code = absent_error(registry, name, index)
+                    done.append(Refused(error_code).done(index))
+                    yield None
+                else:
+                    yield Place(done, entry, index, data)
+
+    # -- in the time of one request among others
+
+    def done_at_once(self) -> bool:
+        """Appends until something takes long; whether all is done."""
+        if self.transaction is not None and self.transaction.to_add:
+            return False
+        ticks_ns = self.services.time.ticks_ns
+        since_ns = ticks_ns()
+        budget = small_budget()
+        for place in self._places:
+            if place is not None and not self._partition(place, place.entry, budget):
+                self._next = place
+                return False
+            if ticks_ns() - since_ns > SLICE_NS:
+                return False
+        return True
+
+    def _partition(self, place: Place, entry: TopicLogs | None, budget: Budget) -> bool:
+        """Answers for one partition, unless checking its records goes beyond ``budget``.
+
+        ``entry`` is its topic as it is now. Records of a shard's log wait for the end of its turn
+        in any case.
+        """
+        try:
+            partition = self._writable(entry, place.partition, place.data)
+            assert entry is not None
+            if partition.topic == OFFSETS_TOPIC:
+                return False
+            try:
+                produced = analyse(place.data, self.version, self.now_ms, entry.rules, budget)
+            except OverBudget:
+                return False
+            except CorruptRecords as error:
+                raise _corrupt(error, partition) from None
+            place.done.append(self._append(entry, partition, produced))
+        except Refused as refused:
+            place.done.append(refused.done(place.partition))
+        return True
+
+    # -- while the request is parked
+
+    async def go_on(self) -> None:
+        """Does the rest and answers.
+
+        A peer that has gone and wanted an answer may send the same again, so for it nothing more
+        is appended; one that wanted none has left in good faith.
+        """
+        slices = self.services.slicer.work("Produce")
+        budget = request_budget(len(self.request.buffer))
+        if self.transaction is not None and self.transaction.to_add:
+            await slices.beside(self.transaction.add())
+            await slices.resume()
+            self.now_ms = self.services.time.now().wall_ms
+        else:
+            await slices.pause()
+        waiting = () if self._next is None else (self._next,)
+        for place in chain(waiting, self._places):
+            if self.acks and self.request.connection.closed:
+                return
+            if place is not None and not self._partition(
+                place, self._as_it_is_now(place.entry), small_budget()
+            ):
+                await self._in_worker(slices, place, budget)
+            if slices.over:
+                await slices.pause()
+                self.now_ms = self.services.time.now().wall_ms
+        self.finish()
+
+    def finish(self) -> None:
+        """Answers now, or once all that was appended may be acknowledged."""
+        finish(self.services, self.request, self.acks, self.responses, self.timeout_ms)
+
+    async def _in_worker(self, slices: Slices, place: Place, budget: Budget) -> None:
+        """Answers for a partition whose records are checked by the worker."""
+        done, _, index, data = place
+        worker, client = self.services.worker, self.request.connection
+        produced = rules = None
+        try:
+            while True:
+                entry = self._as_it_is_now(place.entry)
+                partition = self._writable(entry, index, data)
+                assert entry is not None
+                if produced is not None and entry.rules == rules:
+                    break
+                rules = entry.rules
+                check = partial(analyse, data, self.version, self.now_ms, rules, budget)
+                try:
+                    produced = await slices.beside(worker.run(client, check))
+                except CorruptRecords as error:
+                    raise _corrupt(error, partition) from None
+                self.now_ms = self.services.time.now().wall_ms
+                if self.acks and client.closed:
+                    return
+            if partition.topic == OFFSETS_TOPIC and produced.batches:
+                done.append(await self._append_foreign(slices, entry, partition, produced))
+            else:
+                done.append(self._append(entry, partition, produced))
+        except Refused as refused:
+            done.append(refused.done(index))
+
+    async def _append_foreign(
+        self, slices: Slices, entry: TopicLogs, partition: Partition, produced: Produced
+    ) -> Done:
+        """`_append` to the log of a shard, which is loaded anew: its loader tries the records."""
+        groups, worker, client = self.services.groups, self.services.worker, self.request.connection
+        error_code = partition.serving_error(-1)
+        if error_code:
+            raise Refused(error_code)
+        self._check_transaction(partition, produced)
+        check = partial(
+            foreign_records.check,
+            produced.data,
+            partition.index,
+            groups.life.partitions,
+            groups.settings.core,
+            self.services.time.now(),
+        )
+        append = partial(self._write, partition, produced)
+        try:
+            await slices.beside(worker.run(client, check))
+            info = await slices.beside(groups.append_foreign(partition.index, append))
+        except CorruptRecords as error:
+            raise _corrupt(error, partition) from None
+        except NotActive as error:
+            raise Refused(KAFKA_STORAGE_ERROR, str(error)) from None
+        return self._done(entry, partition, produced, info)
+
+    def _as_it_is_now(self, entry: TopicLogs | None) -> TopicLogs | None:
+        """The same topic, None if it has been deleted; its partitions may have become more."""
+        if entry is None:
+            return None
+        found = self.services.logs.topics.get(entry.topic.name)
+        same = found is not None and found.topic.topic_id == entry.topic.topic_id
+        return found if same else None
+
+    # -- one partition
+
+    def _writable(self, entry: TopicLogs | None, index: int, data: bytes | None) -> Partition:
+        """The partition to append to, if this request may."""
+        if entry is None:
+            raise Refused(self._unknown)
+        partition = entry.partition(index)
+        if partition is None:
+            raise Refused(absent_error(self.services.registry, entry.topic.name, index))
+        if self.acks not in (ALL, 0, 1):
+            raise Refused(INVALID_REQUIRED_ACKS)
+        name = entry.topic.name
+        if entry.topic.is_internal and (not self.may_write_internal or name == TRANSACTION_TOPIC):
+            if self.transaction is not None:
+                self.transaction.check_unwritable(partition, data)
+            raise Refused(INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
+        return partition
+
+    def _check_transaction(self, partition: Partition, produced: Produced) -> None:
+        """In the turn of the append."""
+        if self.transaction is not None:
+            self.transaction.check(partition, produced)
+        elif self.version < _FIRST_WITH_ONE_BATCH and any(
+            batch.is_transactional for batch in produced.batches
+        ):
+            raise Refused(INVALID_TXN_STATE, "A transactional batch follows one that is not.")
+
+    def _append(self, entry: TopicLogs, partition: Partition, produced: Produced) -> Done:
+        self._check_transaction(partition, produced)
+        if not produced.batches:
+            return Done(Appended(partition.index, NONE, -1, -1, partition.log.log_start_offset))
+        return self._done(entry, partition, produced, self._write(partition, produced))
+
+    def _done(
+        self, entry: TopicLogs, partition: Partition, produced: Produced, info: AppendInfo
+    ) -> Done:
+        """The answer to what was appended."""
+        if not info.duplicate:
+            entry.bytes_in += len(produced.data)
+        if produced.converted:
+            self.services.metrics.produce_conversions += produced.converted
+        answer = Appended(
+            partition.index,
+            NONE,
+            info.first_offset,
+            info.log_append_time_ms,
+            info.log_start_offset,
+        )
+        if info.last_offset >= partition.high_watermark and (
+            self.acks == ALL or not partition.keeps(info.last_offset)
+        ):
+            return Done(answer, partition, info.last_offset + 1)
+        return Done(answer)
+
+    def _write(self, partition: Partition, produced: Produced) -> AppendInfo:
+        try:
+            append = partition.append_for_all if self.acks == ALL else partition.append
+            return append(
+                produced.data,
+                self.now_ms,
+                produced.batches,
+                from_zero=self.transaction is not None and self.transaction.adds,
+            )
+        except AppendRefused as error:
+            start = shown_start(error, partition)
+            raise Refused(error.error_code, error.message, log_start_offset=start) from None
+        except LogPoisoned as error:
+            raise Refused(KAFKA_STORAGE_ERROR, str(error)) from None
+
+
+def _corrupt(error: CorruptRecords, partition: Partition) -> Refused:
+    start = shown_start(error, partition)
+    return Refused(error.error_code, error.message, error.record_errors, start)
