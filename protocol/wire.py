@@ -15,6 +15,8 @@ from protocol.buffer import Buffer
 from protocol.errors import ProtocolError
 
 MAX_STRING_BYTES: Final = 0x7FFF
+MAX_SKIPPED_TAGS: Final = 100
+"""Nobody counts the fields of a header before they are skipped. Kafka's own have none."""
 """Kafka's limit for every string, compact ones included."""
 MAX_UINT32: Final = 0xFFFF_FFFF
 
@@ -165,6 +167,8 @@ def read_compact_count(buffer: Buffer, position: int, element_bytes: int) -> tup
 def skip_tags(buffer: Buffer, position: int) -> int:
     """Where a section of tagged fields ends, held to the same rules as if it were read."""
     count, position = read_varint(buffer, position)
+    if count > MAX_SKIPPED_TAGS:
+        raise ProtocolError(f"{count} tagged fields, more than {MAX_SKIPPED_TAGS}")
     if count * 2 > len(buffer) - position:
         raise ProtocolError(f"{count} tagged fields in {len(buffer) - position} bytes")
     last = -1

@@ -28,6 +28,7 @@ from broker.logins.mechanisms import ListenerSasl
 from broker.logins.session import Session
 from broker.loop.histogram import Histogram
 from broker.net.connection import Connection
+from broker.net.long_requests import DECODED_AT_ONCE
 from broker.net.request import Request, Route
 from broker.net.response import error_frame, unsupported_api_versions
 from protocol.errors import NONE, SASL_AUTHENTICATION_FAILED, ProtocolError
@@ -185,6 +186,7 @@ class LoginProtocol(asyncio.Protocol):
             body: Mapping[str, Any] = {}
             if header.api_key in _OF_SASL:
                 api = BY_KEY[header.api_key]
+                api.count_elements(header.api_version, frame, header.position, DECODED_AT_ONCE)
                 body = api.decode_request(header.api_version, frame, header.position)
         except ProtocolError as error:
             self._fail(f"not a request of a login: {error}", None)
@@ -276,6 +278,7 @@ class LoginProtocol(asyncio.Protocol):
             correlation_id = header.correlation_id
             self._write(unsupported_api_versions(correlation_id, row.min_version, row.max_version))
             return
+        row.api.count_elements(header.api_version, frame, header.position, DECODED_AT_ONCE)
         flexible = row.api.is_flexible(header.api_version)
         # Of its own: what comes before a login is not counted as requests are.
         route = Route(row, header.api_version, flexible, defaultdict(int), Histogram())

@@ -11,13 +11,16 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from security.sasl.steps import Accepted, Challenge, Refused, Step
+from security.sasl.steps import Accepted, Challenge, Refused, Step, too_long
 
 MECHANISM: Final = "OAUTHBEARER"
 
+MESSAGE_BYTES_MAX: Final = 65536
+"""A token may name a thousand groups. Kafka takes what a frame can hold."""
+
 _FIRST = re.compile(
     rb"n,(?:a=(?P<authzid>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
-    rb"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)+)\x01"
+    rb"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01){1,64})\x01"
 )
 _BEARER = re.compile(rb"bearer +(?P<token>[-A-Za-z0-9._~+/]+=*)", re.IGNORECASE)
 _HEARD: Final = b"\x01"
@@ -62,6 +65,9 @@ class OAuthBearerServer:
                 said = f"{self._refused.reason}; and after a refusal comes one byte of 1"
                 return Refused(said)
             return self._refused
+        refused = too_long(message, MECHANISM, MESSAGE_BYTES_MAX)
+        if refused is not None:
+            return refused
         found = _FIRST.fullmatch(message)
         if found is None:
             return Refused("the first message is not n,[a=AUTHZID],^Aauth=Bearer TOKEN^A^A")

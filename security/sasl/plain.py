@@ -9,10 +9,12 @@ import hmac
 from collections.abc import Mapping
 from typing import Final
 
-from security.sasl.steps import Accepted, Refused, Step
+from security.sasl.steps import Accepted, Refused, Step, too_long
 
 MECHANISM: Final = "PLAIN"
 MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+MESSAGE_BYTES_MAX: Final = 16384
+"""Kafka takes what a frame can hold."""
 _USER: Final = "user_"
 _NOBODYS: Final = b"\0"
 """What the password of an unknown user is compared with: no password has this byte."""
@@ -29,14 +31,17 @@ def users_of(options: Mapping[str, str]) -> dict[str, str]:
 
 def log_in(message: bytes, passwords: Mapping[str, str]) -> Step:
     """What the one message of PLAIN comes to."""
+    refused = too_long(message, MECHANISM, MESSAGE_BYTES_MAX)
+    if refused is not None:
+        return refused
+    tokens = message.count(b"\0") + 1
+    if tokens != 3:
+        said = f"Invalid SASL/PLAIN response: expected 3 tokens, got {tokens}"
+        return Refused(said, said)
     try:
-        parts = message.decode().split("\0")
+        authorization_id, name, password = message.decode().split("\0")
     except UnicodeDecodeError:
         return Refused("the message of PLAIN is not UTF-8")
-    if len(parts) != 3:
-        said = f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
-        return Refused(said, said)
-    authorization_id, name, password = parts
     if not name:
         return _failed("username not specified")
     if not password:

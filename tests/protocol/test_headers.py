@@ -27,6 +27,10 @@ from tests.protocol.message_values import ALL, BY_NAME
         (b"\0\x0c\0\4\0\0\0\7\0\2me\0BODY", RequestHeader(12, 4, 7, "me", 13)),
         (b"\0\x0c\0\4\0\0\0\7\0\2me\1\5\3abcBODY", RequestHeader(12, 4, 7, "me", 18)),
         (b"\0\7\0\0\0\0\0\7BODY", RequestHeader(7, 0, 7, None, 8)),
+        (
+            b"\0\x0c\0\4\0\0\0\7\0\2me\x64" + b"".join(bytes([n, 0]) for n in range(100)) + b"BODY",
+            RequestHeader(12, 4, 7, "me", 213),
+        ),
         (b"\0\7\0\1\0\0\0\7\0\2meBODY", RequestHeader(7, 1, 7, "me", 12)),
         # Versions above the known ones are read as the newest; keys unknown to us as version 1.
         (b"\0\x12\0\x63\0\0\0\7\0\2me\0BODY", RequestHeader(18, 99, 7, "me", 13)),
@@ -50,7 +54,11 @@ def test_request_headers(frame: bytes, header: RequestHeader) -> None:
         (b"\0\x0c\0\4\0\0\0\7\0\2me", "ends within its header"),
         (b"\0\x0c\0\4\0\0\0\7\0\2me\1\5\4abc", "tag 5 claims 4 bytes"),
         (b"\0\x0c\0\4\0\0\0\7\0\2me\2\5\0\5\0", "tag 5 after tag 5"),
-        (b"\0\x0c\0\4\0\0\0\7\0\2me\x7f\5\0", "127 tagged fields"),
+        (b"\0\x0c\0\4\0\0\0\7\0\2me\x63\5\0", "99 tagged fields in 2 bytes"),
+        (
+            b"\0\x0c\0\4\0\0\0\7\0\2me\x65" + b"".join(bytes([n, 0]) for n in range(101)),
+            "101 tagged fields, more than 100",
+        ),
     ],
 )
 def test_what_is_no_header_is_refused(frame: bytes, reason: str) -> None:
