@@ -160,6 +160,9 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "": _SETTINGS,
         "--describe": "`muster configs get`",
         "--alter": "`muster configs set`",
+        "users": "`muster quotas` for quotas, `muster users` for passwords",
+        "clients": "`muster quotas`",
+        "ips": "`muster quotas`",
     },
     "console-consumer": {"": "`muster consume`"},
     "console-producer": {"": "`muster produce`"},
@@ -174,6 +177,7 @@ TOOLS: Mapping[str, Mapping[str, str]] = {
         "--delete-offsets": "`muster offsets delete`",
         "--export": "`muster offsets export`",
     },
+    "delegation-tokens": {"": "there is no command for tokens here; use Apache's tool"},
     "delete-records": {"": "`muster topics trim`"},
     "dump-log": {"": "`muster logs dump`"},
     "get-offsets": {"": "`muster topics describe`"},
@@ -209,6 +213,8 @@ _NICKNAMES = {
     "console-produce": "console-producer",
     "dump-log-segments": "dump-log",
 }
+_SAME_OPTIONS = {"--user": "users", "--client": "clients", "--ip": "ips"}
+"""Of kafka-configs, whose ``--user alice`` is ``--entity-type users --entity-name alice``."""
 _SIMILAR = {
     "cat": "read",
     "check": "validate",
@@ -258,5 +264,6 @@ def _of_tool(word: str, rest: Sequence[str]) -> str | None:
     if options is None or not (is_apaches or "-" in name):
         return None
     # the last one named says most: --describe --members
-    known = [option for option in options if option and option in rest]
+    given = {_SAME_OPTIONS.get(each, each) for each in rest}
+    known = [option for option in options if option and option in given]
     return options[known[-1] if known else ""]
