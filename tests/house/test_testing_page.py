@@ -12,7 +12,8 @@ PAGE = (CHECKOUT / "docs" / "testing.md").read_text()
 NAMED = re.compile(r"`([a-z0-9_/]+\.(?:py|txt))(?:::(test_\w+))?`")
 TABLES = [
     pytest.param("The sentences of transactions", r"\bSentence (\d+)", 32, id="sentences"),
-    pytest.param("The traps of clusters", r"\b[Tt]rap (\d+)", 28, id="traps"),
+    pytest.param("The traps of security", r"rap[_ ](\d+)(?:_| of security)", 20, id="security"),
+    pytest.param("The traps of clusters", r"\b[Tt]rap (\d+)(?! of security)", 28, id="traps"),
 ]
 """A table's section, how tests mean a row of it, and how many there are."""
 
@@ -47,3 +48,14 @@ def test_the_rows_that_tests_mean_are_in_the_table(title: str, meant: str, count
         used |= {int(number) for number in re.findall(meant, file.read_text())}
     assert used
     assert used <= set(range(1, count + 1))
+
+
+def test_each_test_that_is_called_by_a_trap_is_in_its_row() -> None:
+    rows = dict(re.findall(r"^\| (\d+) \| .+ \| (.+) \|$", section("The traps of security"), re.M))
+    absent = [
+        name
+        for file in (CHECKOUT / "tests").rglob("test_*.py")
+        for name, number in re.findall(r"def (test_trap_(\d+)_\w+)", file.read_text())
+        if f"{file.relative_to(CHECKOUT / 'tests')}::{name}`" not in rows[number]
+    ]
+    assert absent == []

@@ -20,7 +20,7 @@ TOOL = {
 
 @pytest.mark.parametrize("kafka", TOOL)
 def test_kafka_acls_adds_lists_and_removes(brokers: Callable[..., Broker], kafka: str) -> None:
-    """Trap 13 among others: a MATCH filter finds what covers a name."""
+    """Trap 13 of security among others: a MATCH filter finds what covers a name."""
     broker = brokers({"authorizer.class.name": STANDARD, "super.users": "User:ANONYMOUS"})
 
     def acls(words: str) -> list[str]:

@@ -137,7 +137,7 @@ def test_an_entry_comes_and_goes_in_every_version(
 
 
 def test_match_finds_what_covers_a_name_and_any_what_has_it(admin: Wire) -> None:
-    """Trap 13."""
+    """Trap 13 of security."""
     create(
         admin,
         entry("t1"),

@@ -48,7 +48,7 @@ def refused(wire: Wire) -> None:
 
 
 async def test_a_poor_client_writes_no_audit_lines_by_looking_around(tmp_path: Path) -> None:
-    """Trap 19, its last part, and the others of the kind."""
+    """Trap 19 of security, its last part, and the others of the kind."""
     async with serving(tmp_path, SETTINGS) as broker:
         for name in ("mine", "theirs"):
             await broker.topics.create(name, 1, {})
