@@ -21,6 +21,7 @@ from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from broker.web.transaction_views import place_view
 from log.values import Marker
 from tests.broker.edge import Taker
+from tests.broker.hand_time import HandTime
 from tests.broker.partitions import log_of, partition_of
 from tests.broker.serving import eventually, serving
 from tests.broker.slow_disk import SlowFiles
@@ -152,13 +153,9 @@ async def test_a_disk_that_is_slow_with_the_prepare_record_delays_the_markers_an
 ) -> None:
     """Its client is told to ask again when `request.timeout.ms` are over; it is not forgotten."""
     monkeypatch.setattr(sending, "RETRY_MS_MAX", 1)
-    fs = SlowFiles(TRANSACTION_TOPIC)
-    settings = {
-        **SETTINGS,
-        "request.timeout.ms": "100",
-        "log.flush.interval.messages": "1",
-    }
-    async with serving(tmp_path, settings, fs=fs) as broker:
+    fs, time = SlowFiles(TRANSACTION_TOPIC), HandTime()
+    settings = {**SETTINGS, "log.flush.interval.messages": "1"}
+    async with serving(tmp_path, settings, fs=fs, time=time) as broker:
         await served(broker)
         await broker.topics.create(TOPIC, 3, {})
         producer = await initialised(broker, "t")
@@ -167,7 +164,11 @@ async def test_a_disk_that_is_slow_with_the_prepare_record_delays_the_markers_an
         replies: list[Any] = []
         call = EndTransaction(Taker(replies.append), *producer, True, TV2)
         broker.transactions.submit("t", call)
-        await eventually("an answer", lambda: replies)
+        await eventually("it is prepared", lambda: state_now(broker, "t") == "PrepareCommit")
+        state_partition(broker, "t").expire()
+        assert not replies
+        time.move(broker.config["request.timeout.ms"])
+        state_partition(broker, "t").expire()
         assert replies[0].error_code == 15, "COORDINATOR_NOT_AVAILABLE: ask again"
         assert state_now(broker, "t") == "PrepareCommit"
         assert not markers(broker, 0)
