@@ -11,6 +11,8 @@ from musterd.testing import Muster
 from tests.musterd.recipes.driven import CLIENTS, Member, Pool, Worker, workers
 
 JAVA = pytest.mark.interop
+SESSION_MS = 50_000
+"""Less than the minute that tests move the clock by, and more than a busy machine takes."""
 
 
 @pytest.fixture(scope="session")
@@ -37,7 +39,7 @@ class Shop:
         self.pool = pool
         self.client = client
 
-    def orders(self, *values: str, within_s: float = 10.0) -> int:
+    def orders(self, *values: str, within_s: float = 30.0) -> int:
         """Produce orders; how many of all that were produced so are acknowledged by now."""
         acknowledged: int = self._worker("first").ask(
             "produce",
@@ -63,6 +65,7 @@ class Shop:
             "careful": careful,
             "batch": batch,
             "heartbeat_ms": heartbeat_ms,
+            "session_ms": SESSION_MS,
             "reset": reset,
         }
         return Member(

@@ -98,7 +98,7 @@ class Member:
 
     def next_batch(self) -> list[Any]:
         """Poll until there are records."""
-        return waiting.until(f"{self.name} has records", self.fetch, 10, tolerate=())
+        return waiting.until(f"{self.name} has records", self.fetch, tolerate=())
 
     def work(self, count: int = 1000, *, and_commit: bool = False) -> list[str]:
         """Work off records of the batch in hand; which."""

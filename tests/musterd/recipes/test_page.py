@@ -15,6 +15,8 @@ from tests import java
 from tests.brokers import CHECKOUT
 
 PAGE = (CHECKOUT / "docs" / "testing-recipes.md").read_text()
+RECIPES_S_MAX = 900
+"""So long all of them may take together on a busy machine; it is 20 s on a quiet one."""
 WITHOUT = {
     "Commit before partitions are revoked": (", on_revoke=self.give_up", ""),
     "A poison record": ("except ValueError as error", "except KeyError as error"),
@@ -45,13 +47,13 @@ def run_pytest(folder: Path, files: dict[str, str]) -> dict[str, str]:
         names[f"test_{number}"] = title
         (folder / f"test_{number}.py").write_text(code)
     report = folder / "report.xml"
-    options = ["-q", "-p", "no:cacheprovider", "--timeout=30", f"--junit-xml={report}"]
+    options = ["-q", "-p", "no:cacheprovider", "--timeout=120", f"--junit-xml={report}"]
     subprocess.run(
         [sys.executable, "-P", "-m", "pytest", *options, str(folder)],
         cwd=folder,
         capture_output=True,
         check=False,
-        timeout=240,
+        timeout=RECIPES_S_MAX,
     )
     became = {}
     for case in ElementTree.parse(report).iter("testcase"):
@@ -61,12 +63,14 @@ def run_pytest(folder: Path, files: dict[str, str]) -> dict[str, str]:
     return became
 
 
+@pytest.mark.timeout(RECIPES_S_MAX + 60)
 def test_each_recipe_runs_as_it_stands(tmp_path: Path) -> None:
     recipes = {title: code for title, [code] in blocks("python").items()}
     assert set(recipes) == set(WITHOUT)
     assert run_pytest(tmp_path, recipes) == dict.fromkeys(recipes, "passed")
 
 
+@pytest.mark.timeout(RECIPES_S_MAX + 60)
 def test_each_recipe_fails_without_what_it_is_about(tmp_path: Path) -> None:
     without = {}
     for title, [code] in blocks("python").items():
@@ -81,6 +85,7 @@ def test_each_recipe_fails_without_what_it_is_about(tmp_path: Path) -> None:
 
 
 @pytest.mark.interop
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("careful", [True, False], ids=["careful", "careless"])
 def test_the_java_recipe_runs_and_fails_without_what_it_is_about(
     tmp_path: Path, careful: bool
@@ -95,7 +100,7 @@ def test_the_java_recipe_runs_and_fails_without_what_it_is_about(
     compiler = str(Path(java.java()).with_name("javac"))
     done = subprocess.run(
         [compiler, "-cp", classes, "-d", str(tmp_path), *sources],
-        capture_output=True, text=True, check=False, timeout=120,
+        capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
 
@@ -107,7 +112,7 @@ def test_the_java_recipe_runs_and_fails_without_what_it_is_about(
     done = subprocess.run(
         [java.java(), *java.FLAGS, "-cp", classes, "org.junit.platform.console.ConsoleLauncher",
          "execute", "--scan-classpath", str(tmp_path), "--details=tree", "--disable-banner"],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=120,
+        cwd=tmp_path, env=environment, capture_output=True, text=True, check=False, timeout=240,
     )  # fmt: skip
     passed = f"[         {int(careful)} tests successful      ]"
     assert passed in done.stdout, done.stdout + done.stderr

@@ -51,7 +51,7 @@ def polls_until(member: Member, what: str) -> None:
         assert polled == []
         return False
 
-    waiting.until(f"{member.name} is told {what}", told, 10, tolerate=())
+    waiting.until(f"{member.name} is told {what}", told, tolerate=())
 
 
 def fetches_until(shop: Shop, member: Member) -> None:
@@ -61,7 +61,7 @@ def fetches_until(shop: Shop, member: Member) -> None:
         assert member.fetch() == []
         return bool(shop.muster.requests(client_id=member.name, api="Fetch"))
 
-    waiting.until(f"{member.name} asks for records", asked, 10, tolerate=())
+    waiting.until(f"{member.name} asks for records", asked, tolerate=())
 
 
 @CAREFUL
@@ -104,7 +104,7 @@ def test_a_batch_is_left_where_a_rebalance_has_given_it_to_another(
     shop: Shop, careful: bool
 ) -> None:
     shop.orders(*ORDERS)
-    first = shop.member("first", careful=careful, batch=6, heartbeat_ms=3_000, role="crashes")
+    first = shop.member("first", careful=careful, batch=6, heartbeat_ms=30_000, role="crashes")
     assert len(first.next_batch()) == 6
     assert first.work_and_commit(2) == (ORDERS[:2], None)
 

@@ -127,6 +127,7 @@ public final class JavaWorker {
       options.put("enable.auto.commit", false);
       options.put("auto.offset.reset", asked.get("reset").asText());
       options.put("heartbeat.interval.ms", asked.get("heartbeat_ms").asInt());
+      options.put("session.timeout.ms", asked.get("session_ms").asInt());
       options.put("fetch.max.wait.ms", 50);
       options.put("max.poll.records", asked.get("batch").asInt());
       consumer = new KafkaConsumer<>(options, new StringDeserializer(), new StringDeserializer());

@@ -54,6 +54,7 @@ class AiokafkaMember(Member):
             enable_auto_commit=False,
             auto_offset_reset=self.asked["reset"],
             heartbeat_interval_ms=self.asked["heartbeat_ms"],
+            session_timeout_ms=self.asked["session_ms"],
             fetch_max_wait_ms=50,
             retry_backoff_ms=10,
         )

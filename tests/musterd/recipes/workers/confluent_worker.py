@@ -23,6 +23,7 @@ class ConfluentMember(Member):
                 "enable.auto.commit": False,
                 "auto.offset.reset": asked["reset"].replace("none", "error"),
                 "heartbeat.interval.ms": asked["heartbeat_ms"],
+                "session.timeout.ms": asked["session_ms"],
                 "fetch.wait.max.ms": 50,
                 **QUICK,
             }

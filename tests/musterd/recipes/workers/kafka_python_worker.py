@@ -54,6 +54,7 @@ class KafkaPythonMember(Member):
             enable_auto_commit=False,
             auto_offset_reset=asked["reset"],
             heartbeat_interval_ms=self.asked["heartbeat_ms"],
+            session_timeout_ms=self.asked["session_ms"],
             fetch_max_wait_ms=50,
             max_poll_records=asked["batch"],
             **QUICK,
