@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
-from security.acls.model import AclEntry, Operation, PatternType, Permission, ResourceType
+from security.acls.model import (
+    OPERATIONS,
+    AclEntry,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 
 IMPLIED_BY = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
@@ -46,3 +53,45 @@ def is_allowed(
         return False
     enough = (*named, *IMPLIED_BY.get(operation, ()))
     return any(e.permission == Permission.ALLOW and e.operation in enough for e in about_them)
+
+
+OTHER = "~"
+"""What no entry's name has: there are always more names than entries speak of."""
+
+
+def names_worth_trying(entries: Collection[AclEntry]) -> Iterator[str]:
+    """One name of each set of names that some entries cover and others don't."""
+    yield OTHER
+    for entry in entries:
+        yield entry.pattern.name
+        yield entry.pattern.name + OTHER
+
+
+def may_somewhere(
+    entries: Collection[AclEntry],
+    super_users: Collection[str],
+    allow_everyone: bool,
+    principal: str,
+    host: str,
+    operation: Operation,
+    kind: ResourceType,
+) -> bool:
+    about = super_users, allow_everyone, principal, host, operation, kind
+    return any(is_allowed(entries, *about, name) for name in names_worth_trying(entries))
+
+
+def operations(
+    entries: Collection[AclEntry],
+    super_users: Collection[str],
+    allow_everyone: bool,
+    principal: str,
+    host: str,
+    kind: ResourceType,
+    name: str,
+) -> int:
+    found = 0
+    for operation in OPERATIONS[kind]:
+        about = super_users, allow_everyone, principal, host, operation, kind
+        if is_allowed(entries, *about, name):
+            found |= 2**operation
+    return found

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from security.acls.index import AclIndex
 from security.acls.judge import Judge, Rule
 from security.acls.model import (
+    GRANTS,
     OPERATIONS,
     AclEntry,
     Operation,
@@ -19,7 +20,7 @@ from security.acls.model import (
     Permission,
     ResourceType,
 )
-from tests.security.acls.naive import is_allowed
+from tests.security.acls import naive
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 READ, WRITE, DESCRIBE, ALL = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALL
@@ -130,6 +131,10 @@ def test_somewhere_means_an_allow_that_no_deny_takes_away_whole():
     # A deny of one name leaves the others that the prefix allows.
     assert somewhere(entry(ALLOW, ALICE, WRITE, "t", prefix=True), entry(DENY, ALICE, WRITE, "t"))
     assert somewhere(entry(ALLOW, ALICE, WRITE, "*"), entry(DENY, ALICE, WRITE, "t"))
+    # The prefix * is one star at the beginning of a name.
+    of_stars = entry(DENY, ALICE, WRITE, "*", prefix=True)
+    assert somewhere(entry(ALLOW, ALICE, WRITE, "*"), of_stars)
+    assert not somewhere(entry(ALLOW, ALICE, WRITE, "*", prefix=True), of_stars)
 
 
 def test_operations_are_told_as_bits():
@@ -140,46 +145,79 @@ def test_operations_are_told_as_bits():
     assert one.operations(ALICE, HOST, TOPIC, "t") == 1 << READ | 1 << DESCRIBE
 
 
-NAMES = st.sampled_from(["*", "a", "ab", "abc", "b", ""])
 KINDS = st.sampled_from([TOPIC, GROUP])
 PRINCIPALS = st.sampled_from([ALICE, BOB, "User:*"])
 HOSTS = st.sampled_from(["*", HOST, "10.0.0.2"])
-ENTRIES = st.builds(
-    AclEntry,
-    st.builds(
-        Pattern,
-        KINDS,
-        NAMES.filter(bool),
-        st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED]),
-    ),
-    PRINCIPALS,
-    HOSTS,
-    st.sampled_from([*OPERATIONS[TOPIC], ALL]),
-    st.sampled_from([ALLOW, DENY]),
-)
+PERMISSIONS = st.sampled_from([ALLOW, DENY])
+PATTERN_TYPES = st.sampled_from([PatternType.LITERAL, PatternType.PREFIXED])
 
 
-@given(
+def entries(names, kinds=KINDS, operations=(*OPERATIONS[TOPIC], ALL)):
+    patterns = st.builds(Pattern, kinds, st.sampled_from(names), PATTERN_TYPES)
+    operation = st.sampled_from(operations)
+    return st.builds(AclEntry, patterns, PRINCIPALS, HOSTS, operation, PERMISSIONS)
+
+
+ENTRIES = entries(["*", "a", "ab", "abc", "b"])
+DENSE = st.lists(entries(["*", "a", "ab"], st.just(TOPIC), (WRITE, READ, ALL)), max_size=8)
+"""So few names and operations that denies often take away what is allowed."""
+RULES = st.tuples(
     st.lists(ENTRIES, max_size=12),
     st.lists(ENTRIES, max_size=6),
     st.booleans(),
     st.sampled_from([(), (ALICE,)]),
 )
-def test_the_judge_says_what_the_naive_one_says(entries, gone, allow_everyone, super_users):
+"""Entries, those that are removed again, whether everyone is allowed, and super users."""
+
+
+def judged_by(rules):
+    """A judge, and what the naive one goes by."""
+    entries, gone, allow_everyone, super_users = rules
     index = AclIndex(entries + gone)
     for each in gone:
         index.remove(each)
     left = set(entries) - set(gone)
     assert set(index) == left
     assert len(index) == len(left)
-    one = Judge(index, super_users, allow_everyone=allow_everyone)
+    return Judge(index, super_users, allow_everyone=allow_everyone), (
+        left,
+        super_users,
+        allow_everyone,
+    )
+
+
+@given(RULES)
+def test_the_judge_says_what_the_naive_one_says(rules):
+    one, by = judged_by(rules)
     for principal in (ALICE, BOB):
         for kind in (TOPIC, GROUP):
             for name in ("a", "ab", "abcd", "c"):
                 for operation in OPERATIONS[TOPIC]:
                     asked = principal, HOST, operation, kind, name
-                    expected = is_allowed(left, super_users, allow_everyone, *asked)
+                    expected = naive.is_allowed(*by, *asked)
                     assert one.verdict(*asked).is_allowed == expected, asked
+
+
+@given(RULES)
+def test_the_judge_tells_the_operations_that_the_naive_one_tells(rules):
+    one, by = judged_by(rules)
+    for principal in (ALICE, BOB):
+        for kind in (TOPIC, GROUP):
+            for name in ("a", "ab", "abcd", "c"):
+                asked = principal, HOST, kind, name
+                assert one.operations(*asked) == naive.operations(*by, *asked), asked
+
+
+@given(st.one_of(RULES, st.tuples(DENSE, st.just([]), st.just(False), st.just(()))))
+def test_the_judge_says_somewhere_where_the_naive_one_finds_a_name(rules):
+    """Of what an entry for another operation lets do, Kafka asks one name alone: it may miss it."""
+    one, by = judged_by(rules)
+    for principal in (ALICE, BOB):
+        for kind in (TOPIC, GROUP):
+            for operation in OPERATIONS[TOPIC]:
+                asked = principal, HOST, operation, kind
+                said, found = one.may_somewhere(*asked), naive.may_somewhere(*by, *asked)
+                assert said == found or (found and operation in GRANTS), asked
 
 
 def test_a_judgement_among_100_000_entries_looks_at_few_of_them():
