@@ -17,7 +17,16 @@ sys.path.insert(0, str(ROOT))
 from broker.apis.cluster_table import SERVED_IN_CLUSTER  # noqa: E402
 from broker.apis.table import SERVED  # noqa: E402
 from broker.config.config_table import TOPIC  # noqa: E402
-from broker.net.needs import AnyOf, EachCommitted, EachResource, Need, Rights  # noqa: E402
+from broker.net.needs import (  # noqa: E402
+    NOUNS,
+    AnyOf,
+    EachCommitted,
+    EachResource,
+    Need,
+    Own,
+    Rights,
+    Tells,
+)
 from broker.net.request import ServedApi  # noqa: E402
 from protocol.messages import BY_KEY  # noqa: E402
 from security.acls.model import ResourceType  # noqa: E402
@@ -96,17 +105,9 @@ def needs(rights: Rights) -> str:
         of_all = "" if hidden.unless is None else f"; all with {right(hidden.unless)}"
         noun = NOUNS[hidden.kind]
         parts.append(f"shows each {noun} on which {hidden.operation.name} is allowed{of_all}")
-    if rights.own:
-        parts.append(rights.own)
+    parts += map(own_right, rights.own)
+    parts += map(told, rights.tells)
     return "; ".join(parts) or f"nothing: {rights.why_none}"
-
-
-NOUNS = {
-    ResourceType.TOPIC: "topic",
-    ResourceType.GROUP: "group",
-    ResourceType.CLUSTER: "cluster",
-    ResourceType.TRANSACTIONAL_ID: "transactional id",
-}
 
 
 def options_of(need: Need | AnyOf) -> Sequence[Need]:
@@ -117,6 +118,20 @@ def options_of(need: Need | AnyOf) -> Sequence[Need]:
 def right(need: Need) -> str:
     """An operation on the one resource of a request."""
     return f"{need.operation.name} on the {NOUNS[need.kind]}"
+
+
+def own_right(own: Own) -> str:
+    """What code of an API's own asks for."""
+    unless = "" if own.unless is None else f", or {right(own.unless)}"
+    when = f"{own.when}, " if own.when else ""
+    return f"{when}{own.operation.name} on {own.of}{unless}"
+
+
+def told(tells: Tells) -> str:
+    """What an answer tells of rights."""
+    each = "the" if tells.kind is ResourceType.CLUSTER else "each"
+    to_whom = "" if tells.need is None else f", with {right(tells.need)}"
+    return f"tells what may be done to {each} {NOUNS[tells.kind]}{to_whom}"
 
 
 def page() -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.gather import Gather
 from broker.apis.transactional import client_of, told
-from broker.net.needs import Rights
+from broker.net.needs import Own, Rights, cluster_action, of_each
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import INTERNAL_TOPICS
 from protocol.encoded_array import EncodedArray
@@ -25,6 +25,7 @@ from protocol.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.add_partitions_to_txn import API
+from security.acls.model import Operation, ResourceType
 from transactions.calls import TV1, TV2, AddPartitions, Partitions, VerifyPartitions
 
 if TYPE_CHECKING:
@@ -211,7 +212,10 @@ SERVED = ServedApi(
     5,
     _handle,
     rights=Rights(
-        own="WRITE on the transactional id and on each topic; from brokers CLUSTER_ACTION on the"
-        " cluster"
+        own=(
+            Own(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the transactional id"),
+            of_each(ResourceType.TOPIC, Operation.WRITE),
+            cluster_action("from brokers"),
+        )
     ),
 )

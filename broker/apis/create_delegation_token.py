@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.token_ends import may_ask
-from broker.net.needs import Rights
+from broker.net.needs import Own, Rights
 from broker.net.request import Request, ServedApi
 from protocol.errors import (
     DELEGATION_TOKEN_AUTH_DISABLED,
@@ -22,6 +22,10 @@ from security.principal import Principal
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+
+_CREATE_TOKENS = Own(
+    Operation.CREATE_TOKENS, ResourceType.USER, "the token's owner", "for somebody else"
+)
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -41,7 +45,11 @@ def _handle(services: Services, request: Request) -> None:
 
 def _may_create(services: Services, request: Request, owner: Principal) -> bool:
     return services.authorizer is None or services.authorizer.allows(
-        request.connection, Operation.CREATE_TOKENS, ResourceType.USER, str(owner), api=API.name
+        request.connection,
+        _CREATE_TOKENS.operation,
+        _CREATE_TOKENS.kind,
+        str(owner),
+        api=API.name,
     )
 
 
@@ -106,8 +114,5 @@ SERVED = ServedApi(
     3,
     _handle,
     elements_max=2000,
-    rights=Rights(
-        own="CREATE_TOKENS on the user who is its owner, where that is another",
-        is_in_handler=True,
-    ),
+    rights=Rights(own=(_CREATE_TOKENS,), is_in_handler=True),
 )

@@ -19,7 +19,7 @@ from broker.config.config import topic_settings
 from broker.config.config_value import BadValue
 from broker.config.described_configs import topic_entries
 from broker.loop.slices import Slices
-from broker.net.needs import Rights
+from broker.net.needs import Own, Rights, cluster, of_each
 from broker.net.request import Request, ServedApi
 from broker.topics.registry import INTERNAL_TOPICS, BadTopicName
 from broker.topics.topic_changes import (
@@ -48,6 +48,7 @@ from protocol.errors import (
 )
 from protocol.messages.create_topics import API
 from protocol.schema import ZERO_UUID
+from security.acls.model import Operation, ResourceType
 from security.quotas.mutations import UNBOUND, Mutations
 
 if TYPE_CHECKING:
@@ -251,6 +252,17 @@ SERVED = ServedApi(
     7,
     _handle,
     rights=Rights(
-        own="CREATE on the cluster or on each topic; DESCRIBE_CONFIGS on it to see its settings"
+        own=(
+            of_each(
+                ResourceType.TOPIC, Operation.CREATE, cluster(Operation.CREATE, is_logged=False)
+            ),
+            Own(
+                Operation.DESCRIBE_CONFIGS,
+                ResourceType.TOPIC,
+                "each topic",
+                "to see its settings",
+                is_logged=False,
+            ),
+        )
     ),
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, THROTTLED_MESSAGE
-from broker.net.needs import Rights
+from broker.net.needs import Own, Rights, cluster, of_each
 from broker.net.request import Request, ServedApi
 from broker.topics.owned_topics import OWNED
 from broker.topics.topic_changes import CannotChange, NoSuchTopic
@@ -30,6 +30,7 @@ from protocol.errors import (
 )
 from protocol.messages.delete_topics import API
 from protocol.schema import ZERO_UUID
+from security.acls.model import Operation, ResourceType
 from security.quotas.mutations import Mutations
 
 if TYPE_CHECKING:
@@ -150,5 +151,12 @@ SERVED = ServedApi(
     0,
     6,
     _handle,
-    rights=Rights(own="DELETE on the cluster or on each topic; DESCRIBE to hear of it"),
+    rights=Rights(
+        own=(
+            of_each(
+                ResourceType.TOPIC, Operation.DELETE, cluster(Operation.DELETE, is_logged=False)
+            ),
+            Own(Operation.DESCRIBE, ResourceType.TOPIC, "each topic", "to hear of it"),
+        )
+    ),
 )

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 
 from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED
 from broker.apis.once_told import once_told
-from broker.net.needs import Rights
+from broker.net.needs import Rights, Tells, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import MISMATCHED_ENDPOINT_TYPE, NONE, UNSUPPORTED_ENDPOINT_TYPE
 from protocol.messages.describe_cluster import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -69,5 +70,5 @@ SERVED = ServedApi(
     0,
     2,
     _handle,
-    rights=Rights(own="what the peer may do to the cluster, where it asks; never denied"),
+    rights=Rights(tells=(Tells(ResourceType.CLUSTER, cluster(Operation.DESCRIBE)),)),
 )

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.token_ends import may_ask
-from broker.net.needs import Rights
+from broker.net.needs import Need, Own, Rights
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
     DELEGATION_TOKEN_AUTH_DISABLED,
@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     from broker.logins.tokens import Tokens
 
 SLICE = 200
+_DESCRIBE_TOKEN = Need(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, is_logged=False)
+_DESCRIBE_TOKENS = Own(
+    Operation.DESCRIBE_TOKENS,
+    ResourceType.USER,
+    "the token's owner",
+    "to see those of others",
+    unless=_DESCRIBE_TOKEN,
+    is_logged=False,
+)
 
 
 def _handle(services: Services, request: Request) -> Steps | None:
@@ -62,10 +71,12 @@ def _may_see(services: Services, request: Request, token: Token) -> bool:
     if authorizer is None or is_about(token, connection.principal):
         return True
     return any(
-        authorizer.allows(connection, operation, kind, name, api=API.name, is_logged=False)
-        for operation, kind, name in (
-            (Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token.token_id),
-            (Operation.DESCRIBE_TOKENS, ResourceType.USER, str(token.owner)),
+        authorizer.allows(
+            connection, right.operation, right.kind, name, api=API.name, is_logged=right.is_logged
+        )
+        for right, name in (
+            (_DESCRIBE_TOKEN, token.token_id),
+            (_DESCRIBE_TOKENS, str(token.owner)),
         )
     )
 
@@ -101,9 +112,5 @@ SERVED = ServedApi(
     3,
     _handle,
     elements_max=2000,
-    rights=Rights(
-        own="tokens of others are left out without DESCRIBE on the token or DESCRIBE_TOKENS on its"
-        " owner",
-        is_in_handler=True,
-    ),
+    rights=Rights(own=(_DESCRIBE_TOKENS,), is_in_handler=True),
 )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.authorized import GROUP_OPERATIONS, NOT_ASKED
 from broker.apis.gather import Gather
-from broker.net.needs import Each, Rights
+from broker.net.needs import Each, Rights, Tells
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import DescribeGroup
 from coordinator.outcome import DescribeReply
@@ -86,6 +86,6 @@ SERVED = ServedApi(
     _handle,
     rights=Rights(
         each=Each(Operation.DESCRIBE, ResourceType.GROUP, "groups", "", is_first=True),
-        own="what the peer may do to each group, where it asks",
+        tells=(Tells(ResourceType.GROUP),),
     ),
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.authorized import TOPIC_OPERATIONS
 from broker.apis.metadata import described, missing, partition_entry
-from broker.net.needs import Rights
+from broker.net.needs import Rights, Tells, each_shown_topic
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import BadTopicName, check_topic_name
 from protocol.errors import (
@@ -21,6 +21,7 @@ from protocol.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.describe_topic_partitions import API
+from security.acls.model import ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -95,5 +96,5 @@ SERVED = ServedApi(
     0,
     0,
     _handle,
-    rights=Rights(own="DESCRIBE on each topic; of all topics, those that may be described"),
+    rights=Rights(own=(each_shown_topic(),), tells=(Tells(ResourceType.TOPIC),)),
 )

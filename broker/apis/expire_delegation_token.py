@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.token_ends import answer_change
-from broker.net.needs import Rights
+from broker.net.needs import nothing
 from broker.net.request import Request, ServedApi
 from protocol.messages.expire_delegation_token import API
 
@@ -32,5 +32,5 @@ SERVED = ServedApi(
     0,
     2,
     _handle,
-    rights=Rights(own="the token itself says who may end it", is_in_handler=True),
+    rights=nothing("the token itself says who may end it"),
 )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.config.config_value import BadValue
-from broker.net.needs import Rights
+from broker.net.needs import Rights, cluster_action, of_each
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.owned_topics import OWNED, OwnedTopic
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BrokerNode
@@ -26,6 +26,7 @@ from protocol.errors import (
     NONE,
 )
 from protocol.messages.find_coordinator import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -142,6 +143,10 @@ SERVED = ServedApi(
     _handle,
     "keys of share groups get INVALID_REQUEST, a final error",
     rights=Rights(
-        own="DESCRIBE on each key, by its type; for share groups CLUSTER_ACTION on the cluster"
+        own=(
+            of_each(ResourceType.GROUP, Operation.DESCRIBE),
+            of_each(ResourceType.TRANSACTIONAL_ID, Operation.DESCRIBE),
+            cluster_action("for share groups"),
+        )
     ),
 )

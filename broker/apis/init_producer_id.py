@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.transactional import client_of, told
-from broker.net.needs import Rights
+from broker.net.needs import Own, Rights, cluster
 from broker.net.request import Request, ServedApi
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -22,6 +22,7 @@ from protocol.errors import (
     UNSUPPORTED_VERSION,
 )
 from protocol.messages.init_producer_id import API
+from security.acls.model import Operation, ResourceType
 from transactions.calls import InitProducerId
 from transactions.outcome import InitReply
 from transactions.values import NO_EPOCH, NO_PRODUCER_ID
@@ -100,7 +101,15 @@ SERVED = ServedApi(
     6,
     _handle,
     rights=Rights(
-        own="WRITE on the transactional id; without one IDEMPOTENT_WRITE on the cluster, or WRITE"
-        " on any topic"
+        own=(
+            Own(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the transactional id"),
+            Own(
+                Operation.WRITE,
+                ResourceType.TOPIC,
+                "any topic",
+                "without a transactional id",
+                unless=cluster(Operation.IDEMPOTENT_WRITE, is_logged=False),
+            ),
+        )
     ),
 )

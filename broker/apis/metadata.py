@@ -22,7 +22,7 @@ import structlog
 
 from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from broker.apis.once_told import once_told
-from broker.net.needs import Rights
+from broker.net.needs import Own, Rights, Tells, cluster, each_shown_topic
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.cluster_view import NO_LEADER, PartitionView
 from broker.topics.owned_topics import OWNED
@@ -45,6 +45,7 @@ from protocol.errors import (
 )
 from protocol.messages.metadata import API
 from protocol.schema import ZERO_UUID
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -223,7 +224,18 @@ SERVED = ServedApi(
     13,
     _handle,
     rights=Rights(
-        own="DESCRIBE on each topic, CREATE on the cluster or on those that it would create;"
-        " of all topics, those that may be described"
+        own=(
+            each_shown_topic(),
+            Own(
+                Operation.CREATE,
+                ResourceType.TOPIC,
+                "each topic that it would create",
+                unless=cluster(Operation.CREATE, is_logged=False),
+            ),
+        ),
+        tells=(
+            Tells(ResourceType.TOPIC),
+            Tells(ResourceType.CLUSTER, cluster(Operation.DESCRIBE)),
+        ),
     ),
 )

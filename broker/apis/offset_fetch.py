@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis import old_offsets
 from broker.apis.gather import Gather
-from broker.net.needs import Rights
+from broker.net.needs import Rights, each_shown_topic, of_each
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetFetch
 from coordinator.outcome import FetchReply
 from protocol.errors import INVALID_REQUEST, UNKNOWN_TOPIC_ID
 from protocol.generated.offset_fetch import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.offset_fetch import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -172,7 +173,5 @@ SERVED = ServedApi(
     10,
     _handle,
     decoders={version: DECODE_REQUEST[version] for version in range(1, 11)},
-    rights=Rights(
-        own="DESCRIBE on each group and topic; of all topics, those that may be described"
-    ),
+    rights=Rights(own=(of_each(ResourceType.GROUP, Operation.DESCRIBE), each_shown_topic())),
 )

@@ -23,6 +23,14 @@ DENIED = {
 }
 """What a denial is answered with, by what the right was asked for."""
 
+NOUNS = {
+    ResourceType.TOPIC: "topic",
+    ResourceType.GROUP: "group",
+    ResourceType.CLUSTER: "cluster",
+    ResourceType.TRANSACTIONAL_ID: "transactional id",
+    ResourceType.DELEGATION_TOKEN: "token",
+}
+
 
 @slotted(frozen=True)
 class Need:
@@ -96,6 +104,31 @@ class Hides:
 
 
 @slotted(frozen=True)
+class Own:
+    """An operation for which code of an API's own asks, which takes it from its row."""
+
+    operation: Operation
+    kind: ResourceType
+    of: str
+    """Of what, in words."""
+    when: str = ""
+    """In which case, in words."""
+    unless: Need | None = None
+    """Who may do this need not be asked for the other."""
+    is_logged: bool = True
+    """See `Need`."""
+
+
+@slotted(frozen=True)
+class Tells:
+    """All that the peer may do to a resource is told, where it asks (KIP-430)."""
+
+    kind: ResourceType
+    need: Need | None = None
+    """Nothing is told to who may not do this."""
+
+
+@slotted(frozen=True)
 class Rights:
     """The rights that one API asks for, in the order in which they are asked for."""
 
@@ -103,10 +136,12 @@ class Rights:
     """Without which a request is refused as a whole."""
     each: Each | EachResource | EachCommitted | None = None
     hides: tuple[Hides, ...] = ()
-    own: str = ""
-    """What code of its own does, beside the needs; in words. It stands in `broker/apis/guard/`."""
+    own: tuple[Own, ...] = ()
+    """What code of the API's own asks for, in an order that it knows; see `broker/apis/guard/`."""
+    tells: tuple[Tells, ...] = ()
+    """What the answer tells of rights; by code of the API's own too."""
     is_in_handler: bool = False
-    """That code is the handler's: it asks the authorizer itself."""
+    """The code is the handler's: it asks the authorizer itself."""
     why_none: str = ""
     """Why a row asks for nothing."""
 
@@ -129,6 +164,22 @@ def transactional_id(operation: Operation) -> Need:
 def cluster(operation: Operation, *, is_logged: bool = True) -> Need:
     """The cluster itself."""
     return Need(operation, ResourceType.CLUSTER, "", is_logged)
+
+
+def of_each(kind: ResourceType, operation: Operation, unless: Need | None = None) -> Own:
+    """Each resource of a type that a request names."""
+    return Own(operation, kind, f"each {NOUNS[kind]}", unless=unless)
+
+
+def each_shown_topic() -> Own:
+    """Each topic that is named, or that is told where all are asked for."""
+    of = "each topic; of all topics, those that may be described"
+    return Own(Operation.DESCRIBE, ResourceType.TOPIC, of)
+
+
+def cluster_action(when: str) -> Own:
+    """What brokers alone may do."""
+    return Own(Operation.CLUSTER_ACTION, ResourceType.CLUSTER, "the cluster", when)
 
 
 def nothing(why: str) -> Rights:

@@ -25,7 +25,7 @@ EVERY = [
 ]
 ORDERS_ID = bytes(range(16))
 # What names something in a request and in its answer.
-PLAIN = {"acks": 1, "session_epoch": -1, "resource_type": 2, "key_type": 0}
+PLAIN = {"acks": 1, "session_epoch": -1, "resource_type": 2, "key_type": 0, "replica_id": -1}
 
 
 def asked(api: Api, version: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from broker.apis.cluster_table import SERVED_IN_CLUSTER
 from broker.apis.guard.guard import OWN
 from broker.apis.table import SERVED
 from broker.apis.without_transactions import SERVED_WITHOUT_TRANSACTIONS
-from broker.net.needs import UNSAID
+from broker.net.needs import UNSAID, Rights
 from broker.net.request import ServedApi
 
 ROWS = {
@@ -26,11 +26,12 @@ ROWS = {
 def test_a_row_says_what_its_requests_need(row: ServedApi) -> None:
     rights = row.rights
     assert rights != UNSAID, "a row without rights lets everybody do everything"
-    assert not (rights.why_none and (rights.needs or rights.each or rights.hides or rights.own))
-    if rights.own and not rights.is_in_handler:
-        assert row.api.key in OWN
+    if rights.why_none:
+        assert rights == Rights(why_none=rights.why_none)
 
 
-def test_code_of_an_apis_own_is_said_in_its_row() -> None:
-    said = {key for key, row in SERVED.items() if row.rights.own and not row.rights.is_in_handler}
-    assert said == set(OWN)
+@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
+def test_code_of_an_apis_own_has_what_it_asks_for_and_tells_in_its_row(row: ServedApi) -> None:
+    rights = row.rights
+    said = bool(rights.own or rights.tells) and not rights.is_in_handler
+    assert said == (row.api.key in OWN)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from broker.apis.among_brokers import comes_from_broker
 from broker.apis.fetch.reading import NO_NEWS, Done, Elsewhere, Look, Reader
 from broker.apis.fetch.response import Fetched, fetch_frame
+from broker.apis.fetch.rights import RIGHTS
 from broker.apis.fetch.sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -29,7 +30,6 @@ from broker.apis.fetch.sessions import (
     Wanted,
 )
 from broker.loop.slices import Slices
-from broker.net.needs import Rights
 from broker.net.request import Chunk, Handler, Request, ServedApi
 from broker.topics.long_poll import Waiter
 from broker.topics.replica_of import replica_of
@@ -395,5 +395,4 @@ def _is_news(wanted: Wanted, entry: Fetched) -> bool:
     return news
 
 
-_RIGHTS = Rights(own="READ on each topic, judged at every request; from brokers CLUSTER_ACTION")
-SERVED = ServedApi(API, 0, 18, handler_of(Fetching), decoders=DECODE_REQUEST, rights=_RIGHTS)
+SERVED = ServedApi(API, 0, 18, handler_of(Fetching), decoders=DECODE_REQUEST, rights=RIGHTS)

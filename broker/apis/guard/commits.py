@@ -1,4 +1,4 @@
-"""READ on the topics of OffsetCommit and TxnOffsetCommit, from what the handler decodes anyway."""
+"""The topics of OffsetCommit and TxnOffsetCommit, from what the handler decodes anyway."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ from broker.apis.guard.judging import (
     keep,
     permitted,
 )
-from broker.net.needs import Each
+from broker.net.needs import Each, EachCommitted
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import TOPIC_AUTHORIZATION_FAILED
 from protocol.messages.offset_commit import API as OFFSET_COMMIT
-from security.acls.model import Operation, ResourceType
+from security.acls.model import ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
     from broker.rights.authorizer import Authorizer
+    from security.acls.model import Operation
 
-_READ = (Operation.READ, ResourceType.TOPIC)
-_MAY_READ = BY_KEY | Operation.READ
+_TOPIC = ResourceType.TOPIC
 _FIRST_WITH_IDS = 10
 """Of OffsetCommit."""
 
 
-def with_commits(inner: Handler, authorizer: Authorizer) -> Handler:
-    """The handler, for the topics that the peer may read."""
-    old = with_elements(Each(*_READ), inner, authorizer)
+def with_commits(each: EachCommitted, inner: Handler, authorizer: Authorizer) -> Handler:
+    """The handler, for the topics that the peer may have."""
+    operation, by_key = each.operation, BY_KEY | each.operation
+    old = with_elements(Each(operation, _TOPIC), inner, authorizer)
 
     def handle(services: Services, request: Request) -> Steps | None:
         decode = request.route.served.decoders.get(request.api_version)
@@ -44,15 +45,14 @@ def with_commits(inner: Handler, authorizer: Authorizer) -> Handler:
         if decoded is None:
             decoded = request.context = decode(request.buffer, request.position)
         keys = [topic[0] for topic in decoded[-1]]
-        known = permitted(authorizer, request.connection, _MAY_READ)
+        known = permitted(authorizer, request.connection, by_key)
         if known.issuperset(keys):
             return inner(services, request)
         names = _names(services, request, decoded[-1])
         if len(names) > JUDGED_AT_ONCE:
-            return _in_steps(services, request, names, inner, authorizer)
-        denied = denied_of(
-            authorizer, request, *_READ, Counter(each for each in names if each is not None)
-        )
+            return _in_steps(services, request, names, inner, authorizer, operation)
+        known_names = Counter(name for name in names if name is not None)
+        denied = denied_of(authorizer, request, operation, _TOPIC, known_names)
         if denied:
             return inner(services, _part(services, request, names, denied))
         for key, name in zip(keys, names, strict=True):
@@ -76,9 +76,10 @@ def _in_steps(
     names: list[str | None],
     inner: Handler,
     authorizer: Authorizer,
+    operation: Operation,
 ) -> Steps:
     known = Counter(each for each in names if each is not None)
-    denied = yield from denied_in_steps(authorizer, request, *_READ, known)
+    denied = yield from denied_in_steps(authorizer, request, operation, _TOPIC, known)
     steps = inner(services, _part(services, request, names, denied) if denied else request)
     if steps is not None:
         yield from steps

@@ -5,38 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.guard.allowed_part import AllowedPart
+from broker.apis.guard.allowed_part import AllowedPart, Keeps
 from broker.apis.guard.denials import deny
 from broker.apis.guard.elements import with_elements
 from broker.apis.guard.judging import (
     JUDGED_AT_ONCE,
     counted,
-    denied_in_steps,
     denied_of,
     may,
+    own_denied_in_steps,
     permitted,
     right_of,
 )
 from broker.apis.guard.needs_met import error_of, with_needs
-from broker.apis.guard.shown import shows
-from broker.net.needs import Each, Need, cluster, group
+from broker.apis.guard.shown import own_shows
+from broker.net.needs import Each, Need, Own, Rights, group
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import GROUP_AUTHORIZATION_FAILED, NONE, TOPIC_AUTHORIZATION_FAILED
-from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
     from broker.rights.authorizer import Authorizer
 
-_KINDS = {0: ResourceType.GROUP, 1: ResourceType.TRANSACTIONAL_ID}
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+"""Types of keys."""
 _FIRST_WITH_MANY_KEYS = 4
 _FIRST_WITH_SHARE = 6
-_SHARE = 2
-_AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
-
-_DESCRIBE_GROUP = (Operation.DESCRIBE, ResourceType.GROUP)
-_DESCRIBE_TOPIC = (Operation.DESCRIBE, ResourceType.TOPIC)
-_GROUP_RIGHT, _TOPIC_RIGHT = right_of(*_DESCRIBE_GROUP), right_of(*_DESCRIBE_TOPIC)
 _FIRST_WITH_GROUP_ERROR, _FIRST_WITH_MANY_GROUPS, _FIRST_WITH_IDS = 2, 8, 10
 
 Topic = tuple[Any, Sequence[int]]
@@ -44,26 +38,28 @@ Denied = tuple[frozenset[str], frozenset[str]]
 """Groups, and topics."""
 
 
-def find_coordinator(inner: Handler, authorizer: Authorizer) -> Handler:
-    """FindCoordinator: DESCRIBE on each key, by its type."""
+def find_coordinator(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:
+    """FindCoordinator: a right to each key, by its type."""
+    of_group, of_transaction, among_brokers = rights.own
+    own = {_GROUP: of_group, _TRANSACTION: of_transaction}
     many = {
         key_type: with_elements(
-            Each(Operation.DESCRIBE, kind, "coordinator_keys", "", "coordinators"),
+            Each(each.operation, each.kind, "coordinator_keys", "", "coordinators"),
             inner,
             authorizer,
         )
-        for key_type, kind in _KINDS.items()
+        for key_type, each in own.items()
     }
     one = {
-        key_type: with_needs((Need(Operation.DESCRIBE, kind, "key"),), inner, authorizer, "")
-        for key_type, kind in _KINDS.items()
+        key_type: with_needs((Need(each.operation, each.kind, "key"),), inner, authorizer, "")
+        for key_type, each in own.items()
     }
 
     def handle(services: Services, request: Request) -> Steps | None:
         version, key_type = request.api_version, request.value["key_type"]
         is_share = key_type == _SHARE and version >= _FIRST_WITH_SHARE
-        if is_share and not may(authorizer, request, _AMONG_BROKERS):
-            deny(request, error_of(_AMONG_BROKERS))
+        if is_share and not may(authorizer, request, among_brokers):
+            deny(request, error_of(among_brokers))
             return None
         guarded = (many if version >= _FIRST_WITH_MANY_KEYS else one).get(key_type, inner)
         return guarded(services, request)
@@ -71,10 +67,22 @@ def find_coordinator(inner: Handler, authorizer: Authorizer) -> Handler:
     return handle
 
 
-def offset_fetch(inner: Handler, authorizer: Authorizer) -> Handler:
+class _Rights:
+    """What OffsetFetch asks for."""
+
+    __slots__ = ("group", "group_right", "topic", "topic_right")
+
+    def __init__(self, rights: Rights) -> None:
+        self.group, self.topic = rights.own
+        self.group_right = right_of(self.group.operation, self.group.kind)
+        self.topic_right = right_of(self.topic.operation, self.topic.kind)
+
+
+def offset_fetch(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:
     """OffsetFetch: of all topics of a group those are left out that the peer may not describe."""
-    old_topics = with_elements(Each(*_DESCRIBE_TOPIC), inner, authorizer)
-    old = with_needs((group(Operation.DESCRIBE),), old_topics, authorizer, "")
+    own = _Rights(rights)
+    old_topics = with_elements(Each(own.topic.operation, own.topic.kind), inner, authorizer)
+    old = with_needs((group(own.group.operation),), old_topics, authorizer, "")
 
     def handle(services: Services, request: Request) -> Steps | None:
         if request.api_version == 0:
@@ -84,42 +92,48 @@ def offset_fetch(inner: Handler, authorizer: Authorizer) -> Handler:
             decode = request.route.served.decoders[request.api_version]
             decoded = request.context = decode(request.buffer, request.position)
         groups = decoded[0]
-        if _is_known(authorizer, request, groups):
+        if _is_known(authorizer, own, request, groups):
             return inner(services, request)
         if len(groups) + sum(len(each[3] or ()) for each in groups) > JUDGED_AT_ONCE:
-            return _in_steps(services, request, authorizer, inner)
-        denied_groups = denied_of(
-            authorizer, request, *_DESCRIBE_GROUP, counted(each[0] for each in groups)
-        )
+            return _in_steps(services, request, own, authorizer, inner)
+        denied_groups = _denied(authorizer, request, own.group, counted(g[0] for g in groups))
         names = _names(services, request, denied_groups)
-        denied = (denied_groups, denied_of(authorizer, request, *_DESCRIBE_TOPIC, names))
-        return _go_on(services, request, authorizer, denied, inner)
+        denied = denied_groups, _denied(authorizer, request, own.topic, names)
+        return _go_on(services, request, own, authorizer, denied, inner)
 
     return handle
 
 
-def _is_known(authorizer: Authorizer, request: Request, groups: Sequence[Any]) -> bool:
+def _denied(
+    authorizer: Authorizer, request: Request, own: Own, names: Mapping[str, int]
+) -> frozenset[str]:
+    return denied_of(authorizer, request, own.operation, own.kind, names)
+
+
+def _is_known(
+    authorizer: Authorizer, own: _Rights, request: Request, groups: Sequence[Any]
+) -> bool:
     """Whether one group, and the topics that are named of it, were allowed before."""
     if len(groups) != 1 or request.api_version >= _FIRST_WITH_IDS:
         return False
     connection = request.connection
     group_id, _, _, topics = groups[0]
-    if topics is None or group_id not in permitted(authorizer, connection, _GROUP_RIGHT):
+    if topics is None or group_id not in permitted(authorizer, connection, own.group_right):
         return False
-    known = permitted(authorizer, connection, _TOPIC_RIGHT)
+    known = permitted(authorizer, connection, own.topic_right)
     if len(topics) == 1:
         return topics[0][0] in known
     return known.issuperset([topic[0] for topic in topics])
 
 
 def _in_steps(
-    services: Services, request: Request, authorizer: Authorizer, inner: Handler
+    services: Services, request: Request, own: _Rights, authorizer: Authorizer, inner: Handler
 ) -> Steps:
     ids = counted(each[0] for each in request.context[0])
-    groups = yield from denied_in_steps(authorizer, request, *_DESCRIBE_GROUP, ids)
+    groups = yield from own_denied_in_steps(authorizer, request, own.group, ids)
     names = _names(services, request, groups)
-    topics = yield from denied_in_steps(authorizer, request, *_DESCRIBE_TOPIC, names)
-    steps = _go_on(services, request, authorizer, (groups, topics), inner)
+    topics = yield from own_denied_in_steps(authorizer, request, own.topic, names)
+    steps = _go_on(services, request, own, authorizer, (groups, topics), inner)
     if steps is not None:
         yield from steps
 
@@ -145,7 +159,12 @@ def _names(
 
 
 def _go_on(
-    services: Services, request: Request, authorizer: Authorizer, denied: Denied, inner: Handler
+    services: Services,
+    request: Request,
+    own: _Rights,
+    authorizer: Authorizer,
+    denied: Denied,
+    inner: Handler,
 ) -> Steps | None:
     groups, require_stable = request.context
     denied_groups, denied_topics = denied
@@ -165,7 +184,8 @@ def _go_on(
         for each in groups
         if each[0] not in denied_groups
     ]
-    told = _Told(services, request, authorizer, denied)
+    shown = own_shows(authorizer, request, own.topic, "name")
+    told = _Told(services, request, shown, denied)
     part = AllowedPart(services, request, context=(left, require_stable), finish=told.finish)
     if not left:
         part.respond({"groups": []}, GROUP_AUTHORIZATION_FAILED)
@@ -201,15 +221,13 @@ def _entry(key: str, topic: Topic, error_code: int) -> dict[str, Any]:
 class _Told:
     """What becomes of the handler's answer."""
 
-    def __init__(
-        self, services: Services, request: Request, authorizer: Authorizer, denied: Denied
-    ) -> None:
+    def __init__(self, services: Services, request: Request, shown: Keeps, denied: Denied) -> None:
         self._request = request
         self._groups = request.context[0]
         self._denied_groups, self._denied_topics = denied
         self._name = _name(services, request)
         self._key = "topic_id" if request.api_version >= _FIRST_WITH_IDS else "name"
-        self._shown = shows(authorizer, request, *_DESCRIBE_TOPIC, "name")
+        self._shown = shown
 
     def finish(self, answer: dict[str, Any]) -> Iterator[None]:
         """Puts in what was denied, and leaves out what is hidden; a yield after each topic."""

@@ -18,7 +18,7 @@ from broker.apis.guard.records import fetch, produce
 from broker.apis.guard.shown import describe_cluster, describe_groups, with_hidden
 from broker.apis.guard.topics import create_topics, delete_topics
 from broker.apis.guard.transactions import add_partitions_to_txn, init_producer_id
-from broker.net.needs import EachCommitted
+from broker.net.needs import EachCommitted, Rights
 from broker.net.request import Handler, ServedApi
 from broker.rights.authorizer import Authorizer
 from protocol.messages.add_partitions_to_txn import API as ADD_PARTITIONS_TO_TXN
@@ -34,7 +34,7 @@ from protocol.messages.metadata import API as METADATA
 from protocol.messages.offset_fetch import API as OFFSET_FETCH
 from protocol.messages.produce import API as PRODUCE
 
-OWN: Mapping[int, Callable[[Handler, Authorizer], Handler]] = {
+OWN: Mapping[int, Callable[[Handler, Authorizer, Rights], Handler]] = {
     ADD_PARTITIONS_TO_TXN.key: add_partitions_to_txn,
     CREATE_TOPICS.key: create_topics,
     DELETE_TOPICS.key: delete_topics,
@@ -48,7 +48,7 @@ OWN: Mapping[int, Callable[[Handler, Authorizer], Handler]] = {
     OFFSET_FETCH.key: offset_fetch,
     PRODUCE.key: produce,
 }
-"""Code of an API's own, by its key; its row says in words what it does (`Rights.own`)."""
+"""Code of an API's own, by its key; what it asks for and tells is in its row."""
 
 
 def guarded(served: Mapping[int, ServedApi], authorizer: Authorizer) -> Mapping[int, ServedApi]:
@@ -60,13 +60,13 @@ def _guarded(row: ServedApi, authorizer: Authorizer) -> Handler:
     rights = row.rights
     assert rights.are_said, f"{row.api.name} does not say what it needs"
     handle = row.handle
-    if rights.own and not rights.is_in_handler:
-        handle = OWN[row.api.key](handle, authorizer)
+    if (rights.own or rights.tells) and not rights.is_in_handler:
+        handle = OWN[row.api.key](handle, authorizer, rights)
     for hides in rights.hides:
         handle = with_hidden(hides, handle, authorizer)
     each = rights.each
     if isinstance(each, EachCommitted):
-        handle = with_commits(handle, authorizer)
+        handle = with_commits(each, handle, authorizer)
     elif each is not None:
         handle = with_elements(each, handle, authorizer)
     if rights.needs:

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from broker.net.needs import AnyOf, Need
+from broker.net.needs import AnyOf, Need, Own
 from broker.net.permitted import NAME_KEPT_MAX, Permitted
 from broker.net.request import Request
 from security.acls.model import CLUSTER_NAME, Operation, ResourceType
@@ -81,6 +81,15 @@ def denied_of(
     return frozenset(denied)
 
 
+def own_denied_in_steps(
+    authorizer: Authorizer, request: Request, own: Own, names: Mapping[str, int]
+) -> Steps:
+    """Those of ``names`` that are denied what code of the API's own asks for."""
+    return denied_in_steps(
+        authorizer, request, own.operation, own.kind, names, is_logged=own.is_logged
+    )
+
+
 def denied_in_steps(
     authorizer: Authorizer,
     request: Request,
@@ -105,7 +114,7 @@ def counted(names: Iterable[str]) -> Mapping[str, int]:
     return Counter(names)
 
 
-def may(authorizer: Authorizer, request: Request, need: Need | AnyOf, name: str = "") -> bool:
+def may(authorizer: Authorizer, request: Request, need: Need | AnyOf | Own, name: str = "") -> bool:
     """Whether the peer may do what is needed, to the resource of that name or to the cluster."""
     if isinstance(need, AnyOf):
         return any(may(authorizer, request, each, name) for each in need.needs)

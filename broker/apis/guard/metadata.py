@@ -17,25 +17,21 @@ from broker.apis.guard.judging import (
     counted,
     denied_in_steps,
     may,
+    own_denied_in_steps,
     permitted,
     right_of,
 )
-from broker.apis.guard.shown import CLUSTER_BITS, cluster_bits, shows
-from broker.net.needs import cluster
+from broker.apis.guard.shown import CLUSTER_BITS, cluster_bits, own_shows
+from broker.net.needs import Rights, Tells
 from broker.net.request import Handler, Request, Steps
 from broker.topics.registry import INTERNAL_TOPICS
 from protocol.errors import TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_ID
 from protocol.schema import ZERO_UUID
-from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
     from broker.rights.authorizer import Authorizer
 
-_DESCRIBE = (Operation.DESCRIBE, ResourceType.TOPIC)
-_RIGHT = right_of(*_DESCRIBE)
-_CREATE = (Operation.CREATE, ResourceType.TOPIC)
-_CREATE_ANY = cluster(Operation.CREATE, is_logged=False)
 _WANTS_CLUSTER_BITS = "include_cluster_authorized_operations"
 _TOPIC_BITS = "topic_authorized_operations"
 _FIRST_WITH_CLUSTER_BITS, _LAST_WITH_CLUSTER_BITS = 8, 10
@@ -43,40 +39,60 @@ _FIRST_WITH_CLUSTER_BITS, _LAST_WITH_CLUSTER_BITS = 8, 10
 Entry = dict[str, Any]
 
 
-def metadata(inner: Handler, authorizer: Authorizer) -> Handler:
+class _Guard:
+    """Who decides, and what Metadata asks for."""
+
+    __slots__ = (
+        "authorizer",
+        "create",
+        "create_any",
+        "describe",
+        "of_cluster",
+        "of_topic",
+        "right",
+    )
+
+    def __init__(self, authorizer: Authorizer, rights: Rights) -> None:
+        self.authorizer = authorizer
+        self.describe, self.create = rights.own
+        assert self.create.unless is not None
+        self.create_any = self.create.unless
+        self.right = right_of(self.describe.operation, self.describe.kind)
+        self.of_topic, self.of_cluster = rights.tells
+
+
+def metadata(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:
     """See the module."""
+    guard = _Guard(authorizer, rights)
 
     def handle(services: Services, request: Request) -> Steps | None:
         value, version = request.value, request.api_version
         asked = value["topics"]
         if asked is None or (version == 0 and not asked):
-            shown = shows(authorizer, request, *_DESCRIBE, "name")
-            return inner(services, _told(services, request, authorizer, keeps=shown))
+            shown = own_shows(authorizer, request, guard.describe, "name")
+            return inner(services, _told(services, request, guard, keeps=shown))
         if 10 <= version < 12 and any(
             entry["name"] is None or entry["topic_id"] != ZERO_UUID for entry in asked
         ):
             return inner(services, request)  # every entry is refused
-        if _is_known(services, request, authorizer):
+        if _is_known(services, request, guard):
             return inner(services, request)
         ids = any(entry["topic_id"] != ZERO_UUID for entry in asked)
         judge = _judged_ids if ids else _judged_names
         if len(asked) > JUDGED_AT_ONCE:
-            return _in_steps(
-                services, request, inner, judge(services, request, authorizer), authorizer
-            )
-        steps = judge(services, request, authorizer)
-        denied = _at_once(steps)
-        return inner(services, _part(services, request, denied, authorizer))
+            return _in_steps(services, request, inner, judge(services, request, guard), guard)
+        denied = _at_once(judge(services, request, guard))
+        return inner(services, _part(services, request, denied, guard))
 
     return handle
 
 
-def _is_known(services: Services, request: Request, authorizer: Authorizer) -> bool:
+def _is_known(services: Services, request: Request, guard: _Guard) -> bool:
     """Whether the request names topics that are there and were allowed before, and no more."""
     value = request.value
     if value["include_topic_authorized_operations"] or value[_WANTS_CLUSTER_BITS]:
         return False
-    known = permitted(authorizer, request.connection, _RIGHT)
+    known = permitted(guard.authorizer, request.connection, guard.right)
     topics = services.registry.topics
     return all(
         (name := entry["name"]) in known and name in topics and entry["topic_id"] == ZERO_UUID
@@ -98,16 +114,16 @@ def _in_steps(
     request: Request,
     inner: Handler,
     judging: Generator[None, None, list[Entry]],
-    authorizer: Authorizer,
+    guard: _Guard,
 ) -> Steps:
     denied = yield from judging
-    steps = inner(services, _part(services, request, denied, authorizer))
+    steps = inner(services, _part(services, request, denied, guard))
     if steps is not None:
         yield from steps
 
 
 def _judged_ids(
-    services: Services, request: Request, authorizer: Authorizer
+    services: Services, request: Request, guard: _Guard
 ) -> Generator[None, None, list[Entry]]:
     """The entries of what is denied; ids that nobody has are left to the handler."""
     registry = services.registry
@@ -117,23 +133,25 @@ def _judged_ids(
         if entry["topic_id"] != ZERO_UUID
         and (name := registry.topic_name(entry["topic_id"])) is not None
     }
-    denied = yield from denied_in_steps(authorizer, request, *_DESCRIBE, counted(names.values()))
+    wanted = counted(names.values())
+    denied = yield from own_denied_in_steps(guard.authorizer, request, guard.describe, wanted)
     return [_denied(None, topic_id) for topic_id, name in names.items() if name in denied]
 
 
 def _judged_names(
-    services: Services, request: Request, authorizer: Authorizer
+    services: Services, request: Request, guard: _Guard
 ) -> Generator[None, None, list[Entry]]:
     """The entries of what may not be described, or may not be created."""
     value = request.value
     names = counted(entry["name"] for entry in value["topics"] if entry["name"] is not None)
-    denied = yield from denied_in_steps(authorizer, request, *_DESCRIBE, names)
+    authorizer = guard.authorizer
+    denied = yield from own_denied_in_steps(authorizer, request, guard.describe, names)
     entries = [_denied(name) for name in names if name in denied]
     if value["allow_auto_topic_creation"] and services.config["auto.create.topics.enable"]:
         topics = services.registry.topics
         new = {name: 1 for name in names if name not in denied and name not in topics}
-        if new and not may(authorizer, request, _CREATE_ANY):
-            for name in (yield from denied_in_steps(authorizer, request, *_CREATE, new)):
+        if new and not may(authorizer, request, guard.create_any):
+            for name in (yield from own_denied_in_steps(authorizer, request, guard.create, new)):
                 entries.append({**_denied(name), "is_internal": name in INTERNAL_TOPICS})
     return entries
 
@@ -149,12 +167,10 @@ def _denied(name: str | None, topic_id: bytes = ZERO_UUID) -> Entry:
     }
 
 
-def _part(
-    services: Services, request: Request, denied: Sequence[Entry], authorizer: Authorizer
-) -> Request:
+def _part(services: Services, request: Request, denied: Sequence[Entry], guard: _Guard) -> Request:
     """The request without what is denied."""
     if not denied:
-        return _told(services, request, authorizer)
+        return _told(services, request, guard)
     names = {entry["name"] for entry in denied}
     ids = {entry["topic_id"] for entry in denied}
     asked = [
@@ -166,13 +182,13 @@ def _part(
             else entry["name"] not in names and ids == {ZERO_UUID}
         )
     ]
-    return _told(services, request, authorizer, denied=denied, asked=asked)
+    return _told(services, request, guard, denied=denied, asked=asked)
 
 
 def _told(
     services: Services,
     request: Request,
-    authorizer: Authorizer,
+    guard: _Guard,
     *,
     keeps: Any = None,
     denied: Sequence[Entry] = (),
@@ -188,13 +204,15 @@ def _told(
     if not (keeps or denied or wants_bits or wants_cluster_bits):
         return request
     none_left = denied and not asked  # to version 0 a request for nothing asks for all
-    bits = cluster_bits(authorizer, request) if wants_cluster_bits else NOT_ASKED
+    bits = NOT_ASKED
+    if wants_cluster_bits:
+        bits = cluster_bits(guard.authorizer, request, guard.of_cluster)
 
     def kept(entry: Entry) -> bool:
         if none_left or (keeps is not None and not keeps(entry)):
             return False
         if wants_bits and entry["name"] is not None and entry["error_code"] != UNKNOWN_TOPIC_ID:
-            entry[_TOPIC_BITS] = topic_bits(authorizer, request, entry["name"])
+            entry[_TOPIC_BITS] = _bits(guard.authorizer, request, guard.of_topic, entry["name"])
         return True
 
     def told(answer: dict[str, Any]) -> None:
@@ -210,14 +228,14 @@ def _told(
     )
 
 
-def topic_bits(authorizer: Authorizer, request: Request, name: str) -> int:
-    """What the peer may do to a topic."""
-    return authorizer.operations(request.connection, ResourceType.TOPIC, name)
+def _bits(authorizer: Authorizer, request: Request, tells: Tells, name: str) -> int:
+    return authorizer.operations(request.connection, tells.kind, name)
 
 
-def describe_topic_partitions(inner: Handler, authorizer: Authorizer) -> Handler:
+def describe_topic_partitions(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:
     """DescribeTopicPartitions; the answer to a request for all topics goes on behind a cursor,
     which must not name a topic that is hidden: such a request names what the peer may see."""
+    (describe,), (tells,) = rights.own, rights.tells
 
     def handle(services: Services, request: Request) -> Steps:
         value = request.value
@@ -234,7 +252,12 @@ def describe_topic_partitions(inner: Handler, authorizer: Authorizer) -> Handler
         if cursor is not None:
             names = [name for name in names if name >= cursor["topic_name"]]
         denied = yield from denied_in_steps(
-            authorizer, request, *_DESCRIBE, counted(names), is_logged=not is_all
+            authorizer,
+            request,
+            describe.operation,
+            describe.kind,
+            counted(names),
+            is_logged=not is_all,
         )
         seen = [name for name in names if name not in denied]
         if cursor is not None and cursor["topic_name"] not in seen:
@@ -249,7 +272,7 @@ def describe_topic_partitions(inner: Handler, authorizer: Authorizer) -> Handler
             denied=DeniedElements("topics", entries, TOPIC_AUTHORIZATION_FAILED)
             if entries
             else None,
-            keeps=(("topics",), _with_bits(authorizer, request)),
+            keeps=(("topics",), _with_bits(authorizer, request, tells)),
         )
         if not seen:
             part.respond({"topics": part.array("topics"), "next_cursor": None})
@@ -261,9 +284,9 @@ def describe_topic_partitions(inner: Handler, authorizer: Authorizer) -> Handler
     return handle
 
 
-def _with_bits(authorizer: Authorizer, request: Request) -> Any:
+def _with_bits(authorizer: Authorizer, request: Request, tells: Tells) -> Any:
     def kept(entry: Entry) -> bool:
-        entry[_TOPIC_BITS] = topic_bits(authorizer, request, entry["name"])
+        entry[_TOPIC_BITS] = _bits(authorizer, request, tells, entry["name"])
         return True
 
     return kept

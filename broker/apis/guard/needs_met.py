@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from broker.apis.guard.denials import deny
 from broker.apis.guard.judging import keep, may, permitted, right_of
-from broker.net.needs import DENIED, AnyOf, Need
+from broker.net.needs import DENIED, AnyOf, Need, Own
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import ProtocolError
 from protocol.messages.txn_offset_commit import API as TXN_OFFSET_COMMIT
@@ -32,7 +32,7 @@ _TWO_BYTES = 128
 """From here on a size has more bytes than one."""
 
 
-def error_of(need: Need | AnyOf) -> int:
+def error_of(need: Need | AnyOf | Own) -> int:
     """What a denial is answered with."""
     return DENIED[(need.needs[-1] if isinstance(need, AnyOf) else need).kind]
 

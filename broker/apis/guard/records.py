@@ -23,36 +23,33 @@ from broker.apis.produce.handler import handler_of as produce_handler
 from broker.apis.produce.producing import Place, Producing
 from broker.apis.produce.response import Done, Refused
 from broker.apis.produce.transaction import has_transactional
-from broker.net.needs import Need, cluster
+from broker.net.needs import Own, Rights
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import TOPIC_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from protocol.generated.produce import Request as Decoded
-from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
     from broker.rights.authorizer import Authorizer
 
-_WRITE_ID = Need(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
-_AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
-_MAY_READ, _MAY_WRITE = BY_KEY | Operation.READ, BY_KEY | Operation.WRITE
 
-
-def produce(inner: Handler, authorizer: Authorizer) -> Handler:  # noqa: ARG001
+def produce(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:  # noqa: ARG001
     """Produce."""
+    write, write_id = rights.own
+    may_write = BY_KEY | write.operation
 
     def make(services: Services, request: Request, decoded: Decoded) -> Producing:
-        known = permitted(authorizer, request.connection, _MAY_WRITE)
+        known = permitted(authorizer, request.connection, may_write)
         if not known.issuperset([topic[0] for topic in decoded[3]]):
-            judged = _Judged(authorizer, services, request, Operation.WRITE)
-            return _Producing(authorizer, services, request, decoded, judged)
+            judged = _Judged(authorizer, services, request, write)
+            return _Producing(authorizer, write_id, services, request, decoded, judged)
         try:
             producing = Producing(services, request, decoded)
         except Refused:
-            _check_id(authorizer, request, decoded[0])
+            _check_id(authorizer, request, write_id, decoded[0])
             raise
         if producing.transaction is not None:
-            _check_id(authorizer, request, decoded[0])
+            _check_id(authorizer, request, write_id, decoded[0])
         return producing
 
     def judge_many(services: Services, request: Request, decoded: Decoded) -> Prepared:
@@ -64,32 +61,34 @@ def produce(inner: Handler, authorizer: Authorizer) -> Handler:  # noqa: ARG001
         services: Services, request: Request, decoded: Decoded
     ) -> Generator[None, None, Make]:
         transactional_id, _, _, topics = decoded
-        judged = _Judged(authorizer, services, request, Operation.WRITE)
+        judged = _Judged(authorizer, services, request, write)
         if has_transactional(topics):
-            _check_id(authorizer, request, transactional_id)
+            _check_id(authorizer, request, write_id, transactional_id)
         for key, partitions in topics:
             judged.allows(key, len(partitions))
             yield None
-        return partial(_Producing, authorizer, judged=judged)
+        return partial(_Producing, authorizer, write_id, judged=judged)
 
     return produce_handler(make, judge_many)
 
 
-def fetch(inner: Handler, authorizer: Authorizer) -> Handler:  # noqa: ARG001
+def fetch(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:  # noqa: ARG001
     """Fetch; of a session every topic is judged at each request."""
+    read, among_brokers = rights.own
+    may_read = BY_KEY | read.operation
 
     def make(services: Services, request: Request) -> Any:
         fetching = Fetching(services, request)
         if fetching.reader.replica_id >= 0:
-            if not may(authorizer, request, _AMONG_BROKERS):
+            if not may(authorizer, request, among_brokers):
                 _deny_replica(fetching)
             return fetching
-        known = permitted(authorizer, request.connection, _MAY_READ)
+        known = permitted(authorizer, request.connection, may_read)
         topics = [wanted.topic for wanted in fetching.wanted]
         if known.issuperset(topics):
             return fetching
         keys = Counter(topics)
-        judged = _Judged(authorizer, services, request, Operation.READ)
+        judged = _Judged(authorizer, services, request, read)
         if len(keys) > JUDGED_AT_ONCE:
             return _JudgedLater(request, fetching, judged, keys)
         for key, count in keys.items():
@@ -108,13 +107,13 @@ class _Judged:
         authorizer: Authorizer,
         services: Services,
         request: Request,
-        operation: Operation,
+        right: Own,
     ) -> None:
         self._authorizer = authorizer
         self._registry = services.registry
         self._request = request
-        self._operation = operation
-        self.known = permitted(authorizer, request.connection, BY_KEY | operation)
+        self._right = right
+        self.known = permitted(authorizer, request.connection, BY_KEY | right.operation)
         self.denied: set[TopicKey] = set()
 
     def allows(self, key: TopicKey, count: int = 1) -> bool:
@@ -126,11 +125,11 @@ class _Judged:
         name = self._registry.topic_name(key) if isinstance(key, bytes) else key
         if name is None:
             return True
-        request = self._request
+        request, right = self._request, self._right
         if self._authorizer.allows(
             request.connection,
-            self._operation,
-            ResourceType.TOPIC,
+            right.operation,
+            right.kind,
             name,
             api=request.served.api.name,
             count=count,
@@ -147,6 +146,7 @@ class _Producing(Producing):
     def __init__(
         self,
         authorizer: Authorizer,
+        write_id: Own,
         services: Services,
         request: Request,
         decoded: Decoded,
@@ -156,7 +156,7 @@ class _Producing(Producing):
         self._judged = judged
         refused: list[tuple[Any, list[Done]]] = []
         if has_transactional(topics):
-            _check_id(authorizer, request, transactional_id)
+            _check_id(authorizer, request, write_id, transactional_id)
             allowed = []  # what is denied is not added to the transaction either
             for topic in topics:
                 if self._judged.allows(topic[0], len(topic[1])):
@@ -187,9 +187,11 @@ class _Producing(Producing):
         return super()._partition(place, entry, budget)
 
 
-def _check_id(authorizer: Authorizer, request: Request, transactional_id: str | None) -> None:
+def _check_id(
+    authorizer: Authorizer, request: Request, write_id: Own, transactional_id: str | None
+) -> None:
     """Raises Refused where a transactional batch comes without a right to its transaction."""
-    if transactional_id is None or not may(authorizer, request, _WRITE_ID, transactional_id):
+    if transactional_id is None or not may(authorizer, request, write_id, transactional_id):
         raise Refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from broker.apis.authorized import NOT_ASKED
 from broker.apis.guard.allowed_part import AllowedPart, Keeps
 from broker.apis.guard.judging import keep, may, permitted, right_of
-from broker.net.needs import Hides, cluster
+from broker.net.needs import Hides, Own, Rights, Tells
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import NONE
 from security.acls.model import CLUSTER_NAME, Operation, ResourceType
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from broker.apis.services import Services
     from broker.rights.authorizer import Authorizer
 
-DESCRIBE_CLUSTER = cluster(Operation.DESCRIBE)
 CLUSTER_BITS = "cluster_authorized_operations"
 
 
@@ -53,8 +52,14 @@ def shows(
     return shown
 
 
-def describe_groups(inner: Handler, authorizer: Authorizer) -> Handler:
+def own_shows(authorizer: Authorizer, request: Request, own: Own, name: str) -> Keeps:
+    """The same, by what code of the API's own asks for."""
+    return shows(authorizer, request, own.operation, own.kind, name)
+
+
+def describe_groups(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:
     """DescribeGroups: what the peer may do to each group, where it asks."""
+    (groups,) = rights.tells
 
     def handle(services: Services, request: Request) -> Steps | None:
         if not request.value["include_authorized_operations"]:
@@ -63,7 +68,7 @@ def describe_groups(inner: Handler, authorizer: Authorizer) -> Handler:
         def told(entry: dict[str, Any]) -> bool:
             if entry["authorized_operations"] != NOT_ASKED:
                 entry["authorized_operations"] = authorizer.operations(
-                    request.connection, ResourceType.GROUP, entry["group_id"]
+                    request.connection, groups.kind, entry["group_id"]
                 )
             return True
 
@@ -72,13 +77,14 @@ def describe_groups(inner: Handler, authorizer: Authorizer) -> Handler:
     return handle
 
 
-def describe_cluster(inner: Handler, authorizer: Authorizer) -> Handler:
+def describe_cluster(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:
     """DescribeCluster is never denied; what the peer may do is told where it asks."""
+    (tells,) = rights.tells
 
     def handle(services: Services, request: Request) -> Steps | None:
         if not request.value["include_cluster_authorized_operations"]:
             return inner(services, request)
-        bits = cluster_bits(authorizer, request)
+        bits = cluster_bits(authorizer, request, tells)
 
         def told(value: dict[str, Any]) -> None:
             if value["error_code"] == NONE:
@@ -89,8 +95,8 @@ def describe_cluster(inner: Handler, authorizer: Authorizer) -> Handler:
     return handle
 
 
-def cluster_bits(authorizer: Authorizer, request: Request) -> int:
-    """What the peer may do to the cluster: nothing is told to who may not describe it."""
-    if not may(authorizer, request, DESCRIBE_CLUSTER):
+def cluster_bits(authorizer: Authorizer, request: Request, tells: Tells) -> int:
+    """What the peer may do to the cluster; nothing is told to who may not even describe it."""
+    if tells.need is not None and not may(authorizer, request, tells.need):
         return 0
-    return authorizer.operations(request.connection, ResourceType.CLUSTER, CLUSTER_NAME)
+    return authorizer.operations(request.connection, tells.kind, CLUSTER_NAME)

@@ -6,40 +6,35 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.guard.allowed_part import AllowedPart, DeniedElements
-from broker.apis.guard.judging import counted, denied_in_steps, may
-from broker.net.needs import cluster
+from broker.apis.guard.judging import counted, may, own_denied_in_steps
+from broker.net.needs import Rights
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import NONE, TOPIC_AUTHORIZATION_FAILED
 from protocol.schema import ZERO_UUID
-from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
     from broker.rights.authorizer import Authorizer
 
-_TOPIC = ResourceType.TOPIC
-_CREATE_ANY = cluster(Operation.CREATE, is_logged=False)
-_DELETE_ANY = cluster(Operation.DELETE, is_logged=False)
 _FIRST_WITH_IDS = 6
 _MESSAGE = "Authorization failed."
 
 
-def create_topics(inner: Handler, authorizer: Authorizer) -> Handler:
+def create_topics(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:
     """CreateTopics: one that is named twice is told that first; the settings of a new topic are
     shown to who may describe them."""
+    create, describe_configs = rights.own
+    assert create.unless is not None
+    create_any = create.unless
 
     def handle(services: Services, request: Request) -> Steps:
         value = request.value
         times = Counter(topic["name"] for topic in value["topics"])
         single = {name: 1 for name, count in times.items() if count == 1}
         denied: frozenset[str] = frozenset()
-        if not may(authorizer, request, _CREATE_ANY):
-            denied = yield from denied_in_steps(
-                authorizer, request, Operation.CREATE, _TOPIC, single
-            )
-        hidden = yield from denied_in_steps(
-            authorizer, request, Operation.DESCRIBE_CONFIGS, _TOPIC, single, is_logged=False
-        )
+        if not may(authorizer, request, create_any):
+            denied = yield from own_denied_in_steps(authorizer, request, create, single)
+        hidden = yield from own_denied_in_steps(authorizer, request, describe_configs, single)
         if not denied and not hidden:
             part: Request = request
         else:
@@ -87,27 +82,26 @@ def _created(
     )
 
 
-def delete_topics(inner: Handler, authorizer: Authorizer) -> Handler:
+def delete_topics(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:
     """DeleteTopics, as Kafka without ZooKeeper judges it.
 
     By id: an unknown one is told so; without DESCRIBE the name is kept back. By name: without
     DESCRIBE nobody hears whether it exists; with it, a topic that is absent is told so before the
     lack of DELETE.
     """
+    delete, describe = rights.own
+    assert delete.unless is not None
+    delete_any = delete.unless
 
     def handle(services: Services, request: Request) -> Steps:
         steps: Steps | None
-        if may(authorizer, request, _DELETE_ANY) or not services.config["delete.topic.enable"]:
+        if may(authorizer, request, delete_any) or not services.config["delete.topic.enable"]:
             steps = inner(services, request)
         else:
             targets = _targets(services, request)
             names = counted(name for _, _, name in targets.values())
-            undescribed = yield from denied_in_steps(
-                authorizer, request, Operation.DESCRIBE, _TOPIC, names
-            )
-            undeleted = yield from denied_in_steps(
-                authorizer, request, Operation.DELETE, _TOPIC, names
-            )
+            undescribed = yield from own_denied_in_steps(authorizer, request, describe, names)
+            undeleted = yield from own_denied_in_steps(authorizer, request, delete, names)
             steps = inner(services, _deleted(services, request, targets, undescribed, undeleted))
         if steps is not None:
             yield from steps

@@ -5,71 +5,68 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.guard.denials import deny
-from broker.apis.guard.judging import counted, denied_in_steps, may
-from broker.net.needs import Need, cluster
+from broker.apis.guard.judging import counted, may, own_denied_in_steps
+from broker.apis.guard.needs_met import error_of
+from broker.net.needs import Rights
 from broker.net.request import Handler, Request, Steps
 from broker.topics.registry import INTERNAL_TOPICS
 from protocol.errors import (
-    CLUSTER_AUTHORIZATION_FAILED,
     OPERATION_NOT_ATTEMPTED,
     TOPIC_AUTHORIZATION_FAILED,
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
     from broker.rights.authorizer import Authorizer
 
-_WRITE_ID = Need(Operation.WRITE, ResourceType.TRANSACTIONAL_ID)
-_IDEMPOTENT = cluster(Operation.IDEMPOTENT_WRITE, is_logged=False)
-_AMONG_BROKERS = cluster(Operation.CLUSTER_ACTION)
 _FIRST_FROM_BROKERS = 4
 
 
-def init_producer_id(inner: Handler, authorizer: Authorizer) -> Handler:
-    """InitProducerId: WRITE on the id; without one, who may write any topic at all (KIP-679)."""
+def init_producer_id(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:
+    """InitProducerId: WRITE of the id; without one, who may write any topic at all (KIP-679)."""
+    write_id, write_any = rights.own
+    idempotent_write = write_any.unless
+    assert idempotent_write is not None
 
     def handle(services: Services, request: Request) -> Steps | None:
         transactional_id = request.value["transactional_id"]
         if transactional_id is not None:
-            if not may(authorizer, request, _WRITE_ID, transactional_id):
-                deny(request, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            if not may(authorizer, request, write_id, transactional_id):
+                deny(request, error_of(write_id))
                 return None
-        elif not may(authorizer, request, _IDEMPOTENT) and not authorizer.allows_somewhere(
-            request.connection, Operation.WRITE, ResourceType.TOPIC, api=request.served.api.name
+        elif not may(authorizer, request, idempotent_write) and not authorizer.allows_somewhere(
+            request.connection, write_any.operation, write_any.kind, api=request.served.api.name
         ):
-            deny(request, CLUSTER_AUTHORIZATION_FAILED)
+            deny(request, error_of(idempotent_write))
             return None
         return inner(services, request)
 
     return handle
 
 
-def add_partitions_to_txn(inner: Handler, authorizer: Authorizer) -> Handler:
+def add_partitions_to_txn(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:
     """AddPartitionsToTxn: one partition that may not be written keeps all others out."""
+    write_id, write_topic, among_brokers = rights.own
 
     def handle(services: Services, request: Request) -> Steps:
         value = request.value
         denied: frozenset[str] = frozenset()
         if request.api_version >= _FIRST_FROM_BROKERS:
-            if not may(authorizer, request, _AMONG_BROKERS):
-                deny(request, CLUSTER_AUTHORIZATION_FAILED)
+            if not may(authorizer, request, among_brokers):
+                deny(request, error_of(among_brokers))
                 return
         else:
             transactional_id = value["v3_and_below_transactional_id"]
-            if not may(authorizer, request, _WRITE_ID, transactional_id):
-                deny(request, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            if not may(authorizer, request, write_id, transactional_id):
+                deny(request, error_of(write_id))
                 return
             names = counted(
                 topic["name"]
                 for topic in value["v3_and_below_topics"]
                 if topic["name"] not in INTERNAL_TOPICS
             )
-            denied = yield from denied_in_steps(
-                authorizer, request, Operation.WRITE, ResourceType.TOPIC, names
-            )
+            denied = yield from own_denied_in_steps(authorizer, request, write_topic, names)
         if denied:
             yield from _not_attempted(services, request, denied)
             return

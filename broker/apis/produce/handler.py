@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from broker.apis.produce.producing import Producing
 from broker.apis.produce.response import Refused, finish
-from broker.net.needs import Rights
+from broker.net.needs import Own, Rights, of_each
 from broker.net.request import ELEMENTS_MAX, Handler, Request, ServedApi
 from protocol.elements import TooManyElements
 from protocol.generated.produce import DECODE_REQUEST
 from protocol.generated.produce import Request as Decoded
 from protocol.messages.produce import API
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -131,5 +132,17 @@ def _refuse(services: Services, request: Request, decoded: Decoded, refused: Ref
     finish(services, request, acks, responses)
 
 
-_RIGHTS = Rights(own="WRITE on each topic; for transactional batches WRITE on the transactional id")
-SERVED = ServedApi(API, 0, 13, handler_of(Producing), elements_max=None, rights=_RIGHTS)
+_WRITE_ID = Own(
+    Operation.WRITE,
+    ResourceType.TRANSACTIONAL_ID,
+    "the transactional id",
+    "for transactional batches",
+)
+SERVED = ServedApi(
+    API,
+    0,
+    13,
+    handler_of(Producing),
+    elements_max=None,
+    rights=Rights(own=(of_each(ResourceType.TOPIC, Operation.WRITE), _WRITE_ID)),
+)

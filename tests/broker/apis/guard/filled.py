@@ -33,8 +33,9 @@ NAMED = "orders"
 """What every request names, of each kind."""
 IDLE = "idle"
 """A group that has offsets and no member."""
-ADMIN, OWNER, STRANGER = "admin", NAMED, "stranger"
-USERS = (ADMIN, OWNER, STRANGER)
+ADMIN, OWNER, STRANGER, LOOKER = "admin", NAMED, "stranger", "looker"
+"""The looker may describe every topic, and no more."""
+USERS = (ADMIN, OWNER, STRANGER, LOOKER)
 PROTECTED = {
     **SETTINGS,
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0",
@@ -104,16 +105,29 @@ def _fill(wire: Wire) -> None:
         "group_id": NAMED, "generation_id": joined["generation_id"], "group_instance_id": NAMED,
         "member_id": joined["member_id"], "assignments": [assigned],
     }  # fmt: skip
+    begun = until("an id", lambda: _begun(wire))
+    adding = {
+        "v3_and_below_transactional_id": NAMED,
+        "v3_and_below_producer_id": begun["producer_id"],
+        "v3_and_below_producer_epoch": begun["producer_epoch"],
+        "v3_and_below_topics": [{"name": NAMED, "partitions": [0]}],
+    }
+    until("added", lambda: codes(wire.call("AddPartitionsToTxn", 3, adding)) == {0})
     for name, version, value in (
         ("SyncGroup", 3, synced),
-        ("InitProducerId", 4, {"transactional_id": NAMED, "transaction_timeout_ms": 600_000}),
         ("IncrementalAlterConfigs", 1, _settings(2, NAMED, "retention.ms", "1000")),
         ("IncrementalAlterConfigs", 1, _settings(4, "", "log.retention.ms", "900000000")),
-        ("CreateAcls", 3, {"creations": [_entry("*")]}),
+        ("CreateAcls", 3, {"creations": [_entry("*"), _LOOKS]}),
         ("AlterUserScramCredentials", 0, _upserted(NAMED)),
         ("AlterClientQuotas", 1, _quota(1024.0)),
     ):
         assert codes(wire.call(name, version, value)) == {0}, name
+
+
+def _begun(wire: Wire) -> Value | None:
+    asked = {"transactional_id": NAMED, "transaction_timeout_ms": 600_000}
+    begun = wire.call("InitProducerId", 4, asked)
+    return None if begun["error_code"] else begun
 
 
 def _settings(kind: int, name: str, key: str, text: str) -> Value:
@@ -134,6 +148,7 @@ def _entry(name: str) -> Value:
     }
 
 
+_LOOKS = {**_entry("*"), "principal": f"User:{LOOKER}", "operation": Operation.DESCRIBE}
 ANY_ENTRY = {
     "resource_type_filter": ResourceType.ANY,
     "resource_name_filter": None,
@@ -159,10 +174,6 @@ def _quota(rate: float) -> Value:
     return {"entries": [{"entity": entity, "ops": ops}], "validate_only": False}
 
 
-def _described(kind: int, name: str) -> Value:
-    return {"resources": [{"resource_type": kind, "resource_name": name}]}
-
-
 def _new_token(**fields: Any) -> Value:
     return {"renewers": [], "max_lifetime_ms": -1, **fields}
 
@@ -170,14 +181,16 @@ def _new_token(**fields: Any) -> Value:
 _FIRST_WITH_INSTANCES = 5
 """Of JoinGroup; before, a new member waits for those that are there."""
 _PARTITION = [{"partition_index": 0, "offset": 1}]
-_KINDS = ((2, NAMED), (4, ""), (4, "1"), (8, "1"), (16, NAMED), (32, NAMED))
+_KINDS = [
+    {"resource_type": kind, "resource_name": name}
+    for kind, name in ((2, NAMED), (4, ""), (4, "1"), (8, "1"), (16, NAMED), (32, NAMED))
+]
 """Resources that have settings."""
 WELL_FORMED: dict[str, list[Value]] = {
     "AlterClientQuotas": [_quota(2048.0)],
     "AlterConfigs": [
-        _settings(kind, name, key, "70000000")
-        for kind, name in _KINDS
-        for key in ("retention.ms", "log.retention.ms")
+        {"resources": [{**kind, "configs": [{"name": "retention.ms", "value": "70000000"}]}]}
+        for kind in _KINDS
     ],
     "AlterUserScramCredentials": [
         _upserted("more"),
@@ -202,11 +215,11 @@ WELL_FORMED: dict[str, list[Value]] = {
     "DeleteRecords": [{"topics": [{"name": NAMED, "partitions": _PARTITION}], "timeout_ms": 9000}],
     "DescribeAcls": [ANY_ENTRY],
     "DescribeClientQuotas": [{"components": [], "strict": False}],
-    "DescribeConfigs": [_described(*each) for each in _KINDS],
+    "DescribeConfigs": [{"resources": [kind]} for kind in _KINDS],
     "FindCoordinator": [{"key": NAMED, "key_type": 1, "coordinator_keys": [NAMED]}],
     "IncrementalAlterConfigs": [
-        _settings(kind, name, key, "70000000")
-        for kind, name in _KINDS
+        _settings(*kind.values(), key, "70000000")
+        for kind in _KINDS
         for key in ("retention.ms", "log.retention.ms")
     ],
     "InitProducerId": [

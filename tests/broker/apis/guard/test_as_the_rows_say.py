@@ -1,0 +1,121 @@
+"""What the authorizer is asked for is what the row of the API says, and docs/coverage.md of it.
+
+Every API, by everybody from a stranger to an administrator: whoever lacks one right is not asked
+for the next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.apis.table import SERVED
+from broker.net.needs import AnyOf, Each, EachCommitted, EachResource, Need, Rights
+from broker.rights import judging_authorizer
+from broker.rights.judging_authorizer import JudgingAuthorizer
+from protocol.messages import BY_NAME
+from security.acls.model import Operation, ResourceType
+from tests.broker.apis.guard.asking import fetch, produce
+from tests.broker.apis.guard.filled import (
+    ADMIN,
+    LOOKER,
+    NAMED,
+    REQUESTS,
+    STRANGER,
+    Request,
+    answers,
+    fill,
+    protected_broker,
+)
+from tests.broker.every_request import EVERY
+from tests.broker.logins.letting_in import port_of
+
+CLUSTER, TOPIC, GROUP = ResourceType.CLUSTER, ResourceType.TOPIC, ResourceType.GROUP
+Asked = tuple[Operation, ResourceType]
+
+
+def of(name: str, version: int, **value: Any) -> Request:
+    return BY_NAME[name], version, value
+
+
+MORE = [
+    of("CreateDelegationToken", 3, owner_principal_type="User", owner_principal_name=NAMED),
+    of("FindCoordinator", 6, key_type=1, coordinator_keys=[NAMED]),
+    of("FindCoordinator", 6, key_type=2, coordinator_keys=[NAMED]),
+    of("Fetch", 12, **fetch(NAMED), replica_id=1),
+    of("Metadata", 9, topics=[{"name": "new"}], allow_auto_topic_creation=True),
+    of("Produce", 7, **produce(NAMED, transactional=True) | {"transactional_id": NAMED}),
+    *(
+        of(name, version, **{f"include_{kind}authorized_operations": True}, **value)
+        for name, version, kind, value in (
+            ("DescribeCluster", 0, "cluster_", {}),
+            ("DescribeGroups", 5, "", {"groups": [NAMED]}),
+            ("Metadata", 8, "cluster_", {"topics": None}),
+            ("Metadata", 9, "topic_", {"topics": None}),
+        )
+    ),
+]
+"""What none of the other requests has."""
+
+
+class Recording(JudgingAuthorizer):
+    """Remembers what it was asked for."""
+
+    asked: set[Asked]
+    told: set[ResourceType]
+
+    def allows(self, connection: Any, operation: Any, kind: Any, name: str, **more: Any) -> bool:
+        self.asked.add((operation, kind))
+        return super().allows(connection, operation, kind, name, **more)
+
+    def allows_somewhere(self, connection: Any, operation: Any, kind: Any, *, api: str) -> bool:
+        self.asked.add((operation, kind))
+        return super().allows_somewhere(connection, operation, kind, api=api)
+
+    def operations(self, connection: Any, kind: ResourceType, name: str) -> int:
+        self.told.add(kind)
+        return super().operations(connection, kind, name)
+
+
+def said_of(rights: Rights) -> Iterator[Need | None]:
+    for need in rights.needs:
+        yield from need.needs if isinstance(need, AnyOf) else (need,)
+    match rights.each:
+        case EachResource():
+            for kind in (TOPIC, CLUSTER, GROUP):
+                yield Need(rights.each.operation, kind)
+        case EachCommitted():
+            yield Need(rights.each.operation, TOPIC)
+        case Each():
+            yield from (rights.each.unless, Need(rights.each.operation, rights.each.kind))
+    for each in (*rights.hides, *rights.own):
+        yield from (each.unless, Need(each.operation, each.kind))
+    for tells in rights.tells:
+        yield tells.need
+
+
+async def test_what_is_asked_for_and_told_is_what_the_row_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging_authorizer, "JudgingAuthorizer", Recording)
+    differ = {}
+    async with protected_broker(tmp_path) as broker:
+        authorizer = broker.secured.authorizer
+        assert isinstance(authorizer, Recording)
+        authorizer.asked, authorizer.told = set(), set()
+        for api in {api.key: api for api, _ in EVERY}.values():
+            await fill(broker)
+            authorizer.asked, authorizer.told = set(), set()
+            some = [each for each in (*MORE, *REQUESTS) if each[0] is api]
+            for user in (STRANGER, LOOKER, ADMIN):
+                await asyncio.to_thread(answers, port_of(broker), user, some)
+            rights = SERVED[api.key].rights
+            said = {(need.operation, need.kind) for need in said_of(rights) if need is not None}
+            told = {each.kind for each in rights.tells}
+            if (authorizer.asked, authorizer.told) != (said, told):
+                differ[api.name] = authorizer.asked ^ said, authorizer.told ^ told
+    assert differ == {}
