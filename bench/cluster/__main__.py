@@ -4,7 +4,7 @@
 
 Each kind has three brokers and a ZooKeeper of its own, on this machine. Printed are medians of the
 rounds and, where both kinds were measured, Kafka's figure divided by Muster's; a line above says
-from where to where is measured, of both kinds by the same code. Needs Java, Go, and Kafka's jars,
+from where to where is measured, of both kinds by the same code. Needs Java, Go 1.24, and Kafka's jars,
 which Maven brings once as for the interop tests. One scenario takes one to two minutes.
 """
 
