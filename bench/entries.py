@@ -2,7 +2,7 @@
 
     .venv/bin/python -m bench.entries FILE [--entries 1000]
 
-The load is nobody that a broker knows, so it is ``User:ANONYMOUS``: it may do everything to topics,
+The load is nobody that a broker knows, so it is ``User:ANONYMOUS``; it may do everything to topics,
 groups and transactional ids. The other entries are of 100 users, for names and prefixes of topics
 and groups.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-LOAD = "User:ANONYMOUS"
+LOAD, ANYBODY = "User:ANONYMOUS", "User:*"
 
 
 def entry(kind: str, name: str, pattern: str, principal: str, operation: str) -> dict[str, str]:
@@ -33,10 +33,10 @@ def entry(kind: str, name: str, pattern: str, principal: str, operation: str) ->
     }
 
 
-def entries(count: int) -> list[dict[str, str]]:
+def entries(count: int, load: str = LOAD) -> list[dict[str, str]]:
     """So many of them."""
     found = [
-        entry(kind, "*", "LITERAL", LOAD, "All")
+        entry(kind, "*", "LITERAL", load, "All")
         for kind in ("Topic", "Group", "TransactionalId", "Cluster")
     ]
     found[-1]["name"] = "kafka-cluster"

@@ -1,6 +1,7 @@
 """What a request costs a broker in instructions, which no busy machine changes; needs valgrind.
 
     .venv/bin/python -m bench.instructions [--against TREE] [--only NAME,NAME] [--requests 3000]
+        [--command-config FILE --server-config FILE]
 
 Callgrind counts what the broker's process executes while it answers one client, from request to
 request. Each scenario runs on this tree as it is; with an authorizer and 1,000 entries; and with
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import socket
 import struct
 import subprocess
 import sys
@@ -22,11 +24,13 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.entries import entries, write
+from bench.entries import ANYBODY, LOAD, entries, write
+from bench.secured import Access, add_options, chosen
+from client.security import PLAINTEXT
 from tests.brokers import free_port
-from tests.raw_connection import frame
+from tests.raw_connection import RawConnection, frame
 from tests.waiting import until
-from tests.wire import Wire, batch
+from tests.wire import batch
 
 ROOT = Path(__file__).parents[1]
 WARM_UP = 300
@@ -39,18 +43,21 @@ TOPICS = [f"topic-{number}" for number in range(10)]
 class Counted:
     """A broker under callgrind, with one client."""
 
-    def __init__(self, tree: Path, directory: Path, *words: str) -> None:
+    def __init__(self, tree: Path, directory: Path, access: Access, *words: str) -> None:
         self.port = free_port()
         command = ["valgrind", "--tool=callgrind", "--instr-atstart=no"]
         command += ["--callgrind-out-file=/dev/null", sys.executable, "-m", "cli.main", "serve"]
         command += ["--data", str(directory), "--listen", f"127.0.0.1:{self.port}", "--http", "off"]
-        command += ["--set=num.partitions=1", "--set=offsets.topic.num.partitions=1", *words]
+        command += ["--set=num.partitions=1", "--set=offsets.topic.num.partitions=1"]
+        command += [*access.sets(), *words]
         environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": str(tree)}
         self.process = subprocess.Popen(
             command, cwd=tree, env=environment, text=True,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
-        self.wire = until("it accepts connections", lambda: Wire(self.port), STARTS_WITHIN_S)
+        self.wire = until(
+            "it accepts connections", lambda: access.connect(self.port), STARTS_WITHIN_S
+        )
 
     def control(self, *words: str) -> None:
         """Tells callgrind to begin, to forget, to end."""
@@ -63,9 +70,7 @@ class Counted:
         for _ in range(depth):
             sock.sendall(request)
         for number in range(count):
-            left = struct.unpack(">i", self.wire._exactly(4))[0]
-            while left:
-                left -= len(sock.recv(min(left, 1 << 18)))
+            read(sock, struct.unpack(">i", read(sock, 4))[0])
             if number < count - depth:
                 sock.sendall(request)
 
@@ -79,12 +84,22 @@ class Counted:
         return int(found[1])
 
 
-def heartbeat(_wire: Wire, member: dict[str, Any]) -> bytes:
+def read(sock: socket.socket, size: int) -> bytes:
+    """So many bytes."""
+    data = bytearray()
+    while len(data) < size:
+        piece = sock.recv(size - len(data))
+        assert piece, "the broker closed the connection"
+        data += piece
+    return bytes(data)
+
+
+def heartbeat(_wire: RawConnection, member: dict[str, Any]) -> bytes:
     """Of a group with one member."""
     return frame("Heartbeat", 3, 1, member)
 
 
-def commit(_wire: Wire, member: dict[str, Any]) -> bytes:
+def commit(_wire: RawConnection, member: dict[str, Any]) -> bytes:
     """One offset."""
     partition = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1}
     topics = [{"name": TOPICS[0], "partitions": [{**partition, "committed_metadata": ""}]}]
@@ -103,15 +118,15 @@ def produce_value(topic: str, size: int) -> dict[str, Any]:
     }
 
 
-def produce(_wire: Wire, _member: dict[str, Any]) -> bytes:
+def produce(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
     """A batch of 16 kB."""
     return frame("Produce", 8, 1, produce_value(TOPICS[0], 16_000))
 
 
-def fetch(wire: Wire, _member: dict[str, Any]) -> bytes:
+def fetch(wire: RawConnection, _member: dict[str, Any]) -> bytes:
     """From the beginning of ten partitions, without a session."""
     for topic in TOPICS:
-        wire.call("Produce", 8, produce_value(topic, 100))
+        wire.call("Produce", 8, **produce_value(topic, 100))
     partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     value = {
         "replica_id": -1,
@@ -128,7 +143,7 @@ def fetch(wire: Wire, _member: dict[str, Any]) -> bytes:
     return frame("Fetch", 11, 1, value)
 
 
-SCENARIOS: dict[str, tuple[Callable[[Wire, dict[str, Any]], bytes], int]] = {
+SCENARIOS: dict[str, tuple[Callable[[RawConnection, dict[str, Any]], bytes], int]] = {
     "heartbeat": (heartbeat, 1),
     "heartbeat-d16": (heartbeat, 16),
     "commit-1": (commit, 1),
@@ -138,9 +153,9 @@ SCENARIOS: dict[str, tuple[Callable[[Wire, dict[str, Any]], bytes], int]] = {
 """By name: the request, and how many are in flight."""
 
 
-def joined(wire: Wire) -> dict[str, Any]:
+def joined(wire: RawConnection) -> dict[str, Any]:
     """A member of a group of its own, whose session outlasts the run."""
-    wire.call("Metadata", 9, {"topics": [{"name": topic} for topic in TOPICS]})
+    wire.call("Metadata", 9, topics=[{"name": topic} for topic in TOPICS])
     group = {"group_id": "counted"}
     join = {
         **group,
@@ -151,25 +166,27 @@ def joined(wire: Wire) -> dict[str, Any]:
     }
 
     def asked() -> dict[str, Any] | None:
-        wire.call("FindCoordinator", 2, {"key": "counted"})
-        answer = wire.call("JoinGroup", 3, join)
+        wire.call("FindCoordinator", 2, key="counted")
+        answer = wire.call("JoinGroup", 3, **join)
         return None if answer["error_code"] else answer
 
     answer = until("it is a member", asked, STARTS_WITHIN_S)
     assert answer is not None
     member = {key: answer[key] for key in ("generation_id", "member_id")} | group
     assignments = [{"member_id": member["member_id"], "assignment": b""}]
-    wire.call("SyncGroup", 3, {**member, "assignments": assignments})
+    wire.call("SyncGroup", 3, **member, assignments=assignments)
     return member
 
 
-def counted(tree: Path, name: str, requests: int, *, judged: bool) -> float:
+def counted(tree: Path, name: str, requests: int, access: Access, *, judged: bool = False) -> float:
     """Instructions for one request."""
     make, depth = SCENARIOS[name]
     with tempfile.TemporaryDirectory() as directory:
         if judged:
-            write(Path(directory) / "acls.json", entries(1000))
-        broker = Counted(tree, Path(directory), *([JUDGED] if judged else []))
+            load = LOAD if access.security == PLAINTEXT else ANYBODY
+            write(Path(directory) / "acls.json", entries(1000, load))
+        access.add_user(Path(directory))
+        broker = Counted(tree, Path(directory), access, *([JUDGED] if judged else []))
         request = make(broker.wire, joined(broker.wire))
         broker.drive(request, WARM_UP, depth)
         broker.control("-i", "on")
@@ -186,13 +203,15 @@ def main() -> None:
     options.add_argument("--against", type=Path)
     options.add_argument("--only", default=",".join(SCENARIOS))
     options.add_argument("--requests", type=int, default=3000)
+    add_options(options)
     given = options.parse_args()
+    access = chosen(given)
     for name in given.only.split(","):
-        plain = counted(ROOT, name, given.requests, judged=False)
-        judged = counted(ROOT, name, given.requests, judged=True)
+        plain = counted(ROOT, name, given.requests, access)
+        judged = counted(ROOT, name, given.requests, access, judged=True)
         line = f"{name:14} {plain:12,.0f}   with 1,000 entries {judged / plain - 1:+.1%}"
         if given.against is not None:
-            before = counted(given.against.resolve(), name, given.requests, judged=False)
+            before = counted(given.against.resolve(), name, given.requests, access)
             line += f"   against the other tree {plain / before - 1:+.1%}"
         print(line, flush=True)
 

@@ -5,7 +5,7 @@
 Measured is the time from exec until the last of all groups has answered OffsetFetch with what was
 acknowledged, and a Heartbeat of each restored member is answered 0. Then as many offsets again.
 
-    python -m bench.load [--scale 0.1] [--data DIR]
+    python -m bench.load [--scale 0.1] [--data DIR] [--command-config FILE --server-config FILE]
 
 Each goal has its line: what, figure, goal, and whether it is met. The broker's modules are compiled
 by its first start, as those of an installed one are.
@@ -25,6 +25,7 @@ from pathlib import Path
 from bench.load_process import Process, disk
 from bench.load_restart import Restart, restart
 from bench.load_work import PARTITIONS, TOPIC, Work, commit, join
+from bench.secured import add_options, chosen
 
 GROUPS = 20_000
 COMMITS = 200_000
@@ -57,11 +58,13 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="of 20,000 groups")
     parser.add_argument("--data", type=Path, help="an empty directory; a temporary one by default")
     parser.add_argument("--seed", type=int, default=1)
+    add_options(parser)
     options = parser.parse_args()
     directory = options.data or Path(tempfile.mkdtemp(prefix="muster-load-"))
     work = Work(int(GROUPS * options.scale), int(COMMITS * options.scale))
-    process = Process(directory / "data")
+    process = Process(directory / "data", chosen(options))
     process.data.mkdir(parents=True)
+    process.access.add_user(process.data)
     try:
         measure(process, work, random.Random(options.seed))
     finally:

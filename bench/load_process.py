@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from bench.secured import PLAIN, Access
 from tests.raw_connection import RawConnection
 
 READY_WITHIN_S = 600.0
@@ -27,6 +28,7 @@ class Process:
     """One broker over one data directory."""
 
     data: Path
+    access: Access = PLAIN
     port: int = 0
     popen: subprocess.Popen[bytes] | None = None
     exec_at: float = 0.0
@@ -39,6 +41,7 @@ class Process:
         sets = [f"--set={key}={value}" for key, value in Settings.items()]
         command = [sys.executable, "-m", "cli.main", "serve", "--listen"]
         command += [f"127.0.0.1:{self.port}", "--data", str(self.data), "--http", "off", *sets]
+        command += self.access.sets()
         out = (self.data.parent / "broker.log").open("ab")
         environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(self.data.parent / "compiled")}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -55,7 +58,7 @@ class Process:
         deadline = time.monotonic() + READY_WITHIN_S
         while True:
             try:
-                return RawConnection(self.port, READY_WITHIN_S)
+                return self.access.connect(self.port, READY_WITHIN_S)
             except OSError:
                 assert self.popen is not None
                 assert self.popen.poll() is None, "the broker ended: see broker.log"

@@ -18,6 +18,7 @@ from typing import Any
 
 from bench.load_process import Process
 from bench.load_restart import ask
+from bench.secured import add_options, chosen
 from protocol.headers import decode_response_header
 from protocol.messages import BY_NAME
 from tests.raw_connection import RawConnection, frame
@@ -122,11 +123,13 @@ def main() -> None:
     """Fill, kill, start three times."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ids", type=int, default=100_000)
+    add_options(parser)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder) / "data"
         data.mkdir()
-        process = Process(data)
+        process = Process(data, chosen(options))
+        process.access.add_user(data)
         try:
             process.start()
             began = time.monotonic()

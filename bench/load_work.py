@@ -6,7 +6,7 @@ import contextlib
 import random
 import selectors
 import signal
-import socket
+import ssl
 import struct
 import time
 from collections.abc import Iterator
@@ -23,6 +23,7 @@ DEPTH = 128
 CONNECTIONS = 4
 _MARK = 0x7A7B7C7D7E7F7071
 _COMMIT_VERSION = 7
+_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 @dataclass
@@ -82,9 +83,9 @@ def name_of(group: int) -> str:
 class Stream:
     """One connection with up to DEPTH commits in flight."""
 
-    def __init__(self, port: int, work: Work, turns: Iterator[int]) -> None:
+    def __init__(self, process: Process, work: Work, turns: Iterator[int]) -> None:
         self.work, self.turns = work, turns
-        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket = process.access.connect(process.port).socket
         self.socket.setblocking(False)
         self.flight: list[tuple[int, int]] = []
         self.answered = 0
@@ -107,13 +108,13 @@ class Stream:
                 frames.append(work.frame(group, work.number))
             self.out = b"".join(frames)
         if self.out:
-            with contextlib.suppress(BlockingIOError):
+            with contextlib.suppress(*_LATER):
                 self.out = self.out[self.socket.send(self.out) :]
 
     def take(self) -> None:
         try:
             self.data += self.socket.recv(1 << 18)
-        except (BlockingIOError, ConnectionError):
+        except (*_LATER, ConnectionError):
             return
         position = 0
         data = self.data
@@ -142,7 +143,7 @@ def commit(
     began = time.monotonic()
     count = 2 * kill_at or work.commits
     streams = [
-        Stream(process.port, work, work.order(number, count, chance, cover))
+        Stream(process, work, work.order(number, count, chance, cover))
         for number in range(CONNECTIONS)
     ]
     selector = selectors.DefaultSelector()

@@ -1,10 +1,12 @@
 """How long a broker takes to start on an empty directory, and how much memory it has then.
 
     .venv/bin/python -m bench.start [--rounds 9] [--no-kafka] [--against 'COMMAND']
+        [--command-config FILE --server-config FILE]
 
 Measured from exec until a connection is accepted, and until an ApiVersions over it is answered; a
 second later, the resident memory and the CPU time that the start took. Muster serves HTTP as by
-default, and nobody asks there. Apache Kafka 4.3.1 has its directory formatted before, which is not
+default, and nobody asks there. Where a login is asked for, it is done before the connection counts
+as accepted. Apache Kafka 4.3.1 has its directory formatted before, which is not
 counted. `python -c pass` is what any program in Python takes. All take turns, round after round;
 printed are medians, and the fastest answer. ``--against`` is the command of another Muster. Needs
 Java and Kafka's jars, as the interop tests do, unless ``--no-kafka``.
@@ -28,7 +30,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.throughput import FullKafka
+from bench import throughput
+from bench.secured import Access, add_options, chosen
 from tests.brokers import CHECKOUT, free_port
 from tests.raw_connection import RawConnection
 
@@ -47,28 +50,29 @@ class Started(NamedTuple):
     cpu_s: float
 
 
-def muster(command: list[str], folder: Path) -> Started:
+def muster(command: list[str], folder: Path, access: Access) -> Started:
     """A start of Muster."""
-    port, data = free_port(), str(folder / "data")
-    listen = ["--listen", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", "--data", data]
-    return measured([*command, "serve", *listen], port)
+    port, data = free_port(), folder / "data"
+    access.add_user(data)
+    listen = ["--listen", f"127.0.0.1:{port}", "--http", "127.0.0.1:0", "--data", str(data)]
+    return measured([*command, "serve", *listen, *access.sets()], port, access)
 
 
-def kafka(folder: Path) -> Started:
+def kafka(folder: Path, access: Access) -> Started:
     """A start of Apache Kafka."""
-    broker = FullKafka(folder / "data")
+    broker = throughput.kafka(folder / "data", access)
     command = broker._command()  # formats the directory
-    return measured(command, broker.port)
+    return measured(command, broker.port, access)
 
 
-def measured(command: list[str], port: int) -> Started:
+def measured(command: list[str], port: int, access: Access) -> Started:
     """What a command takes until it serves on a port."""
     began = time.perf_counter()
     process = subprocess.Popen(
         command, cwd=CHECKOUT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
     try:
-        connection = connected(port)
+        connection = connected(port, access)
         accepts_s = time.perf_counter() - began
         connection.call("ApiVersions", 0)
         answers_s = time.perf_counter() - began
@@ -80,12 +84,12 @@ def measured(command: list[str], port: int) -> Started:
         process.wait(STARTS_WITHIN_S)
 
 
-def connected(port: int) -> RawConnection:
+def connected(port: int, access: Access) -> RawConnection:
     """A connection, as soon as one is accepted."""
     deadline = time.perf_counter() + STARTS_WITHIN_S
     while time.perf_counter() < deadline:
         with suppress(ConnectionRefusedError):
-            return RawConnection(port)
+            return access.connect(port)
         time.sleep(LOOK_EVERY_S)
     raise SystemExit(f"nobody listens on port {port} after {STARTS_WITHIN_S:.0f} s")
 
@@ -115,14 +119,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--no-kafka", action="store_true")
     parser.add_argument("--against", metavar="COMMAND", help="another Muster, such as 'muster'")
+    add_options(parser)
     asked = parser.parse_args()
+    access = chosen(asked)
     ours = [str(Path(sys.executable).with_name("muster"))]
-    kinds: dict[str, Callable[[Path], Started]] = {"Muster": lambda folder: muster(ours, folder)}
+    kinds: dict[str, Callable[[Path], Started]] = {
+        "Muster": lambda folder: muster(ours, folder, access)
+    }
     if asked.against:
         other = shlex.split(asked.against)
-        kinds["against"] = lambda folder: muster(other, folder)
+        kinds["against"] = lambda folder: muster(other, folder, access)
     if not asked.no_kafka:
-        kinds["Kafka"] = kafka
+        kinds["Kafka"] = lambda folder: kafka(folder, access)
     found: dict[str, list[Started]] = defaultdict(list)
     passes = []
     for _ in range(asked.rounds):

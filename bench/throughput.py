@@ -1,6 +1,7 @@
 """How fast records go in and out, and what the broker spends on them, beside Apache Kafka 4.3.1.
 
     .venv/bin/python -m bench.throughput [--megabytes 100] [--rounds 3] [--only produce,100,lz4]
+        [--command-config FILE --server-config FILE]
 
 Apache's own ProducerPerformance and ConsumerPerformance work on both brokers in turn, round after
 round. Printed are medians: MB/s as the tool says it, the broker's own CPU in milliseconds for each
@@ -25,6 +26,8 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from bench.secured import PLAIN as NOBODY
+from bench.secured import Access, add_options, chosen
 from tests import java
 from tests.brokers import Broker, KafkaBroker
 from tests.interop.cluster import Cluster
@@ -49,6 +52,21 @@ class FullKafka(KafkaBroker):
         return [command[0], *_SERVER_FLAGS, *command[1:]]
 
 
+def kafka(data: Path, access: Access) -> FullKafka:
+    """Kafka, protected; its controller has a listener of its own, where nobody logs in."""
+    settings = dict(access.settings)
+    if "authorizer.class.name" in settings:
+        settings["super.users"] = ";".join(
+            filter(None, [settings.get("super.users"), "User:ANONYMOUS"])
+        )
+    broker = FullKafka(data, settings)
+    if access.scram is not None:
+        who = access.scram.who
+        user = f"{access.scram.mechanism}=[name={who.name},password={who.secret}]"
+        broker.format_options = ("--add-scram", user)
+    return broker
+
+
 class Work(NamedTuple):
     """One line of the table."""
 
@@ -68,6 +86,13 @@ class Over(NamedTuple):
     bootstrap: str = ""
     """"" for the broker's first."""
     properties: tuple[str, ...] = ()
+    access: Access = NOBODY
+    """Of the broker's first listener."""
+
+    def words(self, broker: Broker) -> list[str]:
+        """Of a tool's command line: where it goes, and as whom."""
+        config = [] if self.access.file is None else ["--command-config", str(self.access.file)]
+        return ["--bootstrap-server", self.bootstrap or broker.bootstrap, *config]
 
 
 PLAIN = Over()
@@ -113,7 +138,7 @@ def produce(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over 
         "--num-records", str(size_bytes // work.record_bytes),
         "--record-size", str(work.record_bytes),
         "--throughput", "-1",
-        "--bootstrap-server", over.bootstrap or broker.bootstrap,
+        *over.words(broker),
         "--command-property",
         f"acks={work.acks}", f"compression.type={work.codec}", "linger.ms=5", *over.properties,
     )  # fmt: skip
@@ -126,7 +151,7 @@ def consume(broker: Broker, topic: str, work: Work, size_bytes: int, over: Over 
         "ConsumerPerformance",
         "--topic", topic,
         "--num-records", str(size_bytes // work.record_bytes),
-        "--bootstrap-server", over.bootstrap or broker.bootstrap,
+        *over.words(broker),
         "--timeout", "60000",
         *[word for each in over.properties for word in ("--command-property", each)],
     )  # fmt: skip
@@ -144,12 +169,12 @@ def measure(
     return Measured(mb_per_s, (cpu_s(broker.pid) - before) * 1000 / (size_bytes / (1 << 20)))
 
 
-def idle(broker: Broker) -> tuple[float, float]:
+def idle(broker: Broker, access: Access) -> tuple[float, float]:
     """CPU milliseconds a second without the idle partitions, and with them."""
     found = []
     for partitions in (0, IDLE_PARTITIONS):
         if partitions:
-            Cluster(broker.bootstrap).create_topic("idle", partitions)
+            Cluster(broker.bootstrap, access.connect).create_topic("idle", partitions)
             time.sleep(IDLE_S / 2)  # making them is not idling
         before = cpu_s(broker.pid)
         time.sleep(IDLE_S)
@@ -180,26 +205,30 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--only", default="", help="words that a line must have: produce,100,lz4")
     options.add_argument("--no-idle", action="store_true")
+    add_options(options)
     given = options.parse_args()
+    access = chosen(given)
     words = [word for word in given.only.split(",") if word]
-    chosen = [w for w in all_work() if all(word in str(w).split() for word in words)]
+    lines = [w for w in all_work() if all(word in str(w).split() for word in words)]
     size_bytes = given.megabytes << 20
     with tempfile.TemporaryDirectory(prefix="throughput-") as folder:
         brokers: dict[str, Broker] = {
-            "muster": Broker(Path(folder, "muster")),
-            "kafka": FullKafka(Path(folder, "kafka")),
+            "muster": Broker(Path(folder, "muster"), access.settings),
+            "kafka": kafka(Path(folder, "kafka"), access),
         }
+        access.add_user(Path(folder, "muster"))
         try:
             for name, broker in brokers.items():
                 broker.start()
                 if not given.no_idle:
-                    without, with_them = idle(broker)
+                    without, with_them = idle(broker, access)
                     print(
                         f"{name}: {without:.1f} ms of CPU a second when idle,"
                         f" {with_them:.1f} with {IDLE_PARTITIONS} idle partitions",
                         flush=True,
                     )
-            print_table(brokers, chosen, size_bytes, given.rounds)
+            over = dict.fromkeys(brokers, Over(access=access))
+            print_table(brokers, lines, size_bytes, given.rounds, over)
         finally:
             for broker in brokers.values():
                 broker.kill()
@@ -218,11 +247,11 @@ def print_table(
         for work in chosen if round_number else chosen[:2]:
             for name, broker in brokers.items():
                 topic = f"r{round_number}-{work.record_bytes}-{work.codec}-{work.acks}"
-                cluster = Cluster(broker.bootstrap)
+                by = over.get(name, PLAIN)
+                cluster = Cluster(broker.bootstrap, by.access.connect)
                 size = size_bytes if round_number else WARM_UP_BYTES
                 if work.what == "produce" or Work("produce", *work[1:]) not in chosen:
                     cluster.create_topic(topic, 1)
-                by = over.get(name, PLAIN)
                 if work.what == "consume" and Work("produce", *work[1:]) not in chosen:
                     produce(broker, topic, work, size, by)
                 measured = measure(broker, topic, work, size, by)

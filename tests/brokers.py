@@ -194,6 +194,8 @@ class KafkaBroker(Broker):
         self.version = version
         self.listeners = {name: f"127.0.0.1:{free_port()}" for name in listeners}
         """Where each of them is."""
+        self.format_options: tuple[str, ...] = ()
+        """Of the storage tool."""
 
     def _command(self) -> list[str]:
         config = self.data.with_suffix(".properties")
@@ -228,6 +230,7 @@ class KafkaBroker(Broker):
                 _kafka_uuid(),
                 "-c",
                 str(config),
+                *self.format_options,
             ).check_returncode()
         return java.command(
             self.version,

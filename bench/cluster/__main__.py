@@ -1,11 +1,12 @@
 """A cluster of three Musters beside one of three Apache Kafkas 3.9.2 in ZooKeeper mode.
 
     .venv/bin/python -m bench.cluster [--only produce,idle] [--rounds 3] [--secs 4]
+        [--command-config FILE --server-config FILE]
 
 Each kind has three brokers and a ZooKeeper of its own, on this machine. Printed are medians of the
 rounds and, where both kinds were measured, Kafka's figure divided by Muster's; a line above says
-from where to where is measured, of both kinds by the same code. Needs Java, Go 1.24, and Kafka's jars,
-which Maven brings once as for the interop tests. One scenario takes one to two minutes.
+from where to where is measured, of both kinds by the same code. Needs Java, Go 1.24, and Kafka's
+jars, which Maven brings once as for the interop tests. One scenario takes one to two minutes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from bench import secured
 from bench.cluster import controller, coordinator, idle, leadership, produce, rejoin
 from bench.cluster.running import KINDS, MeasuredCluster, running
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER
@@ -97,15 +99,19 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--secs", type=float, default=4)
     options.add_argument("--warm", type=float, default=10, help="seconds before the first round")
+    secured.add_options(options)
     given = options.parse_args()
+    access = secured.chosen(given)
     chosen = [name for name in given.only.split(",") if name] or list(SCENARIOS)
     for name in chosen:
         began = time.perf_counter()
-        found = run(SCENARIOS[name], given)
+        found = run(SCENARIOS[name], given, access)
         table(name, found, time.perf_counter() - began)
 
 
-def run(scenario: Scenario, given: argparse.Namespace) -> dict[str, list[Figures]]:
+def run(
+    scenario: Scenario, given: argparse.Namespace, access: secured.Access
+) -> dict[str, list[Figures]]:
     """The figures of each round, by kind."""
     rounds = min(given.rounds, scenario.rounds or given.rounds)
     found: dict[str, list[Figures]] = {kind: [] for kind in given.kinds.split(",")}
@@ -114,7 +120,7 @@ def run(scenario: Scenario, given: argparse.Namespace) -> dict[str, list[Figures
         with ExitStack() as stack:
             folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="cluster-")))
             clusters = {
-                kind: stack.enter_context(running(folder / kind, kind, scenario.settings))
+                kind: stack.enter_context(running(folder / kind, kind, scenario.settings, access))
                 for kind in kinds
             }
             for cluster in clusters.values():

@@ -36,11 +36,11 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
     held = sum(long_pieces(cluster).values())
     cpu = cluster.cpu_s()
     with zookeeper(cluster) as client, Bystander(cluster) as bystander:
-        connections = [RawConnection(cluster.ports[broker]) for broker in BROKERS]
+        connections = [cluster.connect(broker) for broker in BROKERS]
         began, elected, new = _other_elected(cluster, client, connections)
         until(lambda: all(_controller_id(each) == new for each in connections) or None)
         named = time.perf_counter()
-        _until_told(cluster.ports[new], connections)
+        _until_told(cluster, new, connections)
         done = time.perf_counter()
     for each in connections:
         each.close()
@@ -71,13 +71,15 @@ def _other_elected(
         elected, new = time.perf_counter(), controller_of(client)
         if new != old:
             return began, elected, new
-        _until_told(cluster.ports[new], connections)
+        _until_told(cluster, new, connections)
 
 
-def _until_told(port: int, connections: list[RawConnection]) -> None:
-    """Waits until each broker knows a topic that the controller at ``port`` makes now."""
+def _until_told(
+    cluster: MeasuredCluster, controller: int, connections: list[RawConnection]
+) -> None:
+    """Waits until each broker knows a topic that the controller makes now."""
     topic = f"after-{uuid.uuid4()}"
-    until(lambda: _created(port, topic) or None)
+    until(lambda: _created(cluster, controller, topic) or None)
     until(lambda: all(_is_led(each, topic) for each in connections) or None)
 
 
@@ -85,8 +87,8 @@ def _controller_id(connection: RawConnection) -> int:
     return int(connection.call("Metadata", 4, topics=[])["controller_id"])
 
 
-def _created(port: int, topic: str) -> bool:
-    with RawConnection(port) as connection:
+def _created(cluster: MeasuredCluster, controller: int, topic: str) -> bool:
+    with cluster.connect(controller) as connection:
         answer = connection.call(
             "CreateTopics",
             2,

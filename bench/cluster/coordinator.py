@@ -10,7 +10,6 @@ import time
 
 from bench.cluster.running import BROKERS, MeasuredCluster
 from bench.cluster.watching import Bystander, controller_of, expiry, until, zookeeper
-from tests.raw_connection import RawConnection
 
 GROUPS, PARTITIONS = 10_000, 100
 SETTINGS = {"offsets.topic.num.partitions": "1", "zookeeper.session.timeout.ms": "3000"}
@@ -40,9 +39,9 @@ def measure(cluster: MeasuredCluster, _: float) -> dict[str, float]:
         cpu = cluster.cpu_s()
         with Bystander(cluster) as bystander:
             until(lambda: gone_ns or None)
-            until(lambda: any(_has(cluster.ports[each], 0) for each in left) or None)
+            until(lambda: any(_has(cluster, each, 0) for each in left) or None)
             first = time.time_ns()
-            until(lambda: any(_has(cluster.ports[each], GROUPS - 1) for each in left) or None)
+            until(lambda: any(_has(cluster, each, GROUPS - 1) for each in left) or None)
             last = time.time_ns()
     figures = {
         "first answer ms": (first - gone_ns[0]) / 1e6,
@@ -66,9 +65,9 @@ def _coordinator_that_is_not_the_controller(cluster: MeasuredCluster) -> int:
     return leader
 
 
-def _has(port: int, group: int) -> bool:
+def _has(cluster: MeasuredCluster, broker: int, group: int) -> bool:
     """Whether a broker answers with what a group committed."""
-    with RawConnection(port) as connection:
+    with cluster.connect(broker) as connection:
         answer = connection.call(
             "OffsetFetch",
             3,

@@ -11,9 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from confluent_kafka.admin import AdminClient
+
+from bench.secured import Access
 from tests import java
 from tests.brokers import free_port
+from tests.interop.secured_cluster import write_user
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster
+from tests.raw_connection import RawConnection
 from tests.zookeeper import start_zookeeper
 
 KINDS = (MUSTER, KAFKA)
@@ -39,11 +44,18 @@ class MeasuredCluster(ZooKeeperCluster):
     """Three brokers of one kind, with the JVM settings that Kafka's own script gives."""
 
     def __init__(
-        self, folder: Path, zookeeper_at: str, kind: str, zookeeper_pid: int, **settings: str
+        self,
+        folder: Path,
+        zookeeper_at: str,
+        kind: str,
+        zookeeper_pid: int,
+        access: Access,
+        **settings: str,
     ) -> None:
         kinds = dict.fromkeys(BROKERS, kind)
-        super().__init__(folder, zookeeper_at, kinds, {**_SETTINGS, **settings})
+        super().__init__(folder, zookeeper_at, kinds, {**_SETTINGS, **access.settings, **settings})
         self.kind = kind
+        self.access = access
         self.http = (
             {broker: f"127.0.0.1:{free_port()}" for broker in kinds} if kind == MUSTER else {}
         )
@@ -56,6 +68,14 @@ class MeasuredCluster(ZooKeeperCluster):
     def _kafka(self, broker: int) -> list[str]:
         command = [part for part in super()._kafka(broker) if part not in java.FLAGS]
         return [command[0], *_SERVER_FLAGS, *command[1:]]
+
+    def connect(self, broker: int) -> RawConnection:
+        return self.access.connect(self.ports[broker])
+
+    def admin(self) -> AdminClient:
+        return AdminClient(
+            {"bootstrap.servers": self.bootstrap, "log_level": 0, **self.access.librdkafka()}
+        )
 
     def pids(self) -> list[int]:
         """The processes of the brokers that run."""
@@ -98,10 +118,13 @@ class MeasuredCluster(ZooKeeperCluster):
             **options,
         }
         named = [part for name, value in given.items() for part in (f"-{name}", str(value))]
-        return [str(groupload()), *shlex.split(flags), *named]
+        return [str(groupload()), *shlex.split(flags), *self.access.groupload(), *named]
 
     def settle(self) -> None:
         """Has all brokers of the cluster be there, the first as its controller."""
+        if self.access.scram is not None:
+            who = self.access.scram.who
+            write_user(self.zookeeper, who.name, self.access.scram.mechanism, who.secret)
         first, *others = BROKERS
         self.start(first)
         self.until_brokers({first})
@@ -128,10 +151,12 @@ def groupload() -> Path:
 
 
 @contextmanager
-def running(folder: Path, kind: str, settings: Mapping[str, str]) -> Iterator[MeasuredCluster]:
+def running(
+    folder: Path, kind: str, settings: Mapping[str, str], access: Access
+) -> Iterator[MeasuredCluster]:
     """Three brokers that have all come; killed at the end."""
     process, port = start_zookeeper(folder / "zookeeper")
-    cluster = MeasuredCluster(folder, f"127.0.0.1:{port}", kind, process.pid, **settings)
+    cluster = MeasuredCluster(folder, f"127.0.0.1:{port}", kind, process.pid, access, **settings)
     try:
         cluster.settle()
         yield cluster

@@ -13,7 +13,6 @@ from urllib.request import urlopen
 from kazoo.client import KazooClient
 
 from bench.cluster.running import MeasuredCluster
-from tests.raw_connection import RawConnection
 
 BYSTANDER_PAUSE_S = 0.002
 
@@ -55,7 +54,7 @@ class Bystander:
         self.longest_s = 0.0
         self._over = threading.Event()
         self._threads = [
-            threading.Thread(target=self._ask, args=(cluster.ports[broker],), daemon=True)
+            threading.Thread(target=self._ask, args=(cluster, broker), daemon=True)
             for broker in cluster.processes
         ]
 
@@ -69,8 +68,8 @@ class Bystander:
         for thread in self._threads:
             thread.join()
 
-    def _ask(self, port: int) -> None:
-        with RawConnection(port) as connection:
+    def _ask(self, cluster: MeasuredCluster, broker: int) -> None:
+        with cluster.connect(broker) as connection:
             while not self._over.wait(BYSTANDER_PAUSE_S):
                 asked = time.perf_counter()
                 connection.call("ApiVersions", 0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import struct
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,12 +36,15 @@ class Cluster:
     Each takes a connection of its own, so the broker may be started again between two.
     """
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(
+        self, bootstrap: str, connect: Callable[[int], RawConnection] = RawConnection
+    ) -> None:
         self.port = int(bootstrap.rpartition(":")[2])
+        self._connect = connect
 
     def call(self, name: str, version: int, **value: Any) -> dict[str, Any]:
         """One request and its answer."""
-        with RawConnection(self.port) as connection:
+        with self._connect(self.port) as connection:
             return connection.call(name, version, **value)
 
     def create_topic(self, topic: str, partitions: int, **config: str) -> None:

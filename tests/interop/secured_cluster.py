@@ -25,6 +25,20 @@ SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 ITERATIONS = 4096
 
 
+def write_user(zookeeper: str, user: str, mechanism: str, password: str) -> None:
+    """A user of brokers, before there is any broker: as kafka-configs --zookeeper did."""
+    scram, salt = BY_NAME[mechanism], b"salt of brokers"
+    salted = scram.salted_password(password.encode(), salt, ITERATIONS)
+    text = credential_text(credential(scram, salted, salt, ITERATIONS))
+    at, _, chroot = zookeeper.partition("/")
+    nodes = KazooClient(at, timeout=30)
+    nodes.start(30)
+    path = f"/{chroot}/config/users/{user}"
+    nodes.create(path, encode_config({mechanism: text}), makepath=True)
+    nodes.stop()
+    nodes.close()
+
+
 class SecuredCluster(ZooKeeperCluster):
     """See the module. The brokers log in as `BROKER`, who is a super user, and so does the test."""
 
@@ -36,19 +50,6 @@ class SecuredCluster(ZooKeeperCluster):
         super().__init__(folder, zookeeper_at, kinds, settings)
         self.whole_s = time.monotonic()
         """When all brokers were there, and what a test makes before it begins."""
-
-    def write_broker_user(self) -> None:
-        """The user of the brokers, before there is any broker: as kafka-configs --zookeeper did."""
-        mechanism, salt = BY_NAME[MECHANISM], b"salt of brokers"
-        salted = mechanism.salted_password(PASSWORD.encode(), salt, ITERATIONS)
-        text = credential_text(credential(mechanism, salted, salt, ITERATIONS))
-        at, _, chroot = self.zookeeper.partition("/")
-        nodes = KazooClient(at, timeout=30)
-        nodes.start(30)
-        path = f"/{chroot}/config/users/{BROKER}"
-        nodes.create(path, encode_config({MECHANISM: text}), makepath=True)
-        nodes.stop()
-        nodes.close()
 
     def client(self, user: str = BROKER, password: str = PASSWORD, **more: Any) -> dict[str, Any]:
         """What librdkafka needs to be somebody."""
@@ -120,7 +121,7 @@ def running_secured(
         cluster = SecuredCluster(folder, address, kinds, **settings)
         first, *others = kinds
         try:
-            cluster.write_broker_user()
+            write_user(cluster.zookeeper, BROKER, MECHANISM, PASSWORD)
             cluster.start(first)
             cluster.nodes.start(30)
             cluster.until_brokers({first})

@@ -232,6 +232,10 @@ class ZooKeeperCluster:
 
     # -- what the cluster is
 
+    def connect(self, broker: int) -> RawConnection:
+        """A connection to a broker."""
+        return RawConnection(self.ports[broker])
+
     def admin(self) -> AdminClient:
         """An admin client."""
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
@@ -271,7 +275,7 @@ class ZooKeeperCluster:
 
     def _known_to(self, broker: int, topic: str) -> int:
         """How many partitions a broker knows of a topic."""
-        with RawConnection(self.ports[broker]) as connection:
+        with self.connect(broker) as connection:
             known = connection.call("Metadata", 1, topics=None)["topics"]
         return sum(len(each["partitions"]) for each in known if each["name"] == topic)
 
