@@ -3,13 +3,16 @@
 A group that one may describe has offsets in topics that one may not, and sentences about them; a
 transaction has partitions of them and groups that wait. Rows about them go, names in lists go, and
 in sentences a word stands in place of a name.
+
+A sentence is read word by word, and a name is judged when it is met: of the thousands of topics
+that a group may have, its sentences name a few.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import chain
+from functools import cached_property
 from typing import Any, Final
 
 from broker.web.readers import Reader
@@ -33,6 +36,12 @@ _KIND_OF_TYPE: Final[Mapping[str, str]] = {
 """What the ``name`` beside a ``resource_type`` is of."""
 _BY_TOPIC: Final = "partitions"
 """A field that may be an object with topics for its fields' names."""
+_WORD: Final = re.compile(r"[\w.-]+")
+"""Of a sentence. All topics are one word, and most groups and ids."""
+_BY_ITSELF: Final = re.compile(r"(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w)")
+"""What may follow a name: the number of a partition, or several, and the end of the word."""
+_HERE: Final = "\0"
+"""Stands for `HIDDEN` while others are looked for: that has a word too."""
 
 
 def redacted(
@@ -41,22 +50,96 @@ def redacted(
     """A view without what the reader may not see; ``topics`` and ``groups`` may be named in it."""
     if reader.sees_everything:
         return view
-    named: dict[str, set[str]] = {_TOPIC: set(topics), _GROUP: set(groups), _ID: set()}
+    named: Named = {_TOPIC: set(topics), _GROUP: set(groups), _ID: set()}
     for kind, name in _names(view):
         named[kind].add(name)
-    sees: dict[str, Callable[[str], bool]] = {
-        _TOPIC: reader.sees_topic,
-        _GROUP: reader.sees_group,
-        _ID: reader.sees_transactional_id,
-    }
-    hidden = {
-        kind: frozenset(name for name in names if not sees[kind](name))
-        for kind, names in named.items()
-    }
-    if not any(hidden.values()):
-        return view
-    words = _words(chain.from_iterable(hidden.values()))
-    return _without(view, "", hidden, words)
+    hidden = _Hidden(reader, named)
+    return _without(view, "", hidden) if hidden.anything else view
+
+
+Named = dict[str, set[str]]
+"""Names by kind."""
+
+
+class _Hidden:
+    """What one reader may not see of what is named in a view, or may be."""
+
+    def __init__(self, reader: Reader, named: Named) -> None:
+        self._named = named
+        self._sees: Mapping[str, Callable[[str], bool]] = {
+            _TOPIC: reader.sees_topic,
+            _GROUP: reader.sees_group,
+            _ID: reader.sees_transactional_id,
+        }
+        self._known: dict[tuple[str, str], bool] = {}
+
+    @property
+    def anything(self) -> bool:
+        """Whether there is something to be taken out."""
+        return any(self.hides(kind, name) for kind, names in self._named.items() for name in names)
+
+    def hides(self, kind: str, name: object) -> bool:
+        """Whether it is a name that the reader may not see."""
+        if not isinstance(name, str):
+            return False
+        hidden = self._known.get((kind, name))
+        if hidden is None:
+            hidden = self._known[kind, name] = not self._sees[kind](name)
+        return hidden
+
+    def from_sentence(self, text: str) -> str:
+        """The sentence without names that stand by themselves, or with a partition's number."""
+        for name in self._phrases:
+            if name in text and self._hides_any(name):
+                text = _without_phrase(text, name)
+        return _WORD.sub(self._shown, text).replace(_HERE, HIDDEN)
+
+    @cached_property
+    def _all(self) -> set[str]:
+        return set().union(*self._named.values()) - {""}
+
+    @cached_property
+    def _phrases(self) -> list[str]:
+        """Names of more than one word, the longest first."""
+        phrases = (name for name in self._all if _WORD.fullmatch(name) is None)
+        return sorted(phrases, key=len, reverse=True)
+
+    @cached_property
+    def _lengths(self) -> list[int]:
+        """Of all names, the shortest first."""
+        return sorted(set(map(len, self._all)))
+
+    def _shown(self, found: re.Match[str]) -> str:
+        """A word, or what is left of it behind the longest name that is hidden."""
+        word, end = found.group(), 0
+        for length in self._lengths:
+            if length > len(word):
+                break
+            name = word[:length]
+            if (
+                name in self._all
+                and _BY_ITSELF.match(found.string, found.start() + length)
+                and self._hides_any(name)
+            ):
+                end = length
+        return f"{_HERE}{word[end:]}" if end else word
+
+    def _hides_any(self, name: str) -> bool:
+        return any(name in names and self.hides(kind, name) for kind, names in self._named.items())
+
+
+def _without_phrase(text: str, name: str) -> str:
+    pieces, done = [], 0
+    at = text.find(name)
+    while at >= 0:
+        end = at + len(name)
+        if not (at and _WORD.match(text[at - 1])) and _BY_ITSELF.match(text, end):
+            pieces.append(text[done:at])
+            done = end
+        else:
+            end = at + 1
+        at = text.find(name, end)
+    return _HERE.join([*pieces, text[done:]])
 
 
 def _names(view: Any, field: str = "") -> Iterator[tuple[str, str]]:
@@ -82,40 +165,28 @@ def _resource(view: dict[str, Any]) -> tuple[str, str]:
     return (kind, name) if isinstance(name, str) else ("", "")
 
 
-def _words(names: Iterable[str]) -> re.Pattern[str]:
-    """A name that stands by itself in a sentence, or with the number of a partition."""
-    one_of = "|".join(map(re.escape, sorted(names, key=len, reverse=True)))
-    return re.compile(rf"(?<![\w.-])(?:{one_of})(?=(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w))")
-
-
-Hidden = Mapping[str, frozenset[str]]
-
-
-def _without(view: Any, field: str, hidden: Hidden, words: re.Pattern[str]) -> Any:
+def _without(view: Any, field: str, hidden: _Hidden) -> Any:
     if isinstance(view, dict):
         kind, name = _resource(view)
-        is_hidden = bool(kind) and name in hidden[kind]
-        named_so = {"name": None, "resource": HIDDEN} if is_hidden else {}
+        named_so = {"name": None, "resource": HIDDEN} if kind and hidden.hides(kind, name) else {}
         shown = {
-            key: _without(value, key, hidden, words)
+            key: _without(value, key, hidden)
             for key, value in view.items()
-            if not (field == _BY_TOPIC and key in hidden[_TOPIC])
+            if not (field == _BY_TOPIC and hidden.hides(_TOPIC, key))
         }
         return {**shown, **named_so}
     if isinstance(view, list):
-        return [
-            _without(each, field, hidden, words) for each in view if not _is_of(each, field, hidden)
-        ]
+        return [_without(each, field, hidden) for each in view if not _is_of(each, field, hidden)]
     if not isinstance(view, str):
         return view
     if field in _KIND_OF:
-        return None if view in hidden[_KIND_OF[field]] else view
+        return None if hidden.hides(_KIND_OF[field], view) else view
     # States, verdicts and the names of clients are one word, and stay as they are.
-    return words.sub(HIDDEN, view) if " " in view else view
+    return hidden.from_sentence(view) if " " in view else view
 
 
-def _is_of(each: Any, field: str, hidden: Hidden) -> bool:
+def _is_of(each: Any, field: str, hidden: _Hidden) -> bool:
     """Whether a row, or a name in a list, is of what is hidden; a holder without its id stays."""
     if isinstance(each, dict):
-        return each.get("topic") in hidden[_TOPIC] or each.get("group") in hidden[_GROUP]
-    return isinstance(each, str) and field in _KIND_OF and each in hidden[_KIND_OF[field]]
+        return hidden.hides(_TOPIC, each.get("topic")) or hidden.hides(_GROUP, each.get("group"))
+    return field in _KIND_OF and hidden.hides(_KIND_OF[field], each)
