@@ -15,7 +15,7 @@ import uvloop
 from tests.brokers import Broker
 from tests.wire import Wire
 
-TEST_WITHIN_S = 120
+TEST_WITHIN_S = 240
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -21,6 +21,7 @@ from protocol.records.batch import assemble_batch, encode_batch
 from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record
 from tests.broker.edge import EdgeBroker, eventually
+from tests.broker.said import said
 
 ABORT, COMMIT = 0, 1
 TRANSACTIONAL = 1 << 4
@@ -175,7 +176,7 @@ async def test_records_of_unknown_kinds_are_passed_over_with_a_warning(
         await eventually(lambda: not broker.groups.life.loading)
         assert await (await broker.client()).fetch("g") == 5
         assert broker.groups.hosted_shards[0].loaded_records == 1
-    (warning,) = [line for line in logs if line["log_level"] == "warning"]
+    (warning,) = [line for line in said(logs) if line["log_level"] == "warning"]
     assert warning["kinds"] == {3: 1, 0x7FFF: 1}
 
 

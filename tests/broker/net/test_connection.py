@@ -29,6 +29,7 @@ from protocol.messages.join_group import API as JOIN_GROUP
 from protocol.messages.list_groups import API as LIST_GROUPS
 from protocol.messages.metadata import API as METADATA
 from tests.broker.edge import Client, EdgeBroker, eventually
+from tests.broker.said import said
 
 
 class Handlers:
@@ -337,7 +338,7 @@ async def test_a_bug_in_a_handler_is_logged_answered_and_ends_nothing_else(
         reply = await client.receive(beat(client))
 
         assert reply["error_code"] == -1
-        assert [(line["event"], line["api"]) for line in logs] == [
+        assert [(line["event"], line["api"]) for line in said(logs)] == [
             ("a request could not be handled", "Heartbeat")
         ]
         reply = await client.receive(beat(client))
@@ -370,7 +371,7 @@ async def test_nonsense_closes_with_one_line_in_which_nothing_of_the_peer_is_raw
         client.send_raw(struct.pack(">i", len(header) + 1) + header + b"\x7f")
         assert await client.closed_by_peer()
 
-        (line,) = logs
+        (line,) = said(logs)
         assert line["client_id"] == "evil\\n\\x1b[31mclient"
         assert line["peer"].startswith("127.0.0.1:")
         assert broker.server.protocol_errors == 1

@@ -24,6 +24,7 @@ from protocol.messages.heartbeat import API as HEARTBEAT
 from protocol.messages.leave_group import API as LEAVE_GROUP
 from protocol.messages.offset_fetch import API as OFFSET_FETCH
 from tests.broker.edge import Client, EdgeBroker, eventually
+from tests.broker.said import said
 
 MANY = 15_000
 PAGE = Path(__file__).parents[3] / "docs" / "limits.md"
@@ -117,7 +118,7 @@ async def test_above_its_budget_a_request_is_refused_with_one_line_and_nothing_m
             asked = client.send(LEAVE_GROUP.key, 4, group_id="g", members=leavers)
             reply = await client.receive(asked)
         assert reply["error_code"] == INVALID_REQUEST
-        [line] = lines
+        [line] = said(lines)
         assert line["api"] == "LeaveGroup"
         assert line["elements_max"] == 5_000
         assert "more than 5000 elements" in line["reason"]
@@ -132,7 +133,7 @@ async def test_where_no_error_of_the_whole_fits_the_connection_is_closed_with_on
         with capture_logs() as lines:
             describe(client, [""] * 500_000)
             assert await client.reader.read() == b""
-        [line] = lines
+        [line] = said(lines)
         assert line["event"] == "connection closed: more elements than the API allows"
         assert line["api"] == "DescribeGroups"
 
@@ -145,7 +146,7 @@ async def test_a_request_that_is_cut_short_closes_its_connection(tmp_path: Path)
         with capture_logs() as lines:
             client.send_raw(struct.pack(">i", len(header) + len(body)) + header + body)
             assert await client.reader.read() == b""
-        [line] = lines
+        [line] = said(lines)
         assert line["event"] == "connection closed: not a Kafka request"
 
 

@@ -22,6 +22,7 @@ from protocol.errors import NONE, NOT_COORDINATOR
 from tests.broker.config.served import GROUP, Served, config, serving
 from tests.broker.edge import eventually
 from tests.broker.hand_time import HandTime
+from tests.broker.said import said
 from tests.broker.seen import Seen, seeing
 
 
@@ -212,6 +213,6 @@ async def test_a_default_port_in_use_is_a_warning(
             assert await served.client.commit(GROUP, 1) == NONE
             assert await told(served) == (where, "off")
 
-    (warning,) = [line for line in lines if line["log_level"] == "warning"]
+    (warning,) = [line for line in said(lines) if line["log_level"] == "warning"]
     assert warning["event"] == "/metrics and /healthz are not served"
     assert where in warning["reason"]
