@@ -19,7 +19,7 @@ from tests.wire import batch
 
 SETTINGS = {
     "min.insync.replicas": "2",
-    "replica.lag.time.max.ms": "500",
+    "replica.lag.time.max.ms": "2000",
     "replica.fetch.backoff.ms": "50",
     "auto.leader.rebalance.enable": "false",
 }

@@ -464,7 +464,7 @@ async def test_the_timer_goes_off_by_itself(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()
-        await client.join_alone(HERE, session_timeout_ms=100)
+        await client.join_alone(HERE, session_timeout_ms=1000)
         shard = broker.groups.hosted_for(HERE).core
 
         await eventually(lambda: not shard.view.groups[HERE].members)

@@ -287,14 +287,14 @@ async def test_an_open_transaction_is_aborted_when_its_timeout_is_over(tmp_path:
 
 async def test_a_frozen_broker_puts_nobody_out_and_one_that_runs_does(tmp_path: Path) -> None:
     """Beside another broker of the same settings, in which the same session ends."""
-    settings = {"group.min.session.timeout.ms": "100"}
+    settings = {"group.min.session.timeout.ms": "1000"}
     async with (
         scene(tmp_path / "frozen", settings) as here,
         scene(tmp_path / "running", settings, is_frozen=False) as there,
     ):
-        member, generation = await here.client.join_alone("g", session_timeout_ms=100)
+        member, generation = await here.client.join_alone("g", session_timeout_ms=1000)
         for number in range(3):
-            await there.client.join_alone(f"g{number}", session_timeout_ms=100 + 200 * number)
+            await there.client.join_alone(f"g{number}", session_timeout_ms=1000 + 200 * number)
         await eventually("all sessions there have ended", lambda: len(there.left()) == 3)
 
         assert here.left() == []

@@ -165,9 +165,17 @@ async def test_a_session_that_ends_before_the_broker_is_registered_is_not_its_en
     assert there.registration.epoch == there.ensemble.nodes[PATH].czxid
 
 
-async def test_a_node_that_went_unseen_belongs_to_nobody() -> None:
+async def test_a_node_that_went_unseen_belongs_to_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """The process stood still while the other session ended, and its wait is over all the same."""
-    there = Scene(timeout_ms=20)
+    waits: list[asyncio.Timeout] = []
+
+    def until_told(_: Time, seconds: float) -> asyncio.Timeout:
+        assert seconds == 12, "two sessions"
+        waits.append(asyncio.timeout(None))
+        return waits[-1]
+
+    monkeypatch.setattr(NoWaiting, "within", until_told)
+    there = Scene()
     await there.begin()
     other = await there.another()
     starting = asyncio.ensure_future(there.registration.start())
@@ -175,6 +183,8 @@ async def test_a_node_that_went_unseen_belongs_to_nobody() -> None:
         await asyncio.sleep(0)
     there.zookeeper._watches.clear()
     there.ensemble.end_session(other.session)
+    [wait] = waits
+    wait.reschedule(asyncio.get_running_loop().time())
     await starting
     assert there.failures == []
     assert there.registration.epoch == there.ensemble.nodes[PATH].czxid

@@ -37,6 +37,7 @@ from tests.broker.cluster.fellows import (
     eventually,
 )
 from tests.broker.edge import Taker
+from tests.broker.hand_time import HandTime
 from tests.simulated_files import SimulatedFiles
 
 PLACE = ("t", 0)
@@ -349,7 +350,8 @@ async def test_many_replicas_are_put_away_together() -> None:
 
 
 async def test_who_is_behind_for_too_long_goes_out_and_comes_back() -> None:
-    one, two = fellows = [Fellow(each, lag_time_max_ms=400) for each in (1, 2)]
+    time = HandTime()
+    one, two = fellows = [Fellow(1, lag_time_max_ms=400, time=time), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1)
         one.append()
@@ -357,6 +359,7 @@ async def test_who_is_behind_for_too_long_goes_out_and_comes_back() -> None:
         await controller.stop(two, -1, delete=False)
         one.append()
         assert one.replica().high_watermark == 1
+        time.move(401)
         await eventually(lambda: state_of(one).isr == (1,))
         await eventually(lambda: one.replica().high_watermark == 2)
         later = state_of(one)._replace(leader_epoch=1)
