@@ -14,7 +14,7 @@ import uvloop
 
 from broker.loop.watchdog import Watchdog
 from broker.net.tls.handshakes import Handshakes
-from broker.net.tls.layer import Failure, TlsLayer
+from broker.net.tls.layer import TURN_BYTES, Failure, TlsLayer
 from broker.time import Time
 from tests.certificates import Authority
 
@@ -59,13 +59,14 @@ class Listener:
         time = Time()
         self.handshakes = Handshakes(time, Watchdog(time), lambda: 0)
         self.failed = asyncio.Event()
+        self.make: type[Echo] = Echo
 
     def _fail(self, failure: Failure) -> None:
         self.failures.append(str(failure))
         self.failed.set()
 
     def _make(self) -> TlsLayer:
-        self.connections.append(Echo())
+        self.connections.append(self.make())
         return TlsLayer(
             self.connections[-1], self.context, self.handshakes, self._on_ready, self._fail
         )
@@ -79,7 +80,7 @@ class Listener:
     async def __aexit__(self, *_: object) -> None:
         self._server.close()
         for each in self.connections:
-            if each.transport is not None:
+            if each.transport is not None and each.happened[-1] != "lost":
                 each.transport.abort()
 
 
@@ -312,6 +313,158 @@ def test_a_storm_of_handshakes_lets_others_have_their_turn(run, context, trustin
                 writer.close()
             # All came at once, and each had an iteration of its own for its first step.
             assert turns >= clients
+            return on
+
+    assert run(scenario()).failures == []
+
+
+# -- what is large
+
+
+class Sender(Echo):
+    """Sends nothing by itself; keeps how it was told to pause and go on."""
+
+    def data_received(self, data):
+        self.happened.append("data")
+
+    def pause_writing(self):
+        self.happened.append("pause")
+
+    def resume_writing(self):
+        self.happened.append("resume")
+
+
+LARGE = bytes(range(256)) * 65_536  # 16 MB
+
+
+async def connected(on, trusting):
+    """A sender with its handshake done, and its peer."""
+    on.make = Sender
+    reader, writer = await asyncio.open_connection("127.0.0.1", on.port, ssl=trusting)
+    while not on.connections[-1].transport.is_ready:
+        await asyncio.sleep(0)
+    return on.connections[-1], reader, writer
+
+
+class Counting:
+    """A session of TLS that keeps how much it encrypts in each turn of the loop."""
+
+    def __init__(self, layer) -> None:
+        self._tls = layer._tls
+        layer._tls = self
+        self.turns = [0]
+        asyncio.get_running_loop().call_soon(self._turn)
+
+    def _turn(self) -> None:
+        if self.turns[-1]:
+            self.turns.append(0)
+        asyncio.get_running_loop().call_soon(self._turn)
+
+    def write(self, data):
+        self.turns[-1] += len(data)
+        return self._tls.write(data)
+
+    def __getattr__(self, name):
+        return getattr(self._tls, name)
+
+
+def test_what_is_large_is_encrypted_in_turns_and_arrives_in_order(run, context, trusting):
+    async def scenario():
+        async with listener(context) as on:
+            sender, reader, _ = await connected(on, trusting)
+            counting = Counting(sender.transport)
+            sender.transport.write(b"before")
+            sender.transport.write(LARGE)
+            sender.transport.writelines([b"a" * 10, LARGE[:300_000], b"", b"b" * 70_000])
+            sender.transport.write(b"after")
+            assert sender.transport.get_write_buffer_size() > len(LARGE) * 9 // 10
+            wanted = b"before" + LARGE + b"a" * 10 + LARGE[:300_000] + b"b" * 70_000 + b"after"
+            assert await reader.readexactly(len(wanted)) == wanted
+            sender.transport.write(b"last")
+            assert await reader.readexactly(4) == b"last"
+            assert sender.transport.get_write_buffer_size() == 0
+            return sender, counting.turns
+
+    sender, turns = run(scenario())
+    assert max(turns) <= TURN_BYTES + 100
+    assert len(turns) >= len(LARGE) / TURN_BYTES
+    assert sender.happened.count("pause") == sender.happened.count("resume") > 0
+    told = [each for each in sender.happened if each in ("pause", "resume")]
+    assert told == ["pause", "resume"] * (len(told) // 2)
+
+
+def test_pieces_that_are_written_one_by_one_share_a_turn(run, context, trusting):
+    """As those of a file: whoever writes them stops where it is told to."""
+
+    async def scenario():
+        async with listener(context) as on:
+            sender, reader, _writer = await connected(on, trusting)
+            counting = Counting(sender.transport)
+            for _piece in range(8):
+                sender.transport.write(LARGE[: 256 * 1024])
+            assert sender.happened[-1] == "pause"
+            await reader.readexactly(8 * 256 * 1024)
+            return counting.turns
+
+    assert max(run(scenario())) <= TURN_BYTES
+
+
+def test_a_peer_that_does_not_read_costs_no_more_than_what_is_written(run, context, trusting):
+    async def scenario():
+        async with listener(context) as on:
+            sender, _, writer = await connected(on, trusting)
+            writer.transport.pause_reading()
+            counting = Counting(sender.transport)
+            sender.transport.write(LARGE)
+            for _ in range(200):
+                await asyncio.sleep(0)
+            assert sum(counting.turns) < len(LARGE) // 2, "the rest waits as it is"
+            assert sender.happened[-1] == "pause"
+            sender.transport.abort()
+            while sender.happened[-1] != "lost":
+                await asyncio.sleep(0)
+            assert not sender.transport._unsent
+            writer.close()
+
+    run(scenario())
+
+
+class Blocking:
+    """A client in a thread: uvloop's own loses what came before an end."""
+
+    def __init__(self, port: int, context: ssl.SSLContext) -> None:
+        plain = socket.create_connection(("127.0.0.1", port))
+        self.socket = context.wrap_socket(plain, server_hostname="127.0.0.1")
+
+    def all_that_comes(self) -> tuple[int, bool]:
+        """How much, and whether it is what was sent; an end without a goodbye raises."""
+        got = bytearray()
+        while data := self.socket.recv(1 << 18):
+            got += data
+        return len(got), got == LARGE
+
+
+@pytest.mark.parametrize("way", ["close", "half-close"])
+def test_a_close_waits_for_what_is_written(run, context, trusting, way):
+    async def scenario():
+        async with listener(context) as on:
+            on.make = Sender
+            client = await asyncio.to_thread(Blocking, on.port, trusting)
+            while not on.connections[-1].transport.is_ready:
+                await asyncio.sleep(0)
+            sender = on.connections[-1]
+            sender.transport.write(LARGE)
+            if way == "close":
+                sender.transport.close()
+                sender.transport.close()
+                assert sender.transport.is_closing()
+                sender.transport.write(b"too late")
+            else:  # without a word of TLS; what it is sent it still reads
+                socket.socket.shutdown(client.socket, socket.SHUT_WR)
+            assert await asyncio.to_thread(client.all_that_comes) == (len(LARGE), True)
+            while sender.happened[-1] != "lost":
+                await asyncio.sleep(0)
+            client.socket.close()
             return on
 
     assert run(scenario()).failures == []
