@@ -72,7 +72,7 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 SECRET_NODE: Final = "/muster_login_secret"
-"""What makes the salts of users whom nobody has, alike at every broker. Kafka knows no such node;
+"""Of it comes what names that nobody has show, the same at every broker. Kafka knows no such node;
 whoever can read it can read the credentials too."""
 _QUOTAS: Final = (*OF_CLIENTS, CONNECTION_CREATION_RATE)
 _WHOLE: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, CONNECTION_CREATION_RATE)

@@ -11,6 +11,11 @@ def fresh_nonce() -> str:
     return secrets.token_hex(18)
 
 
+def fresh_number(bits: int) -> int:
+    """A random one of so many bits."""
+    return secrets.randbits(bits)
+
+
 def monotonic_s() -> float:
     """Seconds since some moment."""
     return time.monotonic()

@@ -10,13 +10,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 from base64 import b64decode, b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Final, NamedTuple
 
 ITERATIONS_MIN: Final = 4096
 ITERATIONS_MAX: Final = 16384
 """What AlterUserScramCredentials takes at most; a login follows what is stored."""
+SALT_BITS: Final = 130
+_DIGITS: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class ScramMechanism(Enum):
@@ -72,6 +74,38 @@ class Found(NamedTuple):
 
 Find = Callable[[str, bool], Found | None]
 """Called with a name, or with a token's id and True."""
+Decoy = Callable[[str, bool], ScramCredential]
+"""Called likewise: what is shown of a name that nobody has."""
+
+
+def salt_of(number: int) -> bytes:
+    """A salt as Kafka's tools make it of a random number of `SALT_BITS`: 26 letters and digits,
+    or some fewer."""
+    salt = bytearray()
+    while number:
+        number, digit = divmod(number, 36)
+        salt.append(_DIGITS[digit])
+    return bytes(reversed(salt))
+
+
+def decoy(
+    mechanism: ScramMechanism, name: bytes, secret: bytes, iterations: Iterable[int]
+) -> ScramCredential:
+    """A credential that no password fits: the same for a name each time, and like that of a user.
+
+    ``iterations`` are those that users have: one of them is shown, so that none tells who is there.
+    """
+    seed = mechanism.hmac(secret, name)
+    drawn = int.from_bytes(mechanism.hmac(seed, b"salt"))
+    return ScramCredential(
+        salt_of(drawn & ((1 << SALT_BITS) - 1)),
+        mechanism.hmac(seed, b"stored key"),
+        mechanism.hmac(seed, b"server key"),
+        # The largest draw of each: one more number changes what few names are shown to have.
+        max(
+            iterations, key=lambda each: mechanism.hmac(seed, b"%d" % each), default=ITERATIONS_MIN
+        ),
+    )
 
 
 def credential(

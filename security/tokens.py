@@ -17,7 +17,14 @@ from protocol.errors import (
     INVALID_PRINCIPAL_TYPE,
     NONE,
 )
-from security.credentials import ITERATIONS_MIN, ScramCredential, ScramMechanism, credential
+from security.credentials import (
+    ITERATIONS_MIN,
+    SALT_BITS,
+    ScramCredential,
+    ScramMechanism,
+    credential,
+    salt_of,
+)
 from security.principal import USER, Principal
 
 AT_ONCE: Final = -1
@@ -56,7 +63,8 @@ def password_of(token_id: str, secret: bytes) -> str:
 
 def credential_of(token_id: str, secret: bytes, mechanism: ScramMechanism) -> ScramCredential:
     """What a login by SCRAM is checked with; takes milliseconds, so never on the event loop."""
-    salt = hmac.digest(secret, b"salt of " + token_id.encode(), "sha256")[:20]
+    drawn = hmac.digest(secret, b"salt of " + token_id.encode(), "sha256")
+    salt = salt_of(int.from_bytes(drawn) & ((1 << SALT_BITS) - 1))
     password = password_of(token_id, secret).encode()
     salted = mechanism.salted_password(password, salt, ITERATIONS_MIN)
     return credential(mechanism, salted, salt, ITERATIONS_MIN)

@@ -7,7 +7,7 @@ from typing import Final
 
 from broker.time import Time
 from protocol.slotted import slotted
-from security.credentials import BY_NAME, Find
+from security.credentials import BY_NAME, Decoy, Find
 from security.sasl.exchange import Exchange, Mechanism
 from security.sasl.plain import MECHANISM as PLAIN
 from security.sasl.plain import log_in
@@ -39,13 +39,13 @@ def plain(passwords: Mapping[str, str]) -> Begin:
     return lambda: PlainServer(passwords)
 
 
-def scram(name: str, find: Find, salting_secret: Callable[[], bytes], time: Time) -> Begin:
+def scram(name: str, find: Find, decoy: Decoy, time: Time) -> Begin:
     """SCRAM-SHA-256 or -512."""
     mechanism = BY_NAME[name]
 
     def begin() -> ScramServer:
         nonce = (time.fresh_id() + time.fresh_id()).hex()
-        return ScramServer(mechanism, find, nonce, salting_secret())
+        return ScramServer(mechanism, find, nonce, decoy)
 
     return begin
 

@@ -37,7 +37,7 @@ def listener_sasl(
             offered[name] = plain(_passwords(config, listener))
         elif name in BY_NAME:
             find = _finder(users, tokens, BY_NAME[name])
-            offered[name] = scram(name, find, lambda: users.secret, time)
+            offered[name] = scram(name, find, users.decoys(BY_NAME[name]), time)
         else:
             offered[name] = _bearer(config, listener, time)
     return ListenerSasl(

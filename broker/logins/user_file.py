@@ -3,7 +3,7 @@
     {"version": 1, "secret": "...", "users": {"alice": {"SCRAM-SHA-256": "salt=...,..."}}}
 
 The texts are Kafka's own, as its tools and its nodes in ZooKeeper have them. ``secret`` makes the
-salts that are shown for names that nobody has. The file belongs to who serves the directory:
+what is shown of names that nobody has. The file belongs to who serves the directory:
 `muster users --data-dir` writes it too, while no broker does.
 """
 

@@ -7,6 +7,7 @@ the data directory, or a cluster's nodes in ZooKeeper, which tell of what other 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
@@ -21,11 +22,14 @@ from protocol.errors import (
 )
 from security.credentials import (
     BY_CODE,
+    ITERATIONS_MIN,
+    Decoy,
     Find,
     Found,
     ScramCredential,
     ScramMechanism,
     credential,
+    decoy,
     wrong_iterations,
 )
 
@@ -76,9 +80,13 @@ class Users:
     """See the module; used from the event loop's thread alone."""
 
     def __init__(self, store: UserStore, known: Mapping[str, Credentials], secret: bytes) -> None:
-        """``secret`` makes the salts of names that nobody has; the same after each start."""
+        """``secret`` makes what is shown of names that nobody has; the same after each start."""
         self._store = store
-        self._known = dict(known)
+        self._known: dict[str, Credentials] = {}
+        self._iterations: defaultdict[ScramMechanism, Counter[int]] = defaultdict(Counter)
+        """How many users have so many, of those who may log in."""
+        for name, credentials in known.items():
+            self.told(name, credentials)
         self.secret = secret
         self._changing = asyncio.Lock()
 
@@ -102,12 +110,31 @@ class Users:
 
         return find
 
+    def decoys(self, mechanism: ScramMechanism) -> Decoy:
+        """For `ScramServer`: names that nobody has look like these users; tokens all look alike."""
+
+        def decoy_of(name: str, by_token: bool) -> ScramCredential:
+            # Else whoever asks for a name as both would see which of them is there.
+            kind = b"token " if by_token else b"user "
+            iterations = () if by_token else self._iterations[mechanism]
+            return decoy(mechanism, kind + name.encode(), self.secret, iterations)
+
+        return decoy_of
+
     def told(self, name: str, credentials: Credentials) -> None:
         """All credentials that a user has now; of a store that others change too."""
+        self._count(self._known.pop(name, {}), -1)
         if credentials:
             self._known[name] = dict(credentials)
-        else:
-            self._known.pop(name, None)
+            self._count(credentials, 1)
+
+    def _count(self, credentials: Credentials, by: int) -> None:
+        for mechanism, each in credentials.items():
+            if each.iterations >= ITERATIONS_MIN:
+                counts = self._iterations[mechanism]
+                counts[each.iterations] += by
+                if not counts[each.iterations]:
+                    del counts[each.iterations]
 
     async def alter(
         self, deletions: Iterable[Deletion], upsertions: Iterable[Upsertion], slices: Slices

@@ -16,8 +16,15 @@ from cli.layout import Column, Columns
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
 from cli.plans import DryRun, Execute, Plan, show_json
 from cli.users.places import AtBroker, InDirectory, Place, Salted, Users
-from client.chance import fresh_nonce
-from security.credentials import BY_NAME, ITERATIONS_MIN, ScramMechanism, wrong_iterations
+from client.chance import fresh_number
+from security.credentials import (
+    BY_NAME,
+    ITERATIONS_MIN,
+    SALT_BITS,
+    ScramMechanism,
+    salt_of,
+    wrong_iterations,
+)
 from verdicts.commands import command
 
 app = typer.Typer(
@@ -174,7 +181,7 @@ def _give(
         raise CommandError(f"the password of {user} is not UTF-8", USAGE) from None
     salted = []
     for each in mechanisms:
-        salt = fresh_nonce().encode()
+        salt = salt_of(fresh_number(SALT_BITS))
         hashed = each.salted_password(password, salt, iterations)
         salted.append(Salted(each, iterations, salt, hashed))
     place.put(user, salted)

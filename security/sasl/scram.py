@@ -1,8 +1,9 @@
 """SCRAM-SHA-256 and -512: the server's side.
 
 Four messages: the client's name and nonce; salt, iterations and the joined nonce; the client's
-proof; the server's. Whether a name is known shows at the proof alone: an unknown one gets a salt
-that stays the same for it. Source: RFC 5802; Kafka 3.9 ``ScramSaslServer``, ``ScramMessages``.
+proof; the server's. Whether a name is known is not to be seen: an unknown one is shown a salt and
+iterations like those of users, always the same ones, and its proof is computed as theirs. Source:
+RFC 5802; Kafka 3.9 ``ScramSaslServer``, ``ScramMessages``, ``ScramFormatter``.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from base64 import b64decode, b64encode
 from typing import Final
 
-from security.credentials import ITERATIONS_MIN, Find, Found, ScramMechanism
+from security.credentials import ITERATIONS_MIN, Decoy, Find, Found, ScramCredential, ScramMechanism
 from security.sasl.steps import Accepted, Challenge, Refused, Step, too_long
 
 TOKEN_LOGIN: Final = "tokenauth"
@@ -39,17 +40,16 @@ class ScramServer:
     """One login; `step` takes the client's first message, then its final one."""
 
     def __init__(
-        self, mechanism: ScramMechanism, find: Find, server_nonce: str, salting_secret: bytes
+        self, mechanism: ScramMechanism, find: Find, server_nonce: str, decoy: Decoy
     ) -> None:
-        """``server_nonce`` is fresh and has 130 random bits or more.
-
-        ``salting_secret`` is the broker's own: it makes the salts of names that nobody has.
-        """
+        """``server_nonce`` is fresh and has 130 random bits or more."""
         self._mechanism = mechanism
         self._find = find
         self._server_nonce = server_nonce
-        self._salting_secret = salting_secret
+        self._decoy = decoy
         self._found: Found | None = None
+        self._shown: ScramCredential
+        """That of the user, or what is like it."""
         self._name = ""
         self._by_token = False
         self._nonce = b""
@@ -85,14 +85,13 @@ class ScramServer:
         )
         self._by_token = extensions.get(TOKEN_LOGIN.encode(), b"").lower() == b"true"
         self._name = name
+        # Made for every name: whoever guesses names can't measure for which it was needed.
+        self._shown = self._decoy(name, self._by_token)
         known = self._find(name, self._by_token)
-        if known is None or known.credential.iterations < ITERATIONS_MIN:
-            # Whoever guesses names sees the same as for one that is there.
-            salt = self._mechanism.hmac(self._salting_secret, found["name"])[:20]
-            iterations = ITERATIONS_MIN
-        else:
+        if known is not None and known.credential.iterations >= ITERATIONS_MIN:
             self._found = known
-            salt, iterations = known.credential.salt, known.credential.iterations
+            self._shown = known.credential
+        salt, iterations = self._shown.salt, self._shown.iterations
         self._nonce = found["nonce"] + self._server_nonce.encode()
         header = message[: len(message) - len(found["bare"])]
         self._channel = b64encode(header)
@@ -111,26 +110,24 @@ class ScramServer:
             if found["nonce"].endswith(self._nonce):
                 said += ": librdkafka before 2.6.1 sends its own twice, and Kafka 4 refuses it too"
             return Refused(said)
-        mechanism, found_user = self._mechanism, self._found
+        mechanism, known, shown = self._mechanism, self._found, self._shown
         try:
             proof = b64decode(found["proof"], validate=True)
         except binascii.Error:
             return Refused("the proof is not base64")
         if len(proof) != mechanism.size_bytes:
             return Refused(f"the proof has {len(proof)} bytes, not {mechanism.size_bytes}")
-        if found_user is None:
+        covered = self._said + b"," + found["unproved"]
+        signature = mechanism.hmac(shown.stored_key, covered)
+        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
+        is_right = hmac.compare_digest(mechanism.hash(client_key), shown.stored_key)
+        if known is None:
             what = "no token that is alive" if self._by_token else "no credential"
             return Refused(f"{self._name!r} has {what} for {mechanism.mechanism}")
-        known = found_user.credential
-        covered = self._said + b"," + found["unproved"]
-        signature = mechanism.hmac(known.stored_key, covered)
-        client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
-        if not hmac.compare_digest(mechanism.hash(client_key), known.stored_key):
+        if not is_right:
             return Refused(f"the proof of {self._name!r} is wrong")
-        verifier = b64encode(mechanism.hmac(known.server_key, covered))
-        return Accepted(
-            b"v=" + verifier, found_user.owner, found_user.expires_ms, by_token=self._by_token
-        )
+        verifier = b64encode(mechanism.hmac(shown.server_key, covered))
+        return Accepted(b"v=" + verifier, known.owner, known.expires_ms, by_token=self._by_token)
 
 
 def _unescaped(name: bytes) -> str:

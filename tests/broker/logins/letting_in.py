@@ -22,7 +22,7 @@ from tests.broker.serving import serving
 
 PASSWORDS = {"alice": "alice-secret", "bob": "bob-secret"}
 HANDSHAKE, AUTHENTICATE, VERSIONS, METADATA, GROUPS = 17, 36, 18, 3, 16
-SALT = b"salt of the tests"
+SALT = b"2a0kd8m3vq7zx1c5w9e4r6t0yb"
 SHA = ScramMechanism.SHA_256
 
 
@@ -40,11 +40,13 @@ def one_go() -> Slices:
     return Slicer(Time()).work("test")
 
 
-async def with_scram(users: Users, name: str, password: str, mechanism: str) -> None:
+async def with_scram(
+    users: Users, name: str, password: str, mechanism: str, iterations: int = 4096
+) -> None:
     """Give somebody a password."""
     by = BY_NAME[mechanism]
-    salted = by.salted_password(password.encode(), SALT, 4096)
-    done = await users.alter([], [Upsertion(name, by.code, 4096, SALT, salted)], one_go())
+    salted = by.salted_password(password.encode(), SALT, iterations)
+    done = await users.alter([], [Upsertion(name, by.code, iterations, SALT, salted)], one_go())
     assert not done[name].error_code, done
 
 
@@ -59,6 +61,7 @@ async def broker_with_logins(
     settings: Mapping[str, str] | None = None,
     *,
     scram: bool = False,
+    iterations: int = 4096,
     time: Time | None = None,
 ) -> AsyncIterator[tuple[Broker, Logins]]:
     """A broker whose one listener asks for a login; ``scram`` for alice and bob too."""
@@ -66,7 +69,7 @@ async def broker_with_logins(
         assert broker.secured.users is not None
         for name, password in PASSWORDS.items() if scram else ():
             for mechanism in BY_NAME:
-                await with_scram(broker.secured.users, name, password, mechanism)
+                await with_scram(broker.secured.users, name, password, mechanism, iterations)
         yield broker, broker.secured.logins
 
 

@@ -16,7 +16,7 @@ from broker.logins.mechanisms import Begin, ListenerSasl, plain, scram
 from broker.time import Time
 from protocol.headers import encode_request_header
 from protocol.now import Now
-from security.credentials import Found
+from security.credentials import Found, ScramCredential, ScramMechanism, decoy
 from security.sasl import oauthbearer
 from security.sasl import plain as plain_messages
 from security.sasl import scram as scram_messages
@@ -53,6 +53,10 @@ def lines() -> Iterator[list[Any]]:
 
 def nobody(name: str, by_token: bool) -> Found | None:
     return None
+
+
+def shown(name: str, by_token: bool) -> ScramCredential:
+    return decoy(ScramMechanism.SHA_512, name.encode(), b"secret", [4096])
 
 
 def filled(before: bytes, again: bytes, after: bytes) -> Callable[[int], list[bytes]]:
@@ -103,7 +107,7 @@ def test_a_message_is_judged_within_10_ms(tmp_path: Path, shape: str, is_taken: 
     tokens = judge(tmp_path)
     offered: dict[str, Begin] = {
         PLAIN: plain({"alice": "secret"}),
-        SCRAM: scram(SCRAM, nobody, lambda: b"secret", Time()),
+        SCRAM: scram(SCRAM, nobody, shown, Time()),
         BEARER: lambda: OAuthBearerServer(tokens.check),
     }
     sasl = ListenerSasl(offered, {})

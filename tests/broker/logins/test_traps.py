@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
+import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,17 +70,23 @@ async def test_trap_7_a_name_with_a_comma_is_escaped_and_passwords_are_bytes(
 
 
 async def test_trap_7_names_that_nobody_has_are_not_told_from_others(tmp_path: Path) -> None:
-    async with broker_with_logins(tmp_path, scram=True) as (broker, _):
-        answers = []
-        for name in (b"alice", b"mallory", b"mallory"):
+    async with broker_with_logins(tmp_path, scram=True, iterations=8192) as (broker, _):
+        shown: dict[bytes, set[tuple[bytes, bytes]]] = {}
+        names = [b"alice", b"bob", *(b"nobody-%d" % number for number in range(20))]
+        for name in names * 2:
             client = await come(broker)
             await client.call(HANDSHAKE, 1, mechanism=SHA.mechanism)
             first = await client.call(AUTHENTICATE, 1, auth_bytes=b"n,,n=" + name + b",r=abc")
             assert first["error_code"] == 0
-            answers.append(first["auth_bytes"].split(b",")[1:])
+            _, salt, iterations = (part[2:] for part in first["auth_bytes"].split(b","))
+            shown.setdefault(name, set()).add((b64decode(salt), iterations))
             client.close()
-        assert answers[0] != answers[1] == answers[2]
-        told = [await by_scram(await come(broker), each, b"no") for each in (b"alice", b"mallory")]
+        assert {len(each) for each in shown.values()} == {1}, "each name shows always the same"
+        salts = {salt for each in shown.values() for salt, _ in each}
+        assert len(salts) == len(names) - 1, "the tests give alice and bob the same"
+        assert all(re.fullmatch(b"[0-9a-z]{20,26}", salt) for salt in salts)
+        assert {iterations for each in shown.values() for _, iterations in each} == {b"8192"}
+        told = [await by_scram(await come(broker), name, b"no") for name in (b"alice", b"mallory")]
         assert told[0] == told[1]
 
 

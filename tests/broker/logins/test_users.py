@@ -234,6 +234,29 @@ async def test_others_have_their_turn_while_passwords_of_many_are_changed() -> N
     assert turns >= 50, "one for each password"
 
 
+def test_names_that_nobody_has_show_iterations_that_users_have() -> None:
+    def having(iterations: int, mechanism: ScramMechanism = ScramMechanism.SHA_256) -> Credentials:
+        return {mechanism: credential(mechanism, SALTED, SALT, iterations)}
+
+    users = Users(AtOnce(), {"a": having(8192), "b": having(4095)}, b"secret")
+    decoy_of = users.decoys(ScramMechanism.SHA_256)
+
+    def shown() -> set[int]:
+        return {decoy_of(f"nobody-{number}", False).iterations for number in range(50)}
+
+    assert shown() == {8192}
+    users.told("c", having(5000))
+    users.told("d", having(6000, ScramMechanism.SHA_512))
+    assert shown() == {8192, 5000}
+    users.told("a", having(5000))
+    assert shown() == {5000}
+    users.told("a", {})
+    users.told("c", {})
+    assert shown() == {4096}
+    # A name that a user has and one that nobody has look alike as a token's id.
+    assert decoy_of("x", True).salt != decoy_of("x", False).salt
+
+
 def test_what_is_asked_shows_no_secret() -> None:
     asked = Upsertion("al", 1, 4096, SALT, b"planted")
     assert "planted" not in f"{asked!r} {asked}"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from security.credentials import parse_credential
 from tests.brokers import Broker
 from tests.cli.running import Ran, run
 
@@ -65,6 +68,15 @@ def test_users_are_added_listed_changed_and_removed(at: list[str]) -> None:
     assert users("remove alice --execute", *at).out.endswith("Removed SCRAM-SHA-256 of alice\n")
     assert users("remove bob --execute --json", *at).json["executed"] is True
     assert listed(at) == []
+
+
+def test_a_salt_looks_like_those_of_kafkas_tools(tmp_path: Path) -> None:
+    (tmp_path / ".lock").touch()
+    assert users("add alice", "--data-dir", str(tmp_path)).code == 0
+    kept = json.loads((tmp_path / "users.json").read_text())["users"]["alice"]
+    salts = [parse_credential(text).salt for text in kept.values()]
+    assert len(set(salts)) == len(BOTH)
+    assert all(re.fullmatch(b"[0-9a-z]{20,26}", salt) for salt in salts)
 
 
 @pytest.mark.parametrize(

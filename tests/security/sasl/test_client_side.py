@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from security.credentials import Found, ScramMechanism, credential
+from security.credentials import Found, ScramCredential, ScramMechanism, credential
 from security.jaas import JaasError, parse_jaas
 from security.sasl.client_side import (
     MECHANISMS,
@@ -41,6 +41,10 @@ def test_the_exchange_of_rfc_7677() -> None:
     assert client.answer(SERVER_FINAL) is None
 
 
+def nobody(name: str, by_token: bool) -> ScramCredential:
+    return ScramCredential(b"salt", b"", b"", 4096)
+
+
 @pytest.mark.parametrize("mechanism", ScramMechanism)
 @pytest.mark.parametrize(
     "who",
@@ -55,7 +59,7 @@ def test_our_server_lets_our_client_in(mechanism: ScramMechanism, who: Credentia
         salted = mechanism.salted_password(who.secret.encode(), b"salt", 4096)
         return Found(credential(mechanism, salted, b"salt", 4096), "owner")
 
-    server = ScramServer(mechanism, find, "server-nonce", b"secret")
+    server = ScramServer(mechanism, find, "server-nonce", nobody)
     client = client_login(mechanism.mechanism, who, "nonce")
 
     challenge = server.step(client.first())
@@ -115,6 +119,10 @@ def test_a_text_that_is_no_token_is_not_sent(token: str) -> None:
         (b"r=nonce+,s=?,i=4096", "not base64"),
         (b"r=nonce+,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=2000000000", "2000000000 iterations"),
         (b"r=nonce+,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=0", "0 iterations"),
+        (b"r=nonce+,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=1", "for 1 iterations"),
+        (b"r=nonce+,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4095", "4095 iterations"),
+        (b"r=nonce+,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=" + b"9" * 5000, "9" * 20 + " iterations"),
+        ("r=nonce+,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=٤".encode(), "٤ iterations"),
         (b"r=nonce+,s=W22ZaJ0SNY7soEsUEjb6gQ==", "iterations"),
         (b"\xff", "not text"),
     ],

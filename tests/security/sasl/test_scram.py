@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from base64 import b64decode, b64encode
 
 import pytest
@@ -9,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from security.credentials import (
+    SALT_BITS,
     Found,
     ScramCredential,
     ScramMechanism,
     credential,
     credential_text,
+    decoy,
     parse_credential,
+    salt_of,
     wrong_iterations,
 )
 from security.sasl.scram import ScramServer
@@ -57,12 +61,16 @@ class Client:
         return bare + b",p=" + b64encode(proof)
 
 
+def shown_by(mechanism):
+    return lambda name, by_token: decoy(mechanism, name.encode(), SECRET, [4096])
+
+
 def server(users, mechanism=SHA_256, nonce="server"):
     def find(name, by_token):
         known = users.get((name, by_token))
         return None if known is None else Found(*known)
 
-    return ScramServer(mechanism, find, nonce, SECRET)
+    return ScramServer(mechanism, find, nonce, shown_by(mechanism))
 
 
 ALICE = {("alice", False): (made("secret"), "alice")}
@@ -126,6 +134,53 @@ def test_a_name_that_nobody_has_is_refused_at_its_proof_by_the_same_salt_each_ti
         refused = one.step(client.final(challenge.message))
         assert refused == Refused("'bob' has no credential for SCRAM-SHA-256")
     assert len(answers) == 1
+
+
+@pytest.mark.parametrize("mechanism", list(ScramMechanism))
+def test_a_name_that_nobody_has_costs_what_a_wrong_password_does(monkeypatch, mechanism):
+    computed = []
+    hashed, signed = ScramMechanism.hash, ScramMechanism.hmac
+
+    def hash_of(self, data):
+        computed.append(("hash", len(data)))
+        return hashed(self, data)
+
+    def hmac_of(self, key, data):
+        computed.append(("hmac", len(key), len(data)))
+        return signed(self, key, data)
+
+    salt = bytes(len(shown_by(mechanism)("mabel", False).salt))
+    users = {("alice", False): (made("secret", salt, mechanism=mechanism), "alice")}
+    costs = []
+    for name in ("alice", "mabel"):
+        one, client = server(users, mechanism), Client(name, "guess", mechanism)
+        final = client.final(server(users, mechanism).step(client.first).message)
+        computed.clear()
+        with monkeypatch.context() as counted:
+            counted.setattr(ScramMechanism, "hash", hash_of)
+            counted.setattr(ScramMechanism, "hmac", hmac_of)
+            one.step(client.first)
+            assert isinstance(one.step(final), Refused)
+        costs.append([*computed])
+    assert costs[0] == costs[1]
+    assert costs[0][-1] == ("hash", mechanism.size_bytes), "the proof is computed"
+
+
+def test_what_a_name_that_nobody_has_shows_is_like_what_users_have():
+    shown = [decoy(SHA_256, b"%d" % number, SECRET, [4096, 8192]) for number in range(200)]
+    assert {each.iterations for each in shown} == {4096, 8192}
+    # As Kafka's tools make them: 130 random bits in base 36.
+    assert all(re.fullmatch(b"[0-9a-z]{20,26}", each.salt) for each in shown)
+    assert {25, 26} <= {len(each.salt) for each in shown}
+    assert int(salt_of((1 << SALT_BITS) - 1), 36) == (1 << SALT_BITS) - 1
+    assert {len(each.stored_key) for each in shown} == {32}
+    assert shown[0] == decoy(SHA_256, b"0", SECRET, [8192, 4096]), "always the same"
+    assert shown[0].salt != decoy(SHA_256, b"0", b"another", [4096]).salt
+    assert decoy(SHA_256, b"0", SECRET, []).iterations == 4096
+    # Another number of iterations changes what some names show, and no name to an old one.
+    more = [decoy(SHA_256, b"%d" % number, SECRET, [4096, 8192, 16384]) for number in range(200)]
+    changed = {each.iterations for each, before in zip(more, shown, strict=True) if each != before}
+    assert changed == {16384}
 
 
 def test_a_credential_of_too_few_iterations_lets_nobody_in():

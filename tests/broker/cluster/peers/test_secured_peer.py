@@ -19,7 +19,7 @@ from broker.time import Time
 from protocol.headers import decode_request_header, response_header
 from protocol.messages import BY_KEY, api_versions, sasl_authenticate, sasl_handshake
 from protocol.messages.metadata import API as METADATA
-from security.credentials import BY_NAME, ITERATIONS_MIN, Found, credential
+from security.credentials import BY_NAME, ITERATIONS_MIN, Found, ScramCredential, credential
 from security.sasl import plain
 from security.sasl.client_side import Credentials
 from security.sasl.exchange import Exchange, Mechanism, Then
@@ -45,10 +45,14 @@ def _find(mechanism: str, name: str, by_token: bool) -> Found | None:
     return found if name == NAME and not by_token else None
 
 
+def _decoy(name: str, by_token: bool) -> ScramCredential:
+    return ScramCredential(SALT, b"", b"", ITERATIONS_MIN)
+
+
 MECHANISMS: Mapping[str, Callable[[], Mechanism]] = {
     "PLAIN": _Plain,
     **{
-        each: partial(ScramServer, BY_NAME[each], partial(_find, each), "nonce", b"secret")
+        each: partial(ScramServer, BY_NAME[each], partial(_find, each), "nonce", _decoy)
         for each in ("SCRAM-SHA-256", "SCRAM-SHA-512")
     },
 }
@@ -218,7 +222,7 @@ class _Impostor:
 
     def __init__(self) -> None:
         self._known = ScramServer(
-            BY_NAME["SCRAM-SHA-256"], partial(_find, "SCRAM-SHA-256"), "nonce", b"secret"
+            BY_NAME["SCRAM-SHA-256"], partial(_find, "SCRAM-SHA-256"), "nonce", _decoy
         )
 
     def step(self, message: bytes) -> Step:
