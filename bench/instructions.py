@@ -18,7 +18,7 @@ import struct
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,14 @@ WARM_UP = 300
 STARTS_WITHIN_S = 120.0
 JUDGED = "--set=authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 TOPICS = [f"topic-{number}" for number in range(10)]
+GROUP = "counted"
+JOIN = {
+    "group_id": GROUP,
+    "session_timeout_ms": 1_800_000,
+    "rebalance_timeout_ms": 60_000,
+    "protocol_type": "consumer",
+    "protocols": [{"name": "range", "metadata": b""}],
+}
 
 
 class Counted:
@@ -99,13 +107,49 @@ def heartbeat(_wire: RawConnection, member: dict[str, Any]) -> bytes:
     return frame("Heartbeat", 3, 1, member)
 
 
-def commit(_wire: RawConnection, member: dict[str, Any]) -> bytes:
-    """One offset."""
+def commit_value(topics: Sequence[str], member: dict[str, Any]) -> dict[str, Any]:
+    """One offset of each topic."""
     partition = {"partition_index": 0, "committed_offset": 5, "committed_leader_epoch": -1}
-    topics = [{"name": TOPICS[0], "partitions": [{**partition, "committed_metadata": ""}]}]
+    partitions = [{**partition, "committed_metadata": ""}]
     who = {"group_id": member["group_id"], "member_id": member["member_id"]}
     who["generation_id_or_member_epoch"] = member["generation_id"]
-    return frame("OffsetCommit", 7, 1, {**who, "topics": topics})
+    named = [{"name": name, "partitions": partitions} for name in topics]
+    return {**who, "topics": named}
+
+
+def commit(_wire: RawConnection, member: dict[str, Any]) -> bytes:
+    """One offset."""
+    return frame("OffsetCommit", 7, 1, commit_value(TOPICS[:1], member))
+
+
+def commit_ten(_wire: RawConnection, member: dict[str, Any]) -> bytes:
+    """Ten offsets, of ten topics."""
+    return frame("OffsetCommit", 7, 1, commit_value(TOPICS, member))
+
+
+def offset_fetch(wire: RawConnection, member: dict[str, Any]) -> bytes:
+    """The offsets of ten topics."""
+    wire.call("OffsetCommit", 7, **commit_value(TOPICS, member))
+    named = [{"name": name, "partition_indexes": [0]} for name in TOPICS]
+    return frame("OffsetFetch", 6, 1, {"group_id": member["group_id"], "topics": named})
+
+
+def list_offsets(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
+    """The ends of ten partitions."""
+    partitions = [{"partition_index": 0, "timestamp": -1, "current_leader_epoch": -1}]
+    named = [{"name": name, "partitions": partitions} for name in TOPICS]
+    return frame("ListOffsets", 5, 1, {"replica_id": -1, "isolation_level": 0, "topics": named})
+
+
+def metadata(_wire: RawConnection, _member: dict[str, Any]) -> bytes:
+    """Ten topics."""
+    value = {"topics": [{"name": name} for name in TOPICS], "allow_auto_topic_creation": False}
+    return frame("Metadata", 8, 1, value)
+
+
+def join(_wire: RawConnection, member: dict[str, Any]) -> bytes:
+    """The group's one member joins again, which is a rebalance each time."""
+    return frame("JoinGroup", 3, 1, {**JOIN, "member_id": member["member_id"]})
 
 
 def produce_value(topic: str, size: int) -> dict[str, Any]:
@@ -147,6 +191,11 @@ SCENARIOS: dict[str, tuple[Callable[[RawConnection, dict[str, Any]], bytes], int
     "heartbeat": (heartbeat, 1),
     "heartbeat-d16": (heartbeat, 16),
     "commit-1": (commit, 1),
+    "commit-10": (commit_ten, 1),
+    "join": (join, 1),
+    "offset-fetch-10": (offset_fetch, 1),
+    "list-offsets-10": (list_offsets, 1),
+    "metadata-10": (metadata, 1),
     "produce-16k": (produce, 1),
     "fetch-10": (fetch, 1),
 }
@@ -156,23 +205,16 @@ SCENARIOS: dict[str, tuple[Callable[[RawConnection, dict[str, Any]], bytes], int
 def joined(wire: RawConnection) -> dict[str, Any]:
     """A member of a group of its own, whose session outlasts the run."""
     wire.call("Metadata", 9, topics=[{"name": topic} for topic in TOPICS])
-    group = {"group_id": "counted"}
-    join = {
-        **group,
-        "session_timeout_ms": 1_800_000,
-        "rebalance_timeout_ms": 60_000,
-        "protocol_type": "consumer",
-        "protocols": [{"name": "range", "metadata": b""}],
-    }
 
     def asked() -> dict[str, Any] | None:
-        wire.call("FindCoordinator", 2, key="counted")
-        answer = wire.call("JoinGroup", 3, **join)
+        wire.call("FindCoordinator", 2, key=GROUP)
+        answer = wire.call("JoinGroup", 3, **JOIN)
         return None if answer["error_code"] else answer
 
     answer = until("it is a member", asked, STARTS_WITHIN_S)
     assert answer is not None
-    member = {key: answer[key] for key in ("generation_id", "member_id")} | group
+    member = {key: answer[key] for key in ("generation_id", "member_id")}
+    member["group_id"] = GROUP
     assignments = [{"member_id": member["member_id"], "assignment": b""}]
     wire.call("SyncGroup", 3, **member, assignments=assignments)
     return member
@@ -207,9 +249,9 @@ def main() -> None:
     given = options.parse_args()
     access = chosen(given)
     for name in given.only.split(","):
-        plain = counted(ROOT, name, given.requests, access)
-        judged = counted(ROOT, name, given.requests, access, judged=True)
-        line = f"{name:14} {plain:12,.0f}   with 1,000 entries {judged / plain - 1:+.1%}"
+        plain = counted(ROOT, name, given.requests, judged=False)
+        judged = counted(ROOT, name, given.requests, judged=True)
+        line = f"{name:16} {plain:12,.0f}   with 1,000 entries {judged / plain - 1:+.1%}"
         if given.against is not None:
             before = counted(given.against.resolve(), name, given.requests, access)
             line += f"   against the other tree {plain / before - 1:+.1%}"
