@@ -249,8 +249,8 @@ def main() -> None:
     given = options.parse_args()
     access = chosen(given)
     for name in given.only.split(","):
-        plain = counted(ROOT, name, given.requests, judged=False)
-        judged = counted(ROOT, name, given.requests, judged=True)
+        plain = counted(ROOT, name, given.requests, access)
+        judged = counted(ROOT, name, given.requests, access, judged=True)
         line = f"{name:16} {plain:12,.0f}   with 1,000 entries {judged / plain - 1:+.1%}"
         if given.against is not None:
             before = counted(given.against.resolve(), name, given.requests, access)
