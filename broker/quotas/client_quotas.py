@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
+from hashlib import sha256
 from typing import Final, TypeVar
 
 from broker.config.config import Config
@@ -31,6 +32,8 @@ from security.quotas.token_bucket import TokenBucket
 
 KEPT_MAX: Final = 10_000
 """So many buckets are kept, and so many answers to who shares which: client ids are free."""
+NAME_KEPT_MAX: Final = 256
+"""Characters of a name that are kept with these; a client id may have 32,767."""
 UNUSED_MS: Final = 3_600_000
 """A bucket that nobody used for so long is dropped, as in Kafka."""
 TOLD_USERS_MAX: Final = 100
@@ -211,11 +214,14 @@ class ClientQuotas:
 
     def shares_of(self, user: str, client_id: str) -> Shares:
         """What bounds a client of a user."""
-        shares = self._shares.get((user, client_id))
+        place = user, client_id
+        if len(client_id) > NAME_KEPT_MAX or len(user) > NAME_KEPT_MAX:
+            place = _kept(user, client_id)
+        shares = self._shares.get(place)
         if shares is None:
             if len(self._shares) >= KEPT_MAX:
                 self._shares.clear()
-            shares = self._shares[user, client_id] = self._found(user, client_id)
+            shares = self._shares[place] = self._found(user, client_id)
         return shares
 
     def share_of_address(self, address: str) -> Share | None:
@@ -243,13 +249,14 @@ class ClientQuotas:
         shares.request = self._share(Kind.REQUEST, user, client_id, now_ms)
         found = quota_of(self.values, CONTROLLER_MUTATION_RATE, user, client_id)
         if found is not None:
-            bucket = self._mutations.get(found.shared_by)
+            shared_by = _kept(*found.shared_by)
+            bucket = self._mutations.get(shared_by)
             if bucket is None:
                 _drop_unused(self._mutations, now_ms)
                 tokens = TokenBucket(
                     self._mutation_windows, self._mutation_window_ms, found.value, now_ms
                 )
-                bucket = self._mutations[found.shared_by] = MutationBucket(tokens, now_ms)
+                bucket = self._mutations[shared_by] = MutationBucket(tokens, now_ms)
             else:
                 bucket.tokens.configure(found.value, now_ms)
             shares.mutation = MutationShare(found.value, bucket)
@@ -259,7 +266,7 @@ class ClientQuotas:
         found = quota_of(self.values, KEYS[kind], user, client_id)
         if found is None:
             return None
-        return self._share_in((kind, *found.shared_by), found.value, now_ms)
+        return self._share_in((kind, *_kept(*found.shared_by)), found.value, now_ms)
 
     def _share_in(self, place: tuple[Kind, str, str], allowed: float, now_ms: int) -> Share:
         bucket = self._buckets.get(place)
@@ -271,6 +278,17 @@ class ClientQuotas:
         wait_ms_max = WAIT_MS_MAX if is_bytes else self._window_ms
         windows_ms = (self._windows - 1) * self._window_ms
         return Share(allowed, bucket, windows_ms, wait_ms_max)
+
+
+def _kept(user: str, client_id: str) -> tuple[str, str]:
+    """The names of a key; of a long one its beginning and its digest, which no other name is."""
+    return _name_kept(user), _name_kept(client_id)
+
+
+def _name_kept(name: str) -> str:
+    if len(name) <= NAME_KEPT_MAX:
+        return name
+    return f"{name[:NAME_KEPT_MAX]} {sha256(name.encode()).hexdigest()}"
 
 
 def _drop_unused(buckets: dict[Place, AnyBucket], now_ms: int) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from broker.config.config import Config
 from broker.quotas import client_quotas
-from broker.quotas.client_quotas import OTHERS, UNUSED_MS, ClientQuotas, Kind
+from broker.quotas.client_quotas import NAME_KEPT_MAX, OTHERS, UNUSED_MS, ClientQuotas, Kind
 from security.quotas.entities import Entity
 from tests.broker.hand_time import HandTime
 
@@ -54,6 +54,25 @@ def test_where_there_is_no_room_all_that_are_unused_for_an_hour_go(
     time.move(UNUSED_MS)
     used(quotas, time, "new")
     assert len(quotas._buckets) == 1
+
+
+def test_a_long_name_has_a_bucket_of_its_own_and_is_not_kept(
+    quotas: ClientQuotas, time: HandTime
+) -> None:
+    beginning = "x" * NAME_KEPT_MAX
+    rates = {"producer_byte_rate": 1000.0, "controller_mutation_rate": 1.0}
+    quotas.change({Entity(client_id=None): rates, Entity(client_id=f"{beginning}b"): rates})
+    for end in "ab":
+        name = beginning + end
+        assert used(quotas, time, name) == 0
+        assert used(quotas, time, name) > 0, "it is the same one"
+        quotas.shares_of(name, name)
+    assert quotas.shares_of("u", f"{beginning}c" * 100) is quotas.shares_of(
+        "u", f"{beginning}c" * 100
+    )
+    kept = [*quotas._shares, *quotas._buckets, *quotas._mutations]
+    assert len(kept) == 5 + 3 + 3
+    assert max(len(name) for place in kept for name in place) < 2 * NAME_KEPT_MAX
 
 
 def test_a_bucket_of_tokens_takes_over_another_rate(quotas: ClientQuotas, time: HandTime) -> None:
