@@ -62,9 +62,14 @@ def nothing_else_happens(target: Broker) -> Iterator[None]:
         until("the bystander is answered", lambda: bystander.answers > 3, 10)
     assert bystander.failure is None
     assert bystander.longest_s < WAIT_S_MAX
-    assert resident_bytes(target) - before < GROWTH_BYTES_MAX
+    memory_is_as_it_was(target, before)
     assert target.process is not None
     assert target.process.poll() is None, target.tail()
+
+
+def memory_is_as_it_was(target: Broker, before: int) -> None:
+    """It comes back with the broker's next garbage collection."""
+    until("memory comes back", lambda: resident_bytes(target) - before < GROWTH_BYTES_MAX, 60)
 
 
 @pytest.mark.parametrize("length", [2**31 - 1, 104857601, -1, -(2**31), 0, 7])
@@ -163,23 +168,35 @@ def test_api_versions_of_an_unknown_version_is_told_what_is_known(target: Broker
         assert said == framed(expected)
 
 
+def told(target: Broker, words: str) -> list[str]:
+    """The lines that refuse a request, with these words; others come at any time."""
+    return [line for line in list(target.log) if "not a Kafka request" in line and words in line]
+
+
 def test_http_and_tls_are_refused_with_one_line_each(target: Broker) -> None:
     hello = bytes.fromhex("1603010200010001fc0303") + os.urandom(500)
-    for data in (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", b"POST /x HTTP/1.0\r\n\r\n", hello):
-        target.log.clear()
+    for data, words in (
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", f"claimed {int.from_bytes(b'GET ')} bytes"),
+        (b"POST /x HTTP/1.0\r\n\r\n", f"claimed {int.from_bytes(b'POST')} bytes"),
+        (hello, "a client with TLS"),
+    ):
         assert send(target, data) == b""
-        until("a line about it", lambda: len(target.log), 10)
-        assert "not a Kafka request" in target.log[-1]
+        until("a line about it", lambda words=words: told(target, words))  # type: ignore[misc]
+        assert len(told(target, words)) == 1
 
 
 def test_what_peers_call_themselves_cannot_break_the_log(target: Broker) -> None:
-    for evil in ("a\nFAKE LINE", "\x1b[2J", "x" * 5000, "grüße\u202e"):
-        target.log.clear()
+    for evil, harmless in (
+        ("a\nFAKE LINE", "FAKE LINE"),
+        ("\x1b[2J", "[2J"),
+        ("x" * 5000, "xxx"),
+        ("grüße\u202e", "grüße"),
+    ):
         send(target, framed(header(12, 0, evil) + b"\x7f"))
-        until("a line about it", lambda: len(target.log), 10)
-        line = target.log[-1]
+        [line] = until("a line about it", lambda name=harmless: told(target, name))  # type: ignore[misc]
         assert "\x1b[2J" not in line
-        assert not line.startswith("FAKE")
+        assert "\u202e" not in line
+        assert not any(each.startswith("FAKE") for each in list(target.log))
         assert len(line) < 1000
 
 
@@ -192,7 +209,7 @@ def test_twenty_connections_that_announce_100_mib_and_stop(target: Broker) -> No
         until("others are answered", lambda: other.answers > 100, 30)
 
     assert other.longest_s < WAIT_S_MAX
-    assert resident_bytes(target) - before < GROWTH_BYTES_MAX
+    memory_is_as_it_was(target, before)
     for sock in socks:
         ends(sock)
 

@@ -15,6 +15,7 @@ from protocol.records.compression import GZIP
 from protocol.records.varint import encode_varint
 from tests.broker.topic_calls import create_topic
 from tests.brokers import Broker
+from tests.core_waits import CoreWaits
 from tests.waiting import until
 from tests.wire import Wire
 
@@ -22,8 +23,10 @@ pytestmark = pytest.mark.faults
 
 PARTITIONS = 30
 ANSWERED_WITHIN_S = 0.05
+"""99 of 100 heartbeats, without what the broker and the member waited for a core."""
 TRIES = 3
-"""A machine that other tests keep busy may be late by itself, though not every time."""
+SESSION_MS = 60_000
+"""No heartbeat is sent while the memory is waited for."""
 MIB = 1024 * 1024
 MEMORY_KEPT_MIB_MAX = 20
 
@@ -54,8 +57,9 @@ def headers() -> bytes:
 class Member:
     """The one member of a group."""
 
-    def __init__(self, port: int) -> None:
-        self.wire = Wire(port, client_id="member")
+    def __init__(self, broker: Broker) -> None:
+        self._core_waits = CoreWaits(broker.pid)
+        self.wire = Wire(broker.port, client_id="member")
         self.wire.call("FindCoordinator", 3, {"key": "g", "key_type": 0})
         joined = until("the group is joined", self._joined)
         self.generation = {
@@ -71,8 +75,8 @@ class Member:
             3,
             {
                 "group_id": "g",
-                "session_timeout_ms": 6_000,
-                "rebalance_timeout_ms": 6_000,
+                "session_timeout_ms": SESSION_MS,
+                "rebalance_timeout_ms": SESSION_MS,
                 "member_id": "",
                 "protocol_type": "consumer",
                 "protocols": [{"name": "range", "metadata": b""}],
@@ -81,16 +85,16 @@ class Member:
         return {} if answer["error_code"] else answer
 
     def beat_beside(self, work: Callable[[], object]) -> tuple[float, set[int]]:
-        """The longest wait for a heartbeat while ``work`` runs, and what they were answered."""
+        """For how long 99 of 100 heartbeats wait at most while ``work`` runs, and their answers."""
         thread = threading.Thread(target=work)
         thread.start()
-        longest, codes = 0.0, set()
+        took_s, codes = [], set()
         while thread.is_alive():
-            began = time.perf_counter()
+            began = time.perf_counter() - self._core_waits.seconds()
             codes.add(self.wire.call("Heartbeat", 3, self.generation)["error_code"])
-            longest = max(longest, time.perf_counter() - began)
+            took_s.append(time.perf_counter() - self._core_waits.seconds() - began)
             thread.join(0.01)
-        return longest, codes
+        return sorted(took_s)[len(took_s) * 99 // 100], codes
 
 
 def memory_mib(pid: int) -> int:
@@ -115,19 +119,19 @@ def test_heartbeats_beside_records_that_unpack_to_three_gigabytes(
     try:
         with Wire(broker.port) as wire:
             create_topic(wire, "orders", PARTITIONS)
-            member = Member(broker.port)
+            member = Member(broker)
             before = memory_mib(broker.pid)
             waits = []
             for attempt in range(TRIES):
-                longest, codes = member.beat_beside(lambda: wire.call("Produce", 9, request))
+                waited, codes = member.beat_beside(lambda: wire.call("Produce", 9, request))
                 assert codes == {0}
-                waits.append(longest)
+                waits.append(waited)
                 if not attempt:
                     until(
                         "the memory is given back",
                         lambda: memory_mib(broker.pid) < before + MEMORY_KEPT_MIB_MAX,
                     )
-            assert min(waits) < ANSWERED_WITHIN_S
+            assert min(waits) < ANSWERED_WITHIN_S, waits
             member.wire.close()
     finally:
         broker.stop()

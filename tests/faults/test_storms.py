@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from itertools import count
 
 import jwt
 import pytest
@@ -133,10 +134,15 @@ def asked(port: int, requests: Iterable[bytes], comes_from: str = "127.0.0.1") -
             answer_of(sock)
 
 
-def shortest(beats: Beats, storm: Callable[[], None], tries: int = TRIES) -> float:
+def shortest(
+    beats: Beats, storm: Callable[[], None], again: Callable[[], None] | None = None
+) -> float:
+    """``again`` makes anew what the storm has used up."""
     found = beats.p99_s(storm)
-    for _ in range(tries - 1):
+    for _ in range(TRIES - 1):
         if found > WAIT_S_MAX:
+            if again:
+                again()
             found = min(found, beats.p99_s(storm))
     return found
 
@@ -155,7 +161,7 @@ def judging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
 
 def test_nobody_waits_for_tens_of_thousands_of_entries(judging: Broker) -> None:
     port = judging.port
-    rounds = iter(range(TRIES))
+    rounds = count()
 
     def creations(client: int, of: int) -> bytes:
         made = [entry(f"{of}-{client}-{n}", pattern=3 + n % 2) for n in range(ENTRIES)]
@@ -185,8 +191,7 @@ def test_nobody_waits_for_tens_of_thousands_of_entries(judging: Broker) -> None:
     }
     with Beats(judging, port) as beats:
         took = {
-            # What is deleted is there for one try alone.
-            name: shortest(beats, storm, 1 if name == "deleted" else TRIES)
+            name: shortest(beats, storm, created if name == "deleted" else None)
             for name, storm in storms.items()
         }
     assert {name: s for name, s in took.items() if s > WAIT_S_MAX} == {}, took
@@ -282,8 +287,11 @@ def test_nobody_waits_for_strangers(
         took = shortest(beats, lambda: at_once(guess))
     assert took < WAIT_S_MAX
     told = f"mechanism={tries[0][0]} "
-    failed = (each for each in asking.log if "login failed" in each and told in each)
-    until("each is told of", lambda: sum(1 for _ in failed) >= 180)
+
+    def failed() -> int:
+        return sum("login failed" in line and told in line for line in list(asking.log))
+
+    until("each is told of", lambda: failed() >= 180)
 
 
 class WithTls(TwoListeners):

@@ -60,7 +60,11 @@ def test_forty_consumers_that_do_not_read(tmp_path: Path) -> None:
             answer = wire.call("ApiVersions", 0)
 
             assert answer["error_code"] == 0
-            assert memory_mib(broker.pid) < before + MEMORY_GROWN_MIB_MAX
+            until(
+                "hardly any of it is in memory",
+                lambda: memory_mib(broker.pid) < before + MEMORY_GROWN_MIB_MAX,
+                60,
+            )
             _, read = readers[0].receive()
             partitions = read["responses"][0]["partitions"]
             assert all(values_of(partition["records"]) == values for partition in partitions)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -83,6 +83,20 @@ class Browser:
             "return e.getAttribute('aria-label') || e.innerText || e.id || e.tagName"
         )
         return str(self.ask(script)).strip()
+
+    @contextmanager
+    def processor_time(self) -> Iterator[Callable[[], float]]:
+        """What tells how much time of a core the page's main thread has used, in milliseconds."""
+
+        def used_ms() -> float:
+            metrics = self._command("Performance.getMetrics")["metrics"]
+            return 1000 * sum(each["value"] for each in metrics if each["name"] == "TaskDuration")
+
+        self._command("Performance.enable", timeDomain="threadTicks")
+        try:
+            yield used_ms
+        finally:
+            self._command("Performance.disable")
 
     def title(self) -> str:
         """The document's."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.brokers import KIND
@@ -19,27 +21,21 @@ pytestmark = [
 GROUPS = 2000
 SHOWN = 50
 A_KEY_MS = 100
-# Types a text key by key and takes it back; each key lasts from its event to the next paint.
+# One key; it lasts until the next paint.
 TYPE = """
-    const [text, done] = arguments;
+    const [value, done] = arguments;
     const field = document.querySelector('input[type=search]');
     const painted = () => new Promise((after) => requestAnimationFrame(() => {
         const channel = new MessageChannel();
         channel.port1.onmessage = after;
         channel.port2.postMessage(0);
     }));
-    const there = [...text].map((_, i) => text.slice(0, i + 1));
     (async () => {
-        const took = [];
-        for (const value of [...there, ...there.toReversed().slice(1), '']) {
-            await painted();
-            const began = performance.now();
-            field.value = value;
-            field.dispatchEvent(new Event('input', { bubbles: true }));
-            await painted();
-            took.push(performance.now() - began);
-        }
-        done(took);
+        await painted();
+        field.value = value;
+        field.dispatchEvent(new Event('input', { bubbles: true }));
+        await painted();
+        done();
     })();
 """
 
@@ -75,15 +71,26 @@ def _two_thousand(broker: PageBroker) -> None:
             assert reply["topics"][0]["partitions"][0]["error_code"] == 0
 
 
+def keys(*texts: str) -> Iterator[str]:
+    """What stands in the field while texts are typed key by key and taken back."""
+    for text in texts:
+        there = [text[:end] for end in range(1, len(text) + 1)]
+        yield from [*there, *there[-2::-1], ""]
+
+
 @pytest.mark.parametrize("size", [DESK, PHONE], ids=["desk", "phone"])
 def test_a_key_in_the_filter_takes_less_than_100_ms(
     browser: Browser, size: tuple[int, int]
 ) -> None:
+    """Of the page's own time: what it waited for a core is the machine's."""
     browser.open(size=size)
     until("all are there", lambda: f"{GROUPS:,} groups" in browser.text(".sub"))
     took = []
-    for text in ("team-1234", "invoices", "0 empty or"):
-        took += browser.driver.execute_async_script(TYPE, text)
+    with browser.processor_time() as used_ms:
+        for value in keys("team-1234", "invoices", "0 empty or"):
+            before = used_ms()
+            browser.driver.execute_async_script(TYPE, value)
+            took.append(used_ms() - before)
     took.sort()
     print(f"{len(took)} keys: median {took[len(took) // 2]:.0f} ms, longest {took[-1]:.0f} ms")
     assert took[len(took) * 9 // 10] < A_KEY_MS, took
