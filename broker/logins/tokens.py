@@ -8,8 +8,9 @@ What a login is checked with is computed once for each token, in a thread, and k
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -21,6 +22,7 @@ from broker.topics.registry import uuid_text
 from protocol.errors import (
     DELEGATION_TOKEN_NOT_FOUND,
     INVALID_PRINCIPAL_TYPE,
+    POLICY_VIOLATION,
     UNKNOWN_SERVER_ERROR,
 )
 from security.credentials import BY_NAME, Found, ScramCredential, ScramMechanism
@@ -38,6 +40,15 @@ from security.tokens import (
 )
 
 logger = structlog.get_logger(__name__)
+
+OWNED_MAX: Final = 1000
+"""Tokens of one owner. Each is kept for a week by default; Kafka bounds none of this."""
+TOKENS_MAX: Final = 5000
+"""Tokens in all: a start takes 4 ms for each, and each change writes all of them."""
+NAMES_BYTES_MAX: Final = 4096
+"""Of the owner and the renewers of one token together, as they are written down."""
+AGAIN_MS: Final = 60_000
+"""Between two lines about tokens that are not made."""
 
 Credentials = Mapping[ScramMechanism, ScramCredential]
 """Of one token, for the mechanisms that are offered."""
@@ -76,6 +87,9 @@ class Tokens:
         self._ids: dict[bytes, str] = {}
         """By what proves a token."""
         self._credentials: dict[str, Credentials] = {}
+        self._owned = Counter[Principal]()
+        """How many tokens somebody has, those too that are over and not removed yet."""
+        self._told_full_ms = -AGAIN_MS
         self._changing = asyncio.Lock()
         self._sweeping: asyncio.Task[None] | None = None
 
@@ -121,15 +135,25 @@ class Tokens:
 
     def _take(self, token: Token, credentials: Credentials) -> None:
         token_id = token.token_id
+        before = self._known.get(token_id)
+        if before is not None:
+            self._count(before.owner, -1)
         self._known[token_id] = token
+        self._count(token.owner, 1)
         self._credentials[token_id] = credentials
         self._ids[self.hmac_of(token)] = token_id
 
     def _drop(self, token_id: str) -> None:
         token = self._known.pop(token_id, None)
         if token is not None:
+            self._count(token.owner, -1)
             del self._credentials[token_id]
             del self._ids[self.hmac_of(token)]
+
+    def _count(self, owner: Principal, by: int) -> None:
+        self._owned[owner] += by
+        if not self._owned[owner]:
+            del self._owned[owner]
 
     # -- what is asked
 
@@ -159,18 +183,38 @@ class Tokens:
         """A new token, or the error code."""
         if wrong_renewer((owner, *renewers)):  # who logs in by a token is a user
             return INVALID_PRINCIPAL_TYPE
+        if self._wrong_new(owner, renewers):
+            return POLICY_VIOLATION
         token_id = self._fresh_id()
         token = new_token(
             token_id, owner, requester, renewers, asked_ms, self._lifetimes, self._now_ms()
         )
         credentials = await self._time.in_thread(self._derived, token_id)
         async with self._changing:
+            if self._wrong_new(owner, renewers):  # others were made meanwhile
+                return POLICY_VIOLATION
             try:
                 await self._store.keep(token, is_new=True)
             except CannotKeep as error:
                 return _not_kept(error)
             self._take(token, credentials)
         return token
+
+    def _wrong_new(self, owner: Principal, renewers: tuple[Principal, ...]) -> bool:
+        """Whether a token may not be made; the operator is told why, once a minute."""
+        if sum(len(str(each).encode()) for each in (owner, *renewers)) > NAMES_BYTES_MAX:
+            reason = f"its owner and renewers take more than {NAMES_BYTES_MAX} bytes"
+        elif self._owned[owner] >= OWNED_MAX:
+            reason = f"its owner has {OWNED_MAX}"
+        elif len(self._known) >= TOKENS_MAX:
+            reason = f"there are {TOKENS_MAX}"
+        else:
+            return False
+        now_ms = self._time.now().mono_ms
+        if now_ms - self._told_full_ms >= AGAIN_MS:
+            self._told_full_ms = now_ms
+            logger.warning("a token is not made", owner=str(owner)[:300], reason=reason)
+        return True
 
     async def renew(self, proof: bytes, who: Principal, period_ms: int) -> Token | int:
         """The token with a later end, or the error code."""

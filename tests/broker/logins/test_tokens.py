@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import b64encode
 from collections.abc import AsyncIterator
@@ -10,9 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.broker import Broker
 from broker.config.authorizer_rules import STANDARD
+from broker.logins import tokens
 from broker.logins.token_file import NAME
 from broker.topics.registry import BadDirectory
 from protocol.errors import (
@@ -24,6 +27,7 @@ from protocol.errors import (
     DELEGATION_TOKEN_REQUEST_NOT_ALLOWED,
     INVALID_PRINCIPAL_TYPE,
     NONE,
+    POLICY_VIOLATION,
     SASL_AUTHENTICATION_FAILED,
     UNKNOWN_SERVER_ERROR,
 )
@@ -111,6 +115,46 @@ async def seen(client: Client, *owners: str) -> list[str]:
     answer = await client.call(DESCRIBE, 3, owners=named)
     assert not answer["error_code"]
     return [each["token_id"] for each in answer["tokens"]]
+
+
+async def test_tokens_are_bounded_by_owner_and_in_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tokens, "OWNED_MAX", 2)
+    monkeypatch.setattr(tokens, "TOKENS_MAX", 3)
+    with capture_logs() as lines:
+        async with tokens_at(tmp_path) as broker:
+            alice, other = await logged_in(broker), await logged_in(broker)
+            bob = await logged_in(broker, "bob")
+            first = await created(alice)
+            # Two at once: the one that is second finds no room.
+            codes = await asyncio.gather(created(alice), created(other))
+            assert sorted(each["error_code"] for each in codes) == [NONE, POLICY_VIOLATION]
+            assert (await created(bob))["error_code"] == NONE
+            assert (await created(bob))["error_code"] == POLICY_VIOLATION
+            assert await renewed(alice, first["hmac"]) != POLICY_VIOLATION
+            await ended(alice, first["hmac"])
+            assert (await created(bob))["error_code"] == NONE
+            assert (await created(bob, owner="alice"))["error_code"] == POLICY_VIOLATION
+        async with tokens_at(tmp_path) as broker:  # they are counted after a start too
+            bob = await logged_in(broker, "bob")
+            assert (await created(bob))["error_code"] == POLICY_VIOLATION
+    told = [line for line in lines if line["event"] == "a token is not made"]
+    assert [(line["owner"], line["reason"]) for line in told] == [
+        ("User:alice", "its owner has 2"),  # once a minute, and the clock stands
+        ("User:bob", "its owner has 2"),
+    ]
+
+
+@pytest.mark.parametrize(("bytes_more", "error_code"), [(0, NONE), (1, POLICY_VIOLATION)])
+async def test_what_a_token_names_is_bounded(
+    tmp_path: Path, bytes_more: int, error_code: int
+) -> None:
+    async with tokens_at(tmp_path) as broker:
+        alice = await logged_in(broker)
+        left = tokens.NAMES_BYTES_MAX - len("User:alice") - len("User:") + bytes_more
+        made = await created(alice, "\u00e9" * (left // 2) + "x" * (left % 2))
+        assert made["error_code"] == error_code
 
 
 async def test_a_token_is_made_and_told(tmp_path: Path) -> None:
