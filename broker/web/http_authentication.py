@@ -44,10 +44,14 @@ _CHECKS_MAX: Final = 64
 _WAITING_MAX: Final = 8
 """Tries from one address that wait for their turn, of 128 connections in all; beyond, a request is
 refused."""
-_SCRAPED_S: Final = 600.0
-"""So long after a scrape with the token the next one from the same address waits for no turn."""
-_SCRAPERS_MAX: Final = 100
-"""Addresses of those that are remembered."""
+_KNOWN_S: Final = 600.0
+"""So long after somebody was let in he waits for no turn where he comes from the same address. From
+another one whoever tries his password does: its being right must not show at once."""
+_KNOWN_MAX: Final = 1000
+"""So many of those are remembered."""
+
+_Known = tuple[str, str, str]
+"""The way, the name, and the address that somebody is counted with."""
 
 
 class HttpAccess(NamedTuple):
@@ -86,8 +90,8 @@ class Authenticated:
         self._checking = 0
         self._waiting = Counter[str]()
         """Tries that wait for their turn, by address."""
-        self._scraped_s: OrderedDict[str, float] = OrderedDict()
-        """When the token last came from an address."""
+        self._let_in_s: OrderedDict[_Known, float] = OrderedDict()
+        """When somebody was last let in from an address."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve, or refuse."""
@@ -137,26 +141,26 @@ class Authenticated:
     async def _by_token(self, value: str, path: str, host: str) -> Reader:
         expected = self._access.token or ""
         is_right = hmac.compare_digest(expected.encode(), value.encode())
-        if not (is_right and self._has_scraped(host)):
+        known = (TOKEN, "", network_of(host))
+        if not (is_right and self._is_known(known)):
             await self._turn(host)
         if not is_right:
             await self._failed(host, TOKEN, "the token of /metrics is another")
             raise _Refused(401, "the token is not the one of http.metrics.token")
         if path != METRICS and path not in OPEN:
             raise _Refused(403, "this token opens /metrics alone")
-        self._scraped(host)
+        self._let_in(known)
         return EVERYTHING
 
-    def _has_scraped(self, host: str) -> bool:
-        scraped_s = self._scraped_s.get(network_of(host))
-        return scraped_s is not None and self._time.monotonic_s() - scraped_s < _SCRAPED_S
+    def _is_known(self, known: _Known) -> bool:
+        let_in_s = self._let_in_s.get(known)
+        return let_in_s is not None and self._time.monotonic_s() - let_in_s < _KNOWN_S
 
-    def _scraped(self, host: str) -> None:
-        network = network_of(host)
-        self._scraped_s.pop(network, None)
-        self._scraped_s[network] = self._time.monotonic_s()
-        if len(self._scraped_s) > _SCRAPERS_MAX:
-            self._scraped_s.popitem(last=False)
+    def _let_in(self, known: _Known) -> None:
+        self._let_in_s.pop(known, None)
+        self._let_in_s[known] = self._time.monotonic_s()
+        if len(self._let_in_s) > _KNOWN_MAX:
+            self._let_in_s.popitem(last=False)
 
     async def _by_password(self, value: str, host: str) -> Reader:
         try:
@@ -177,9 +181,12 @@ class Authenticated:
         return self._judged(principal, host, stands)
 
     async def _checked(self, name: str, password: str, host: str) -> Principal | None:
-        known = self._access.users.remembered(name, password)
-        if known is not None:  # whoever guesses from the same address does not hold him up
-            return known
+        known = (BASIC, name, network_of(host))
+        if self._is_known(known):
+            remembered = self._access.users.remembered(name, password)
+            if remembered is not None:
+                self._let_in(known)
+                return remembered
         await self._turn(host)
         if self._checking >= _CHECKS_MAX:
             raise _Refused(503, "too many passwords are being looked at; try again")
@@ -190,6 +197,7 @@ class Authenticated:
             self._checking -= 1
         if principal is not None:
             self._access.logins.counted(HTTP, BASIC, SUCCESS)
+            self._let_in(known)
         return principal
 
     async def _turn(self, host: str) -> None:

@@ -175,7 +175,7 @@ async def test_guesses_of_the_token_are_bounded_and_who_scraped_before_goes_on(
         statuses = {each.status_code for each in await asyncio.gather(*tries)}
         assert statuses == {401, 429}
         assert (await seen.get("/metrics", BEARER)).status_code == 200
-        monkeypatch.setattr(http_authentication, "_SCRAPED_S", 0.0)
+        monkeypatch.setattr(http_authentication, "_KNOWN_S", 0.0)
         late = await seen.get("/metrics", BEARER)
         assert late.status_code == 429, "else guessing would be as fast as connections open"
 
@@ -190,36 +190,58 @@ class Reached:
         self.hosts.append(scope["client"][0])
 
 
-async def test_who_guesses_at_two_addresses_holds_up_nobody_at_a_third() -> None:
-    time = Time()
-    logins, inner = Logins(time), Reached()
-    users = ListenerUsers([PASSWORDS], lambda name: {}, time)
-    access = HttpAccess(frozenset([BASIC]), TOKEN, users, lambda: None, 0, logins)
-    authenticated = Authenticated(inner, access, time)
-    refused: list[int] = []
+class Door:
+    """`Authenticated` before an application that sees who comes through."""
 
-    async def send(message: Any) -> None:
-        if "status" in message:
-            refused.append(message["status"])
+    def __init__(self) -> None:
+        time = Time()
+        self.logins = Logins(time)
+        users = ListenerUsers([PASSWORDS], lambda name: {}, time)
+        access = HttpAccess(frozenset([BASIC]), TOKEN, users, lambda: None, 0, self.logins)
+        self.inner = Reached()
+        self.refused: list[int] = []
+        self._authenticated = Authenticated(self.inner, access, time)
+        self._now_ms = time.now().mono_ms
 
-    async def receive() -> Any:
-        raise AssertionError
-
-    def ask(host: str, given: dict[str, str]) -> Any:
+    async def ask(self, host: str, given: dict[str, str]) -> None:
         headers = [(b"authorization", each.encode()) for each in given.values()]
         scope = {"type": "http", "client": (host, 1), "path": "/metrics", "headers": headers}
-        return authenticated(scope, receive, send)
 
+        async def send(message: Any) -> None:
+            if "status" in message:
+                self.refused.append(message["status"])
+
+        async def receive() -> Any:
+            raise AssertionError
+
+        await self._authenticated(scope, receive, send)
+
+    def has_guessed(self, host: str, times: int) -> None:
+        for _ in range(times):
+            self.logins.guesses.failed(host, self._now_ms)
+
+
+async def test_a_guess_from_elsewhere_has_its_turn_while_the_user_is_remembered() -> None:
+    """Else who guesses would be told at once that it is right, as often as he asks."""
+    door = Door()
+    await door.ask("10.0.0.1", basic("alice"))
+    for host in ("10.0.0.1", "10.0.0.2"):
+        door.has_guessed(host, 1000)
+        await door.ask(host, basic("alice"))
+    assert (door.inner.hosts, door.refused) == (["10.0.0.1"] * 2, [429])
+
+
+async def test_who_guesses_at_two_addresses_holds_up_nobody_at_a_third() -> None:
+    door = Door()
     guessing = []
     wrong = basic("alice", "x")
     for host, given in (("10.0.0.1", wrong), ("10.0.0.2", wrong), ("10.0.0.4", WRONG_TOKEN)):
-        for _ in range(guesses.FAILURES_AT_ONCE + 1):
-            logins.guesses.failed(host, time.now().mono_ms)
-        guessing += [asyncio.create_task(ask(host, given)) for _ in range(40)]
+        door.has_guessed(host, guesses.FAILURES_AT_ONCE + 1)
+        guessing += [asyncio.create_task(door.ask(host, given)) for _ in range(40)]
     await asyncio.sleep(0)
-    await ask("10.0.0.3", basic("bob"))
-    assert inner.hosts == ["10.0.0.3"]
-    assert set(refused) == {429}
+    await door.ask("10.0.0.3", basic("bob"))
+    assert door.inner.hosts == ["10.0.0.3"]
+    assert set(door.refused) == {429}
     waiting = [task for task in guessing if not task.done()]
     assert 0 < len(waiting) < 30, "each has a connection, and there are 128"
     for task in waiting:
