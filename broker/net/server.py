@@ -206,10 +206,10 @@ class Server:
         of_listener = limits.listener_connections.get(listener.name)
         if of_listener is not None and self._per_listener[listener] >= of_listener:
             reason = f"max.connections of the listener {listener.name} is {of_listener}"
-        elif len(self.connections) >= limits.connections and not self._made_room(listener):
-            reason = f"max.connections={limits.connections} is reached"
         elif self._per_ip[ip] >= per_ip:
             reason = f"max.connections.per.ip allows {per_ip} from this address"
+        elif len(self.connections) >= limits.connections and not self._made_room(listener):
+            reason = f"max.connections={limits.connections} is reached"
         else:
             self._per_ip[ip] += 1
             self._per_listener[listener] += 1

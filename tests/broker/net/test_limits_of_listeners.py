@@ -95,6 +95,25 @@ async def test_another_broker_comes_in_where_there_is_no_room(tmp_path: Path) ->
     assert refusals(lines, "connection closed") == ["max.connections=2, and another broker came"]
 
 
+async def test_nobody_goes_for_another_broker_that_is_refused(tmp_path: Path) -> None:
+    settings = {
+        **TWO,
+        "max.connections": "2",
+        "max.connections.per.ip": "2",
+        "inter.broker.listener.name": "INSIDE",
+    }
+
+    async with serving(tmp_path, settings) as broker:
+        clients = [await came(broker, OUTSIDE) for _ in range(2)]
+        assert [await is_served(each) for each in clients] == [True, True]
+        with capture_logs() as lines:
+            other = await came(broker, INSIDE)
+            assert not await is_served(other)
+        assert [await is_served(each) for each in clients] == [True, True]
+        close([*clients, other])
+    assert refusals(lines) == ["max.connections.per.ip allows 2 from this address"]
+
+
 async def test_connections_that_come_too_early_wait_and_come_in_one_by_one(
     tmp_path: Path,
 ) -> None:
