@@ -15,6 +15,7 @@ import structlog
 
 from broker.config.config import BadConfig, Config
 from broker.config.config_value import BadValue
+from broker.config.listener_settings import START
 from broker.net.failure_lines import FailureLines
 from broker.net.listener import Listener
 from broker.time import Time
@@ -74,6 +75,18 @@ class Certificates:
         except TlsError as error:
             raise BadConfig(f"the listener {listener.name}: {error}") from None
         self._made[listener] = Made(listener.tls.made, settings, stamps)
+        self._warn_of_client_auth(listener)
+
+    def _warn_of_client_auth(self, listener: Listener) -> None:
+        """Where clients log in by SASL only the listener's own setting counts (KIP-684)."""
+        name = "ssl.client.auth"
+        own = self._config.of_listener(listener.name).own(name)
+        if listener.endpoint.has_sasl and own is None and self._config[name].lower() != "none":
+            logger.warning(
+                "ssl.client.auth of the broker asks for no certificates where clients log in",
+                listener=listener.name,
+                instead=f"{START}{listener.name.lower()}.{name}",
+            )
 
     async def start(self, background: Background) -> None:
         """Uses what was set at run time before this start, and looks at the files from now on."""

@@ -17,9 +17,12 @@ from structlog.testing import capture_logs
 
 from broker.broker import Broker
 from broker.config.config import BadConfig, Config
+from broker.net.listener import listeners_of
+from broker.net.tls.certificates import Certificates
 from broker.net.tls.handshakes import HANDSHAKE_S_MAX
 from broker.net.tls.layer import TlsLayer
 from broker.net.tls.settings import tls_settings
+from broker.time import Time
 from protocol.errors import ILLEGAL_SASL_STATE
 from security.principal import ANONYMOUS, user
 from tests.broker.net.tls.securing import client_context, port_of, said, tls_broker, with_tls
@@ -211,6 +214,40 @@ def test_trap_1_with_sasl_only_the_listeners_own_setting_asks_for_certificates()
         "requested",
         "required",
     ]
+
+
+@pytest.mark.parametrize(
+    ("more", "warned_of"),
+    [
+        ({"ssl.client.auth": "required"}, ["IN", "OUT"]),
+        ({"ssl.client.auth": "requested"}, ["IN", "OUT"]),
+        ({"ssl.client.auth": "required", "listener.name.in.ssl.client.auth": "required"}, ["OUT"]),
+        ({"ssl.client.auth": "required", "listener.name.out.ssl.client.auth": "none"}, ["IN"]),
+        ({"ssl.client.auth": "none"}, []),
+        ({}, []),
+    ],
+)
+def test_a_start_says_where_nobody_is_asked_for_a_certificate(
+    authority: Authority, own: Issued, more: dict[str, str], warned_of: list[str]
+) -> None:
+    config = Config(
+        {
+            "listeners": "IN://127.0.0.1:0,OUT://127.0.0.1:0,TLS://127.0.0.1:0",
+            "listener.security.protocol.map": "IN:SASL_SSL,OUT:SASL_SSL,TLS:SSL",
+            "inter.broker.listener.name": "TLS",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-256",
+            "ssl.keystore.location": str(own.pem),
+            "ssl.truststore.location": str(authority.certificate),
+            **more,
+        }
+    )
+
+    with capture_logs() as lines:
+        Certificates(config, listeners_of(config), Time()).open()
+
+    assert [line["listener"] for line in lines] == warned_of
+    assert all("asks for no certificates where clients log in" in line["event"] for line in lines)
+    assert all(line["instead"].endswith(".ssl.client.auth") for line in lines)
 
 
 # -- who came to the wrong place
