@@ -360,14 +360,22 @@ async def test_a_client_may_not_shake_hands_again_in_the_middle(
         )
         assert client.stdin
         assert client.stdout
-        client.stdin.write(b"R\n")  # its word for that, once it is connected
-        said = (await asyncio.wait_for(client.stdout.read(), 20)).decode(errors="replace")
-        await client.wait()
-        await eventually("it is gone", lambda: not broker.server.connections)
-        answer = await asked(broker, lambda wire: wire.call("Heartbeat", 0, BEAT))
-    _, _, after = said.partition("RENEGOTIATING\n")
+        with capture_logs() as lines:
+            client.stdin.write(b"R\n")  # its word for that, once it is connected
+            reading = asyncio.ensure_future(asyncio.wait_for(client.stdout.read(), 20))
+            waits = []
+            while not reading.done():
+                waits += await beside(broker, 10)
+            await client.wait()
+            await eventually("it is gone", lambda: not broker.server.connections)
+        tls = broker.listeners[1].tls
+        assert tls is not None
+        assert (tls.done, tls.failed) == (1, 1)
+    _, _, after = reading.result().decode(errors="replace").partition("RENEGOTIATING\n")
     assert "no renegotiation" in after
-    assert answer["error_code"]
+    assert len(reasons(lines)) == 1
+    assert reasons(lines)[0].startswith("the session broke: ")
+    assert max(waits) < WAIT_S_MAX
 
 
 async def test_above_their_bound_the_oldest_handshake_goes(
