@@ -50,6 +50,20 @@ async def test_trap_17_a_produce_of_30000_bytes_under_1000_a_second_waits_20000_
         assert bound.throttled == 0
 
 
+async def test_other_windows_give_other_figures(tmp_path: Path) -> None:
+    """Four seconds are looked at: three windows but one."""
+    settings = {"quota.window.num": "3", "quota.window.size.seconds": "2"}
+    async with bounded(tmp_path, settings) as bound:
+        await bound.set(producer_byte_rate=1000)
+        client = await bound.client()
+        assert await produced(client, 4_000) == 0
+        assert await produced(client, 2_000) == 2_000
+        await bound.time.advance(2_000)
+        assert await produced(client, 300) == 2_300
+        await bound.time.advance(6_000)
+        assert await produced(client, 4_000) == 0  # three windows are out
+
+
 async def test_a_producer_that_wants_no_answer_is_held_back_all_the_same(tmp_path: Path) -> None:
     async with bounded(tmp_path) as bound:
         await bound.set(producer_byte_rate=1000)

@@ -1,0 +1,163 @@
+"""The request quota to the millisecond: a percent is 10 ms of the loop's thread in each second.
+
+Handlers work as long as a test says, by a clock that moves for nothing else. Whoever may have 10 %
+has 1 s of work in the ten seconds that are looked at; of 1.05 s one half of a second is too much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.net.request import Request, Steps
+from protocol.messages.heartbeat import API as HEARTBEAT
+from tests.broker.apis.throttling.bounded import Bounded, bounded
+from tests.broker.edge import Client
+from tests.broker.serving import eventually
+
+VERSION = 3
+PERCENT = 10.0
+WAIT_MS = 500
+Works = Callable[["Clock", Request], Steps | None]
+
+
+class Clock:
+    """In place of the one by which work is measured."""
+
+    def __init__(self) -> None:
+        self.ns = 0
+
+    def __call__(self) -> int:
+        return self.ns
+
+    def pass_ms(self, ms: int) -> None:
+        self.ns += ms * 1_000_000
+
+
+def answer(request: Request, *_: Any) -> None:
+    request.respond({"error_code": 0})
+
+
+def at_once(clock: Clock, request: Request) -> None:
+    clock.pass_ms(1050)
+    answer(request)
+
+
+def in_slices(clock: Clock, request: Request) -> Steps:
+    for _ in range(3):
+        clock.pass_ms(350)
+        yield None
+    answer(request)
+
+
+def waited(clock: Clock) -> asyncio.Future[None]:
+    """What is done when a minute has passed, in which nobody works for the request."""
+    future = asyncio.get_running_loop().create_future()
+
+    def done() -> None:
+        clock.pass_ms(60_000)
+        future.set_result(None)
+
+    asyncio.get_running_loop().call_soon(done)
+    return future
+
+
+def in_slices_that_wait(clock: Clock, request: Request) -> Steps:
+    for _ in range(3):
+        clock.pass_ms(350)
+        yield waited(clock)
+    answer(request)
+
+
+def in_a_coroutine_that_waits(clock: Clock, request: Request) -> None:
+    async def work() -> None:
+        for _ in range(3):
+            clock.pass_ms(350)
+            await waited(clock)
+        answer(request)
+
+    request.answer_later(work())
+
+
+def parked(clock: Clock, request: Request) -> None:
+    def encoded(request: Request, _: Any) -> None:
+        clock.pass_ms(700)
+        answer(request)
+
+    clock.pass_ms(350)
+    request.encode = encoded
+    request.park()
+    waited(clock).add_done_callback(request.take)
+
+
+def still_at_it_afterwards(clock: Clock, request: Request) -> None:
+    clock.pass_ms(350)
+    answer(request)
+    clock.pass_ms(700)
+
+
+def not_at_all(_: Clock, request: Request) -> None:
+    answer(request)
+
+
+WAYS = [at_once, in_slices, in_slices_that_wait, in_a_coroutine_that_waits, parked]
+
+
+@asynccontextmanager
+async def working(
+    directory: Path, settings: Mapping[str, str] | None = None
+) -> AsyncIterator[tuple[Bounded, Client, list[Works]]]:
+    """A client of 10 %, and how the broker works for its next heartbeats."""
+    works: list[Works] = []
+    clock = Clock()
+    async with bounded(directory, settings) as bound:
+        route = bound.broker.server.routes[HEARTBEAT.key << 16 | VERSION]
+        route.handle = lambda _, request: works.pop(0)(clock, request)
+        await bound.set(request_percentage=PERCENT)
+        client = await bound.client()
+        connections = bound.broker.server.connections
+        await eventually("it is there", lambda: connections)
+        [connection] = connections
+        connection.ticks_ns = clock
+        yield bound, client, works
+
+
+async def told_ms(client: Client) -> int:
+    told: int = (await client.call(HEARTBEAT.key, VERSION))["throttle_time_ms"]
+    return told
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_is_worked_for_a_request_is_counted_and_what_it_waits_is_not(
+    way: Works, tmp_path: Path
+) -> None:
+    async with working(tmp_path) as (_, client, works):
+        works.append(way)
+        assert await told_ms(client) == WAIT_MS
+
+
+async def test_what_is_done_after_the_answer_is_told_with_the_next(tmp_path: Path) -> None:
+    async with working(tmp_path) as (_, client, works):
+        works += [still_at_it_afterwards, not_at_all]
+        assert await told_ms(client) == 0
+        assert await told_ms(client) == WAIT_MS
+
+
+async def test_other_windows_give_other_figures(tmp_path: Path) -> None:
+    """Four seconds are looked at: 0.4 s of work are allowed in them, and a wait has two at most."""
+
+    def for_540_ms(clock: Clock, request: Request) -> None:
+        clock.pass_ms(540)
+        answer(request)
+
+    settings = {"quota.window.num": "3", "quota.window.size.seconds": "2"}
+    async with working(tmp_path, settings) as (bound, client, works):
+        works += [for_540_ms, at_once]
+        assert await told_ms(client) == 1400
+        await bound.time.advance(1400)
+        assert await told_ms(client) == 2000
