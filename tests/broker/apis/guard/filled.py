@@ -117,9 +117,9 @@ def _fill(wire: Wire) -> None:
         ("SyncGroup", 3, synced),
         ("IncrementalAlterConfigs", 1, _settings(2, NAMED, "retention.ms", "1000")),
         ("IncrementalAlterConfigs", 1, _settings(4, "", "log.retention.ms", "900000000")),
-        ("CreateAcls", 3, {"creations": [_entry("*"), _LOOKS]}),
-        ("AlterUserScramCredentials", 0, _upserted(NAMED)),
-        ("AlterClientQuotas", 1, _quota(1024.0)),
+        ("CreateAcls", 3, {"creations": [an_entry("*"), _LOOKS]}),
+        ("AlterUserScramCredentials", 0, upserted(NAMED)),
+        ("AlterClientQuotas", 1, quota(1024.0)),
     ):
         assert codes(wire.call(name, version, value)) == {0}, name
 
@@ -136,7 +136,8 @@ def _settings(kind: int, name: str, key: str, text: str) -> Value:
     return {"resources": [resource], "validate_only": False}
 
 
-def _entry(name: str) -> Value:
+def an_entry(name: str) -> Value:
+    """The owner may do everything to a topic."""
     return {
         "resource_type": ResourceType.TOPIC,
         "resource_name": name,
@@ -148,7 +149,7 @@ def _entry(name: str) -> Value:
     }
 
 
-_LOOKS = {**_entry("*"), "principal": f"User:{LOOKER}", "operation": Operation.DESCRIBE}
+_LOOKS = {**an_entry("*"), "principal": f"User:{LOOKER}", "operation": Operation.DESCRIBE}
 ANY_ENTRY = {
     "resource_type_filter": ResourceType.ANY,
     "resource_name_filter": None,
@@ -160,7 +161,8 @@ ANY_ENTRY = {
 }
 
 
-def _upserted(name: str) -> Value:
+def upserted(name: str) -> Value:
+    """A password for SCRAM."""
     upsertion = {
         "name": name, "mechanism": ScramMechanism.SHA_256.code, "iterations": 4096,
         "salt": b"salt of the tests", "salted_password": SALTED,
@@ -168,13 +170,15 @@ def _upserted(name: str) -> Value:
     return {"deletions": [], "upsertions": [upsertion]}
 
 
-def _quota(rate: float) -> Value:
+def quota(rate: float) -> Value:
+    """What the owner may produce."""
     entity = [{"entity_type": "user", "entity_name": NAMED}]
     ops = [{"key": "producer_byte_rate", "value": rate, "remove": False}]
     return {"entries": [{"entity": entity, "ops": ops}], "validate_only": False}
 
 
-def _new_token(**fields: Any) -> Value:
+def new_token(**fields: Any) -> Value:
+    """One of whoever asks."""
     return {"renewers": [], "max_lifetime_ms": -1, **fields}
 
 
@@ -187,19 +191,19 @@ _KINDS = [
 ]
 """Resources that have settings."""
 WELL_FORMED: dict[str, list[Value]] = {
-    "AlterClientQuotas": [_quota(2048.0)],
+    "AlterClientQuotas": [quota(2048.0)],
     "AlterConfigs": [
         {"resources": [{**kind, "configs": [{"name": "retention.ms", "value": "70000000"}]}]}
         for kind in _KINDS
     ],
     "AlterUserScramCredentials": [
-        _upserted("more"),
+        upserted("more"),
         {"deletions": [{"name": NAMED, "mechanism": 1}], "upsertions": []},
     ],
-    "CreateAcls": [{"creations": [_entry("more")]}],
+    "CreateAcls": [{"creations": [an_entry("more")]}],
     "CreateDelegationToken": [
-        _new_token(),
-        _new_token(owner_principal_type="User", owner_principal_name=OWNER),
+        new_token(),
+        new_token(owner_principal_type="User", owner_principal_name=OWNER),
     ],
     "CreatePartitions": [
         {"topics": [{"name": NAMED, "count": 3, "assignments": None}], "timeout_ms": 9000}
