@@ -1,0 +1,86 @@
+"""What only a broker of a cluster serves, or serves in another way, is throttled like the rest."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from broker.apis.cluster_table import SERVED_IN_CLUSTER
+from broker.apis.table import SERVED
+from broker.apis.throttling.measures import is_of_brokers
+from broker.apis.throttling.throttle_field import has_field
+from broker.config.authorizer_rules import STANDARD
+from broker.net.request import ServedApi
+from broker.tested.hand_time import HandTime
+from security.acls.model import (
+    CLUSTER_NAME,
+    AclEntry,
+    Operation,
+    Pattern,
+    Permission,
+    ResourceType,
+)
+from tests.broker.apis.throttling.bounded import ANYBODY, Bounded
+from tests.broker.apis.throttling.test_every_api import (
+    NEXT_TO_NOTHING,
+    WINDOW_MS,
+    throttled_call,
+)
+from tests.broker.cluster.members import Members
+from tests.broker.every_request import asked
+
+SETTINGS = {"authorizer.class.name": STANDARD, "allow.everyone.if.no.acl.found": "true"}
+OTHERS = [row for key, row in SERVED_IN_CLUSTER.items() if SERVED.get(key) is not row]
+OF_CLIENTS = [row for row in OTHERS if not is_of_brokers(row)]
+NO_RIGHT = AclEntry(
+    Pattern(ResourceType.CLUSTER, CLUSTER_NAME), "User:*", "*", Operation.ALL, Permission.DENY
+)
+
+
+@asynccontextmanager
+async def bounded_member(directory: Path) -> AsyncIterator[Bounded]:
+    """The one broker of a cluster, whose clock stands."""
+    time = HandTime()
+    cluster = Members(directory, SETTINGS)
+    broker = await cluster.start(1, time=time)
+    try:
+        await cluster.settled()
+        time.freeze()
+        bound = Bounded(broker, time)
+        await bound.set(request_percentage=NEXT_TO_NOTHING)
+        yield bound
+        await bound.set(ANYBODY, request_percentage=None)
+        time.run()
+    finally:
+        await cluster.stop(1)
+
+
+async def check(bound: Bounded, row: ServedApi) -> None:
+    for version in range(row.min_version, row.max_version + 1):
+        value = asked(row.api, version)
+        answer = await throttled_call(bound, row.api.key, version, value)
+        expected = WINDOW_MS if has_field(row.api.key, version) else 0
+        assert answer.get("throttle_time_ms", 0) == expected, f"{row.api.name} v{version}"
+
+
+async def test_what_clients_ask_of_a_cluster_is_throttled_and_says_so(tmp_path: Path) -> None:
+    assert {row.api.name for row in OF_CLIENTS} == {
+        "AlterPartitionReassignments",
+        "AlterReplicaLogDirs",
+        "ElectLeaders",
+        "ListPartitionReassignments",
+        "OffsetFetch",
+    }
+    async with bounded_member(tmp_path) as bound:
+        for row in OF_CLIENTS:
+            await check(bound, row)
+
+
+async def test_who_is_denied_what_brokers_ask_each_other_is_throttled(tmp_path: Path) -> None:
+    async with bounded_member(tmp_path) as bound:
+        entries = bound.broker.standing.stores.acls
+        await entries.change([NO_RIGHT], [])
+        for row in OTHERS:
+            await check(bound, row)
+        await entries.change([], [NO_RIGHT])
