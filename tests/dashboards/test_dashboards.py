@@ -208,7 +208,7 @@ def left_without_data(prometheus: Prometheus, wanted: list[str]) -> list[str]:
         return not missing
 
     with suppress(AssertionError):
-        until("every query has data", nothing_is_missing, within_s=20)
+        until("every query has data", nothing_is_missing, within_s=60)
     return missing
 
 

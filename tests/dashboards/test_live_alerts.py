@@ -27,12 +27,13 @@ SHORTER = {
     r"\"unclean\"\}\[1h\]": '"unclean"}[15s]',
 }
 SETTINGS = {
-    "zookeeper.session.timeout.ms": "9000",
+    # A broker whose time stands still is not put out before the alert about it fires.
+    "zookeeper.session.timeout.ms": "30000",
     "min.insync.replicas": "1",
     "replica.socket.timeout.ms": "1000",
     "replica.fetch.max.bytes": "1000",
 }
-WITHIN_S = 40
+WITHIN_S = 120
 BROKER = 4
 
 
@@ -70,14 +71,15 @@ class Alerts:
 
 
 @pytest.mark.interop
+@pytest.mark.timeout(900)
 def test_each_fires_while_its_fault_is_there(tmp_path: Path) -> None:
     with running(tmp_path, dict.fromkeys((1, 2, 3), MUSTER), SETTINGS) as cluster:
         cluster.create("orders", 3, 3)
         with scraping(tmp_path, *cluster.http.values(), rules=quick_rules(tmp_path)) as prometheus:
             alerts = Alerts(prometheus, cluster)
             alerts.until_clear(*NAMES)
-            leads_uncleanly(cluster)
-            alerts.until_fires("UncleanElection", {1})
+            with leading_uncleanly(cluster):
+                alerts.until_fires("UncleanElection", {1})
             with falling_behind(cluster):
                 alerts.until_fires("FollowerFallsBehind", {3})
             with standing_still(cluster, 3):
@@ -130,15 +132,17 @@ def isr(cluster: ZooKeeperCluster, topic: str) -> list[int]:
     return [] if state is None else sorted(state["isr"])
 
 
-def leads_uncleanly(cluster: ZooKeeperCluster) -> None:
-    """Broker 2 leads though broker 3 alone was in sync; ends when both are there."""
+@contextmanager
+def leading_uncleanly(cluster: ZooKeeperCluster) -> Iterator[None]:
+    """Broker 2 leads though broker 3 alone was in sync, and broker 3 is away meanwhile."""
     created(cluster, "risky", [3, 2], unclean_leader_election_enable="true")
     cluster.stop(2)
-    until("3 is alone in sync", lambda: isr(cluster, "risky") == [3])
+    until("3 is alone in sync", lambda: isr(cluster, "risky") == [3], WITHIN_S)
     cluster.kill(3)
-    cluster.until_gone(3)
+    cluster.until_gone(3, WITHIN_S)
     cluster.start(2)
     until("2 leads", lambda: cluster.state("risky", 0)["leader"] == 2, WITHIN_S)
+    yield
     cluster.start(3)
     cluster.until_settled()
 
@@ -159,7 +163,7 @@ def falling_behind(cluster: ZooKeeperCluster) -> Iterator[None]:
     created(cluster, "slow", [1, 3], follower_replication_throttled_replicas="*")
     throttled(cluster, 3, 1000)
     cluster.stop(3)
-    until("1 is alone in sync", lambda: isr(cluster, "slow") == [1])
+    until("1 is alone in sync", lambda: isr(cluster, "slow") == [1], WITHIN_S)
     done = threading.Event()
     writer = threading.Thread(target=write, args=(cluster, done), daemon=True)
     writer.start()

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.interop
 
 AWAY_S = 14.0
 """Twice the session of 6 s, which is the shortest that ZooKeeper gives."""
-STOPS_S = 20.0
-"""A broker stops in half of that, on a machine that has nothing else to do."""
+STOPS_S = 60.0
+"""Three attempts of controller.socket.timeout.ms each would be 90 s."""
 SETTINGS = {"zookeeper.connection.timeout.ms": "4000"}
 
 
@@ -54,7 +54,6 @@ def test_leaders_and_coordinators_go_on_without_zookeeper(tmp_path: Path) -> Non
             load.check()
 
 
-@pytest.mark.timeout(120)
 def test_a_broker_that_is_stopped_without_zookeeper_ends_soon_and_says_what_it_leaves(
     tmp_path: Path,
 ) -> None:
