@@ -63,7 +63,8 @@ class Broker:
     """One broker process over one data directory.
 
     `start` returns when it accepts connections; a broker that was stopped or killed starts again on
-    the same port and directory. `port` is 0 until the first start has chosen one.
+    the same port and directory. `port` is 0 until the first start has chosen one, which is the test
+    process's own: while the broker is down nobody else may get it.
     """
 
     def __init__(
@@ -119,6 +120,7 @@ class Broker:
         return self
 
     def _command(self) -> list[str]:
+        self.port = self.port or free_port()
         sets = [f"--set={key}={value}" for key, value in self.settings.items()]
         return [
             *self.command,
@@ -174,9 +176,13 @@ class Broker:
             self._reader.join(5)
         return code
 
+    def lines(self) -> list[str]:
+        """The lines that it has printed until now; it goes on with it while one reads them."""
+        return list(self.log)
+
     def tail(self, lines: int = 60) -> str:
         """The last lines that the broker printed."""
-        return "".join(list(self.log)[-lines:])
+        return "".join(self.lines()[-lines:])
 
 
 class KafkaBroker(Broker):

@@ -47,7 +47,7 @@ def assert_one_sentence(stderr: str) -> None:
 
 
 def test_one_line_says_that_it_accepts_connections_and_where(broker: Broker) -> None:
-    ready = [line for line in broker.log if "accepts connections" in line]
+    ready = [line for line in broker.lines() if "accepts connections" in line]
 
     assert len(ready) == 1
     assert re.fullmatch(
@@ -214,7 +214,7 @@ def test_damage_below_the_recovery_point_is_refused_until_told_to_cut_there(
 
     broker.settings["log.recovery.truncate"] = "t-0"
     broker.start()
-    told = "".join(broker.log)
+    told = "".join(broker.lines())
     assert "a torn tail was cut off" in told
     assert "remove log.recovery.truncate now" in told
     with Wire(broker.port) as wire:
@@ -226,10 +226,10 @@ def test_settings_that_kafka_does_not_know_are_one_warning(
 ) -> None:
     broker = brokers({"no.such": "1", "nor.this": "2", "num.io.threads": "4"})
 
-    warnings = [line for line in broker.log if "settings that Kafka does not know" in line]
+    warnings = [line for line in broker.lines() if "settings that Kafka does not know" in line]
     assert len(warnings) == 1
     assert "no.such, nor.this" in warnings[0]
-    assert "num.io.threads" not in "".join(broker.log)
+    assert "num.io.threads" not in "".join(broker.lines())
 
 
 def test_what_a_setting_asks_for_in_vain_is_a_warning_of_its_own(
@@ -237,7 +237,7 @@ def test_what_a_setting_asks_for_in_vain_is_a_warning_of_its_own(
 ) -> None:
     broker = brokers({"process.roles": "controller"})
 
-    (warning,) = [line for line in broker.log if "a setting is not followed" in line]
+    (warning,) = [line for line in broker.lines() if "a setting is not followed" in line]
     assert "setting=process.roles" in warning
     assert "it starts as a broker by itself" in warning
 

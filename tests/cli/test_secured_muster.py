@@ -62,7 +62,7 @@ class Secured:
 
     @property
     def http(self) -> str:
-        [line] = [line for line in self.broker.log if "https://" in line]
+        [line] = [line for line in self.broker.lines() if "https://" in line]
         return line.rpartition("https://")[2].strip()
 
 

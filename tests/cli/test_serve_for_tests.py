@@ -260,7 +260,7 @@ def test_without_test_there_are_no_verbs(tmp_path: Path, method: str) -> None:
     plain.start()
     try:
         line = until(
-            "it serves HTTP", lambda: next(each for each in plain.log if "http://" in each)
+            "it serves HTTP", lambda: next(each for each in plain.lines() if "http://" in each)
         )
         asked = Tested()
         asked.ask_at(line.rstrip().rpartition("http://")[2])

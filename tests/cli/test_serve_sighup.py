@@ -38,11 +38,11 @@ def hangup(broker: Broker, tmp_path: Path) -> Hangup:
 
     def send(text: str) -> str:
         (tmp_path / "server.properties").write_text(text)
-        known = len(broker.log)
+        known = len(broker.lines())
         os.kill(broker.pid, signal.SIGHUP)
 
         def said() -> list[str]:
-            return [line for line in list(broker.log)[known:] if "reloaded" in line]
+            return [line for line in broker.lines()[known:] if "reloaded" in line]
 
         return until("the broker says what it made of it", said)[0]
 

@@ -135,7 +135,7 @@ def test_a_time_copied_from_a_story_into_a_plan_means_the_same_instant(
 
 
 def test_the_brokers_own_lines_have_the_zone_and_milliseconds(shop: Broker) -> None:
-    stamps = [line.split()[0] for line in shop.log if "[info" in line]
+    stamps = [line.split()[0] for line in shop.lines() if "[info" in line]
 
     assert stamps
     assert all(_INSTANT.fullmatch(each) and "." in each for each in stamps), stamps

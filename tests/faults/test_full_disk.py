@@ -167,7 +167,7 @@ def read(wire: Wire) -> list[tuple[bytes | None, int]]:
 
 def told(broker: Broker, what: str) -> bool:
     """Whether the broker has said this of the topic's partition."""
-    return any(what in line and "t-0" in line for line in list(broker.log))
+    return any(what in line and "t-0" in line for line in broker.lines())
 
 
 def let_it_be_cleaned(wire: Wire) -> None:

@@ -153,7 +153,7 @@ class Campaign:
 
     def count(self, kind: str) -> int:
         """How many lines of this life's log tell of it."""
-        return sum(kind in line for line in list(self.broker.log))
+        return sum(kind in line for line in self.broker.lines())
 
     def send(self, wire: Wire) -> Sent | str:
         topic = self.chance.choice(list(TOPICS))

@@ -100,11 +100,11 @@ def silent_members(port: int, session_ms: int) -> Iterator[list[Silent]]:
 
 def put_out(broker: Broker) -> list[str]:
     """The broker's lines that put somebody out."""
-    return [line for line in broker.log if any(cause in line for cause in PUT_OUT)]
+    return [line for line in broker.lines() if any(cause in line for cause in PUT_OUT)]
 
 
 def noticed(broker: Broker) -> int:
-    return sum("the broker stood still" in line for line in broker.log)
+    return sum("the broker stood still" in line for line in broker.lines())
 
 
 @pytest.mark.parametrize("seconds", [8, pytest.param(30, marks=pytest.mark.soak)])
@@ -120,7 +120,7 @@ def test_a_heartbeat_that_came_while_the_broker_stood_is_in_time(
         answers = [member.answer() for member in members[::2]]
         answers += [member.beat() for member in members[1::2]]  # who says nothing meanwhile
         assert answers == [0] * MEMBERS, "UNKNOWN_MEMBER_ID (25) for the broker's own pause"
-        waiting.until("the operator is told", lambda: noticed(broker) == 1)
+        waiting.until("the operator is told", lambda: noticed(broker) >= 1)
         assert put_out(broker) == []
 
 
@@ -142,7 +142,7 @@ def test_no_connection_becomes_idle_by_the_brokers_pause(brokers: Callable[..., 
         assert wire.call("ApiVersions", 0)["error_code"] == 0
         with paused(broker, 4):
             pass
-        waiting.until("the broker lives", lambda: noticed(broker) == 1)
+        waiting.until("the broker lives", lambda: noticed(broker) >= 1)
         assert wire.call("ApiVersions", 0)["error_code"] == 0
         waiting.until("it ends when it really is idle", wire.is_closed)
 

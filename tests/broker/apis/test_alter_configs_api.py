@@ -350,7 +350,7 @@ def test_a_kept_setting_that_no_longer_fits_the_file_is_left_out_with_a_line(
     with Wire(broker.port) as wire:
         assert value_of(wire, "1", low[0], BROKER) == ("0", DEFAULT)
         assert value_of(wire, "1", "log.roll.ms", BROKER) == ("9", DYNAMIC_BROKER)
-    (line,) = [line for line in broker.log if "changed at run time is left out" in line]
+    (line,) = [line for line in broker.lines() if "changed at run time is left out" in line]
     assert low[0] in line
 
 

@@ -30,14 +30,16 @@ class SeenBroker(Broker):
 
     health: Any = None
 
-    def lines(self) -> list[dict[str, Any]]:
+    def parsed(self) -> list[dict[str, Any]]:
         """Its log, parsed; every line but the two of standard output is a JSON object."""
-        return [json.loads(line) for line in list(self.log) if line.startswith("{")]
+        return [json.loads(line) for line in self.lines() if line.startswith("{")]
 
     def of(self, event: str, group_id: str) -> list[dict[str, Any]]:
         """The lines of one kind about one group."""
         return [
-            line for line in self.lines() if (line["event"], line.get("group")) == (event, group_id)
+            line
+            for line in self.parsed()
+            if (line["event"], line.get("group")) == (event, group_id)
         ]
 
 
@@ -66,7 +68,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeenBroker]:
 def emptied(broker: SeenBroker) -> set[str]:
     return {
         line["group"]
-        for line in broker.lines()
+        for line in broker.parsed()
         if line["event"] == "group state changed" and line["new"] == "Empty"
     }
 
@@ -123,7 +125,7 @@ def leave(wire: Wire, group_id: str, member_id: str) -> None:
 
 
 def test_standard_output_says_where_metrics_are(told: SeenBroker) -> None:
-    plain = [line for line in told.log if not line.startswith("{")]
+    plain = [line for line in told.lines() if not line.startswith("{")]
 
     assert len(plain) == 2, plain
     assert "accepts connections" in plain[0]
@@ -132,7 +134,7 @@ def test_standard_output_says_where_metrics_are(told: SeenBroker) -> None:
 
 
 def test_every_line_of_the_log_is_a_json_object_with_time_and_level(told: SeenBroker) -> None:
-    lines = told.lines()
+    lines = told.parsed()
 
     assert len(lines) > 10
     for line in lines:
@@ -187,8 +189,8 @@ def test_what_a_peer_calls_itself_cannot_forge_a_line(told: SeenBroker) -> None:
 
     assert joined["client"] == joined["group"]
     assert "all is well" in joined["client"]
-    assert not [line for line in told.log if line.startswith("2026-11-21 [info] all is well")]
-    assert not [line for line in told.log if "\x1b" in line or "\u202e" in line]
+    assert not [line for line in told.lines() if line.startswith("2026-11-21 [info] all is well")]
+    assert not [line for line in told.lines() if "\x1b" in line or "\u202e" in line]
 
 
 async def test_a_commit_that_moves_an_offset_back_is_a_warning(tmp_path: Path) -> None:
@@ -244,7 +246,7 @@ def test_a_level_leaves_out_what_is_less_serious(tmp_path: Path) -> None:
     finally:
         broker.stop()
 
-    (line,) = [line for line in said_aloud(broker.log) if "accepts connections" not in line]
+    (line,) = [line for line in said_aloud(broker.lines()) if "accepts connections" not in line]
     assert "[warning" in line
     assert "no.such.setting" in line
 
