@@ -19,6 +19,7 @@ from broker.net import overrides
 from broker.net.overrides import Overrides
 from broker.time import Time
 from protocol.errors import INVALID_REQUEST, NONE
+from tests.broker.cluster.members import members
 from tests.broker.config_calls import BROKER, DELETE, SET, alter
 from tests.broker.edge import Client
 from tests.broker.serving import asked, eventually, serving
@@ -186,6 +187,23 @@ async def test_what_another_broker_altered_is_followed(names: Names) -> None:
     assert names.asked_on_the_loop == 0
 
 
+async def test_what_is_altered_for_every_broker_holds_at_the_others(
+    tmp_path: Path, names: Names
+) -> None:
+    async with members(tmp_path) as cluster:
+        first, *others = cluster.brokers.values()
+        change = NAME, SET, "both.example:9"
+        assert await asked(first, lambda wire: alter(wire, "", change, kind=BROKER)) == (NONE, None)
+        servers = [other.server for other in others]
+        await eventually(
+            "they follow it",
+            lambda: all(
+                each.limits.connections_per_ip_overrides.get("10.0.0.1") == 9 for each in servers
+            ),
+        )
+    assert names.asked_on_the_loop == 0
+
+
 async def test_no_connections_at_all_are_refused_unless_some_address_has_its_own(
     tmp_path: Path,
 ) -> None:
@@ -194,10 +212,11 @@ async def test_no_connections_at_all_are_refused_unless_some_address_has_its_own
     async with serving(tmp_path) as broker:
         code, message = await altered(broker, "0", BOUND)
         assert (code, f"{BOUND}=0 lets nobody in" in (message or "")) == (INVALID_REQUEST, True)
-        assert await altered(broker, "127.0.0.1:5") == (NONE, None)
-        assert await altered(broker, "0", BOUND) == (NONE, None)
+        both = (BOUND, SET, "0"), (NAME, SET, "127.0.0.1:5")
+        done = await asked(broker, lambda wire: alter(wire, "1", *both, kind=BROKER))
+        assert done == (NONE, None)
         assert (await altered(broker, None))[0] == INVALID_REQUEST
     with capture_logs() as lines:
         async with serving(tmp_path) as broker:
             assert broker.config[BOUND] == 0
-    assert "left out" not in str(lines), "the one does without the other, in whatever order"
+    assert "left out" not in str(lines), "the first fits beside the second alone"
