@@ -61,6 +61,7 @@ simulate: $(VENV)/test.done ## run the simulations again from one seed: make sim
 
 # Three workers on two cores: these tests mostly wait, for sessions to end and for JVMs to start.
 interop: $(VENV)/test.done ## real clients, real crashes
+	$(BIN)/python -m tests.java
 	$(BIN)/pytest -q -n 3 --dist worksteal -m "(interop or faults) and not pipeline and not soak"
 
 spark: $(VENV)/test.done ## the jobs on Spark

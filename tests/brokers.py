@@ -35,7 +35,7 @@ SETTINGS = {
     "group.min.session.timeout.ms": "1000",
     "offsets.retention.check.interval.ms": "600000",
 }
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 180.0
 RUNNING: list[Broker] = []
 """The brokers that run now; a failed test shows their last lines."""
 STOPPED_WITHIN_S = 20.0

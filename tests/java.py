@@ -54,6 +54,13 @@ def jars(name: str) -> tuple[Path, ...]:
     return tuple(sorted(cached(name, pom, lambda folder: _bring(pom, folder)).glob("*.jar")))
 
 
+def bring_all() -> None:
+    """All jars, before tests that have a deadline ask for them."""
+    if shutil.which("mvn"):
+        for pom in sorted(POMS.glob("*/pom.xml")):
+            jars(pom.parent.name)
+
+
 def _bring(pom: Path, folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
@@ -135,7 +142,7 @@ def _archive(name: str, main_class: str) -> Path:
 
 
 def run(
-    name: str, main_class: str, *arguments: str, text_in: str = "", timeout_s: float = 60.0
+    name: str, main_class: str, *arguments: str, text_in: str = "", timeout_s: float = 180.0
 ) -> subprocess.CompletedProcess[str]:
     """Run a tool to its end; its exit code is the caller's to judge."""
     line = command(name, main_class, *arguments)
@@ -149,3 +156,7 @@ def run(
     if partial.exists():
         partial.rename(archive)
     return done
+
+
+if __name__ == "__main__":
+    bring_all()

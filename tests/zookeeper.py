@@ -44,7 +44,7 @@ def zookeeper_process(folder: Path) -> Iterator[tuple[str, subprocess.Popen[byte
     """The same, with its process."""
     process, port = start_zookeeper(folder)
     try:
-        waiting.until("ZooKeeper answers", lambda: _answers(port), tolerate=OSError)
+        waiting.until("ZooKeeper answers", lambda: _answers(port), 180, OSError)
         yield f"127.0.0.1:{port}", process
     finally:
         process.kill()

@@ -20,7 +20,7 @@ from tests.interop.programs import java_program
 from tests.waiting import Watch
 
 COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
-PROGRESS_WITHIN_S = 60.0
+PROGRESS_WITHIN_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Copier:
         """Whether it has come to the end and said so."""
         return self.status().get("stage") == "ShutdownComplete"
 
-    def until_done(self, within_s: float = 2 * PROGRESS_WITHIN_S) -> None:
+    def until_done(self, within_s: float = PROGRESS_WITHIN_S) -> None:
         """Wait until it ends in order."""
         self.program.ended(within_s)
         assert self.is_done(), self.program.story()
@@ -170,7 +170,7 @@ class CommittedReader:
         """How many records it has seen."""
         return sum(map(len, self.values))
 
-    def until_read(self, records: int, within_s: float = 30.0) -> None:
+    def until_read(self, records: int, within_s: float = 120.0) -> None:
         """Wait until it has seen at least so many."""
         self.watch.until(
             f"{records} committed records are read",

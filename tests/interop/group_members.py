@@ -205,7 +205,7 @@ class Group:
         """The values that any member has seen, as often as they were seen."""
         return [value for member in list(self.members.values()) for value in list(member.values)]
 
-    def until_seen(self, values: set[str] | list[str], within_s: float = 40.0) -> None:
+    def until_seen(self, values: set[str] | list[str], within_s: float = 120.0) -> None:
         """Wait until each of `values` has been seen by some member."""
         wanted = set(values)
         self.watch.until(
@@ -215,7 +215,7 @@ class Group:
             lambda: f"missing {sorted(wanted - set(self.seen()))[:20]}\n{self.story()}",
         )
 
-    def balanced(self, cluster: Cluster, *sizes: int, within_s: float = 30.0) -> Described:
+    def balanced(self, cluster: Cluster, *sizes: int, within_s: float = 120.0) -> Described:
         """Wait until the group is Stable and its members hold `sizes` partitions, fewest first."""
         last: Described | None = None
 

@@ -18,7 +18,7 @@ from tests import java
 from tests.brokers import CHECKOUT
 from tests.waiting import Watch
 
-ENDS_WITHIN_S = 60.0
+ENDS_WITHIN_S = 180.0
 KEPT_ERRORS = 400
 """Lines of standard error that are kept for a failed test."""
 

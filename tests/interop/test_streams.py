@@ -68,7 +68,7 @@ def records_sent(lines: list[str]) -> int:
     return max(numbers, default=0)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 def test_the_smoke_test_of_apache(brokers: Callable[..., Broker], tmp_path: Path) -> None:
     broker = brokers(SETTINGS)
     cluster = Cluster(broker.bootstrap)
@@ -79,22 +79,22 @@ def test_the_smoke_test_of_apache(brokers: Callable[..., Broker], tmp_path: Path
         driver = streams.start("run", ends)
         for name in ("first", "second"):
             streams.start("process", ends, name).until_says("SMOKE-TEST-CLIENT-STARTED")
-        driver.until("a quarter is sent", lambda: records_sent(driver.lines) > 4_000, 60)
+        driver.until("a quarter is sent", lambda: records_sent(driver.lines) > 4_000, 180)
         streams.instances["first"].kill()
         third = streams.start("process", ends, "third")
-        driver.until("half is sent", lambda: records_sent(driver.lines) > 9_000, 60)
+        driver.until("half is sent", lambda: records_sent(driver.lines) > 9_000, 180)
         broker.kill()
         broker.start()
         third.until_says("SMOKE-TEST-CLIENT-STARTED")
         assert streams.instances["second"].stop() == 143
         streams.start("process", ends, "first")  # with the state that its killed life has left
-        driver.until_says("Result Verification", 200)
+        driver.until_says("Result Verification", 300)
         assert driver.ended() == 0
     assert driver.says("ALL-RECORDS-DELIVERED"), driver.story()
     assert driver.says("^SUCCESS"), driver.story()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_the_exactly_once_test_of_apache(brokers: Callable[..., Broker], tmp_path: Path) -> None:
     broker = brokers(SETTINGS)
     cluster = Cluster(broker.bootstrap)
@@ -110,18 +110,18 @@ def test_the_exactly_once_test_of_apache(brokers: Callable[..., Broker], tmp_pat
         for name in ("first", "second"):
             sent = records_sent(driver.lines)
             driver.until(
-                "more is sent", lambda sent=sent: records_sent(driver.lines) > sent + 500, 60
+                "more is sent", lambda sent=sent: records_sent(driver.lines) > sent + 500, 180
             )
             streams.instances[name].kill()
             streams.start("process-complex", ends, name).until_says("-> RUNNING")
         broker.kill()
         broker.start()
         sent = records_sent(driver.lines)
-        driver.until("still more is sent", lambda: records_sent(driver.lines) > sent + 1_000, 60)
+        driver.until("still more is sent", lambda: records_sent(driver.lines) > sent + 1_000, 180)
         assert driver.stop() == 143
         for instance in streams.instances.values():
             instance.stop()
             assert instance.says("EOS-TEST-CLIENT-CLOSED"), instance.story()
         verifier = streams.start("verify-complex", ends)
-        assert verifier.ended(120) == 0, verifier.story()
+        assert verifier.ended() == 0, verifier.story()
     assert verifier.says("ALL-RECORDS-DELIVERED"), verifier.story()

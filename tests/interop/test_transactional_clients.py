@@ -147,7 +147,7 @@ def test_a_transaction_that_takes_too_long_is_aborted_and_its_producer_is_told(
     broker = brokers(sweep)
     Cluster(broker.bootstrap).create_topic(name, 1)
     with producers(client, broker.bootstrap) as make:
-        late = make(f"{name}-{uuid.uuid4().hex[:6]}", 1000)
+        late = make(f"{name}-{uuid.uuid4().hex[:6]}", 6000)
         late.init()
         late.begin()
         late.send(name, 0, "late")

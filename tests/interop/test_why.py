@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -101,13 +102,13 @@ def test_a_killed_and_a_stopped_member_are_told_by_their_silence(
         assert told["cause"] == "session_expired"
         assert told["why"].startswith(f"session of {member} from 127.0.0.1 expired after ")
         silent_ms = told["began_ms"] - told["last_heard_ms"]
-        assert 6000 <= silent_ms < 9000
+        assert 6000 <= silent_ms < 10_000
         assert told["outcome"] == "assigned"
         assert told["join_ended_by"] == "all_joined"
     [got] = by_stop["assigned"]
     assert got["client"] == "c"
     assert got["partitions"] == {name: list(range(PARTITIONS))}
-    assert f"session of {stopped} from 127.0.0.1 expired after 6." in story
+    assert re.search(rf"session of {stopped} from 127.0.0.1 expired after [6-9]\b", story)
     assert "last heard at" in story
     assert f"got {name}:0-5" in story
 

@@ -240,7 +240,7 @@ class ZooKeeperCluster:
         """An admin client."""
         return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 0})
 
-    def until_brokers(self, brokers: set[int], within_s: float = 90.0) -> int:
+    def until_brokers(self, brokers: set[int], within_s: float = 180.0) -> int:
         """Waits until the cluster has these brokers and a controller, whose id is returned."""
         admin = self.admin()
 

@@ -141,12 +141,14 @@ def test_a_producer_beyond_its_quota_is_told_how_long_it_waits(
     def told(secured: Secured) -> int:
         topic, user = make_topic(secured, name), f"slow-{name}"
         secured.add_scram_users(user)
-        for operation in ("WRITE", "DESCRIBE"):
+        for operation in ("WRITE", "DESCRIBE"):  # in this order: who may see it may write to it
             add(secured, entry(user, operation, topic, ALLOW))
         set_quota(secured, user, "producer_byte_rate", 1000.0)
         connection = until(
             "the user may enter", lambda: secured.connect("SASL_SSL", "SCRAM-SHA-512", user)
         )
+        # A refused Produce would count for the quota as well.
+        until("it may see the topic", lambda: may_see(connection, topic))
         answer = until("it may write", lambda: _taken(produce(connection, topic, b"x" * 30_000)))
         connection.close()
         set_quota(secured, user, "producer_byte_rate", None)
@@ -157,6 +159,12 @@ def test_a_producer_beyond_its_quota_is_told_how_long_it_waits(
 
     # 30,000 bytes and the rest of the frame, at 1000 a second, less a window of 10 s.
     assert all(20_000 <= each <= 20_400 for each in waits), waits
+
+
+def may_see(connection: Connection, topic: str) -> bool:
+    asked = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+    [found] = connection.call("Metadata", asked, version=4)["topics"]
+    return bool(found["error_code"] == 0)
 
 
 def _taken(answer: dict[str, Any]) -> dict[str, Any] | None:

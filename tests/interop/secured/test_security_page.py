@@ -37,6 +37,7 @@ def commands() -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.timeout(600)
 def test_the_way_to_a_secured_broker_is_as_the_page_says(tmp_path: Path) -> None:
     shell = program("bash", "bash")
     program("openssl", "openssl")
@@ -56,7 +57,7 @@ def test_the_way_to_a_secured_broker_is_as_the_page_says(tmp_path: Path) -> None
         },
         stdout=subprocess.PIPE,
         text=True,
-        timeout=120,
+        timeout=500,
         check=False,
     )
     *printed, logged = ran.stdout.split(f"{_MARK}\n")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import random
 import signal
 import subprocess
 import sys
@@ -22,6 +20,7 @@ from pipeline.sources.archived import ArchiveSource
 from pipeline.sources.open import open_source
 from pipeline.storage.manifest import load
 from tests.brokers import CHECKOUT, Broker
+from tests.chance import chance
 from tests.cli.running import Ran, run
 from tests.pipeline.archives import is_the_log, logged, place, places, rows_of
 from tests.pipeline.killing import killed_at
@@ -121,14 +120,14 @@ def test_killed_at_random_moments_it_neither_loses_nor_doubles(
     served: Broker, tmp_path: Path
 ) -> None:
     """The real command, by SIGKILL, once one of its files is there."""
-    chance, out = random.Random(os.urandom(4).hex()), tmp_path / "out"
+    random, out = chance(), tmp_path / "out"
     killed = 0
     for turn in range(4):
         commit(served, range(turn * 3, turn * 3 + 3))
         produce(served, 5)
         moment = out / "events"
         if (there := load(out)) and {"events", "stretches"} <= set(there.files):
-            step, table = chance.choice([(0, "events"), (1, "stretches")])
+            step, table = random.choice([(0, "events"), (1, "stretches")])
             [day] = {file.folder for file in there.files[table]}
             moment = out / day / f"archive-{there.next_file + step:012d}.parquet"
         with follower(served, out) as process:
@@ -182,7 +181,7 @@ def test_a_topic_that_is_made_again_begins_anew(served: Broker, tmp_path: Path) 
 def test_a_broker_that_is_away_is_waited_for(served: Broker, tmp_path: Path) -> None:
     out = tmp_path / "out"
     commit(served, range(1))
-    with follower(served, out, "--timeout", "1") as process:
+    with follower(served, out, "--timeout", "5") as process:
         until("what was there is added", lambda: has(out, 0), within_s=60)
         served.stop()
         until(
@@ -196,8 +195,11 @@ def test_a_broker_that_is_away_is_waited_for(served: Broker, tmp_path: Path) -> 
         until("it goes on", lambda: has(out, 1), within_s=120)
         until("it says so", lambda: "going on" in Path(f"{out}.err").read_text())
     lines = Path(f"{out}.err").read_text().splitlines()
-    assert len(lines) == 3
-    assert lines[2] == "muster: a broker answers again: going on"
+    assert lines[0] == f"muster: following {served.bootstrap} into {out}; end with Ctrl-C"
+    # A busy machine may be late with an answer: it is told, and that it came, in turn.
+    assert len(lines) % 2 == 1
+    assert all(AGAIN in line for line in lines[1::2])
+    assert set(lines[2::2]) == {"muster: a broker answers again: going on"}
     is_the_log(served, out)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import signal
 import subprocess
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.brokers import CHECKOUT, Broker
+from tests.chance import chance
 from tests.cli.running import Ran, run
 from tests.pipeline.archives import is_the_log, place, rows_of
 from tests.pipeline.killing import killed_at
@@ -93,9 +93,9 @@ def made(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 def test_killed_anywhere_the_next_run_makes_it_whole(served: Broker, tmp_path: Path) -> None:
-    out, chance = tmp_path / "out", random.Random()
+    out = tmp_path / "out"
     killed = 0
-    moments = chance.sample([".all.running", "commits", "rates", "catch_up"], 2)
+    moments = chance().sample([".all.running", "commits", "rates", "catch_up"], 2)
     for turn, name in enumerate(["_archive.json", *moments]):
         commit(served, range(turn * 2, turn * 2 + 2))
         moment = out / name

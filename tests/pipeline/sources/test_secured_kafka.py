@@ -40,7 +40,7 @@ MODULES = "org.apache.kafka.common.security"
 QUOTED = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
 TOPIC, GROUP = "orders", "billing"
 STORE_PASSWORD = "changeit"
-LIFETIME_MS = 1500
+LIFETIME_MS = 5000
 """Of a login by SCRAM-SHA-512 without TLS."""
 
 

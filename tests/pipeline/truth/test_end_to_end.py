@@ -31,13 +31,13 @@ def shop(tmp_path: Path) -> Iterator[Broker]:
         cluster.create_topic(TOPIC, PARTITIONS)
         feed = Feed(broker.bootstrap, TOPIC, PARTITIONS)
         with Group(
-            "confluent", broker.bootstrap, GROUP, topics=[TOPIC], session_timeout_ms=2000
+            "confluent", broker.bootstrap, GROUP, topics=[TOPIC], session_timeout_ms=60_000
         ) as group:
             alice = group.start("alice")
             group.balanced(cluster, PARTITIONS)
             group.until_seen(feed.send(30))
             alice.commit()
-            bob = group.start("bob")
+            bob = group.start("bob", session_timeout_ms=2000)
             group.balanced(cluster, 1, 2)
             bob.kill()
             group.balanced(cluster, PARTITIONS)
