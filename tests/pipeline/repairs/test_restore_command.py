@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -46,16 +46,21 @@ class Scene:
         return run("pipeline", "restore", *words, "-b", self.broker.bootstrap)
 
 
+@pytest.fixture
+def _at_st_johns(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nobody's zone moves the time that is meant."""
+    monkeypatch.setenv("TZ", "America/St_Johns")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("_at_st_johns")
 def test_offsets_are_put_back_to_what_they_were_and_forth_again(
-    request: pytest.FixtureRequest,
-    brokers: Callable[..., Broker],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    brokers: Callable[..., Broker], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("TZ", "America/St_Johns")  # nobody's zone moves the time that is meant
-    time.tzset()
-    request.addfinalizer(time.tzset)
     scene = Scene(brokers({"offsets.topic.num.partitions": "2"}))
     asked = ["bill*", "--at", scene.then, "--source", str(scene.broker.data)]
 
