@@ -10,17 +10,29 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from broker.apis.cluster_table import SERVED_IN_CLUSTER
 from broker.apis.table import SERVED
+from broker.apis.throttling.measures import is_of_brokers
+from broker.broker import Broker
+from broker.config.authorizer_rules import STANDARD
+from broker.rights import judging_authorizer
 from protocol.messages import BY_NAME
 from security.acls.model import AclEntry, Operation, Pattern, PatternType, Permission, ResourceType
 from tests.broker.apis.guard.rules import ADMIN, Rules
+from tests.broker.cluster.members import Members
 from tests.broker.serving import asked, serving
 from tests.interop.secured.matrix import Cell, Normal, Side, Value, cells_of, told
-from tests.interop.secured.table import groups, guards, records, topics, transactions
+from tests.interop.secured.table import cluster, groups, guards, records, topics, transactions
 from tests.interop.secured.table.whole import GROUPS, TOPICS, TRANSACTIONS
 from tests.wire import Wire
 
 SETTINGS = {"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"}
+OF_ONE = {
+    "offsets.topic.replication.factor": "1", "transaction.state.log.replication.factor": "1",
+    "super.users": "User:nobody",
+}  # fmt: skip
 CELLS = [
     cell
     for cell in cells_of(
@@ -37,6 +49,7 @@ CELLS = [
     and (row := SERVED.get(BY_NAME[cell.request.api].key)) is not None
     and row.min_version <= cell.request.version <= row.max_version
 ]
+IN_CLUSTER = cells_of(cluster.REQUESTS)
 OTHERWISE = {
     # What is made is in the answer at once.
     "own-new:3": "own-new:0 0:0",
@@ -102,21 +115,44 @@ def sorted_words(told_of: str) -> list[str]:
     return sorted(told_of.split(" "))
 
 
+async def differing(broker: Broker, rules: Rules, cells: list[Cell]) -> str:
+    """The cells that are answered otherwise, with both answers."""
+    port = broker.sockets.addresses()[0][1]
+
+    def ask_all(wire: Wire) -> list[str]:
+        side = Muster(wire, port, rules)
+        side.make(cells)
+        answers = [(cell, told(side.ask(cell))) for cell in cells]
+        return [
+            f"{cell.id}\n  {cell.expected}\n  {answer}"
+            for cell, answer in answers
+            if sorted_words(answer) != sorted_words(cell.expected)
+        ]
+
+    return "\n".join(await asked(broker, ask_all, ADMIN))
+
+
 async def test_every_cell_is_answered_as_kafka_does(tmp_path: Path) -> None:
     rules = Rules()
-    differ: list[str] = []
-
     async with serving(tmp_path, SETTINGS, authorizer=rules) as broker:
-        port = broker.sockets.addresses()[0][1]
-
-        def ask_all(wire: Wire) -> None:
-            side = Muster(wire, port, rules)
-            side.make(CELLS)
-            for cell in CELLS:
-                answer = told(side.ask(cell))
-                if sorted_words(answer) != sorted_words(cell.expected):
-                    differ.append(f"{cell.id}\n  {cell.expected}\n  {answer}")
-
-        await asked(broker, ask_all, ADMIN)
-    assert not differ, "\n".join(differ)
+        assert not await differing(broker, rules, CELLS)
     assert len(CELLS) > 200
+
+
+async def test_what_is_served_in_a_cluster_alone_is_answered_as_kafka_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = Rules("1: CLUSTER_ACTION CLUSTER")  # what the broker asks itself
+    monkeypatch.setattr(judging_authorizer, "JudgingAuthorizer", lambda *_, **__: rules)
+    protected = {**SETTINGS, **OF_ONE, "authorizer.class.name": STANDARD}
+    members = Members(tmp_path, protected)
+    broker = await members.start(1)
+    try:
+        await members.settled()
+        assert not await differing(broker, rules, IN_CLUSTER)
+    finally:
+        await members.stop(1)
+    served = {cell.request.api for cell in IN_CLUSTER}
+    alone = {row.api.name for row in SERVED.values()}
+    of_clients = {row.api.name for row in SERVED_IN_CLUSTER.values() if not is_of_brokers(row)}
+    assert served == of_clients - alone

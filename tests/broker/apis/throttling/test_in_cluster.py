@@ -51,8 +51,8 @@ async def bounded_member(directory: Path) -> AsyncIterator[Bounded]:
         await bound.set(request_percentage=NEXT_TO_NOTHING)
         yield bound
         await bound.set(ANYBODY, request_percentage=None)
-        time.run()
     finally:
+        time.run()
         await cluster.stop(1)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.interop.secured.matrix import cells_of
-from tests.interop.secured.table import groups, guards, records, topics, transactions
+from tests.interop.secured.table import cluster, groups, guards, records, topics, transactions
 
 CELLS = cells_of(
     [
@@ -12,6 +12,7 @@ CELLS = cells_of(
         *groups.REQUESTS,
         *transactions.REQUESTS,
         *guards.REQUESTS,
+        *cluster.REQUESTS,
     ]
 )
 TOPICS = {"open": 2, "shut": 1}

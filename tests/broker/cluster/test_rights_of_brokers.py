@@ -1,0 +1,119 @@
+"""Brokers that may do CLUSTER_ACTION and nothing else: their cluster works."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.broker import Broker
+from broker.config.authorizer_rules import STANDARD
+from broker.rights import judging_authorizer
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
+from security.acls.model import CLUSTER_NAME, Operation, ResourceType
+from tests.broker.apis.guard.asking import codes, produce
+from tests.broker.apis.guard.rules import HOST, Rules
+from tests.broker.cluster.members import TRANSACTION, Members, eventually, members
+from tests.broker.serving import asked
+from tests.broker.transactional import initialized
+from tests.wire import Wire
+
+CLIENT = "wire"
+"""Every connection of the test's; all others are of brokers."""
+ALONE = {
+    "AllocateProducerIds",
+    "AlterPartition",
+    "ControlledShutdown",
+    "LeaderAndIsr",
+    "StopReplica",
+    "UpdateMetadata",
+}
+"""What brokers alone ask."""
+
+
+class RulesOfBrokers(Rules):
+    """Clients may do all, brokers what the rules say."""
+
+    def __init__(self) -> None:
+        super().__init__("broker: CLUSTER_ACTION CLUSTER")
+        self.of_brokers: set[tuple[str, Operation, ResourceType, str]] = set()
+        self.denied_brokers: set[tuple[str, Operation, ResourceType, str]] = set()
+
+    @property
+    def apis(self) -> set[str]:
+        return {api for api, *_ in self.of_brokers}
+
+    def allows(self, connection: Any, *of: Any, api: str, is_logged: bool = True, **_: Any) -> bool:
+        if connection.client_id == CLIENT:
+            return True
+        is_allowed = self.judge.verdict("User:broker", HOST, *of).is_allowed
+        if is_allowed or is_logged:
+            (self.of_brokers if is_allowed else self.denied_brokers).add((api, *of))
+        return is_allowed
+
+
+async def test_cluster_action_is_all_that_brokers_need(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = RulesOfBrokers()
+    monkeypatch.setattr(judging_authorizer, "JudgingAuthorizer", lambda *_, **__: rules)
+    settings = {"authorizer.class.name": STANDARD, "super.users": "User:nobody"}
+    async with members(tmp_path, settings) as cluster:
+        await cluster.create("t", 3)
+        await _produced(cluster)
+        coordinator = await cluster.coordinator("id", TRANSACTION)
+        await asked(coordinator, _committed)
+        await eventually("markers are sent", lambda: "WriteTxnMarkers" in rules.apis)
+        assert await asked(coordinator, _reserved, "2") != CLUSTER_AUTHORIZATION_FAILED
+        await cluster.stop(3)
+        await _produced(cluster)
+        await cluster.start(3)
+        await eventually("it is in sync again", lambda: _in_sync(cluster, 3))
+        await _deleted(cluster)
+    assert not rules.denied_brokers
+    assert rules.apis >= {*ALONE, "Fetch", "WriteTxnMarkers"}
+    assert {tuple(of) for _, *of in rules.of_brokers} == {
+        (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
+    }
+
+
+def _committed(wire: Wire) -> None:
+    """A transaction in which there are partitions of all brokers."""
+    producer = initialized(wire, "id", rules=1)
+    assert producer.add({"t": [0, 1, 2]}) == NONE
+    assert producer.end(commit=True) == NONE
+
+
+def _reserved(wire: Wire) -> int:
+    """Brokers of Muster take ids from ZooKeeper; one of Kafka's asks for them."""
+    code: int = wire.call("AllocateProducerIds", 0, {"broker_id": 2})["error_code"]
+    return code
+
+
+async def _produced(cluster: Members) -> None:
+    """A record in each partition, at all replicas in sync."""
+    leader = await cluster.leader("t", 0)
+    value = {**produce("t"), "acks": -1}
+    assert codes(await asked(leader, lambda wire: wire.call("Produce", 7, value))) == {NONE}
+
+
+def _in_sync(cluster: Members, node_id: int) -> bool:
+    def isr(broker: Broker) -> list[int]:
+        view = broker.cluster.partition("t", 0)
+        return [] if view is None else list(view.isr)
+
+    return all(node_id in isr(broker) for broker in cluster.brokers.values())
+
+
+async def _deleted(cluster: Members) -> None:
+    def delete(wire: Wire) -> Any:
+        return wire.call("DeleteTopics", 5, {"topic_names": ["t"], "timeout_ms": 15_000})
+
+    at = next(iter(cluster.brokers.values()))
+    controller = cluster.brokers[at.cluster.controller_id]
+    assert codes(await asked(controller, delete)) == {NONE}
+    await eventually(
+        "all replicas are gone",
+        lambda: all("t" not in each.logs.topics for each in cluster.brokers.values()),
+    )
