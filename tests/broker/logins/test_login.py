@@ -41,6 +41,7 @@ from tests.broker.logins.letting_in import (
     standing,
 )
 from tests.broker.serving import serving
+from tests.core_waits import CoreWaits
 
 SOFTWARE = {"client_software_name": "tester", "client_software_version": "1"}
 
@@ -233,6 +234,34 @@ async def test_a_refusal_is_told_after_the_delay(tmp_path: Path, token: bytes, s
         assert (answer["error_code"], answer["error_message"]) == (SASL_AUTHENTICATION_FAILED, said)
         assert await all_until_closed(client) == b""
         assert logins.counts == {Result(LISTENER, "PLAIN", FAILURE): 1}
+
+
+@pytest.mark.parametrize(
+    ("handshake", "said"),
+    [
+        (None, sized(encode_request_header(METADATA, 1, 1, "x") + b"\xff" * 4)),
+        (None, struct.pack(">i", 524_289)),
+        (None, bytes.fromhex("160301020001")),
+        (None, sized(b"\xff" * 12)),
+        (0, sized(plain_token(password="wrong"))),
+        (1, sized(encode_request_header(METADATA, 9, 1, "x") + b"\0\1")),
+    ],
+)
+async def test_where_nothing_is_answered_the_connection_is_closed_after_the_delay(
+    tmp_path: Path, handshake: int | None, said: bytes
+) -> None:
+    delay = {"connection.failed.authentication.delay.ms": "150"}
+    async with broker_with_logins(tmp_path, delay) as (broker, logins):
+        client = await come(broker)
+        if handshake is not None:
+            await client.call(HANDSHAKE, handshake, mechanism="PLAIN")
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        client.send_raw(said)
+
+        assert await all_until_closed(client) == b""
+        assert loop.time() - began >= 0.149
+        assert logins.counts.total() == 1
 
 
 async def test_another_request_in_the_middle_gets_an_error_of_its_own(tmp_path: Path) -> None:
@@ -428,16 +457,16 @@ async def test_half_done_logins_by_hundreds_do_not_hold_others_up(tmp_path: Path
             stranger.send(HANDSHAKE, 1, mechanism="PLAIN")
             stranger.send_raw(struct.pack(">i", 400_000) + b"x" * 2000)
         waits = []
-        loop = asyncio.get_running_loop()
+        loop, cores = asyncio.get_running_loop(), CoreWaits()
         for _ in range(20):
-            began = loop.time()
+            began, waited_s = loop.time(), cores.seconds()
             assert await serves(settled)
-            waits.append(loop.time() - began)
+            waits.append(loop.time() - began - (cores.seconds() - waited_s))
         await eventually(lambda: logins.strangers == 300)
         for stranger in crowd:
             stranger.close()
         await eventually(lambda: logins.strangers == 0)
-        assert sorted(waits)[len(waits) // 2] < 0.05
+        assert max(waits) < 0.05
 
 
 async def test_a_start_warns_of_passwords_that_can_be_read_and_of_a_module_that_is_not_used(
