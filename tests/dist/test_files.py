@@ -16,6 +16,7 @@ import pytest
 from musterd import __version__
 from musterd.rooms import ROOMS
 from tests.brokers import CHECKOUT
+from tests.dist.conftest import MAKE_S_MAX, NO_BUILDAH
 
 pytestmark = pytest.mark.interop
 
@@ -95,8 +96,8 @@ def test_elsewhere_and_at_another_time_the_bytes_are_the_same(dist: Path, tmp_pa
 
     subprocess.run(
         [sys.executable, str(copy / "tools" / "make_dist.py"), str(tmp_path / "again")],
-        cwd=tmp_path, check=True, timeout=120, umask=0o077,
-        env={**os.environ, "TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "7"},
+        cwd=tmp_path, check=True, timeout=MAKE_S_MAX, umask=0o077,
+        env={**os.environ, **NO_BUILDAH, "TZ": "Asia/Tokyo", "LC_ALL": "C", "PYTHONHASHSEED": "7"},
     )  # fmt: skip
 
     made = {path.name: path.read_bytes() for path in (tmp_path / "again").iterdir()}
