@@ -90,6 +90,10 @@ def test_a_kill_in_the_middle_of_a_snapshot_costs_no_offset(tmp_path: Path) -> N
                 assert offsets == [offsets[0]] * 3, f"{group} in round {number}, seed {seed}"
                 assert offset <= offsets[0] <= highest + 1, f"{group}, round {number}, seed {seed}"
             said = writer.lines(chance.uniform(0.05, 0.4))
+            deadline = time.monotonic() + 60
+            while not (folder / "groups.image").exists():  # later starts have one to begin with
+                assert time.monotonic() < deadline, "no snapshot was written"
+                said += writer.lines(0.05)
         finally:
             said_last = writer.kill()
         torn += (folder / "groups.image.tmp").exists()

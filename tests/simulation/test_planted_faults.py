@@ -48,6 +48,7 @@ from tests.simulation.disk_plants import (
     the_cleaner_takes_tombstones_that_a_snapshot_needs,
     the_log_is_cleaned_before_it_is_flushed,
 )
+from tests.simulation.whole.runs import PLAYED_S_MAX
 from tests.simulation.world import World
 
 MOST_SEEDS = 20
@@ -422,6 +423,7 @@ FAULTS: dict[str, list[Plant]] = {
 @pytest.mark.parametrize(
     "plant", [plant for plants in FAULTS.values() for plant in plants], ids=lambda p: p.__name__
 )
+@pytest.mark.timeout(PLAYED_S_MAX)
 def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     for seed in range(MOST_SEEDS):

@@ -26,6 +26,11 @@ SOAK_STEPS = 4000
 Tell = Callable[[str, object], None]
 
 
+def again(seed: int, steps: int) -> str:
+    """What plays a world once more; it ends the message of every failure."""
+    return f"again with: make simulate SEED={seed} STEPS={steps}"
+
+
 def run(seed: int, steps: int, tell: Tell) -> World:
     """One world from its first step to its rest; a broken law says which seed broke it."""
     world = World(seed)
@@ -36,8 +41,7 @@ def run(seed: int, steps: int, tell: Tell) -> World:
         world.calm()
     except Exception as error:
         raise AssertionError(
-            f"after {world.checkers.steps} steps a law is broken; again with: "
-            f"make simulate SEED={seed} STEPS={steps}"
+            f"after {world.checkers.steps} steps a law is broken; {again(seed, steps)}"
         ) from error
     tell("simulated", (world.checkers.steps, time.process_time() - began_s))
     return world
@@ -52,7 +56,8 @@ def test_the_laws_hold(seed: int, record_property: Tell) -> None:
 def test_the_laws_hold_for_a_fresh_seed(number: int, record_property: Tell) -> None:
     """Other worlds in each run; the failure of one names its seed, to be run again."""
     seed = int.from_bytes(os.urandom(4), "big")
-    assert run(seed, STEPS, record_property).checkers.steps >= STEPS, number
+    world = run(seed, STEPS, record_property)
+    assert world.checkers.steps >= STEPS, again(seed, STEPS)
 
 
 def test_one_seed_is_one_world() -> None:

@@ -27,7 +27,7 @@ from protocol.errors import INVALID_PRODUCER_EPOCH
 from protocol.now import Now
 from protocol.records.batch import BatchHeader
 from tests.simulation.transactions.world import TransactionWorld
-from tests.simulation.whole.runs import find_fault
+from tests.simulation.whole.runs import PLAYED_S_MAX, find_fault
 from transactions import touching
 from transactions.outcome import Outcome, SendMarkers
 from transactions.shard import TransactionShard
@@ -219,6 +219,7 @@ PLANTS = [
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+@pytest.mark.timeout(PLAYED_S_MAX)
 def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     find_fault(TransactionWorld, MOST_SEEDS, SECONDS)

@@ -13,7 +13,7 @@ import pytest
 
 from tests.simulation.transactions.world import TransactionWorld
 from tests.simulation.whole.faults import FAULTS_WORTH
-from tests.simulation.whole.runs import Record, run
+from tests.simulation.whole.runs import PLAYED_S_MAX, Record, again, run
 
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else list(range(10))
 SECONDS = int(os.environ.get("SECONDS", "100"))
@@ -31,9 +31,11 @@ def test_the_laws_hold(seed: int, record_property: Record) -> None:
 @pytest.mark.parametrize("number", range(FRESH_SEEDS))
 def test_the_laws_hold_for_a_fresh_seed(number: int, record_property: Record) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
-    assert run(TransactionWorld(seed), SECONDS, record_property).ledger.deeds, number
+    world = run(TransactionWorld(seed), SECONDS, record_property)
+    assert world.ledger.deeds, again(world, SECONDS)
 
 
+@pytest.mark.timeout(PLAYED_S_MAX)
 def test_every_corner_is_reached_by_a_dozen_worlds(record_property: Record) -> None:
     """Each kind of fault happens, each place of a crash, and each end of a transaction."""
     happened = Counter[str]()

@@ -22,6 +22,10 @@ COLLECTS_AT = 50_000
 """How many objects more than before there are when Python looks for garbage in a world."""
 
 
+PLAYED_S_MAX = 900
+"""So long all worlds of a test may be played on a busy machine."""
+
+
 class AnyWorld(Protocol):
     """A simulated world, of one broker or of many."""
 
@@ -65,6 +69,11 @@ def collected_rarely() -> Iterator[None]:
         gc.set_threshold(at, *older)
 
 
+def again(world: AnyWorld, seconds: int) -> str:
+    """What plays a world once more; it ends the message of every failure."""
+    return f"again with: make simulate SEED={world.seed} SECONDS={seconds}"
+
+
 @collected_rarely()
 def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
     """One world, and its rest; a broken law says which seed broke it."""
@@ -74,8 +83,7 @@ def run(world: WorldT, seconds: int, record_property: Record) -> WorldT:
         world.rest()
     except Exception as error:
         raise AssertionError(
-            f"after {world.seconds:.3f} s a law is broken; again with: "
-            f"make simulate SEED={world.seed} SECONDS={seconds}"
+            f"after {world.seconds:.3f} s a law is broken; {again(world, seconds)}"
         ) from error
     finally:
         world.end()

@@ -22,7 +22,7 @@ from broker.topics.partition import Partition
 from log.partition_log import PartitionLog
 from protocol.framing import Framer
 from tests.simulated_files import SimulatedFile
-from tests.simulation.whole.runs import find_fault
+from tests.simulation.whole.runs import PLAYED_S_MAX, find_fault
 from tests.simulation.whole.world import World
 
 MOST_SEEDS = 8
@@ -164,6 +164,7 @@ PLANTS = [
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+@pytest.mark.timeout(PLAYED_S_MAX)
 def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     find_fault(World, MOST_SEEDS, SECONDS)
