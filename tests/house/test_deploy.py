@@ -15,17 +15,16 @@ import yaml
 
 from cli.config.check import HONOURED, rows_of
 from cli.serve import _parser
-from security.sasl.client_side import SCRAM_MODULE
 from tests.absent import program
 from tests.brokers import free_port
-from tests.certificates import Authority
-from tests.cli.running import run
 from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 COMPOSE = DEPLOY / "compose.yaml"
+COMPOSE_SECURED = DEPLOY / "compose-secured.yaml"
 KUBERNETES = DEPLOY / "kubernetes.yaml"
+KUBERNETES_SECURED = DEPLOY / "kubernetes-secured.yaml"
 CRONJOB = DEPLOY / "history" / "cronjob.yaml"
 UNIT = (DEPLOY / "muster.service").read_text()
 CONTAINER = (DEPLOY / "Containerfile").read_text()
@@ -90,51 +89,6 @@ def test_the_settings_beside_it_all_hold() -> None:
     rows = rows_of(DEPLOY / "server.properties")
     assert rows
     assert {row["verdict"] for row in rows} == {HONOURED}
-
-
-def test_the_secured_settings_start_a_broker_that_lets_its_administrator_in(tmp_path: Path) -> None:
-    """With the container's own words before them, and its check of health by HTTPS."""
-    settings = (DEPLOY / "secured.properties").read_text()
-    authority = Authority(tmp_path)
-    certificate = authority.issue("broker").pem
-    file, password = tmp_path / "secured.properties", tmp_path / "password"
-    file.write_text(on_free_ports(settings).replace("/etc/muster/broker.pem", str(certificate)))
-    assert {row["verdict"] for row in rows_of(file)} == {HONOURED}
-    password.write_text("hers\n")
-    words = ("users", "add", "admin", "--mechanism", "SCRAM-SHA-512", "--data-dir")
-    added = run(*words, str(tmp_path / "data"), "--password-file", str(password))
-    assert added.code == 0, added.err
-    found = dict(line.split("=", 1) for line in file.read_text().splitlines() if "=" in line)
-    bootstrap, http = found["listeners"].partition("://")[2], found["http.listener"]
-
-    client = tmp_path / "client.properties"
-    client.write_text(
-        f"security.protocol=SASL_SSL\nsasl.mechanism=SCRAM-SHA-512\n"
-        f"ssl.truststore.location={authority.certificate}\n"
-        f'sasl.jaas.config={SCRAM_MODULE} required username="admin" password="hers";\n'
-    )
-    command = json.loads(container("HEALTHCHECK")[0].partition(" CMD ")[2])
-    health = {**os.environ, "HEALTH_URL": f"https://{http}/healthz"}
-    broker = subprocess.Popen(
-        [sys.executable, "-m", "cli.main", "serve", "--config", str(file),
-         "--data", str(tmp_path / "data")],
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT,
-    )  # fmt: skip
-    try:
-        until(
-            "the broker is healthy",
-            lambda: not subprocess.run(
-                [sys.executable, *command[1:]], check=False, capture_output=True, env=health,
-                timeout=30,
-            ).returncode,
-        )  # fmt: skip
-        for wanted in (["topics", "list"], ["groups", "why", "none"]):
-            ran = run(*wanted, "-b", bootstrap, "--command-config", str(client))
-            assert ran.code == (0 if wanted[0] == "topics" else 1), ran.err
-        assert "group none: there is none" in ran.err, "its HTTP has let her in"
-    finally:
-        broker.terminate()
-        broker.wait(30)
 
 
 def test_the_container_starts_a_broker_that_is_not_root() -> None:
@@ -221,7 +175,9 @@ def checked(validator: list[str], file: Path) -> tuple[int, str]:
     ("file", "validator", "right", "wrong"),
     [
         (COMPOSE, COMPOSE_CHECK, "stop_grace_period:", "stop_grace_time:"),
+        (COMPOSE_SECURED, COMPOSE_CHECK, "stop_grace_period:", "stop_grace_time:"),
         (KUBERNETES, KUBERNETES_CHECK, "readinessProbe:", "readynessProbe:"),
+        (KUBERNETES_SECURED, KUBERNETES_CHECK, "readinessProbe:", "readynessProbe:"),
         (CRONJOB, KUBERNETES_CHECK, "podFailurePolicy:", "podFailingPolicy:"),
     ],
 )
