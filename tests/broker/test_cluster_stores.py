@@ -63,7 +63,7 @@ def play(conduct: Callable[[Ensemble, Fellow, Fellow], Coroutine[Any, Any, None]
     """Runs what a test does with two brokers, where Kafka has left what is recorded."""
 
     async def run() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             ensemble = Ensemble()
             tool = SimulatedZooKeeper(ensemble)
             for path, text in RECORDED.items():

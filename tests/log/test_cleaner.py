@@ -482,7 +482,6 @@ def test_without_a_limit_it_only_says_how_far_it_is() -> None:
     assert emitted == [CleanProgress(14), CleanProgress(28)]
 
 
-@pytest.mark.timeout(60)
 def test_a_segment_that_is_shorter_than_it_was_is_damage() -> None:
     fs = SimulatedFiles()
     log = open_log(fs, **SETTINGS)

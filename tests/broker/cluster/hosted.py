@@ -150,7 +150,7 @@ class Cluster:
 async def hosted(*ids: int, obedient: int = 0, **settings: Any) -> AsyncIterator[Cluster]:
     """Hosts of these ids that are not started yet, and brokers 11, 12, ... that obey."""
     ensemble = Ensemble()
-    async with asyncio.timeout(30), AsyncExitStack() as stack:
+    async with asyncio.timeout(120), AsyncExitStack() as stack:
         await prepare(SimulatedZooKeeper(ensemble))
         others = []
         for each in range(11, 11 + obedient):

@@ -486,7 +486,7 @@ async def test_a_wide_transaction_takes_nobody_elses_time() -> None:
         await ended(broker, wide, committed=True)
         await ended(broker, small, committed=True)
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while state_now(broker, "small") != "CompleteCommit":
                 await asyncio.sleep(0)  # each turn of the loop: the wide takes some of them
         assert state_now(broker, "wide") == "PrepareCommit"

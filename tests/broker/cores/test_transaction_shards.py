@@ -213,7 +213,7 @@ async def test_loads_wait_for_the_disk_side_by_side(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await filled(tmp_path)
-    together = Barrier(PARTITIONS, timeout=10)
+    together = Barrier(PARTITIONS, timeout=60)
     begin_epoch = PartitionLog.begin_epoch
 
     def begin_together(log: PartitionLog, above: int = -1) -> None:

@@ -79,7 +79,7 @@ def test_connections_end_with_the_broker(muster: Tested) -> None:
         with Wire(muster.port) as wire:
             wire.call("ApiVersions", 0)
         muster.post("/kill")
-        connection.settimeout(5)
+        connection.settimeout(60)
         assert connection.recv(1) == b""
 
 

@@ -68,7 +68,7 @@ def update(broker_epoch: int, number: int) -> Send:
 
 @asynccontextmanager
 async def scene(spoken: str = "3.9") -> AsyncIterator[Scene]:
-    async with asyncio.timeout(30), other_broker() as other:
+    async with asyncio.timeout(120), other_broker() as other:
         found = Scene(other, spoken)
         yield found
         found.open.set()

@@ -128,7 +128,7 @@ async def test_every_request_is_answered(tmp_path: Path, seed: int) -> None:
                 await asyncio.sleep(0)
             controller.tell()
         controller.follow()
-        await eventually(lambda: not any(each.sent for each in members), 10)
+        await eventually(lambda: not any(each.sent for each in members))
         assert all(each.answers for each in members)
         for reader in readers:
             reader.cancel()

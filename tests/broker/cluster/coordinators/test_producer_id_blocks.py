@@ -17,7 +17,7 @@ from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 def played(conduct: Callable[[Ensemble], Coroutine[Any, Any, None]]) -> None:
     async def play() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await conduct(Ensemble())
 
     asyncio.run(play())

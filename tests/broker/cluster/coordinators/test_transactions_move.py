@@ -35,7 +35,7 @@ PLACES = [("orders", [0, 1])]
 async def _told(broker: CoordinatingBroker, call: Any) -> Any:
     done = asyncio.get_running_loop().create_future()
     broker.transactions.submit(ID, call(Taker(done.set_result)))
-    return await asyncio.wait_for(done, 10)
+    return await asyncio.wait_for(done, 60)
 
 
 async def _lead(broker: CoordinatingBroker, epoch: int, isr: tuple[int, ...] = (1,)) -> None:

@@ -89,7 +89,7 @@ class Scene:
 
 @asynccontextmanager
 async def scene() -> AsyncIterator[Scene]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         there = Scene()
         yield there
         for store in there.stores:

@@ -63,14 +63,14 @@ class Scene:
         await self.tool.create(path, data)
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not condition():
                 await asyncio.sleep(0.001)
 
 
 @asynccontextmanager
 async def scene() -> AsyncIterator[Scene]:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         there = Scene()
         yield there
         for store in there.stores:

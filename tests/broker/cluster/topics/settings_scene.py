@@ -114,7 +114,7 @@ def play(folder: Path, conduct: Conduct) -> None:
     """Runs what a test does in a scene of its own."""
 
     async def run() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             scene = Scene(folder)
             await prepare(scene.other)
             await conduct(scene)

@@ -83,7 +83,7 @@ class Scene:
 
 def played(conduct: Callable[[Scene], Coroutine[Any, Any, None]], **scene: Any) -> None:
     async def play() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             there = Scene(**scene)
             await prepare(there.zookeeper)
             there.tell()

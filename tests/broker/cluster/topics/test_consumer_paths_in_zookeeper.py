@@ -20,7 +20,7 @@ def played(conduct: Conduct) -> None:
         zookeeper = SimulatedZooKeeper(Ensemble())
         loop = asyncio.get_running_loop()
         offsets = ZooKeeperOffsets(zookeeper, lambda work, name: loop.create_task(work, name=name))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await conduct(zookeeper, offsets)
 
     asyncio.run(play())
