@@ -15,7 +15,7 @@ PAUSE_SECONDS = 0.05
 def until(
     what: str,
     condition: Callable[[], T],
-    within_s: float = 30.0,
+    within_s: float = 60.0,
     tolerate: type[Exception] | tuple[()] = Exception,
 ) -> T:
     """Ask `condition` again and again until it is true, and return what it answered.
@@ -56,7 +56,7 @@ class Watch:
         self,
         what: str,
         condition: Callable[[], T],
-        within_s: float = 30.0,
+        within_s: float = 60.0,
         show: Callable[[], str] = lambda: "",
     ) -> T:
         """Wait until `condition` is true and return its answer; fail with `what` otherwise."""

@@ -55,7 +55,7 @@ GROUPS = GroupConfig(min_session_timeout_ms=100, initial_rebalance_delay_ms=0)
 _LENGTH = struct.Struct(">i")
 
 
-async def eventually(condition: Callable[[], object], within_s: float = 30) -> None:
+async def eventually(condition: Callable[[], object], within_s: float = 60) -> None:
     """Let the loop run until ``condition`` is true; fail after ``within_s`` seconds."""
     deadline = monotonic() + within_s
     while not condition():
@@ -280,7 +280,7 @@ class Client:
     def send_raw(self, data: bytes) -> None:
         self.writer.write(data)
 
-    async def receive(self, handle: tuple[int, int, int], within_s: float = 30) -> dict[str, Any]:
+    async def receive(self, handle: tuple[int, int, int], within_s: float = 60) -> dict[str, Any]:
         """The next answer, which must be the one to ``handle``."""
         frame = await asyncio.wait_for(self.receive_raw(), within_s)
         api_key, version, correlation_id = handle
@@ -379,7 +379,7 @@ class Client:
         code: int = reply["error_code"]
         return code
 
-    async def closed_by_peer(self, within_s: float = 30) -> bool:
+    async def closed_by_peer(self, within_s: float = 60) -> bool:
         """Whether the broker closes the connection, after whatever it still sends."""
         try:
             await asyncio.wait_for(self.reader.read(), within_s)

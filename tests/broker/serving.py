@@ -63,7 +63,7 @@ async def asked(broker: Broker, work: Callable[[Wire], T], client_id: str = "wir
     return await asyncio.get_running_loop().run_in_executor(_CLIENTS, run)
 
 
-async def eventually(what: str, condition: Callable[[], Any], within_s: float = 30.0) -> None:
+async def eventually(what: str, condition: Callable[[], Any], within_s: float = 60.0) -> None:
     """Let the loop run until ``condition`` is true."""
     deadline = asyncio.get_running_loop().time() + within_s
     while not condition():
