@@ -15,6 +15,8 @@ from broker.logins.logins import Logins
 from broker.logins.users import Upsertion, Users
 from broker.loop.slices import Slicer, Slices
 from broker.time import Time
+from protocol.headers import encode_request_header
+from protocol.messages import BY_KEY
 from security.credentials import BY_NAME, ScramMechanism
 from security.sasl.plain import MODULE
 from tests.broker.edge import Client
@@ -118,6 +120,21 @@ async def all_until_closed(client: Client, within_s: float = 20) -> bytes:
         return await asyncio.wait_for(client.reader.read(), within_s)
     except ConnectionResetError:
         return b""
+
+
+def cut_in(secret: bytes, key: int, version: int, **body: Any) -> list[bytes]:
+    """A request that ends in the middle of a secret: as a frame of its own, and half a frame."""
+    whole = encode_request_header(key, version, 1, "x")
+    whole += BY_KEY[key].encode_request(version, body)
+    end = whole.index(secret) + len(secret) - 4
+    return [sized(whole[:end]), sized(whole)[: end + 4]]
+
+
+async def send_cut(client: Client, request: bytes) -> None:
+    """Sends what was cut, and nothing more; until the broker closes."""
+    client.send_raw(request)
+    client.writer.write_eof()
+    assert await all_until_closed(client) == b""
 
 
 def sized(token: bytes) -> bytes:

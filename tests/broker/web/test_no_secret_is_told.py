@@ -1,8 +1,8 @@
 """Secrets planted wherever one is taken, a run in which all of them are used, and a search.
 
 They are in no log line, traceback, answer of DescribeConfigs or of HTTP, metric, file of the data
-directory (SCRAM's stored keys are in users.json, for its owner alone), nor in the repr of any
-object that the broker has.
+directory (SCRAM's stored keys are in users.json and what AlterConfigs set is in configs.json, for
+their owner alone), nor in the repr of any object that the broker has.
 """
 
 from __future__ import annotations
@@ -32,15 +32,24 @@ from security.sasl.client_side import Credentials, client_login
 from security.sasl.plain import MODULE
 from security.tokens import credential_of
 from tests.broker.edge import Client
-from tests.broker.logins.letting_in import AUTHENTICATE, HANDSHAKE, plain_token
+from tests.broker.logins import bearers
+from tests.broker.logins.letting_in import (
+    AUTHENTICATE,
+    HANDSHAKE,
+    cut_in,
+    plain_token,
+    send_cut,
+)
+from tests.broker.net.tls.securing import client_context
 from tests.broker.web.rights import JAAS, TOKEN, basic
 from tests.broker.web.test_https import Encrypted, encrypted
-from tests.certificates import Authority
+from tests.certificates import Authority, Issued
 
 KEY_PASSWORD, STORE_PASSWORD = "planted-key-password", "planted-store-password"
 OWN_PASSWORD, ALTERED = "planted-own-password", "planted-altered-password"
 TOKEN_KEY = "planted-key-of-delegation-tokens"
 GUESS, TOKEN_GUESS = "planted-guess", "planted-token-guess-0001"
+INLINE_PASSWORD, NEXT_PASSWORD = "planted-inline-password", "planted-next-password"
 SCRAM_PASSWORD, SALT = "planted-scram-password", b"planted-salt-of-scram"
 SHA_512 = ScramMechanism.SHA_512
 SALTED = SHA_512.salted_password(SCRAM_PASSWORD.encode(), SALT, 4096)
@@ -50,21 +59,28 @@ OURS = (
     "security", "transactions", "verdicts",
 )  # fmt: skip
 BROKER_RESOURCE, SET = 4, 0
+INLINE = "listener.name.inline.ssl."
 
 
 def forms(secret: bytes) -> set[bytes]:
-    """As it may be written down."""
-    return {secret, b64encode(secret), secret.hex().encode(), repr(secret)[2:-1].encode()}
+    """As it may be written down, whole or as much of it as was sent."""
+    part = secret[: len(secret) // 3 * 3 - 3]
+    return {part, b64encode(part), part.hex().encode(), repr(part)[2:-1].encode()}
 
 
 def secrets(key_text: str) -> set[bytes]:
     texts = [
         KEY_PASSWORD, STORE_PASSWORD, OWN_PASSWORD, ALTERED, TOKEN_KEY, GUESS, TOKEN, TOKEN_GUESS,
-        SCRAM_PASSWORD, "alice-secret", "bob: secret", "admin-secret",
-        *(line for line in key_text.splitlines()[1:-1] if len(line) > 40),
+        INLINE_PASSWORD, SCRAM_PASSWORD, "alice-secret", "bob: secret", "admin-secret",
     ]  # fmt: skip
-    found = {form for text in texts for form in forms(text.encode())}
+    found = {form for text in texts for form in forms(text.encode())} | key_forms(key_text)
     return found | forms(SALTED) | {b64encode(basic_text(who)) for who in ("alice", "admin")}
+
+
+def key_forms(text: str) -> set[bytes]:
+    lines = [line for line in text.splitlines()[1:-1] if len(line) > 40]
+    assert lines
+    return {form for line in lines for form in forms(line.encode())}
 
 
 def basic_text(who: str) -> bytes:
@@ -89,6 +105,7 @@ async def use_all(served: Encrypted, told: list[str]) -> None:
     assert "carol" in told[-1]
     told.append(str(await client.call(DESCRIBE_USERS.key, 0, users=None)))
     names = [
+        *(INLINE + name for name in ("keystore.key", "keystore.certificate.chain", "key.password")),
         "sasl.jaas.config",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config",
         "delegation.token.secret.key",
@@ -98,7 +115,13 @@ async def use_all(served: Encrypted, told: list[str]) -> None:
         asked = {"resources": [{**broker, "configuration_keys": keys}], "include_synonyms": True}
         told.append(str(await client.call(DESCRIBE_CONFIGS.key, 3, **asked)))
         assert "http.metrics.token" in told[-1]
-    for name in ("http.metrics.token", "listener.name.ssl.ssl.keystore.password", "no.such.name"):
+    for name in (
+        "http.metrics.token",
+        "listener.name.ssl.ssl.keystore.password",
+        INLINE + "keystore.key",
+        INLINE + "key.password",
+        "no.such.name",
+    ):
         change = {"name": name, "config_operation": SET, "value": ALTERED}
         asked = {"resources": [{**broker, "configs": [change]}], "validate_only": False}
         told.append(str(await client.call(ALTER_CONFIGS.key, 1, **asked)))
@@ -147,6 +170,79 @@ async def use_token(served: Encrypted, told: list[str]) -> list[bytes]:
     return [proof, guess]
 
 
+async def use_bearer_tokens(served: Encrypted, told: list[str]) -> list[bytes]:
+    """A login by a token of OAUTHBEARER that is good, and by one that is not; what is secret."""
+    now_s = served.seen.time.now().wall_ms // 1000
+    found = []
+    for key in (bearers.KEY, bearers.OTHER):
+        token = bearers.token(key, iat=now_s, exp=now_s + 600)
+        peer = await Client.connect(served.seen.broker.sockets.addresses()[1][1])
+        await peer.call(HANDSHAKE, 1, mechanism="OAUTHBEARER")
+        message = bearers.first_message(token)
+        answer = await peer.call(AUTHENTICATE, 2, auth_bytes=message)
+        assert (not answer["auth_bytes"]) == (key is bearers.KEY)
+        if answer["auth_bytes"]:
+            told.append(str(answer))
+            answer = await peer.call(AUTHENTICATE, 2, auth_bytes=b"\x01")
+        told.append(str(answer))
+        peer.close()
+        found += [token.encode(), *(part.encode() for part in token.split(".")[1:])]
+    return found
+
+
+async def send_cut_requests(served: Encrypted, secrets: list[bytes]) -> None:
+    """Requests that end within a secret, before a login and after it."""
+    upsertion = {
+        "name": "erin", "mechanism": SHA_512.code, "iterations": 4096, "salt": SALT,
+        "salted_password": SALTED,
+    }  # fmt: skip
+    change = {"name": INLINE + "key.password", "config_operation": SET, "value": ALTERED}
+    altered = [{"resource_type": BROKER_RESOURCE, "resource_name": "1", "configs": [change]}]
+    plain, with_sasl = (each[1] for each in served.seen.broker.sockets.addresses()[:2])
+    for request in (
+        *cut_in(SALTED, ALTER_USERS.key, 0, deletions=[], upsertions=[upsertion]),
+        *cut_in(ALTERED.encode(), ALTER_CONFIGS.key, 1, resources=altered, validate_only=False),
+    ):
+        await send_cut(await Client.connect(plain), request)
+    for secret in (*secrets, plain_token("alice", "alice-secret"), plain_token("alice", GUESS)):
+        for request in cut_in(secret, AUTHENTICATE, 2, auth_bytes=secret):
+            peer = await Client.connect(with_sasl)
+            await peer.call(HANDSHAKE, 1, mechanism="PLAIN")
+            await send_cut(peer, request)
+
+
+async def use_inline_keys(served: Encrypted, own: Issued) -> set[bytes]:
+    """A listener's key is shown to a client, and replaced while the broker runs; what is kept."""
+    broker, authority = served.seen.broker, served.authority
+    serials = []
+    for issued in (own, authority.issue("inline")):
+        if issued is not own:
+            text = issued.encrypted_key_text(NEXT_PASSWORD)
+            settings = {
+                "keystore.key": text,
+                "keystore.certificate.chain": issued.certificate_text,
+                "key.password": NEXT_PASSWORD,
+            }
+            configs = [
+                {"name": INLINE + name, "config_operation": SET, "value": value}
+                for name, value in settings.items()
+            ]
+            resource = {"resource_type": BROKER_RESOURCE, "resource_name": "1", "configs": configs}
+            answer = await served.seen.client.call(
+                ALTER_CONFIGS.key, 1, resources=[resource], validate_only=False
+            )
+            assert not answer["responses"][0]["error_code"], answer
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", broker.sockets.addresses()[3][1], ssl=client_context(authority)
+        )
+        shown = writer.get_extra_info("ssl_object").getpeercert()
+        serials.append(int(shown["serialNumber"], 16))
+        assert serials[-1] == issued.certificate.serial_number
+        writer.close()
+    assert len({*serials}) == 2
+    return forms(NEXT_PASSWORD.encode()) | key_forms(text) | key_forms(issued.key_text)
+
+
 async def read_all(served: Encrypted, told: list[str]) -> None:
     """All that HTTP tells the administrator."""
     pages = served.seen.broker.pages
@@ -161,9 +257,18 @@ async def test_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     own = authority.issue("broker")
     store = tmp_path / "own.p12"
     store.write_bytes(authority.issue("store").pkcs12(STORE_PASSWORD))
+    inline = authority.issue("inline")
+    listeners = ("PLAINTEXT", "SASL_PLAINTEXT", "SSL", "INLINE")
     settings: dict[str, Any] = {
-        "listeners": "PLAINTEXT://127.0.0.1:0,SASL_PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+        **bearers.settings(tmp_path),
+        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in listeners),
+        "listener.security.protocol.map": "INLINE:SSL,"
+        + ",".join(f"{name}:{name}" for name in listeners[:3]),
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512,OAUTHBEARER",
+        INLINE + "keystore.type": "PEM",
+        INLINE + "keystore.key": inline.encrypted_key_text(INLINE_PASSWORD),
+        INLINE + "keystore.certificate.chain": inline.certificate_text,
+        INLINE + "key.password": INLINE_PASSWORD,
         "plain.sasl.jaas.config": f'{MODULE} required username="me" password="{OWN_PASSWORD}";',
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": JAAS,
         "listener.name.ssl.ssl.keystore.location": str(store),
@@ -177,8 +282,11 @@ async def test_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     structlog.reset_defaults()
     with capture_logs(processors=[format_exc_info]) as lines:
         async with encrypted(tmp_path, settings, authority) as served:
+            next_key = await use_inline_keys(served, inline)
             await use_all(served, told)
             proofs = await use_token(served, told)
+            proofs += await use_bearer_tokens(served, told)
+            await send_cut_requests(served, proofs)
             tokens = served.seen.broker.secured.tokens
             assert tokens is not None
             [token] = tokens.all()
@@ -199,21 +307,27 @@ async def test_no_secret_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
     logged = [str(dict(line)) for line in lines]
     assert any("Traceback" in line for line in logged)
+    for name in ("AlterUserScramCredentials", "IncrementalAlterConfigs", "SaslAuthenticate"):
+        assert any(f"{name} request" in line for line in logged), "what was cut is told of"
     planted = secrets(own.key_text) | secrets(own.encrypted_key_text(KEY_PASSWORD))
+    planted |= secrets(inline.key_text) | secrets(settings[INLINE + "keystore.key"])
     planted |= {form for proof in proofs for form in forms(proof)}
     planted |= forms(derived.stored_key) | forms(derived.server_key)
     for text in (*told, *logged, *shown):
         assert found_in(text, planted) == [], text[:500]
-    kept = forms(KEPT.stored_key) | forms(KEPT.server_key)
+    kept = {
+        "users.json": forms(KEPT.stored_key) | forms(KEPT.server_key),
+        "configs.json": next_key,
+    }
     for text in (*told, *logged, *shown):
-        assert found_in(text, kept) == [], text[:500]
+        assert found_in(text, set().union(*kept.values())) == [], text[:500]
     files = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
     for path in files:
         assert found_in(path.read_bytes(), planted) == [], path
-        if path.name != "users.json":
-            assert found_in(path.read_bytes(), kept) == [], path
-    private = [path for path in files if path.name in ("users.json", "tokens.json")]
-    assert [path.stat().st_mode & 0o077 for path in private] == [0, 0]
+        for name, its_own in kept.items():
+            assert (found_in(path.read_bytes(), its_own) == []) == (path.name != name), path
+    private = [path for path in files if path.name in (*kept, "tokens.json")]
+    assert [path.stat().st_mode & 0o077 for path in private] == [0, 0, 0]
 
 
 async def use_broken(served: Encrypted) -> None:

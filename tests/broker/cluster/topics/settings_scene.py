@@ -35,7 +35,7 @@ class Scene:
         self.zookeeper = SimulatedZooKeeper(Ensemble())
         self.other = SimulatedZooKeeper(self.zookeeper.ensemble)
         self.time = HandTime(self.zookeeper.ensemble.now_ms)
-        self.config = Config({})
+        self.config = Config({"zookeeper.connect": "127.0.0.1:1", "broker.id": "1"})
         self.cache = MetadataCache(1)
         self.registry = ClusterRegistry(1, "cluster", self.cache)
         self.errors = InternalErrors()

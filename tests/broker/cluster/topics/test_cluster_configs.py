@@ -307,3 +307,23 @@ def test_a_change_that_is_only_looked_at_or_refused_writes_nothing(played: Playe
         assert refused.value.error_code == REQUEST_TIMED_OUT
 
     played(conduct)
+
+
+@pytest.mark.parametrize("setting", ["ssl.keystore.password", "ssl.keystore.key"])
+def test_a_password_is_not_written_where_others_read_it(played: Played, setting: str) -> None:
+    whole = f"listener.name.plaintext.{setting}"
+
+    async def conduct(scene: Scene) -> None:
+        for validate_only in (True, False):
+            with pytest.raises(ConfigRefused) as refused:
+                await scene.changes.change(
+                    BROKER_RESOURCE, "1", lambda *_: {whole: "planted"}, validate_only
+                )
+            assert refused.value.error_code == INVALID_REQUEST
+            assert refused.value.message == (
+                f"Cannot update {whole} dynamically: in a cluster it would lie in ZooKeeper as it"
+                " is; a PEM file needs no password"
+            )
+        assert "planted" not in str(scene.zookeeper.ensemble.nodes)
+
+    played(conduct)
