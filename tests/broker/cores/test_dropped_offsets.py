@@ -47,7 +47,7 @@ def committed(wire: Wire, group: str, topic: str = "t") -> int:
         answer.update(wire.call("OffsetFetch", 7, {"group_id": group, "topics": topics}))
         return NONE if answer["error_code"] != COORDINATOR_LOAD_IN_PROGRESS else -1
 
-    until_done(loading_over, 10)
+    until_done(loading_over)
     assert answer["error_code"] == NONE
     offset: int = answer["topics"][0]["partitions"][0]["committed_offset"]
     return offset
@@ -55,7 +55,7 @@ def committed(wire: Wire, group: str, topic: str = "t") -> int:
 
 def commit_for_all(wire: Wire, offset: int, groups: list[str] = GROUPS) -> None:
     for group in groups:
-        until_done(lambda group=group: commit(wire, group, offset), 10)
+        until_done(lambda group=group: commit(wire, group, offset))
 
 
 def make(wire: Wire) -> None:
@@ -94,7 +94,7 @@ async def test_a_kill_between_the_mark_and_the_tombstones_leaves_no_offset(
     async with serving(DATA, SETTINGS, fs=fs) as broker:
 
         def begin_anew(wire: Wire) -> None:
-            until_done(lambda: create_topic(wire, "t")["error_code"], 10)
+            until_done(lambda: create_topic(wire, "t")["error_code"])
             assert [committed(wire, group) for group in GROUPS] == [-1] * len(GROUPS)
             assert committed(wire, GROUPS[0], "other") == 6
             commit_for_all(wire, 7)
@@ -186,9 +186,7 @@ async def test_a_shard_that_could_not_drop_them_on_a_full_disk_does_so_later() -
         assert found == [-1] * len(GROUPS)
     killed.capacity_bytes += taken
     async with serving(DATA, SETTINGS, fs=killed) as broker:
-        await asked(
-            broker, lambda wire: until_done(lambda: create_topic(wire, "t")["error_code"], 10)
-        )
+        await asked(broker, lambda wire: until_done(lambda: create_topic(wire, "t")["error_code"]))
         found = await asked(broker, lambda wire: [committed(wire, group) for group in GROUPS])
         assert found == [-1] * len(GROUPS)
 
@@ -236,7 +234,7 @@ async def test_nobody_reads_what_a_full_disk_keeps_a_shard_from_dropping() -> No
                 answers.append(fetched(wire, ["t"]))
                 return answers[-1][0]
 
-            until_done(over, 10)
+            until_done(over)
             assert answers[-1] == (NONE, {"t": {-1}})
 
         await asked(broker, look_until_all_is_dropped)
@@ -252,7 +250,7 @@ async def test_a_heartbeat_passes_while_a_topic_with_many_offsets_is_deleted() -
 
         def fill(wire: Wire) -> None:
             assert create_topic(wire, "t")["error_code"] == NONE
-            until_done(lambda: commit(wire, "group", 1), 10)
+            until_done(lambda: commit(wire, "group", 1))
 
         await asked(broker, fill)
         hosted = broker.groups.hosted_for("group")
@@ -286,7 +284,7 @@ async def test_an_offset_delete_of_many_partitions_is_done_in_pieces_and_answere
         def fill(wire: Wire) -> None:
             assert create_topic(wire, "t", 3)["error_code"] == NONE
             assert create_topic(wire, "u")["error_code"] == NONE
-            until_done(lambda: commit(wire, "group", 1, partitions=3), 10)
+            until_done(lambda: commit(wire, "group", 1, partitions=3))
 
         await asked(broker, fill)
         broker.registry.topics["u"] = broker.registry.topics["u"].with_partitions(partitions)

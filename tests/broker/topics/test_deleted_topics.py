@@ -210,7 +210,7 @@ async def test_while_a_topic_is_being_marked_everybody_gets_an_answer(fails: boo
     async with serving(DATA, SETTINGS, fs=fs) as broker:
         await broker.topics.ensure(OFFSETS_TOPIC)
         await asked(broker, lambda wire: make_with_records(wire, "t"))
-        await asked(broker, lambda wire: until_done(lambda: commit(wire, 0), 10))
+        await asked(broker, lambda wire: until_done(lambda: commit(wire, 0)))
         began, go_on = threading.Event(), threading.Event()
         marked = broker.registry.mark_deleted
 

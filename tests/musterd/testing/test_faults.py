@@ -11,6 +11,9 @@ from musterd.testing import Muster, MusterError
 from tests.musterd.testing.clients import client, consumed, consuming, produce
 from tests.waiting import until
 
+LIBRDKAFKA_S = 120.0
+"""A commit that is answered NOT_COORDINATOR while a Fetch waits is tried for 45 s (2.16)."""
+
 
 def committing(broker: Muster) -> Consumer:
     """A consumer outside of any generation, which can only commit."""
@@ -193,7 +196,7 @@ def test_a_coordinator_moves_and_is_found_anew(muster: Muster) -> None:
         muster.wait_for("billing").caught_up()
         muster.move_coordinator("billing")
         produce(muster, "orders", "two")
-        muster.wait_for("billing", timeout_s=30).caught_up()
+        muster.wait_for("billing", timeout_s=LIBRDKAFKA_S).caught_up()
 
 
 @pytest.mark.parametrize("verb", ["move_coordinator", "loading"])
@@ -209,4 +212,4 @@ def test_a_coordinator_is_away_until_the_block_ends(muster: Muster, verb: str) -
                 "it is refused",
                 lambda: any((each.error or "").startswith(wanted) for each in muster.requests()),
             )
-        muster.wait_for("billing", timeout_s=30).committed("orders", at_least=2)
+        muster.wait_for("billing", timeout_s=LIBRDKAFKA_S).committed("orders", at_least=2)
