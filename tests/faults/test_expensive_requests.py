@@ -31,7 +31,8 @@ WAIT_S_MAX = 0.05
 """Without what the broker and the member waited for a core."""
 ONCE_WAIT_S_MAX = 0.2
 """What is deleted is there for one try alone."""
-GROWTH_BYTES_MAX = 20 * 1024 * 1024
+GROWTH_BYTES_MAX = 40 * 1024 * 1024
+"""The allocator keeps 18 MB on a quiet machine; what was leaked once was 57."""
 ANSWERED_WITHIN_S = 60.0
 SESSION_MS = 6_000
 TRIES_FOR_S = 20.0
