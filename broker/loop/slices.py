@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import types
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -126,6 +126,16 @@ class Slices:
         self.end()
         await self._slicer.turn()
         self._since_ns = self._ticks_ns()
+
+    async def through(self, steps: Iterator[object]) -> Any:
+        """Work steps off, with pauses between them; what a generator returns, as `yield from`."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                return end.value
+            if self.over:
+                await self.pause()
 
     async def resume(self) -> None:
         """Go on behind a wait that ended for many at once: now, or in a turn of one's own.

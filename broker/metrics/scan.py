@@ -118,9 +118,7 @@ class Scan:
     async def in_slices(self, steps: Iterator[int]) -> None:
         """Does steps of such work; others get their turn between two slices."""
         slices = self.sources.slicer.work("/metrics")
-        for _ in steps:
-            if slices.over:
-                await slices.pause()
+        await slices.through(steps)
         slices.end()
 
     def late_steps(self) -> Iterator[int]:

@@ -100,9 +100,7 @@ class Verdicts:
     async def judge_all(self) -> float:
         """Judge every group; returns how long that held the loop, in slices."""
         slices = self._slicer.work("verdicts")
-        for _ in self._holders.refresh():
-            if slices.over:
-                await slices.pause()
+        await slices.through(self._holders.refresh())
         thresholds = self.thresholds()
         seen: set[str] = set()
         for hosted in readable(self._groups):

@@ -178,9 +178,7 @@ class Maintenance:
         if image is None:
             return
         slices = self._slicer.work("snapshot of producers")
-        for _ in image.pack():
-            if slices.over:
-                await slices.pause()
+        await slices.through(image.pack())
         slices.end()
         try:
             await self._time.in_thread(partial(log.write_image, image))

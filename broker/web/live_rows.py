@@ -86,16 +86,12 @@ class Groups(Source):
     async def prepare(self, slices: Slices) -> None:
         """Find out since when the groups that have moved have had unread records."""
         if self._stale is None:  # whoever comes now gets the ages at once
-            for _ in self.rows():
-                if slices.over:
-                    await slices.pause()
+            await slices.through(self.rows())
         stale, self._stale = self._stale or {}, {}
         lags = self.sources.lags
         unknown = lags.times.unknown
         for group_id, (hosted, _) in stale.items():
-            for _ in lags.ask(hosted, group_id):
-                if slices.over:
-                    await slices.pause()
+            await slices.through(lags.ask(hosted, group_id))
         if lags.times.unknown != unknown:
             await slices.wait_for(lags.times.settled(), LOOKUP_S_MAX)
         for group_id, found in stale.items():
@@ -189,9 +185,7 @@ class OneGroup(Source):
             if self._judgement is None or now_s - self._judged_s >= JUDGED_EVERY_S:
                 self._judged_s = now_s
                 self._judgement = await self.sources.verdicts.judged(*found, slices)
-            for _ in self.sources.lags.ask(found[0], self.group_id):
-                if slices.over:
-                    await slices.pause()
+            await slices.through(self.sources.lags.ask(found[0], self.group_id))
             await slices.wait_for(self.sources.lags.times.settled(), LOOKUP_S_MAX)
 
     def _hosted(self) -> HostedGroups | None:

@@ -40,9 +40,7 @@ class Transactions(Source):
 
     async def prepare(self, slices: Slices) -> None:
         """Find out whose the producers of open transactions are."""
-        for _ in self.sources.holders.refresh():
-            if slices.over:
-                await slices.pause()
+        await slices.through(self.sources.holders.refresh())
 
     def head(self) -> View:
         """Whether ids may be missing."""

@@ -103,8 +103,6 @@ class TransactionsApi:
         if partition is None:
             return refused(404, not_here(sources, entry, index, number))
         slices = sources.slicer.work("/api")
-        for _ in sources.holders.refresh():
-            if slices.over:
-                await slices.pause()
+        await slices.through(sources.holders.refresh())
         slices.end()
         return JSONResponse(redacted(reader, place_view(sources, topic, partition)))

@@ -229,9 +229,7 @@ class Fetching:
         return Done(elsewhere.partition, result)
 
     async def _answer_on(self, slices: Slices, answer: _Answer) -> None:
-        for _ in answer.steps():
-            if slices.over:
-                await slices.pause()
+        await slices.through(answer.steps())
         frame = None
         if answer.partitions > AT_ONCE:
             client = self.request.connection

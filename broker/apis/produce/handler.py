@@ -101,24 +101,15 @@ async def _produce_prepared(
 ) -> None:
     slices = services.slicer.work("Produce")
     try:
-        while steps is not None:
-            try:
-                next(steps)
-            except StopIteration as end:
-                make, steps = end.value, None
-            if slices.over:
-                await slices.pause()
+        if steps is not None:
+            make = await slices.through(steps)
         producing = make(services, request, decoded)
+        if producing.transaction is not None:
+            await slices.through(producing.transaction.look_what_to_add())
     except Refused as refused:
         _refuse(services, request, decoded, refused)
         return
     finally:
-        slices.end()
-    if producing.transaction is not None:
-        slices = services.slicer.work("Produce")
-        for _ in producing.transaction.look_what_to_add():
-            if slices.over:
-                await slices.pause()
         slices.end()
     await producing.go_on()
 
