@@ -44,7 +44,7 @@ async def _delete(services: Services, request: Request) -> None:
     left = MATCHES_MAX
     for wanted in filters:
         matching: list[AclEntry] = []
-        for entries in () if wanted.wrong else acls.index.walk(wanted):
+        for _, entries in () if wanted.wrong else acls.index.walk(wanted):
             matching += entries
             if len(matching) > left:
                 break

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
@@ -9,7 +11,7 @@ from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import NONE, SECURITY_DISABLED
 from protocol.messages.describe_acls import API
-from security.acls.model import Operation, Pattern
+from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -18,24 +20,19 @@ if TYPE_CHECKING:
 def _handle(services: Services, request: Request) -> Steps:
     wanted = filter_of(request.value)
     resources = request.array("resources")
-    acls = request.array("resources", "acls")
-    pattern: Pattern | None = None
     answer: dict[str, Any] = {"error_code": NONE, "error_message": "", "resources": resources}
     if services.acls is None:
         text = NO_AUTHORIZER.replace(".", " on the broker.")
         answer |= {"error_code": SECURITY_DISABLED, "error_message": text}
     elif wanted.wrong is None:
-        for entries in services.acls.index.walk(wanted):
-            if entries and entries[0].pattern != pattern:
-                if pattern is not None:
-                    resources.append({**pattern_codes_of(pattern), "acls": acls})
-                pattern = entries[0].pattern
-                acls = request.array("resources", "acls")
-            for entry in entries:
-                acls.append(codes_of(entry))
-            yield None
-        if pattern is not None:
-            resources.append({**pattern_codes_of(pattern), "acls": acls})
+        for pattern, found in groupby(services.acls.index.walk(wanted), itemgetter(0)):
+            acls = request.array("resources", "acls")
+            for _, entries in found:
+                for entry in entries:
+                    acls.append(codes_of(entry))
+                yield None
+            if acls.count:
+                resources.append({**pattern_codes_of(pattern), "acls": acls})
     request.respond(answer)
 
 

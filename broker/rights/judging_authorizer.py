@@ -8,7 +8,7 @@ entries there are.
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.net.permitted import NAME_KEPT_MAX
 from broker.rights.audit import Audit
@@ -73,10 +73,7 @@ class JudgingAuthorizer:
         verdict = kept.verdicts.get((operation, kind, name))
         if verdict is None:
             verdict = self._judge.verdict(kept.name, kept.host, operation, kind, name)
-            if len(name) <= NAME_KEPT_MAX:
-                if len(kept.verdicts) >= KEPT_MAX:
-                    kept.verdicts.clear()
-                kept.verdicts[operation, kind, name] = verdict
+            _keep(kept.verdicts, (operation, kind, name), verdict)
         if not verdict.is_allowed and is_logged:
             self.audit.denied(
                 connection, operation, kind, name, api=api, count=count, rule=verdict.rule
@@ -107,10 +104,7 @@ class JudgingAuthorizer:
         bits = kept.bits.get((kind, name))
         if bits is None:
             bits = self._judge.operations(kept.name, kept.host, kind, name)
-            if len(name) <= NAME_KEPT_MAX:
-                if len(kept.bits) >= KEPT_MAX:
-                    kept.bits.clear()
-                kept.bits[kind, name] = bits
+            _keep(kept.bits, (kind, name), bits)
         return bits
 
     def _kept(self, connection: Connection) -> _Kept:
@@ -123,3 +117,11 @@ class JudgingAuthorizer:
             return kept
         kept = connection.verdicts = _Kept(connection, self.index.epoch)
         return kept
+
+
+def _keep(kept: dict[Any, Any], key: tuple[Any, ...], decided: object) -> None:
+    """``key`` ends with the name of the resource."""
+    if len(key[-1]) <= NAME_KEPT_MAX:
+        if len(kept) >= KEPT_MAX:
+            kept.clear()
+        kept[key] = decided

@@ -101,22 +101,22 @@ class AclIndex:
 
     def matching(self, wanted: AclFilter) -> list[AclEntry]:
         """The entries that a filter takes, in the order of their patterns."""
-        found = [entry for entries in self.walk(wanted) for entry in entries]
+        found = [entry for _, entries in self.walk(wanted) for entry in entries]
         return sorted(found, key=itemgetter(0))
 
-    def walk(self, wanted: AclFilter) -> Iterator[list[AclEntry]]:
-        """What a filter takes, pattern by pattern and few at a time; from some it takes nothing.
+    def walk(self, wanted: AclFilter) -> Iterator[tuple[Pattern, list[AclEntry]]]:
+        """What a filter takes, pattern by pattern and few at a time; of some it takes nothing.
 
         The entries may change between two steps.
         """
         for pattern, of in self._candidates(wanted):
             if not wanted.takes_pattern(pattern):
-                yield []
+                yield pattern, []
                 continue
             of_pattern = [entry for entries in of.values() for entry in entries]
             for first in range(0, len(of_pattern), AT_A_TIME):
                 some = of_pattern[first : first + AT_A_TIME]
-                yield [entry for entry in some if wanted.takes(entry)]
+                yield pattern, [entry for entry in some if wanted.takes(entry)]
 
     def _candidates(self, wanted: AclFilter) -> Iterable[tuple[Pattern, _Of]]:
         """The patterns to look at: those of a name where there is one, all otherwise."""

@@ -6,6 +6,7 @@ that were denied are put in, those that the peer may not see are left out.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -18,7 +19,6 @@ from security.quotas.mutations import Mutations
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
-    from broker.loop.slices import Slices
 
 Keeps = Callable[[dict[str, Any]], bool]
 """Whether an element of the answer is left in it; may change the element."""
@@ -121,9 +121,8 @@ class AllowedPart(Request):
             error_code = value.get("error_code", NONE)
         code = self._counted(error_code)
         if self._is_soon_done():
-            if self._has_denied(value):
-                self._put_in(value, self._encoded())
-            self._finish_now(value)
+            self._put_in(value)
+            deque(self._finished(value), maxlen=0)
             self._whole.respond(value, code)
         else:
             self._whole.answer_later(self._responded_later(value, code))
@@ -136,9 +135,7 @@ class AllowedPart(Request):
             self._whole.complete(frame, code)
         elif len(frame) <= CHANGED_AT_ONCE_BYTES and self._is_soon_done():
             value = self._read(frame)
-            for _ in self._leave_out(value):
-                pass
-            self._finish_now(value)
+            deque(self._changed(value), maxlen=0)
             self._whole.complete(self._made(value), code)
         else:
             self._whole.answer_later(self._changed_later(frame, code))
@@ -198,55 +195,34 @@ class AllowedPart(Request):
         size = len(self._whole.buffer) - self._whole.position
         return self._finish is None or size <= CHANGED_AT_ONCE_BYTES
 
-    def _has_denied(self, value: Value) -> bool:
-        """Whether elements are put in; an answer that is an error as a whole names none."""
-        return self._denied is not None and not value.get("error_code", NONE)
-
-    def _finish_now(self, value: Value) -> None:
-        steps = None if self._finish is None else self._finish(value)
-        for _ in steps or ():
-            pass
-
-    async def _finish_in_slices(self, value: Value, slices: Slices) -> None:
-        steps = None if self._finish is None else self._finish(value)
-        for _ in steps or ():
-            if slices.over:
-                await slices.pause()
-
-    def _encoded(self) -> EncodedArray:
-        """The entries of what was denied; in any thread."""
-        assert self._denied is not None
-        found = self._whole.array(self._denied.array)
-        for entry in self._denied.entries:
-            found.append(entry)
-        return found
-
-    def _put_in(self, value: Value, encoded: EncodedArray) -> None:
+    def _put_in(self, value: Value) -> None:
+        """What was denied; in any thread. An answer that is an error as a whole names none."""
         denied = self._denied
-        assert denied is not None
+        if denied is None or value.get("error_code", NONE):
+            return
         array = value.get(denied.array)
-        if isinstance(array, EncodedArray):
-            first, last = (encoded, array) if denied.is_first else (array, encoded)
-            joined = value[denied.array] = self._whole.array(denied.array)
-            joined.data += first.data
-            joined.data += last.data
-            joined.count = first.count + last.count
-        elif denied.is_first:
-            value[denied.array] = [*denied.entries, *(array or ())]
-        else:
-            value[denied.array] = [*(array or ()), *denied.entries]
+        if not isinstance(array, EncodedArray):
+            entries, others = denied.entries, array or ()
+            both = (*entries, *others) if denied.is_first else (*others, *entries)
+            value[denied.array] = list(both)
+            return
+        encoded = self._whole.array(denied.array)
+        for entry in denied.entries:
+            encoded.append(entry)
+        first, last = (encoded, array) if denied.is_first else (array, encoded)
+        joined = value[denied.array] = self._whole.array(denied.array)
+        joined.data += first.data
+        joined.data += last.data
+        joined.count = first.count + last.count
 
-    async def _responded_later(self, value: Value, error_code: int) -> None:
-        if self._has_denied(value):
-            encoded = await self._services.worker.run(self.connection, self._encoded)
-            self._put_in(value, encoded)
-        slices = self._services.slicer.work(self.served.api.name)
-        await self._finish_in_slices(value, slices)
-        slices.end()
-        self._whole.respond(value, error_code)
+    def _finished(self, value: Value) -> Iterator[None]:
+        """Changes the answer as a whole; a yield after each piece of that."""
+        steps = None if self._finish is None else self._finish(value)
+        if steps is not None:
+            yield from steps
 
-    def _leave_out(self, value: Value) -> Iterator[None]:
-        """What is hidden, of an answer that was decoded again; a yield after each element."""
+    def _changed(self, value: Value) -> Iterator[None]:
+        """The same of an answer that was decoded again: what is hidden is in it yet."""
         if self._keeps is not None:
             (array,), keeps = self._keeps
             kept = []
@@ -255,14 +231,19 @@ class AllowedPart(Request):
                     kept.append(entry)
                 yield
             value[array] = kept
+        yield from self._finished(value)
+
+    async def _responded_later(self, value: Value, error_code: int) -> None:
+        if self._denied is not None:
+            await self._services.worker.run(self.connection, partial(self._put_in, value))
+        slices = self._services.slicer.work(self.served.api.name)
+        await slices.through(self._finished(value))
+        slices.end()
+        self._whole.respond(value, error_code)
 
     def _made(self, value: Value) -> bytes:
-        """The frame of an answer that was decoded again, with what was denied; in any thread."""
-        denied = self._denied
-        if denied is not None and self._has_denied(value):
-            array = value.get(denied.array) or ()
-            first, last = (denied.entries, array) if denied.is_first else (array, denied.entries)
-            value[denied.array] = [*first, *last]
+        """The frame of an answer that was decoded again; in any thread."""
+        self._put_in(value)
         return self._whole.frame(value)
 
     def _read(self, frame: bytes) -> Value:
@@ -274,10 +255,7 @@ class AllowedPart(Request):
         run, client = self._services.worker.run, self.connection
         value = await run(client, partial(self._read, frame))
         slices = self._services.slicer.work(self.served.api.name)
-        for _ in self._leave_out(value):
-            if slices.over:
-                await slices.pause()
-        await self._finish_in_slices(value, slices)
+        await slices.through(self._changed(value))
         slices.end()
         self._whole.complete(await run(client, partial(self._made, value)), error_code)
 
