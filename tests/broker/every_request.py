@@ -23,6 +23,15 @@ EVERY = [
     for row in SERVED.values()
     for version in range(row.min_version, row.max_version + 1)
 ]
+BROKERS_ALONE = {
+    "AllocateProducerIds",
+    "AlterPartition",
+    "ControlledShutdown",
+    "LeaderAndIsr",
+    "StopReplica",
+    "UpdateMetadata",
+}
+"""What only brokers ask each other."""
 ORDERS_ID = bytes(range(16))
 # What names something in a request and in its answer.
 PLAIN = {"acks": 1, "session_epoch": -1, "resource_type": 2, "key_type": 0, "replica_id": -1}

@@ -15,21 +15,13 @@ from security.acls.model import CLUSTER_NAME, Operation, ResourceType
 from tests.broker.apis.guard.asking import codes, produce
 from tests.broker.apis.guard.rules import HOST, Rules
 from tests.broker.cluster.members import TRANSACTION, Members, eventually, members
+from tests.broker.every_request import BROKERS_ALONE
 from tests.broker.serving import asked
 from tests.broker.transactional import initialized
 from tests.wire import Wire
 
 CLIENT = "wire"
 """Every connection of the test's; all others are of brokers."""
-ALONE = {
-    "AllocateProducerIds",
-    "AlterPartition",
-    "ControlledShutdown",
-    "LeaderAndIsr",
-    "StopReplica",
-    "UpdateMetadata",
-}
-"""What brokers alone ask."""
 
 
 class RulesOfBrokers(Rules):
@@ -72,7 +64,7 @@ async def test_cluster_action_is_all_that_brokers_need(
         await eventually("it is in sync again", lambda: _in_sync(cluster, 3))
         await _deleted(cluster)
     assert not rules.denied_brokers
-    assert rules.apis >= {*ALONE, "Fetch", "WriteTxnMarkers"}
+    assert rules.apis >= {*BROKERS_ALONE, "Fetch", "WriteTxnMarkers"}
     assert {tuple(of) for _, *of in rules.of_brokers} == {
         (Operation.CLUSTER_ACTION, ResourceType.CLUSTER, CLUSTER_NAME)
     }

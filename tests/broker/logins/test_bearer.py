@@ -13,6 +13,7 @@ import structlog
 from confluent_kafka import Producer
 from structlog.testing import capture_logs
 
+from broker.broker import Broker
 from broker.logins.logins import FAILURE, Result
 from broker.time import Time
 from protocol.errors import SASL_AUTHENTICATION_FAILED
@@ -33,6 +34,7 @@ from tests.broker.logins.letting_in import (
     GROUPS,
     HANDSHAKE,
     LISTENER,
+    Client,
     all_until_closed,
     broker_with_logins,
     come,
@@ -144,14 +146,20 @@ async def test_a_forged_token_is_told_in_two_messages(tmp_path: Path, lines: lis
     assert unsigned.split(".")[2] not in text
 
 
+async def come_with(bearer: str, broker: Broker) -> Client:
+    """A client that has sent its token; what is wrong with it is an error at the next message."""
+    client = await come(broker)
+    await client.call(HANDSHAKE, 1, mechanism="OAUTHBEARER")
+    answer = await client.call(AUTHENTICATE, 1, auth_bytes=first_message(bearer))
+    assert answer["error_code"] == 0
+    return client
+
+
 async def test_a_token_with_an_algorithm_that_is_no_text_is_a_failed_login(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, logins):
-        client = await come(broker)
-        await client.call(HANDSHAKE, 1, mechanism="OAUTHBEARER")
-        first = first_message(forged('{"alg":["RS256"]}'))
-        assert (await client.call(AUTHENTICATE, 1, auth_bytes=first))["error_code"] == 0
+        client = await come_with(forged('{"alg":["RS256"]}'), broker)
         refused = await client.call(AUTHENTICATE, 1, auth_bytes=b"\x01")
         assert refused["error_code"] == SASL_AUTHENTICATION_FAILED
         assert logins.counts == {Result(LISTENER, "OAUTHBEARER", FAILURE): 1}
@@ -174,10 +182,7 @@ async def test_who_does_not_hear_that_its_token_is_forged_is_told_of(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     async with broker_with_logins(tmp_path / "data", settings(tmp_path)) as (broker, _):
-        client = await come(broker)
-        await client.call(HANDSHAKE, 1, mechanism="OAUTHBEARER")
-        first = first_message(of_now(OTHER))
-        assert (await client.call(AUTHENTICATE, 1, auth_bytes=first))["error_code"] == 0
+        client = await come_with(of_now(OTHER), broker)
         client.send(GROUPS, 0)
         assert await all_until_closed(client)
     (line,) = [each for each in lines if each["event"] == "login failed"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import threading
+from collections.abc import Generator
 from itertools import pairwise
 
 import pytest
@@ -74,6 +75,29 @@ async def test_many_who_go_on_behind_one_wait_let_the_loop_have_its_turn_between
 
     assert re.fullmatch(r"\.?abc\.+d", await order_of(takes_us=50))
     assert re.fullmatch(r"\.?a\.+b\.+c\.+d", await order_of(takes_us=200))
+
+
+async def test_steps_are_worked_off_with_pauses_and_give_what_they_return() -> None:
+    now_ns = 0
+    slicer = Slicer(Time(ticks_ns=lambda: now_ns))
+    turns: list[int] = []
+    turn = slicer.turn
+
+    async def counted() -> None:
+        turns.append(now_ns)
+        await turn()
+
+    slicer.turn = counted  # type: ignore[method-assign]
+
+    def steps() -> Generator[None, None, str]:
+        nonlocal now_ns
+        for _ in range(6):
+            now_ns += slices.SLICE_NS // 2
+            yield
+        return "done"
+
+    assert await slicer.work("a").through(steps()) == "done"
+    assert turns == [slices.SLICE_NS * 3 // 2, slices.SLICE_NS * 3]
 
 
 async def test_a_slice_whose_task_was_cancelled_holds_up_nobody() -> None:

@@ -16,7 +16,7 @@ from protocol.messages.write_txn_markers import API as WRITE_TXN_MARKERS
 from security.quotas.entities import Entity
 from tests.broker.apis.guard.rules import Rules
 from tests.broker.apis.throttling.bounded import Bounded, bounded
-from tests.broker.every_request import EVERY, asked
+from tests.broker.every_request import BROKERS_ALONE, EVERY, asked
 from tests.broker.serving import eventually
 
 NEXT_TO_NOTHING = 1e-7
@@ -65,15 +65,7 @@ async def test_every_api_is_throttled_in_every_version_and_says_so(tmp_path: Pat
 
 def test_no_quota_is_for_what_brokers_send() -> None:
     named = {row.api.name for row in SERVED_IN_CLUSTER.values() if is_of_brokers(row)}
-    assert named == {
-        "AllocateProducerIds",
-        "AlterPartition",
-        "ControlledShutdown",
-        "LeaderAndIsr",
-        "StopReplica",
-        "UpdateMetadata",
-        "WriteTxnMarkers",
-    }
+    assert named == {*BROKERS_ALONE, "WriteTxnMarkers"}
 
 
 async def test_who_is_denied_is_throttled_too(tmp_path: Path) -> None:
