@@ -54,24 +54,31 @@ def whole_number(text: str) -> int | None:
 
 
 def listing(
-    slicer: Slicer, head: dict[str, Any], name: str, rows: Iterator[dict[str, Any] | None]
+    slicer: Slicer, head: dict[str, Any], **lists: Iterator[dict[str, Any] | None]
 ) -> Response:
-    """An object with ``head``'s fields and a list of rows; None among them makes no row."""
+    """An object with ``head``'s fields and lists of rows, each under its name.
+
+    The rows are made as they are sent, in slices. None among them makes no row.
+    """
 
     async def body() -> AsyncIterator[str]:
-        fields = json.dumps({**head, name: []}, ensure_ascii=False)
-        pieces = [fields.removesuffix("]}")]
-        separator = ""
+        pieces = [json.dumps(head, ensure_ascii=False).removesuffix("}")]
+        before_field = ", " if head else ""
         slices = slicer.work("/api")
-        for row in rows:
-            if row is not None:
-                pieces.append(separator + json.dumps(row, ensure_ascii=False))
-                separator = ", "
-            if slices.over:
-                yield "".join(pieces)
-                pieces = []
-                await slices.pause()
-        pieces.append("]}")
+        for name, rows in lists.items():
+            pieces.append(f'{before_field}"{name}": [')
+            before_field, before_row = ", ", ""
+            for row in rows:
+                if row is not None:
+                    pieces.append(before_row + json.dumps(row, ensure_ascii=False))
+                    before_row = ", "
+                if slices.over:
+                    yield "".join(pieces)
+                    pieces = []
+                    await slices.pause()
+            pieces.append("]")
+        slices.end()
+        pieces.append("}")
         yield "".join(pieces)
 
     return StreamingResponse(body(), media_type="application/json")

@@ -73,43 +73,28 @@ def group_head(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
     }
 
 
-def group_view(
-    sources: Sources, hosted: HostedGroups | None, group_id: str, judgement: Judgement | None
-) -> View | None:
-    """A group as it is now; None if there is none."""
-    group = None if hosted is None else hosted.core.view.groups.get(group_id)
-    if hosted is None or group is None or judgement is None:
-        return None
-    now = sources.time.now()
+def group_summary(
+    sources: Sources, hosted: HostedGroups, group: GroupView, judgement: Judgement
+) -> View:
+    """A group as it is now, without what it may have thousands of: members and offsets."""
     return {
         **group_head(sources, hosted, group),
         **verdict_of(sources, hosted, group),
         **findings_of(judgement),
-        "members": [member_view(group, member, now) for member in group.members.values()],
         "pending_members": list(group.pending),
         "lag": sources.lags.records_of(hosted, group),
-        "offsets": list(offset_rows(sources, hosted, group_id, judgement)),
-        "flapping": [_flapping(each) for each in sources.journal.flapping(group_id)],
+        "flapping": [_flapping(each) for each in sources.journal.flapping(group.group_id)],
     }
 
 
-def journal_view(
-    sources: Sources,
-    hosted: HostedGroups | None,
-    group_id: str,
-    last: int,
-    judgement: Judgement | None,
-) -> View | None:
-    """A group's journal, the last rebalances only; None where neither it nor the group exists."""
-    view = journal_head(sources, hosted, group_id)
-    if view is not None:
-        view |= findings_of(judgement)
-        view["rebalances"] = [make() for _, make in rebalances(sources, hosted, group_id, last)]
-    return view
+def member_rows(sources: Sources, group: GroupView) -> Iterator[View]:
+    """The members of a group, each as it is when its row is made."""
+    for member in list(group.members.values()):
+        yield member_view(group, member, sources.time.now())
 
 
 def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -> View | None:
-    """A group's journal with no rebalances in it; None where neither it nor the group exists."""
+    """A group's journal without its rebalances; None where neither it nor the group exists."""
     journal = sources.journal.group(group_id)
     restored = sources.journal.restored(group_id)
     group = None if hosted is None else hosted.core.view.groups.get(group_id)
@@ -119,7 +104,6 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
         "group": group_id,
         "state": None if group is None else group.state.value,
         "restored": None if restored is None else _restored(restored),
-        "rebalances": [],
         "notes": [
             {
                 "at_ms": note.at_ms,
@@ -154,6 +138,14 @@ def rebalances(
         (each, partial(_rebalance, each, group, now, is_running=each is running))
         for each in entries[-last:]
     ]
+
+
+def rebalance_rows(
+    sources: Sources, hosted: HostedGroups | None, group_id: str, last: int
+) -> Iterator[View]:
+    """The views of the same; one may have thousands of members."""
+    for _, make in rebalances(sources, hosted, group_id, last):
+        yield make()
 
 
 def offset_rows(

@@ -26,10 +26,17 @@ from broker.web.answers import (
     refused,
     unreadable,
 )
-from broker.web.group_views import group_view, journal_view, summary
+from broker.web.group_views import (
+    group_summary,
+    journal_head,
+    member_rows,
+    offset_rows,
+    rebalance_rows,
+    summary,
+)
 from broker.web.peek import Peek
 from broker.web.readers import reader_of
-from broker.web.redaction import redacted
+from broker.web.redaction import Redaction, redacted
 from broker.web.search_names import topics_named
 from broker.web.security_views import denial_rows
 from broker.web.topic_views import (
@@ -43,12 +50,16 @@ from broker.web.topic_views import (
     unsupported_rows,
     which_broker,
 )
+from broker.web.verdict_views import findings_of
 from security.acls.model import Operation, ResourceType
 from verdicts.judge import Judgement
 
 DAY_MS = 86_400_000
 _PREFIX = b"/api/groups/"
 _TOPICS = b"/api/topics/"
+
+Parts = tuple[dict[str, Any], dict[str, Iterator[dict[str, Any]]]]
+"""An answer: what is one, and its lists, whose rows are made as they are sent."""
 
 
 class WholePath(PathConvertor):
@@ -97,7 +108,7 @@ class GroupsApi:
 
         runtime = self.sources.groups
         head = {"loading": runtime.life.loading, "unreadable": runtime.life.unreadable()}
-        return listing(self.sources.slicer, head, "groups", rows())
+        return listing(self.sources.slicer, head, groups=rows())
 
     async def group(self, request: Request) -> Response:
         """One group, or its journal."""
@@ -118,16 +129,39 @@ class GroupsApi:
                 last = int(request.query_params.get("last", "64"))
             except ValueError:
                 return refused(400, "last: write a number")
-            judgement = await self._judged(hosted, group_id)
-            view = journal_view(self.sources, hosted, group_id, max(last, 0), judgement)
+            found = await self._journal(hosted, group_id, max(last, 0))
         else:
-            judgement = await self._judged(hosted, group_id)
-            view = group_view(self.sources, hosted, group_id, judgement)
-        if view is None:
+            found = await self._group(hosted, group_id)
+        if found is None:
             return refused(404, f"group {group_id}: there is none; /api/groups lists them")
+        head, lists = found
         group = None if hosted is None else hosted.core.view.groups.get(group_id)
         named = () if hosted is None or group is None else topics_named(hosted, group)
-        return JSONResponse(redacted(reader, view, named))
+        shown = Redaction(reader, named)
+        shown_lists = {name: shown.rows(rows) for name, rows in lists.items()}
+        return listing(self.sources.slicer, shown.of(head), **shown_lists)
+
+    async def _group(self, hosted: HostedGroups | None, group_id: str) -> Parts | None:
+        """A group as it is now; None if there is none."""
+        judgement = await self._judged(hosted, group_id)
+        group = None if hosted is None else hosted.core.view.groups.get(group_id)
+        if hosted is None or group is None or judgement is None:
+            return None
+        return group_summary(self.sources, hosted, group, judgement), {
+            "members": member_rows(self.sources, group),
+            "offsets": offset_rows(self.sources, hosted, group_id, judgement),
+        }
+
+    async def _journal(
+        self, hosted: HostedGroups | None, group_id: str, last: int
+    ) -> Parts | None:
+        """A group's journal, its last rebalances only; None where neither it nor the group is."""
+        judgement = await self._judged(hosted, group_id)
+        head = journal_head(self.sources, hosted, group_id)
+        if head is None:
+            return None
+        rebalances = rebalance_rows(self.sources, hosted, group_id, last)
+        return head | findings_of(judgement), {"rebalances": rebalances}
 
     async def _judged(self, hosted: HostedGroups | None, group_id: str) -> Judgement | None:
         """A group judged anew; None if there is none."""
@@ -177,7 +211,7 @@ class GroupsApi:
             "retention_ms": settings.offsets_retention_ms,
             "check_interval_ms": settings.offsets_retention_check_interval_ms,
         }
-        return listing(self.sources.slicer, head, "offsets", rows())
+        return listing(self.sources.slicer, head, offsets=rows())
 
     async def topics(self, request: Request) -> Response:
         """Every topic in a line."""
@@ -187,7 +221,7 @@ class GroupsApi:
             topic_summary(entry) if reader.sees_topic(entry.topic.name) else None
             for entry in entries
         )
-        return listing(self.sources.slicer, {}, "topics", rows)
+        return listing(self.sources.slicer, {}, topics=rows)
 
     async def topic(self, request: Request) -> Response:
         """One topic, its partitions and who reads it; or one record of it."""
@@ -206,12 +240,12 @@ class GroupsApi:
         view = topic_view(self.sources, name)
         if view is None:
             return refused(404, f"topic {name}: there is none; /api/topics lists them")
-        view["partition_list"] = list(partition_rows(self.sources, name))
         rows = (
             row if row is None or reader.sees_group(row["group"]) else None
             for row in readers(self.sources, name)
         )
-        return listing(self.sources.slicer, view, "groups", rows)
+        partitions = partition_rows(self.sources, name)
+        return listing(self.sources.slicer, view, partition_list=partitions, groups=rows)
 
     async def of_broker(self, request: Request) -> Response:
         """The broker itself; to one who may not describe the cluster, which one it is."""
@@ -225,7 +259,7 @@ class GroupsApi:
         """Who sends how much."""
         if (answer := for_cluster(request)) is not None:
             return answer
-        return listing(self.sources.slicer, {}, "clients", iter(client_rows(self.sources)))
+        return listing(self.sources.slicer, {}, clients=iter(client_rows(self.sources)))
 
     async def denials(self, request: Request) -> Response:
         """What clients were denied, the last first."""
@@ -233,4 +267,4 @@ class GroupsApi:
             return answer
         reader = reader_of(request.scope)
         rows = (redacted(reader, row) for row in denial_rows(self.sources))
-        return listing(self.sources.slicer, {}, "denials", rows)
+        return listing(self.sources.slicer, {}, denials=rows)

@@ -14,7 +14,7 @@ from typing import Any
 from broker.loop.slices import Slices
 from broker.web.live import Row, Source
 from broker.web.readers import Reader
-from broker.web.redaction import redacted
+from broker.web.redaction import Redaction, redacted
 from security.acls.model import CLUSTER_NAME, Operation, ResourceType
 
 View = dict[str, Any]
@@ -69,15 +69,20 @@ class SeenBy(Source):
         if not self._may():
             return
         epoch = self._reader.epoch
+        of_one = None
+        if self._of_one:  # all rows are of one thing, and may name the same topics
+            of_one = Redaction(self._reader, self._inner.topics_named(None))
         for row in self._inner.rows():
             if row is None or not self._sees_row(row):
                 yield None
                 continue
             token = None if row.token is None else (row.token, epoch)
-            yield row._replace(token=token, make=partial(self._made, row))
+            yield row._replace(token=token, make=partial(self._made, row, of_one))
 
-    def _made(self, row: Row) -> object:
-        return redacted(self._reader, row.make(), self._inner.topics_named(row))
+    def _made(self, row: Row, redaction: Redaction | None) -> object:
+        if redaction is None:
+            redaction = Redaction(self._reader, self._inner.topics_named(row))
+        return redaction.of(row.make())
 
     def _sees_row(self, row: Row) -> bool:
         """Whether a row is of what he may see; its key says what it is of."""

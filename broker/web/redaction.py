@@ -48,24 +48,46 @@ def redacted(
     reader: Reader, view: Any, topics: Iterable[str] = (), groups: Iterable[str] = ()
 ) -> Any:
     """A view without what the reader may not see; ``topics`` and ``groups`` may be named in it."""
-    if reader.sees_everything:
-        return view
-    named: Named = {_TOPIC: set(topics), _GROUP: set(groups), _ID: set()}
-    for kind, name in _names(view):
-        named[kind].add(name)
-    hidden = _Hidden(reader, named)
-    return _without(view, "", hidden) if hidden.anything else view
+    return Redaction(reader, topics, groups).of(view)
 
 
-Named = dict[str, set[str]]
-"""Names by kind."""
+class Redaction:
+    """Takes out of one view after another what one reader may not see.
+
+    What all of them may name is judged once; so they are shown within one moment, as the rows of
+    one group are.
+    """
+
+    def __init__(
+        self, reader: Reader, topics: Iterable[str] = (), groups: Iterable[str] = ()
+    ) -> None:
+        """``topics`` and ``groups`` may be named in each view, beside those of its own fields."""
+        self._hidden = None if reader.sees_everything else _Hidden(reader, topics, groups)
+
+    def of(self, view: Any) -> Any:
+        """A view without what the reader may not see."""
+        hidden = self._hidden
+        if hidden is None:
+            return view
+        for kind, name in _names(view):
+            hidden.add(kind, name)
+        return _without(view, "", hidden) if hidden.anything else view
+
+    def rows(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Rows without what the reader may not see; a row of what is hidden is None."""
+        hidden = self._hidden
+        for row in rows:
+            if hidden is not None and row is not None and _is_of(row, "", hidden):
+                yield None
+            else:
+                yield self.of(row)
 
 
 class _Hidden:
-    """What one reader may not see of what is named in a view, or may be."""
+    """What one reader may not see of what is named in views, or may be."""
 
-    def __init__(self, reader: Reader, named: Named) -> None:
-        self._named = named
+    def __init__(self, reader: Reader, topics: Iterable[str], groups: Iterable[str]) -> None:
+        self._named = {_TOPIC: set(topics), _GROUP: set(groups), _ID: set[str]()}
         self._sees: Mapping[str, Callable[[str], bool]] = {
             _TOPIC: reader.sees_topic,
             _GROUP: reader.sees_group,
@@ -73,7 +95,15 @@ class _Hidden:
         }
         self._known: dict[tuple[str, str], bool] = {}
 
-    @property
+    def add(self, kind: str, name: str) -> None:
+        """A name more that may stand in what is shown."""
+        names = self._named[kind]
+        if name not in names:
+            names.add(name)
+            for found in ("anything", "_all", "_phrases", "_lengths"):
+                self.__dict__.pop(found, None)
+
+    @cached_property
     def anything(self) -> bool:
         """Whether there is something to be taken out."""
         return any(self.hides(kind, name) for kind, names in self._named.items() for name in names)

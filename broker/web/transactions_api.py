@@ -55,7 +55,7 @@ class TransactionsApi:
             row if reader.sees_transactional_id(row["id"]) else None
             for row in transactions(self.sources)
         )
-        return listing(self.sources.slicer, head, "transactions", rows)
+        return listing(self.sources.slicer, head, transactions=rows)
 
     async def transaction(self, request: Request) -> Response:
         """One id with its partitions and its story."""
@@ -78,7 +78,7 @@ class TransactionsApi:
             row if reader.sees_topic(row["topic"]) else None
             for row in partition_rows(self.sources, known)
         )
-        return listing(self.sources.slicer, redacted(reader, view), "partition_list", rows)
+        return listing(self.sources.slicer, redacted(reader, view), partition_list=rows)
 
     async def held(self, request: Request) -> Response:
         """The partitions that transactions hold back; or whether one is, and by which."""
@@ -90,7 +90,7 @@ class TransactionsApi:
                 redacted(reader, row) if row and reader.sees_topic(row["topic"]) else None
                 for row in held_rows(sources)
             )
-            return listing(sources.slicer, {}, "partitions", rows)
+            return listing(sources.slicer, {}, partitions=rows)
         if not reader.sees_topic(topic):
             return forbidden(reader, ResourceType.TOPIC, topic)
         entry = sources.logs.topics.get(topic)

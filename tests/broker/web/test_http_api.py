@@ -373,6 +373,46 @@ async def test_of_many_findings_the_worst_are_shown_and_the_others_counted(tmp_p
     assert {each["verdict"] for each in group["offsets"]} == {"OUT_OF_RANGE"}
 
 
+async def test_what_a_group_or_topic_has_thousands_of_is_made_in_slices(tmp_path: Path) -> None:
+    """A group may have committed 5,000 partitions: as one piece its answer held the loop 37 ms."""
+    async with seeing(tmp_path) as seen:
+        await seen.broker.topics.create("wide", 40, {})
+        await seen.client.commit(GROUP, 10, topic="wide", partitions=40)
+        members = [Member(seen, "pair"), Member(seen, "pair")]
+        for each in members:
+            await each.take_id()
+        joins = [each.send_join(["orders"]) for each in members]
+        for each, join in zip(members, joins, strict=True):
+            assert (await each.client.receive(join))["error_code"] == 0
+        seen.broker.slicer.slice_ns = -1
+        for path, lists in {
+            f"/api/groups/{GROUP}": {"members": 0, "offsets": 40},
+            "/api/groups/pair": {"members": 2, "offsets": 0},
+            "/api/groups/pair/journal": {"rebalances": 1},
+            "/api/topics/wide": {"partition_list": 40, "groups": 1},
+        }.items():
+            answer, pauses = await asked_in_slices(seen, path)
+            assert {name: len(answer[name]) for name in lists} == lists, path
+            assert pauses >= sum(lists.values()), path
+
+
+async def asked_in_slices(seen: Seen, path: str) -> tuple[Any, int]:
+    """An answer, and how often others had their turn while its rows were made."""
+    slicer = seen.broker.slicer
+    turn, pauses = slicer.turn, 0
+
+    async def counted() -> None:
+        nonlocal pauses
+        pauses += 1
+        await turn()
+
+    slicer.turn = counted
+    try:
+        return await got(seen, path), pauses
+    finally:
+        slicer.turn = turn
+
+
 async def test_ids_with_slashes_are_one_segment_of_the_path(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("a/journal", 1)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.web.readers import Reader
-from broker.web.redaction import HIDDEN, redacted
+from broker.web.redaction import HIDDEN, Redaction, redacted
 from security.acls.model import Operation, ResourceType
 
 FEW_MS = 10
@@ -89,3 +89,20 @@ def test_thousands_of_hidden_topics_take_a_row_no_time() -> None:
     assert view["sentence"] == f"behind by 7 in {HIDDEN}-3, {HIDDEN}-0 and 3 others"
     assert len(set(reader.judged)) < 10, "not those that are nowhere named"
     assert took_ms < FEW_MS
+
+
+def test_rows_of_one_thing_judge_each_name_once() -> None:
+    topics = [f"topic-{number}" for number in range(2000)]
+    reader = Sees(*topics, "of-a-row")
+    redaction = Redaction(reader, topics)
+    rows = [{"topic": name, "sentence": f"of {name} and of-a-row"} for name in [*topics, "secret"]]
+    shown_rows = list(redaction.rows(iter(rows)))
+    assert shown_rows == [*rows[:-1], None]
+    assert sorted(reader.judged) == sorted([*topics, "secret"])
+
+
+def test_a_name_of_one_row_is_hidden_in_those_behind_it() -> None:
+    redaction = Redaction(Sees("seen"))
+    first = redaction.of({"topics": ["seen", "secret"]})
+    assert first == {"topics": ["seen"]}
+    assert redaction.of({"sentence": "secret and seen"}) == {"sentence": f"{HIDDEN} and seen"}
