@@ -45,15 +45,15 @@ from broker.metrics.totals import Metrics
 from broker.metrics.trends import Trends
 from broker.metrics.verdicts import Verdicts
 from broker.net.advertised import Advertised
+from broker.net.clients.seekers import Seekers
+from broker.net.clients.unsupported import Unsupported
 from broker.net.connection import Connection
 from broker.net.interpose import Interpose
-from broker.net.limits import Limits, limits_of
+from broker.net.limits.connections import Limits, limits_of
 from broker.net.long_requests import LongRequests
-from broker.net.seekers import Seekers
 from broker.net.server import Server
 from broker.net.sockets import Bind, CannotListen, Sockets, bind
 from broker.net.turn_writes import TurnWrites
-from broker.net.unsupported import Unsupported
 from broker.secured import Secured
 from broker.standing import Coordination, Standing, Stop
 from broker.time import Time

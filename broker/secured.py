@@ -16,9 +16,9 @@ from broker.config.config import BadConfig, Config
 from broker.config.token_settings import has_tokens
 from broker.logins.logins import Logins
 from broker.logins.user_file import UserFile
+from broker.net.limits.listener_rates import ListenerRates
+from broker.net.limits.overrides import Overrides
 from broker.net.listener import http_listener, listeners_of
-from broker.net.listener_rates import ListenerRates
-from broker.net.overrides import Overrides
 from broker.net.sockets import CannotListen
 from broker.net.tls.certificates import Certificates
 from broker.quotas.client_quotas import ClientQuotas

@@ -20,9 +20,9 @@ from broker.loop.slices import Slicer
 from broker.loop.worker import Worker
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
+from broker.net.clients.seekers import Seekers
+from broker.net.clients.unsupported import Unsupported
 from broker.net.request import ServedApi
-from broker.net.seekers import Seekers
-from broker.net.unsupported import Unsupported
 from broker.rights.quota_changes import QuotaChanges
 from broker.time import Time
 from broker.topics.cluster_view import ClusterView

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from typing import Final, NamedTuple, Protocol
 
 from broker.logins.guesses import Guesses
-from broker.net.failure_lines import FailureLines
+from broker.net.clients.failure_lines import FailureLines
 from broker.net.peer import display_client_id
 from broker.net.request import Handler, Route
 from broker.time import Time

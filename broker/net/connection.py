@@ -33,11 +33,11 @@ from protocol.messages import BY_KEY
 from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
+    from broker.net.limits.throttles import Throttle
     from broker.net.listener import Listener
     from broker.net.permitted import Permitted
     from broker.net.server import Server
     from broker.net.session import Session
-    from broker.net.throttles import Throttle
     from security.sasl.exchange import Login
 
 logger = structlog.get_logger(__name__)

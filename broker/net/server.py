@@ -19,24 +19,24 @@ from broker.loop.disk_reads import DiskReads
 from broker.loop.histogram import Histogram
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog
-from broker.net.clients import Clients
+from broker.net.clients.seekers import Seekers
+from broker.net.clients.totals import Clients
+from broker.net.clients.unsupported import Unsupported
 from broker.net.connection import Connection
-from broker.net.limits import Limits
+from broker.net.limits.connections import Limits
+from broker.net.limits.partial_requests import PartialRequests
+from broker.net.limits.throttles import Throttles
 from broker.net.listener import Listener
 from broker.net.long_requests import LongRequests
-from broker.net.partial_requests import PartialRequests
 from broker.net.request import Route, ServedApi
-from broker.net.seekers import Seekers
-from broker.net.throttles import Throttles
 from broker.net.tls.handshakes import Handshakes
 from broker.net.turn_writes import TurnWrites
-from broker.net.unsupported import Unsupported
 from broker.time import Time
 from protocol.messages import BY_KEY
 
 if TYPE_CHECKING:
-    from broker.net.address_rates import AddressRates
-    from broker.net.listener_rates import ListenerRates
+    from broker.net.limits.address_rates import AddressRates
+    from broker.net.limits.listener_rates import ListenerRates
 
 logger = structlog.get_logger(__name__)
 

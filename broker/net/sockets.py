@@ -15,7 +15,7 @@ import structlog
 
 from broker.config.config import Config
 from broker.config.listeners import Endpoint, parse_host_and_port
-from broker.net.limits import Limits, limits_of
+from broker.net.limits.connections import Limits, limits_of
 
 logger = structlog.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from broker.config.config import Config
 from broker.config.listeners import Endpoint, parse_host_and_port
-from broker.net.limits import limits_of
+from broker.net.limits.connections import limits_of
 from broker.net.sockets import CannotListen, bind, taken
 
 _BOUND_TWICE = sys.platform == "linux"

@@ -7,7 +7,7 @@ from typing import Any
 
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.sources import Sources
-from broker.web.group_views import journal_head, rebalances
+from broker.web.views.groups import journal_head, rebalances
 
 View = dict[str, Any]
 _LAST = 1 << 30

@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from broker.cores.hosted_shard import HostedShard, Phase
 from broker.loop.slices import Slicer
-from broker.web.readers import Reader, reader_of
+from broker.web.readers.reader import Reader, reader_of
 from security.acls.model import CLUSTER_NAME, Operation, ResourceType
 
 

@@ -18,7 +18,9 @@ from broker.cluster.zookeeper.bad_nodes import bad_nodes
 from broker.cluster.zookeeper.zookeeper import ZooKeeperError
 from broker.metrics.sources import Sources
 from broker.web.answers import for_cluster, forbidden, path_parts, refused, whole_number
-from broker.web.cluster_views import (
+from broker.web.readers.reader import reader_of
+from broker.web.readers.redaction import redacted
+from broker.web.views.cluster import (
     WAITS_MAX,
     View,
     cluster_view,
@@ -29,8 +31,6 @@ from broker.web.cluster_views import (
     troubled_rows,
     waits_rows,
 )
-from broker.web.readers import reader_of
-from broker.web.redaction import redacted
 from protocol.happened import SESSION, of_broker, of_partition, of_topic
 from security.acls.model import ResourceType
 

@@ -25,7 +25,7 @@ from broker.metrics.seen_series import Sight, seen
 from broker.time import Time
 from broker.web.http_connection import HTTP_LIMITS, BoundedConnection, HttpLimits
 from broker.web.http_guard import Guard, Hosts
-from broker.web.readers import reader_of
+from broker.web.readers.reader import reader_of
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 GRACE_S = 1

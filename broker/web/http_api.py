@@ -26,7 +26,10 @@ from broker.web.answers import (
     refused,
     unreadable,
 )
-from broker.web.group_views import (
+from broker.web.peek import Peek
+from broker.web.readers.reader import reader_of
+from broker.web.readers.redaction import Redaction, redacted
+from broker.web.views.groups import (
     group_summary,
     journal_head,
     member_rows,
@@ -34,12 +37,9 @@ from broker.web.group_views import (
     rebalance_rows,
     summary,
 )
-from broker.web.peek import Peek
-from broker.web.readers import reader_of
-from broker.web.redaction import Redaction, redacted
-from broker.web.search_names import topics_named
-from broker.web.security_views import denial_rows
-from broker.web.topic_views import (
+from broker.web.views.search_names import topics_named
+from broker.web.views.security import denial_rows
+from broker.web.views.topics import (
     api_rows,
     broker_view,
     client_rows,
@@ -50,7 +50,7 @@ from broker.web.topic_views import (
     unsupported_rows,
     which_broker,
 )
-from broker.web.verdict_views import findings_of
+from broker.web.views.verdicts import findings_of
 from security.acls.model import Operation, ResourceType
 from verdicts.judge import Judgement
 
@@ -152,9 +152,7 @@ class GroupsApi:
             "offsets": offset_rows(self.sources, hosted, group_id, judgement),
         }
 
-    async def _journal(
-        self, hosted: HostedGroups | None, group_id: str, last: int
-    ) -> Parts | None:
+    async def _journal(self, hosted: HostedGroups | None, group_id: str, last: int) -> Parts | None:
         """A group's journal, its last rebalances only; None where neither it nor the group is."""
         judgement = await self._judged(hosted, group_id)
         head = journal_head(self.sources, hosted, group_id)

@@ -21,7 +21,7 @@ from broker.metrics.sources import Sources
 from broker.topics.partition import Partition
 from broker.topics.registry import INTERNAL_TOPICS
 from broker.web.answers import refused, whole_number
-from broker.web.topic_views import not_here
+from broker.web.views.topics import not_here
 from log.errors import CorruptLog, OffsetOutOfRange
 from protocol.buffer import Buffer
 from protocol.records.batch import BatchHeader

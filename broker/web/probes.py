@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from broker.metrics.sources import Sources
 from broker.web.health import health, is_loading
-from broker.web.readers import reader_of
+from broker.web.readers.reader import reader_of
 
 View = dict[str, Any]
 

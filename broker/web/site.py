@@ -21,13 +21,13 @@ from broker.web.cluster_api import routes as cluster_routes
 from broker.web.compression import Compressed
 from broker.web.http import HttpServer, scrapes, timed
 from broker.web.http_api import routes
-from broker.web.http_authentication import Authenticated, HttpAccess
 from broker.web.http_guard import Hosts
-from broker.web.http_users import ListenerUsers, plain_users, scram_users
-from broker.web.live import Live
-from broker.web.live_rows import find
+from broker.web.live.events import Live
+from broker.web.live.rows import find
 from broker.web.page_files import PageFiles
 from broker.web.probes import probes
+from broker.web.readers.authentication import Authenticated, HttpAccess
+from broker.web.readers.users import ListenerUsers, plain_users, scram_users
 from broker.web.runbook_pages import Runbooks
 from broker.web.transactions_api import routes as transaction_routes
 

@@ -15,10 +15,10 @@ from broker.web.answers import (
     unreadable,
     whole_number,
 )
-from broker.web.readers import reader_of
-from broker.web.redaction import redacted
-from broker.web.topic_views import not_here
-from broker.web.transaction_views import (
+from broker.web.readers.reader import reader_of
+from broker.web.readers.redaction import redacted
+from broker.web.views.topics import not_here
+from broker.web.views.transactions import (
     held_rows,
     listing_head,
     partition_rows,

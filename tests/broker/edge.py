@@ -24,15 +24,15 @@ from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
 from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
-from broker.net.limits import Limits
+from broker.net.clients.seekers import Seekers
+from broker.net.clients.unsupported import Unsupported
+from broker.net.limits.connections import Limits
 from broker.net.listener import Listener
 from broker.net.long_requests import LongRequests
 from broker.net.request import ServedApi
-from broker.net.seekers import Seekers
 from broker.net.server import Server
 from broker.net.sockets import bind
 from broker.net.turn_writes import TurnWrites
-from broker.net.unsupported import Unsupported
 from broker.time import Time
 from broker.topics.cluster_view import AloneView, PartitionView
 from broker.topics.owned_topics import OwnedTopic

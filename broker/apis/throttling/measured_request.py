@@ -2,7 +2,7 @@
 
 Owns the order of things. What was used is recorded when the answer is complete; whoever is over a
 quota is answered at once, told so in the answer, and its connection is then throttled
-(`broker/net/throttles.py`). Where several quotas are exceeded the longest wait holds.
+(`broker/net/limits/throttles.py`). Where several quotas are exceeded the longest wait holds.
 
 The time of a request is what the loop works for it: its handler, slice by slice, and the encoding
 of its answer, until that is complete. Waiting costs nothing. What is still done for it afterwards

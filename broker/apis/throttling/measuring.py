@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.throttling.measures import Measures
-from broker.net.address_rates import AddressRates
 from broker.net.connection import Connection
+from broker.net.limits.address_rates import AddressRates
+from broker.net.limits.throttles import Throttles
 from broker.net.request import Handler, Request, Route
 from broker.net.server import Server
-from broker.net.throttles import Throttles
 from broker.quotas.client_quotas import ClientQuotas, Kind
 
 

@@ -16,7 +16,7 @@ import structlog
 from broker.config.config import BadConfig, Config
 from broker.config.config_value import BadValue
 from broker.config.listener_settings import START
-from broker.net.failure_lines import FailureLines
+from broker.net.clients.failure_lines import FailureLines
 from broker.net.listener import Listener
 from broker.time import Time
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.config.listeners import Endpoint
-from broker.net.failure_lines import FailureLines
+from broker.net.clients.failure_lines import FailureLines
 from broker.net.tls.layer import Failure, TlsLayer, Wrapped
 from security.distinguished_names import subject_of
 from security.name_mapping import MappingRules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.config.listener_settings import ListenerSettings
 from broker.config.listeners import Endpoint
-from broker.net.failure_lines import FailureLines
+from broker.net.clients.failure_lines import FailureLines
 from broker.net.tls.context import TlsSettings, listener_tls
 from broker.net.tls.listener import TlsListener
 from security.name_mapping import parse_mapping_rules

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, cast
 
 from broker.apis.fetch.response import Fetched, fetch_frame
 from broker.net.connection import Connection
-from broker.net.limits import Limits
+from broker.net.limits.connections import Limits
 from broker.time import Time
 from log.os_file import OsFile
 from log.values import Slice

@@ -18,7 +18,7 @@ from broker.cores.hosted_shard import Phase
 from broker.cores.transactions import markers as sending
 from broker.topics import partition as partitions_of_broker
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
-from broker.web.transaction_views import place_view
+from broker.web.views.transactions import place_view
 from log.values import Marker
 from tests.broker.edge import Taker
 from tests.broker.hand_time import HandTime

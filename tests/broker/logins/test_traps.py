@@ -13,7 +13,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from broker.metrics.exposition import render
-from broker.net.failure_lines import REASON_SHOWN
+from broker.net.clients.failure_lines import REASON_SHOWN
 from protocol.errors import SASL_AUTHENTICATION_FAILED
 from tests.broker.logins.letting_in import (
     AUTHENTICATE,

@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 
 from broker.config.listeners import Endpoint
 from broker.net.connection import BACKLOG_BYTES
-from broker.net.limits import Limits
+from broker.net.limits.connections import Limits
 from broker.net.listener import Listener
 from broker.net.request import Request, ServedApi
 from broker.net.server import CLOSING_S_MAX

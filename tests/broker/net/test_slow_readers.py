@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from broker.broker import Broker
-from broker.net.limits import Limits
+from broker.net.limits.connections import Limits
 from broker.net.pieces import PIECE_BYTES, SLOW_PIECE_BYTES
 from broker.net.request import Request, ServedApi
 from log.filesystem import OsFileSystem

@@ -7,7 +7,7 @@ import socket
 import pytest
 
 from broker.config.sources import load
-from broker.net.limits import limits_of
+from broker.net.limits.connections import limits_of
 from broker.net.sockets import CannotListen, bind
 from broker.tested import addresses
 from broker.tested.addresses import Addresses

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from broker.net import clients
+from broker.net.clients import totals as clients
 from tests.broker.edge import Client, eventually
 from tests.broker.seen import Seen, seeing
-from tests.broker.web.test_live import table_of
+from tests.broker.web.live.test_live import table_of
 
 
 async def told(seen: Seen) -> dict[str, Any]:

@@ -9,8 +9,8 @@ from broker.config.authorizer_rules import STANDARD
 from protocol.errors import GROUP_AUTHORIZATION_FAILED
 from tests.broker.rights.peers import allow
 from tests.broker.seen import seeing
+from tests.broker.web.live.test_live import table_of, watching
 from tests.broker.web.rights import securely
-from tests.broker.web.test_live import table_of, watching
 
 SETTINGS: dict[str, Any] = {"authorizer.class.name": STANDARD, "super.users": "User:admin"}
 

@@ -41,7 +41,7 @@ OF_THE_PAGE = {
     "UNSUPPORTED",
     "EVENT",
 }
-"""Tables that tests/broker/web/test_live.py reads."""
+"""Tables that tests/broker/web/live/test_live.py reads."""
 OF_TRANSACTIONS = {"TRANSACTION", "TOUCHED", "STORY", "WAIT", "REFUSED", "HELD", "PLACE"}
 """Tables that tests/broker/web/test_transactions_api.py reads."""
 

@@ -12,8 +12,8 @@ from tests.broker.edge import eventually
 from tests.broker.seen import Seen, seeing
 from tests.broker.stories import produce
 from tests.broker.transaction_stories import NEWER, Producer, opened
+from tests.broker.web.live.test_live import table_of, watching
 from tests.broker.web.test_http_api import OF_TRANSACTIONS, tables
-from tests.broker.web.test_live import table_of, watching
 
 HELD = "/api/held?topic=orders&partition=0"
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from broker.net import failure_lines as module
-from broker.net.failure_lines import ADDRESS_LINES_MAX, AGAIN_MS, KINDS_MAX, FailureLines
+from broker.net.clients import failure_lines as module
+from broker.net.clients.failure_lines import ADDRESS_LINES_MAX, AGAIN_MS, KINDS_MAX, FailureLines
 from tests.broker.hand_time import HandTime
 
 HERE, THERE = "10.0.0.9", "10.0.0.8"

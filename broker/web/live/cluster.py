@@ -8,14 +8,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from broker.topics.cluster_view import PartitionView
-from broker.web.cluster_views import (
+from broker.web.live.events import Row, Source
+from broker.web.views.cluster import (
     WAITS_MAX,
     cluster_view,
     doing_view,
     partition_view,
     waits_rows,
 )
-from broker.web.live import Row, Source
 from protocol.happened import Kind, of_partition
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from broker.metrics.holders import Holder
 from broker.metrics.scan import is_led
 from broker.metrics.sources import Sources
 from broker.topics.partition import Partition
-from broker.web.group_views import View
-from broker.web.transaction_words import held_back, story_told, waited_ms
+from broker.web.views.groups import View
+from broker.web.views.transaction_words import held_back, story_told, waited_ms
 from protocol.errors import NAMES
 from transactions.calls import Client
 from transactions.journal_entries import Refusals, Story, Wait

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Final
 
-from broker.web.readers import Reader
+from broker.web.readers.reader import Reader
 
 HIDDEN: Final = "(hidden)"
 _TOPIC, _GROUP, _ID = "topic", "group", "id"
@@ -42,6 +42,8 @@ _BY_ITSELF: Final = re.compile(r"(?:[-:]\d[\d,-]*)?(?![\w-]|\.\w)")
 """What may follow a name: the number of a partition, or several, and the end of the word."""
 _HERE: Final = "\0"
 """Stands for `HIDDEN` while others are looked for: that has a word too."""
+
+Row = dict[str, Any]
 
 
 def redacted(
@@ -73,7 +75,7 @@ class Redaction:
             hidden.add(kind, name)
         return _without(view, "", hidden) if hidden.anything else view
 
-    def rows(self, rows: Iterator[Row]) -> Iterator[Row]:
+    def rows(self, rows: Iterator[Row | None]) -> Iterator[Row | None]:
         """Rows without what the reader may not see; a row of what is hidden is None."""
         hidden = self._hidden
         for row in rows:

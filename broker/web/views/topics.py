@@ -13,9 +13,9 @@ from broker.metrics.trends import memory_bytes
 from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC
 from broker.topics.topic_logs import TopicLogs
-from broker.web.group_views import View
 from broker.web.health import health, is_loading, load_progress
-from broker.web.security_views import session_views, sessions
+from broker.web.views.groups import View
+from broker.web.views.security import session_views, sessions
 from protocol.errors import NAMES
 from protocol.messages import BY_KEY
 

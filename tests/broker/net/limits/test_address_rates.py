@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from broker.net.address_rates import HELD_MAX
+from broker.net.limits.address_rates import HELD_MAX
 from broker.quotas.client_quotas import Kind
 from protocol.messages.metadata import API as METADATA
 from security.quotas.entities import Entity

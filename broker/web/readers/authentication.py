@@ -26,11 +26,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from broker.config.http_settings import BASIC, CERTIFICATE, HTTP
 from broker.logins.guesses import network_of
 from broker.logins.logins import FAILURE, SUCCESS, Logins
-from broker.net.failure_lines import FailureLines
+from broker.net.clients.failure_lines import FailureLines
 from broker.time import Time
 from broker.web.http_connection import CERTIFIED
-from broker.web.http_users import HttpUsers
-from broker.web.readers import EVERYTHING, STRANGER, JudgedReader, Reader, set_reader
+from broker.web.readers.reader import EVERYTHING, STRANGER, JudgedReader, Reader, set_reader
+from broker.web.readers.users import HttpUsers
 
 if TYPE_CHECKING:
     from broker.rights.authorizer import Authorizer

@@ -10,7 +10,7 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from broker.broker import Broker
-from broker.net import listener_rates
+from broker.net.limits import listener_rates
 from protocol.errors import NONE
 from tests.broker.config_calls import BROKER, SET, alter
 from tests.broker.edge import Client

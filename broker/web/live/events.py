@@ -1,6 +1,6 @@
 """`/api/live`: server-sent events; their format is in docs/http-api.md.
 
-A *channel* is a head and rows of named tables, made by broker/web/live_rows.py. One task for each
+A *channel* is a head and rows of named tables, made by broker/web/live/rows.py. One task for each
 channel reads it in slices, at most once in ``TICK_S`` and so seldom that it costs at most a
 twentieth of a core. Changes are written once for all its clients. A client that reads too slowly
 has no queue: it gets everything again when it reads on.
@@ -22,7 +22,7 @@ from starlette.types import Receive, Scope, Send
 from broker.loop.background import repeat
 from broker.loop.slices import Slicer, Slices
 from broker.time import Time
-from broker.web.readers import Reader, reader_of
+from broker.web.readers.reader import Reader, reader_of
 
 TICK_S = 1.0
 SOONEST_S = 0.2

@@ -17,7 +17,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
-from broker.net.unsupported import Unsupported
+from broker.net.clients.unsupported import Unsupported
 
 NEW_S = 10
 """How old a connection may be that asks."""

@@ -173,7 +173,7 @@ class JudgedReader(Reader):
 
 
 def reader_of(scope: Scope) -> Reader:
-    """Who asks; set by `broker/web/http_authentication.py` where there is any."""
+    """Who asks; set by `broker/web/readers/authentication.py` where there is any."""
     found = scope.get(_READER, EVERYTHING)
     assert isinstance(found, Reader)
     return found

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.web.readers import Reader
-from broker.web.redaction import HIDDEN, Redaction, redacted
+from broker.web.readers.reader import Reader
+from broker.web.readers.redaction import HIDDEN, Redaction, redacted
 from security.acls.model import Operation, ResourceType
 
 FEW_MS = 10

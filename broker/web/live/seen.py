@@ -12,9 +12,9 @@ from functools import partial
 from typing import Any
 
 from broker.loop.slices import Slices
-from broker.web.live import Row, Source
-from broker.web.readers import Reader
-from broker.web.redaction import Redaction, redacted
+from broker.web.live.events import Row, Source
+from broker.web.readers.reader import Reader
+from broker.web.readers.redaction import Redaction, redacted
 from security.acls.model import CLUSTER_NAME, Operation, ResourceType
 
 View = dict[str, Any]

@@ -7,10 +7,10 @@ from functools import partial
 from itertools import count
 
 from broker.metrics.sources import Sources
-from broker.web.group_views import View
-from broker.web.live import Row, Source
-from broker.web.security_views import denial_view, session_views, sessions
-from broker.web.topic_views import api_rows, broker_view
+from broker.web.live.events import Row, Source
+from broker.web.views.groups import View
+from broker.web.views.security import denial_view, session_views, sessions
+from broker.web.views.topics import api_rows, broker_view
 
 CLIENTS_SHOWN = 100
 CONNECTIONS_READ = 2_000

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Any
 
 from broker.metrics.sources import Sources
-from broker.net.clients import Client
+from broker.net.clients.totals import Client
 from broker.net.peer import display_client_id
 from broker.rights.audit import Denial, resource_text
 from security.acls.model import spelled

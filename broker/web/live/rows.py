@@ -16,7 +16,13 @@ from broker.cores.hosted_shard import Phase
 from broker.loop.slices import Slices
 from broker.metrics.lag import PartitionLag, readable
 from broker.metrics.sources import Sources
-from broker.web.group_views import (
+from broker.web.live.broker import TheBroker
+from broker.web.live.cluster import TheCluster
+from broker.web.live.events import Row, Source
+from broker.web.live.seen import SeenBy
+from broker.web.live.transactions import OneTransaction, Transactions
+from broker.web.readers.reader import Reader
+from broker.web.views.groups import (
     View,
     group_head,
     journal_head,
@@ -25,19 +31,13 @@ from broker.web.group_views import (
     rebalances,
     summary,
 )
-from broker.web.live import Row, Source
-from broker.web.live_broker import TheBroker
-from broker.web.live_cluster import TheCluster
-from broker.web.live_seen import SeenBy
-from broker.web.live_transactions import OneTransaction, Transactions
-from broker.web.readers import Reader
-from broker.web.search_names import search_names, topics_named
-from broker.web.topic_views import (
+from broker.web.views.search_names import search_names, topics_named
+from broker.web.views.topics import (
     partition_view,
     readers,
     topic_summary,
 )
-from broker.web.verdict_views import findings_of, never_committed, verdict_of
+from broker.web.views.verdicts import findings_of, never_committed, verdict_of
 from coordinator.read_only import GroupView, MemberView
 from offsets.cache import CachedOffset
 from verdicts.judge import Judgement

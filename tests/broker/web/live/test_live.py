@@ -16,9 +16,11 @@ import pytest
 
 from broker.loop.slices import Slicer
 from broker.time import Time
-from broker.web import http, live, live_rows
-from broker.web.live import Channel, Client, Row, Source
-from broker.web.search_names import search_names
+from broker.web import http
+from broker.web.live import events as live
+from broker.web.live import rows as live_rows
+from broker.web.live.events import Channel, Client, Row, Source
+from broker.web.views.search_names import search_names
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
 from protocol.messages.produce import API as PRODUCE
 from protocol.records.batch import encode_batch
@@ -28,7 +30,7 @@ from tests.broker.seen import Seen, seeing
 from tests.broker.web.test_http_api import GROUP, Member
 from tests.wire import batch
 
-DOCS = Path(__file__).parents[3] / "docs" / "http-api.md"
+DOCS = Path(__file__).parents[4] / "docs" / "http-api.md"
 
 
 class Stream:

@@ -1,6 +1,6 @@
 """The heads and rows of `/api/live` for transactions, with the rows' tokens.
 
-As in broker/web/live_rows.py: a row is made again only when its token has changed, and times are
+As in broker/web/live/rows.py: a row is made again only when its token has changed, and times are
 points in time.
 """
 
@@ -14,9 +14,9 @@ from broker.loop.slices import Slices
 from broker.metrics.scan import is_led
 from broker.metrics.sources import Sources
 from broker.topics.partition import Partition
-from broker.web.group_views import View
-from broker.web.live import Row, Source
-from broker.web.transaction_views import (
+from broker.web.live.events import Row, Source
+from broker.web.views.groups import View
+from broker.web.views.transactions import (
     STEP,
     held_view,
     listing_head,

@@ -17,9 +17,9 @@ from broker.logins import guesses
 from broker.logins.logins import Logins
 from broker.logins.users import Users
 from broker.time import Time
-from broker.web import http_authentication
-from broker.web.http_authentication import Authenticated, HttpAccess
-from broker.web.http_users import ListenerUsers, plain_users, scram_users
+from broker.web.readers import authentication as http_authentication
+from broker.web.readers.authentication import Authenticated, HttpAccess
+from broker.web.readers.users import ListenerUsers, plain_users, scram_users
 from security.credentials import ScramMechanism, credential
 from security.principal import user
 from tests.broker.logins.letting_in import with_scram
@@ -299,8 +299,8 @@ async def test_a_password_of_nobody_is_hashed_too_where_some_listener_takes_scra
 async def test_a_stream_ends_when_its_reader_is_not_let_in_any_more(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.web.live.STANDS_S", 0.05)
-    monkeypatch.setattr("broker.web.live.PING_S", 0.05)
+    monkeypatch.setattr("broker.web.live.events.STANDS_S", 0.05)
+    monkeypatch.setattr("broker.web.live.events.PING_S", 0.05)
     async with securely(tmp_path) as seen:
         seen.rights.give("alice", [CLUSTER])
         gone = False

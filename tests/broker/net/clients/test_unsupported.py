@@ -14,8 +14,8 @@ import pytest
 import structlog
 from structlog.testing import capture_logs
 
-from broker.net import seekers
-from broker.net.unsupported import CLIENTS_MAX, SAID_EVERY_MS, Unsupported
+from broker.net.clients import seekers
+from broker.net.clients.unsupported import CLIENTS_MAX, SAID_EVERY_MS, Unsupported
 from protocol.errors import INVALID_REQUEST, NONE
 from protocol.headers import encode_request_header
 from protocol.messages.api_versions import API as API_VERSIONS

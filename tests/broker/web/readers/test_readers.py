@@ -13,15 +13,16 @@ import httpx
 import pytest
 
 from broker.config.config import BadConfig, Config
-from broker.web.live import Row, Source
-from broker.web.live_seen import SeenBy
-from broker.web.readers import Asker, JudgedReader
+from broker.web.live.events import Row, Source
+from broker.web.live.seen import SeenBy
+from broker.web.readers.reader import Asker, JudgedReader
 from security.acls.judge import Rule
 from security.principal import user
 from tests.broker.edge import eventually
 from tests.broker.seen import Scrape
 from tests.broker.stories import produce
 from tests.broker.transaction_stories import opened
+from tests.broker.web.live.test_live import Stream
 from tests.broker.web.rights import (
     CLUSTER,
     DESCRIBE,
@@ -33,7 +34,6 @@ from tests.broker.web.rights import (
     basic,
     securely,
 )
-from tests.broker.web.test_live import Stream
 
 SECURED = {
     "listeners": "SASL_PLAINTEXT://127.0.0.1:0",

@@ -15,8 +15,8 @@ from broker.broker import Broker
 from broker.config.config import BadConfig, Config
 from broker.loop.background import Background
 from broker.loop.watchdog import Watchdog
-from broker.net import overrides
-from broker.net.overrides import Overrides
+from broker.net.limits import overrides
+from broker.net.limits.overrides import Overrides
 from broker.time import Time
 from protocol.errors import INVALID_REQUEST, NONE
 from tests.broker.cluster.members import members

@@ -13,8 +13,8 @@ from typing import Any
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import PartitionLag
 from broker.metrics.sources import Sources
-from broker.web.pending_views import pending_view
-from broker.web.verdict_views import findings_of, never_committed, verdict_of
+from broker.web.views.pending import pending_view
+from broker.web.views.verdicts import findings_of, never_committed, verdict_of
 from coordinator.events import AssignedMember
 from coordinator.group_journal import GroupJournal
 from coordinator.journal import Restored

@@ -1,0 +1,1 @@
+"""What the page and /api show, as plain values for JSON."""
