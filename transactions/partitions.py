@@ -42,32 +42,44 @@ def joined(there: Partitions, added: dict[str, list[int]]) -> Ordered:
     slots = _slots(count)
     regrown = slots != _slots(count_before)
     topics: dict[str, list[int]] = {topic: list(ids) for topic, ids in there}
-    for topic in {**topics, **added} if regrown else added:
-        ids, new = topics.setdefault(topic, []), added.get(topic, [])
-        slot_of = _partition_slot(topic, slots)
+    changed = {**topics, **added} if regrown else added
+    for topic in added:
+        topics.setdefault(topic, [])
+    is_one = len(topics) == 1
+    hashes = {topic: java_hash(topic) for topic in (changed if is_one else topics)}
+    slots_of = {topic: _partition_slot(hashed, slots) for topic, hashed in hashes.items()}
+    for topic in changed:
+        ids, new = topics[topic], added.get(topic, [])
+        slot_of = slots_of[topic]
         if regrown or len(new) > _FEW:
             ids += new
             ids.sort(key=slot_of)
         else:
             for partition in new:
                 ids.insert(bisect_right(ids, slot_of(partition), key=slot_of), partition)
-    names = _topics_in_order(topics, slots, len(there)) if len(topics) > 1 else topics
+    names = topics if is_one else _topics_in_order(topics, hashes, slots_of, len(there))
     return tuple((topic, tuple(topics[topic])) for topic in names)
 
 
-def _topics_in_order(topics: dict[str, list[int]], slots: int, older: int) -> list[str]:
+_SlotOf = Callable[[int], int]
+"""In which slot a partition of one topic is."""
+
+
+def _topics_in_order(
+    topics: dict[str, list[int]], hashes: dict[str, int], slots_of: dict[str, _SlotOf], older: int
+) -> list[str]:
     """The topics as their map has them; the first ``older`` were there before.
 
     The map grows before another partition is looked up. So it has not grown for the last topic
     where this has a single partition and is met last.
     """
-    slot_of = {topic: _partition_slot(topic, slots) for topic in topics}
-    last = max(topics, key=lambda topic: slot_of[topic](topics[topic][-1]))
+    last = max(topics, key=lambda topic: slots_of[topic](topics[topic][-1]))
     mask = _slots(len(topics) - (len(topics[last]) == 1)) - 1
     rank = {topic: index if index < older else -index for index, topic in enumerate(topics)}
 
     def place(topic: str) -> tuple[int, int, int]:
-        return _spread(java_hash(topic)) & mask, -slot_of[topic](topics[topic][0]), rank[topic]
+        slot = _spread(hashes[topic]) & mask
+        return slot, -slots_of[topic](topics[topic][0]), rank[topic]
 
     return sorted(topics, key=place)
 
@@ -85,12 +97,13 @@ def _slots(entries: int) -> int:
     return slots
 
 
-def _partition_slot(topic: str, slots: int) -> Callable[[int], int]:
+def _partition_slot(topic_hash: int, slots: int) -> _SlotOf:
     """In which slot a partition of that topic is; Java's ``TopicPartition.hashCode``."""
-    topic_hash = java_hash(topic)
+    of_topic, mask = 31 * 31 + topic_hash, slots - 1
 
     def slot_of(partition: int) -> int:
-        return _spread(31 * (31 + partition) + topic_hash) & (slots - 1)
+        hashed = (31 * partition + of_topic) & 0xFFFFFFFF
+        return (hashed ^ (hashed >> 16)) & mask  # as `_spread`, without a call for each partition
 
     return slot_of
 

@@ -16,6 +16,7 @@ from protocol.errors import NONE, TRANSACTION_ABORTABLE
 from protocol.messages import BY_NAME
 from tests.broker.config.served import Served, serving
 from tests.broker.edge import Client
+from tests.uncollected import uncollected
 
 WIDE = 10_000
 PARTITIONS = list(range(WIDE))
@@ -24,8 +25,8 @@ SHAPES = {
     "many topics": [(f"narrow-{number}", list(range(5))) for number in range(WIDE // 5)],
 }
 HELD_S_MAX = 0.05
-"""Of the loop's own time: what other processes take of the machine does not count."""
-TRIES = 2
+"""Of one iteration of the loop, by its own time: what other processes take does not count."""
+TRIES = 5
 
 
 @asynccontextmanager
@@ -94,7 +95,6 @@ def errors(value: Any) -> set[int]:
 async def test_nobody_waits_for_ten_thousand_partitions(tmp_path: Path, shape: str) -> None:
     async with wide(tmp_path) as served:
         client = served.client
-        other = await Client.connect(served.broker.sockets.addresses()[0][1])
         for at in range(5):
             waited = []
             for number in range(TRIES):
@@ -104,20 +104,19 @@ async def test_nobody_waits_for_ten_thousand_partitions(tmp_path: Path, shape: s
                 for name, version, value in steps[:at]:
                     assert errors(await call(client, name, version, **value)) == {NONE}
                 name, version, value = steps[at]
-                asked = client.send(BY_NAME[name].key, version, **value)
-                waiting = asyncio.ensure_future(client.receive_raw())
-                longest = 0.0
-                while not waiting.done():
-                    began = thread_time()
-                    await call(other, "ApiVersions", 0)
-                    longest = max(longest, thread_time() - began)
+                with uncollected():
+                    asked = client.send(BY_NAME[name].key, version, **value)
+                    waiting = asyncio.ensure_future(client.receive_raw())
+                    longest, began = 0.0, thread_time()
+                    while not waiting.done():
+                        await asyncio.sleep(0)
+                        longest, began = max(longest, thread_time() - began), thread_time()
                 assert asked
                 await waiting
                 waited.append(longest)
                 if longest <= HELD_S_MAX:
                     break
             assert min(waited) <= HELD_S_MAX, (name, version, waited)
-        other.close()
 
 
 async def test_of_ten_thousand_partitions_none_is_taken_for_another(tmp_path: Path) -> None:
