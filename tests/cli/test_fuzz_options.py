@@ -34,6 +34,8 @@ ENDLESS_S = 0.2
 """How long a command without an end may run until it gets its Ctrl-C."""
 CODES = {0, 1, 2, 3, 4, 130}
 RANDOM_LINES = 12
+VALUES = 25
+"""So many hostile values each option gets, others than the next one; the soak gives it all."""
 
 HOSTILE = [
     "", " ", "-", "--", "-1", "0", "1", "00", "٣", "1_000", "1e400", "nan", "inf", "-inf", "0x10",
@@ -212,24 +214,24 @@ def with_value(param: Any, value: str) -> list[str]:
     return [name] if param.is_flag else [f"{name}={value}"]
 
 
-def each_value(path: str, command: Any, folder: Path) -> Iterator[list[str]]:
+def each_value(path: str, command: Any, folder: Path, count: int) -> Iterator[list[str]]:
     """Lines in which one option, or one word of the command's own, has a hostile value.
 
-    An option that all commands share gets a few of them from each, and a command that goes on
-    until Ctrl-C, which takes time, only some.
+    Each gets ``count`` of them; an option that all commands share gets a few from each, and a
+    command that goes on until Ctrl-C, which takes time, `VALUES` at most.
     """
     chance = random.Random(f"{SEED} {path}")
     words = words_of(path, folder)
-    hostile = chance.sample(HOSTILE, 25) if path in ENDLESS else HOSTILE
+    count = min(count, VALUES) if path in ENDLESS else count
     for param in command.params:
         if param.param_type_name == "argument":
             continue
         shared = bool(SHARED & set(param.opts))
-        values = chance.sample(HOSTILE, 4) if shared else hostile
+        values = chance.sample(HOSTILE, 4 if shared else count)
         for value in [""] if param.is_flag else values:
             yield [*words, *with_value(param, value)]
     for number, word in enumerate(words):
-        for value in () if word.startswith("-") else hostile:
+        for value in () if word.startswith("-") else chance.sample(HOSTILE, count):
             yield [*words[:number], value, *words[number + 1 :]]
 
 
@@ -278,11 +280,25 @@ def no_spark(*_: object, **__: object) -> None:
 def test_with_a_broker(
     path: str, here: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    begin(broker, monkeypatch)
+    assert not faults(path, each_value(path, leaves()[path], here, VALUES))
+    assert not faults(path, at_random(path, leaves()[path], here))
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("path", ON_BROKERS)
+def test_every_value_with_a_broker(
+    path: str, here: Path, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(broker, monkeypatch)
+    assert not faults(path, each_value(path, leaves()[path], here, len(HOSTILE)))
+
+
+def begin(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have commands ask this broker, which has a topic and a group."""
     monkeypatch.setenv("MUSTER_BOOTSTRAP", broker.bootstrap)
     running.run("topics", "create", "orders", "-p", "3")
     running.run("offsets", "set", "billing", "orders:0=0", "--execute")
-    assert not faults(path, each_value(path, leaves()[path], here))
-    assert not faults(path, at_random(path, leaves()[path], here))
 
 
 def test_a_command_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
