@@ -16,7 +16,7 @@ After each turn of a process its replicas are looked at, and what was written to
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -69,11 +69,10 @@ class ClusterCheckers:
                 self._of(place).in_sync(written.isr)
         life = (machine.node_id, machine.lives)
         seen = self._seen_in(life)
-        for replica in self._logs(machine):
-            state, end = replica.state, replica.high_watermark
-            before = seen.get(replica)
-            if before is None or before[0] is not state or before[1] != end:
-                seen[replica] = (state, end)
+        for replica in self._logs(machine):  # after each turn all of them: it must cost little
+            now = (replica.state, replica.high_watermark)
+            if seen.get(replica) != now:
+                seen[replica] = now
                 self._changed(machine, life, replica)
         broker = None if machine.process is None else machine.process.broker
         manager = getattr(getattr(broker, "standing", None), "replicas", None)
@@ -186,10 +185,17 @@ class ClusterCheckers:
 
     # -- at rest
 
-    def _logs(self, machine: BrokerMachine) -> Iterable[Replica]:
+    def _logs(self, machine: BrokerMachine) -> list[Replica]:
         process = machine.process
         logs = None if process is None else getattr(process.broker, "logs", None)
-        return () if logs is None else [each for each in logs.all() if isinstance(each, Replica)]
+        if logs is None:
+            return []
+        return [
+            each
+            for entry in logs.topics.values()
+            for each in entry.partitions
+            if isinstance(each, Replica)
+        ]
 
     def replicas(self, machine: BrokerMachine) -> dict[Place, Replica]:
         """Those of a machine's broker, by topic and partition."""

@@ -182,6 +182,10 @@ async def test_the_id_by_which_brokers_know_a_topic_is_kept() -> None:
         assert ids[1] not in (None, ids[0])
 
 
+def told_deleted(lines: list[Any]) -> list[Any]:
+    return [each for each in lines if "it is deleted" in each["event"]]
+
+
 async def test_what_old_tools_ask_badly_is_deleted() -> None:
     async with hosted(1, obedient=1) as there:
         await there.zookeeper.create(admin.REASSIGN, BAD)
@@ -190,7 +194,7 @@ async def test_what_old_tools_ask_badly_is_deleted() -> None:
             await eventually(lambda: there.data(admin.REASSIGN) is None)
             await there.zookeeper.create(admin.PREFERRED, b"[]")
             await eventually(lambda: there.data(admin.PREFERRED) is None)
-        assert len([each for each in lines if "it is deleted" in each["event"]]) == 2
+            await eventually(lambda: len(told_deleted(lines)) == 2)
         await there.topic("t", (11,))
         await eventually(lambda: leads(there, "t", 11))
         good = admin.encode_reassignments({("t", 0): (11,)})
