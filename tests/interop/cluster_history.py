@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import (
     AlterConfigOpType,
     ConfigEntry,
@@ -21,6 +21,7 @@ from confluent_kafka.admin import (
 )
 
 from tests import waiting
+from tests.commits import commit
 from tests.interop.cluster_failures import MOVED, hard_bounce, new_election, reassignment
 from tests.interop.zookeeper_cluster import ZooKeeperCluster
 
@@ -97,12 +98,7 @@ def _use(cluster: ZooKeeperCluster) -> None:
     producer.produce(MOVED, b"v", partition=0)
     assert producer.flush(60) == 0
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "billing"})
-    position = [TopicPartition(MOVED, 0, 1)]
-    waiting.until(
-        "an offset is committed",
-        lambda: consumer.commit(offsets=position, asynchronous=False),
-        60,
-    )
+    commit(consumer, {(MOVED, 0): 1})
     consumer.close()
 
 

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from tests.brokers import Broker
+from tests.commits import commit
 from tests.interop.cluster import Cluster, Feed
 from tests.waiting import until
 
@@ -73,7 +74,7 @@ class Fleet:
         for began in self._began:
             until("the fleet's groups run", began.is_set)
         with self._consumer("restored") as outside:
-            outside.commit(offsets=[TopicPartition("archive", 0, 60_000)], asynchronous=False)
+            commit(outside, {("archive", 0): 60_000})
 
     def _run(self, group: str, work: Callable[[str, threading.Event], None]) -> None:
         began = threading.Event()

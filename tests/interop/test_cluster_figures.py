@@ -9,11 +9,12 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import NewTopic
 
 from tests import waiting
 from tests.broker.seen import Scrape
+from tests.commits import commit
 from tests.interop.zookeeper_cluster import MUSTER, ROOT, ZooKeeperCluster, running
 
 pytestmark = pytest.mark.interop
@@ -65,9 +66,7 @@ def total(cluster: ZooKeeperCluster, *key: str) -> float:
 def test_lag_is_that_of_the_command_line(cluster: ZooKeeperCluster) -> None:
     """The command asks every leader; the coordinator lacks replicas of some partitions."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": TEAM})
-    offsets = [TopicPartition(TOPIC, index, offset) for index, offset in enumerate(COMMITTED)]
-    for each in consumer.commit(offsets=offsets, asynchronous=False):
-        assert each.error is None, each
+    commit(consumer, {(TOPIC, index): offset for index, offset in enumerate(COMMITTED)})
     consumer.close()
     command = [sys.executable, "-m", "cli.main", "groups", "lag", TEAM, "--json"]
     done = subprocess.run(
@@ -99,9 +98,14 @@ def test_a_broker_is_killed_and_comes_back(cluster: ZooKeeperCluster) -> None:
     """Figures are compared with what the controller tells clients of the topic."""
     waiting.until("all lead", lambda: total(cluster, "muster_controller_active") == 1, 60)
     cluster.kill(3)
-    seen = cluster.until_led(TOPIC, without=3)
+    cluster.until_led(TOPIC, without=3)
     short = [index for index, replicas in enumerate(REPLICAS) if 3 in replicas]
-    assert sorted(index for index, (_, isr) in seen.items() if len(isr) < 2) == short
+
+    def out_of_sync() -> bool:
+        seen = cluster.partitions(TOPIC)
+        return sorted(index for index, (_, isr) in seen.items() if len(isr) < 2) == short
+
+    waiting.until("its replicas are out of sync, and no others", out_of_sync)
 
     def agrees() -> bool:
         own = 0.0

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from client.connection import Connection
 from client.errors import ClientError
@@ -25,6 +25,7 @@ from security.credentials import BY_NAME
 from security.sasl.client_side import Credentials
 from tests import waiting
 from tests.cli.running import run
+from tests.commits import commit
 from tests.interop.cluster_failures import controller_moves_to
 from tests.interop.secured_cluster import (
     BROKER,
@@ -195,8 +196,7 @@ def consumed(cluster: SecuredCluster, user: str, group: str, count: int) -> list
             return len(found) >= count
 
         waiting.until("all is read", read, 30)
-        position = [TopicPartition(TOPIC, 0, 1)]
-        assert consumer.commit(offsets=position, asynchronous=False)
+        commit(consumer, {(TOPIC, 0): 1})
     finally:
         consumer.close()
     return found

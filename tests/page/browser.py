@@ -77,9 +77,10 @@ class Browser:
             ActionChains(self.driver, duration=0).send_keys(key).perform()
 
     def focused(self) -> str:
-        """The text, or the name, of what has the focus."""
+        """The text, or the name, of what has the focus; BODY where nothing has it."""
         script = (
             "const e = document.activeElement;"
+            "if (e === document.body) return e.tagName;"  # its text is all there is to be seen
             "return e.getAttribute('aria-label') || e.innerText || e.id || e.tagName"
         )
         return str(self.ask(script)).strip()

@@ -19,6 +19,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.brokers import KIND, running
+from tests.commits import commit
 from tests.page.browser import Browser, browsing
 from tests.page.conftest import rows
 from tests.page.scene import PageBroker
@@ -77,7 +78,7 @@ def filled(bootstrap: str) -> None:
     assert producer.flush(30) == 0
     for group, its in (("billing", topics), ("payroll", ("salaries",))):
         consumer = Consumer({**admin, "group.id": group})
-        consumer.commit(offsets=[TopicPartition(name, 0, 1) for name in its], asynchronous=False)
+        commit(consumer, {(name, 0): 1 for name in its})
         consumer.close()
 
 

@@ -1,0 +1,22 @@
+"""Commits of a real client that must be there before a test goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, TopicPartition
+
+from tests.waiting import until
+
+
+def commit(consumer: Consumer, offsets: Mapping[tuple[str, int], int]) -> None:
+    """Commits offsets by topic and partition.
+
+    librdkafka gives up, rather than waits, while it looks for the coordinator.
+    """
+    places = [TopicPartition(topic, index, offset) for (topic, index), offset in offsets.items()]
+    answers = until(
+        "offsets are committed", lambda: consumer.commit(offsets=places, asynchronous=False)
+    )
+    for each in answers:
+        assert each.error is None, each
