@@ -81,6 +81,19 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(trylast=True)  # when those are left out that are not to run
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Have each of two workers begin with half of the long tests.
+
+    A worker begins with its part of the list in order, and takes from the end of another's when it
+    is done: with a long one at the end it works alone for six minutes.
+    """
+    long = [item for item in items if item.get_closest_marker("long")]
+    short = [item for item in items if not item.get_closest_marker("long")]
+    middle = len(short) // 2
+    items[:] = [*long[::2], *short[:middle], *long[1::2], *short[middle:]]
+
+
 def pytest_collection_finish() -> None:
     """Let the garbage collector leave alone what was collected.
 

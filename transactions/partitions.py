@@ -45,8 +45,8 @@ def joined(there: Partitions, added: dict[str, list[int]]) -> Ordered:
     changed = {**topics, **added} if regrown else added
     for topic in added:
         topics.setdefault(topic, [])
-    is_one = len(topics) == 1
-    hashes = {topic: java_hash(topic) for topic in (changed if is_one else topics)}
+    has_order = len(topics) > 1
+    hashes = {topic: java_hash(topic) for topic in (topics if has_order else changed)}
     slots_of = {topic: _partition_slot(hashed, slots) for topic, hashed in hashes.items()}
     for topic in changed:
         ids, new = topics[topic], added.get(topic, [])
@@ -57,7 +57,7 @@ def joined(there: Partitions, added: dict[str, list[int]]) -> Ordered:
         else:
             for partition in new:
                 ids.insert(bisect_right(ids, slot_of(partition), key=slot_of), partition)
-    names = topics if is_one else _topics_in_order(topics, hashes, slots_of, len(there))
+    names = _topics_in_order(topics, hashes, slots_of, len(there)) if has_order else topics
     return tuple((topic, tuple(topics[topic])) for topic in names)
 
 

@@ -15,7 +15,6 @@ from broker.net.request import Request, ServedApi
 from protocol.encoded_array import EncodedArray
 from protocol.errors import INVALID_REQUEST, NONE, SECURITY_DISABLED, UNKNOWN_SERVER_ERROR
 from protocol.messages.delete_acls import API
-from security.acls.index import AT_A_TIME
 from security.acls.model import AclEntry, Operation
 
 if TYPE_CHECKING:
@@ -38,6 +37,8 @@ async def _delete(services: Services, request: Request) -> None:
         results = [_result(SECURITY_DISABLED, NO_AUTHORIZER, []) for _ in filters]
         request.respond({"filter_results": results}, SECURITY_DISABLED if filters else NONE)
         return
+    from security.acls.index import AT_A_TIME  # only a broker with an authorizer needs it
+
     slices = services.slicer.work(API.name)
     found: list[list[AclEntry] | None] = []
     every: dict[AclEntry, None] = {}

@@ -52,6 +52,7 @@ HAPPENS = {
 """What every slice has seen: each fault, each kind of use, and logs that were cut."""
 
 
+@pytest.mark.long
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seeds", SLICED, ids=lambda seeds: f"from {seeds[0]}")
 def test_the_laws_hold_in_clusters(seeds: list[int], record_property: Record) -> None:

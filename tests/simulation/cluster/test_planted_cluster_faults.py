@@ -255,6 +255,7 @@ PLANTS = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.timeout(900)  # worlds are played until one shows the fault: up to 200 s of a core
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
 def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:

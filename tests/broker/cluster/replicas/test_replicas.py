@@ -237,9 +237,9 @@ async def test_a_log_that_could_not_be_made_and_is_not_wanted_any_more_is_not_ma
             case "another topic":
                 controller.topic_id = bytes(15) + b"x"
                 controller.show(controller.shown("t", state))
+        await eventually(lambda: not one.manager.missing._missing)
         files.heal()
         await controller.lead(1, topic="other")
-        await eventually(lambda: not one.manager.missing._missing)
         assert one.replica_logs.get("t", 0) is None
         assert ("directory changed",) not in one.said
 

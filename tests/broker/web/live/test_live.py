@@ -166,8 +166,8 @@ async def test_one_group_with_its_tables(tmp_path: Path) -> None:
             assert stream.head["state"] == "Empty"
             (offset,) = stream.tables["offset"].values()
             assert set(offset) == table_of("OFFSET") - {"lag_seconds"} | {"unread_since_ms"}
-            in_head = {"findings", "more_findings"}
-            assert set(stream.tables["journal"][""]) == table_of("JOURNAL") - in_head
+            elsewhere = {"findings", "more_findings", "rebalances"}
+            assert set(stream.tables["journal"][""]) == table_of("JOURNAL") - elsewhere
             assert [each["verdict"] for each in stream.head["findings"]] == ["OUT_OF_RANGE"]
             assert (stream.head["verdict"], offset["verdict"]) == ("OUT_OF_RANGE", "OUT_OF_RANGE")
             assert offset["lag"] == -5
