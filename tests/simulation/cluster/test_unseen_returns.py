@@ -26,4 +26,4 @@ def test_a_leader_that_came_back_unseen_is_taken_for_lost(
 def test_a_controller_that_does_not_look_for_them_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cluster, "lost_since", lambda self, known: ())
 
-    find_fault(UnseenReturns, 20, SECONDS)
+    find_fault(UnseenReturns, range(20), SECONDS)

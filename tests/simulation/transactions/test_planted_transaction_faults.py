@@ -222,4 +222,4 @@ PLANTS = [
 @pytest.mark.timeout(PLAYED_S_MAX)
 def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    find_fault(TransactionWorld, MOST_SEEDS, SECONDS)
+    find_fault(TransactionWorld, range(MOST_SEEDS), SECONDS)

@@ -167,4 +167,4 @@ PLANTS = [
 @pytest.mark.timeout(PLAYED_S_MAX)
 def test_a_planted_fault_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    find_fault(World, MOST_SEEDS, SECONDS)
+    find_fault(World, range(MOST_SEEDS), SECONDS)
