@@ -233,6 +233,7 @@ FOUND_BY: dict[Plant, int] = {
     an_older_controller_is_obeyed: 6,
     the_watch_on_brokers_is_not_armed_again: 4,
     a_marker_is_given_up_when_the_leader_moves: 9,
+    who_was_not_told_that_its_replica_moved_leads_on: 11,
 }
 """The seed that is played first, where those before it have taken minutes and found nothing."""
 
