@@ -178,7 +178,7 @@ def wrong_with(entry: AclEntry) -> str | None:
         return f"Invalid permissionType {permission.name}"
     if not name:
         return "Invalid empty resource name"
-    if resource_type is _CLUSTER and name != CLUSTER_NAME:
+    if resource_type == _CLUSTER and name != CLUSTER_NAME:
         return f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}"
     if ":" not in principal:
         return (

@@ -26,7 +26,7 @@ SHAPES = {
 }
 HELD_S_MAX = 0.05
 """Of one iteration of the loop, by its own time: what other processes take does not count."""
-TRIES = 5
+TRIES = 2
 
 
 @asynccontextmanager

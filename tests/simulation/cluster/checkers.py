@@ -69,7 +69,7 @@ class ClusterCheckers:
                 self._of(place).in_sync(written.isr)
         life = (machine.node_id, machine.lives)
         seen = self._seen_in(life)
-        for replica in self._logs(machine):  # after each turn all of them: it must cost little
+        for replica in self._logs(machine):
             now = (replica.state, replica.high_watermark)
             if seen.get(replica) != now:
                 seen[replica] = now
@@ -188,14 +188,7 @@ class ClusterCheckers:
     def _logs(self, machine: BrokerMachine) -> list[Replica]:
         process = machine.process
         logs = None if process is None else getattr(process.broker, "logs", None)
-        if logs is None:
-            return []
-        return [
-            each
-            for entry in logs.topics.values()
-            for each in entry.partitions
-            if isinstance(each, Replica)
-        ]
+        return [] if logs is None else [each for each in logs.all() if isinstance(each, Replica)]
 
     def replicas(self, machine: BrokerMachine) -> dict[Place, Replica]:
         """Those of a machine's broker, by topic and partition."""
