@@ -17,7 +17,7 @@ from __future__ import annotations
 import threading
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
@@ -26,7 +26,7 @@ from offsets.partitioner import partition_for
 from offsets.record_values import offset_key_head
 from tests import waiting
 from tests.interop.committed_readers import messages, seen
-from tests.interop.work import Work
+from tests.interop.work import ONE_IN_FLIGHT, Work
 from tests.interop.zookeeper_cluster import ZooKeeperCluster
 
 OFFSETS = "__consumer_offsets"
@@ -69,7 +69,7 @@ class Plain(Load):
     """See the module."""
 
     name = "plain"
-    _idempotent = False
+    _settings: Mapping[str, object] = {"enable.idempotence": False}
 
     def __init__(self, cluster: ZooKeeperCluster) -> None:
         super().__init__(cluster)
@@ -81,7 +81,7 @@ class Plain(Load):
                 **CLIENT,
                 "bootstrap.servers": cluster.bootstrap,
                 "acks": "all",
-                "enable.idempotence": self._idempotent,
+                **self._settings,
                 "request.timeout.ms": 5000,
             }
         )
@@ -115,7 +115,7 @@ class Idempotent(Plain):
     """See the module."""
 
     name = "idempotent"
-    _idempotent = True
+    _settings = ONE_IN_FLIGHT
 
     def check(self) -> None:
         assert self._read() == sorted(

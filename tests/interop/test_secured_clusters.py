@@ -19,7 +19,6 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from client.connection import Connection
 from client.errors import ClientError
-from client.security import Login, Security, Tls
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE, TOPIC_AUTHORIZATION_FAILED
 from security.credentials import BY_NAME
 from security.sasl.client_side import Credentials
@@ -72,14 +71,7 @@ class Asked:
     def __init__(
         self, cluster: SecuredCluster, broker: int, user: str = BROKER, password: str = PASSWORD
     ) -> None:
-        self._log_in(cluster, broker, Credentials(user, password))
-
-    def _log_in(self, cluster: SecuredCluster, broker: int, who: Credentials) -> None:
-        trusted = cluster.authority.certificate.read_text()
-        security = Security(Tls(trusted), Login(MECHANISM, who))
-        self._connection = Connection(
-            "127.0.0.1", cluster.ports[broker], "test", 20.0, security=security
-        )
+        self._connection = cluster.logged_in(broker, Credentials(user, password))
 
     def __enter__(self) -> Connection:
         return self._connection
@@ -93,7 +85,9 @@ class AskedByToken(Asked):
 
     def __init__(self, cluster: SecuredCluster, broker: int, token: dict[str, Any]) -> None:
         proof = b64encode(token["hmac"]).decode()
-        self._log_in(cluster, broker, Credentials(token["token_id"], proof, by_token=True))
+        self._connection = cluster.logged_in(
+            broker, Credentials(token["token_id"], proof, by_token=True)
+        )
 
 
 def set_password(cluster: SecuredCluster, user: str, password: str) -> None:

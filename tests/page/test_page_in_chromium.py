@@ -239,15 +239,16 @@ def test_topics_and_the_broker(browser: Browser, broker: PageBroker) -> None:
 
 
 def test_the_age_of_what_is_unread_is_told_live(browser: Browser, broker: PageBroker) -> None:
-    commit(broker, "slow")
-    end = Cluster(broker.bootstrap).end_offsets(TOPIC, 1)[TOPIC, 0]
+    Cluster(broker.bootstrap).create_topic("fresh", 1)
+    Feed(broker.bootstrap, "fresh", 1).send(1)
+    commit(broker, "slow", 0, "fresh")
     browser.open("#/groups")
 
     def unread() -> str:
         return cells(browser, "Consumer groups", "slow").get("Unread for", "")
 
     until("how long a record is unread", lambda: re.match(r"(under )?\d+ m?s", unread()))
-    commit(broker, "slow", end)
+    commit(broker, "slow", 1, "fresh")
     until("all is read", lambda: unread().startswith("read"))
 
 
