@@ -24,6 +24,7 @@ GROUPS = [f"group-{number}" for number in range(200)]
 OF_GROUPS = {"groups", "groups_names", "coordinator_keys"}
 """Arrays whose texts name groups, not topics."""
 PAYER = "payer"
+WITHIN_BUDGET = "empty within the budget"
 LONG = 32_000
 """Characters of a long text; the longest that the protocol has is 32,767."""
 
@@ -96,7 +97,7 @@ def _values(
         yield f"{where}: empty", _many(api, version, path, "empty", None, hints)
         if budget is not None:
             value = _many(api, version, path, "empty", budget, hints)
-            yield f"{where}: empty within the budget", value
+            yield f"{where}: {WITHIN_BUDGET}", value
         has_text = _has_text(_element_at(api, path))
         for texts in ("distinct", known, "long") if thorough and has_text else ():
             value = _many(api, version, path, texts, budget, hints)
@@ -217,3 +218,12 @@ def campaign(wide: bool) -> Iterator[Expensive]:
         newest, oldest = row.max_version, row.min_version
         for version in range(oldest, newest + 1) if wide else sorted({oldest, newest}):
             yield from requests(row.api, version, row.elements_max, wide or version == newest)
+
+
+def within_budgets() -> Iterator[Expensive]:
+    """Of every served API that deletes nothing: arrays as full as its budget allows."""
+    for row in SERVED.values():
+        if row.api.name not in DELETES:
+            for version in {row.min_version, row.max_version}:
+                plain = requests(row.api, version, row.elements_max, thorough=False)
+                yield from (each for each in plain if each.shape.endswith(WITHIN_BUDGET))
