@@ -19,8 +19,8 @@ from broker.net.tls.handshakes import Handshakes
 from broker.net.tls.unsent import Unsent
 from protocol.buffer import Buffer
 
-READ_BYTES = 256 * 1024
-"""Of decrypted bytes handed to the connection at a time."""
+RECORD_BYTES_MAX = 16 * 1024
+"""Of a record's content (RFC 8446, section 5.1); OpenSSL decrypts one at a time."""
 RECEIVED_BYTES_MAX = 64 * 1024
 """Of a handshake that waits for its turn: a peer that sends more is not read meanwhile."""
 AT_ONCE_BYTES = 64 * 1024
@@ -91,6 +91,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         """A step of the handshake waits for its turn."""
         self._has_ended = False
         """Nothing more is read of the peer: it, or we, have ended the session."""
+        self._last: ssl.SSLError | None = None
+        """Behind what was decrypted last comes the peer's goodbye, or what is no TLS."""
         self._is_paused = False
         """The connection wants no bytes now."""
         self._is_direct = False
@@ -218,7 +220,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         """The connection wants bytes again: first those that are here."""
         self._is_paused = False
         self._transport.resume_reading()
-        if self.is_ready and (self._incoming.pending or self._tls.pending()):
+        if self.is_ready and (self._last or self._incoming.pending or self._tls.pending()):
             asyncio.get_running_loop().call_soon(self._read)
 
     def is_reading(self) -> bool:
@@ -288,24 +290,38 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._read()
 
     def _read(self) -> None:
-        """Hands on what can be decrypted, as long as the connection wants it."""
-        while not self._is_paused and not self._has_ended:
-            try:
-                data = self._tls.read(READ_BYTES)
-            except ssl.SSLWantReadError:
-                break
-            except ssl.SSLZeroReturnError:
-                data = b""
-            except ssl.SSLError as error:
-                self._break_off(error)
-                return
-            if not data:  # the peer has said goodbye
+        """Hands on what can be decrypted, if the connection wants it, and then the end."""
+        if self._is_paused or self._has_ended:
+            return
+        data = self._decrypted()
+        if data:
+            self._wrapped.data_received(data)
+        if self._last is not None and not self._is_paused and not self._has_ended:
+            if isinstance(self._last, ssl.SSLZeroReturnError):
                 self._wrapped.eof_received()
                 self.close()
-                return
-            self._wrapped.data_received(data)  # after a login it is another than before
-        if self._outgoing.pending:  # an answer to a change of keys
+            else:
+                self._break_off(self._last)
+        elif self._outgoing.pending:  # an answer to a change of keys
             self._send()
+
+    def _decrypted(self) -> bytes:
+        """All that is here in one piece, as without TLS: a request of 16 kB is in two records, and
+        has not to be put together elsewhere."""
+        tls, pieces = self._tls, []
+        try:
+            while self._last is None:
+                data = tls.read(RECORD_BYTES_MAX)
+                if not data:
+                    raise ssl.SSLZeroReturnError
+                pieces.append(data)
+                if not self._incoming.pending and not tls.pending():
+                    break
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            self._last = error
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def _encrypt(self) -> None:
         """As much of what waits as this turn has room for; the rest in the next ones, as the peer

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import socket
 import ssl
+import struct
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -468,3 +471,67 @@ def test_a_close_waits_for_what_is_written(run, context, trusting, way):
             return on
 
     assert run(scenario()).failures == []
+
+
+class Hesitant(Echo):
+    """Wants nothing more after each piece, and keeps how large they were."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: list[int] = []
+
+    def data_received(self, data):
+        self.happened.append("data")
+        self.sizes.append(len(data))
+        self.transport.pause_reading()
+
+
+def waiting_bytes(connection: Echo) -> int:
+    """What the kernel has for a connection that nobody has read."""
+    room = bytearray(4)
+    fcntl.ioctl(connection.transport.get_extra_info("socket").fileno(), termios.FIONREAD, room)
+    return struct.unpack("i", room)[0]
+
+
+@pytest.mark.parametrize("behind", ["a goodbye", "nonsense"])
+def test_records_that_came_together_are_one_piece_and_what_is_behind_them_is_seen(
+    run, context, trusting, behind
+):
+    size = 40_000  # three records
+    record_head, nonsense = 22, b"\x17\x03\x03\x00\x20" + bytes(32)
+
+    async def scenario():
+        async with listener(context) as on:
+            on.make = Hesitant
+            client = await asyncio.to_thread(Blocking, on.port, trusting)
+            client.socket.send(b"x")
+            while not (on.connections and on.connections[0].sizes):
+                await asyncio.sleep(0)
+            [hesitant] = on.connections
+            client.socket.sendall(bytes(size))
+            sent = size + 3 * record_head
+            if behind == "nonsense":
+                socket.socket.send(client.socket, nonsense)
+                sent += len(nonsense)
+                end = None
+            else:
+                end = asyncio.create_task(asyncio.to_thread(client.socket.unwrap))
+                sent += 2 + record_head
+            while waiting_bytes(hesitant) < sent:
+                await asyncio.sleep(0)
+            hesitant.transport.resume_reading()
+            while len(hesitant.sizes) < 2:
+                await asyncio.sleep(0)
+            assert hesitant.sizes == [1, size]
+            assert hesitant.happened == ["made", "data", "data"], "it wants nothing more yet"
+            hesitant.transport.resume_reading()
+            while hesitant.happened[-1] != "lost":
+                await asyncio.sleep(0)
+            if end is not None:
+                await end
+            client.socket.close()
+            return on
+
+    on = run(scenario())
+    assert len(on.failures) == (behind == "nonsense")
+    assert ("eof" in on.connections[0].happened) == (behind == "a goodbye")
