@@ -99,7 +99,10 @@ class LogManager:
         counts = {entry.topic.name: entry.topic.partitions for entry in entries}
         self.checkpoints.outdated = {name for name, _ in named} - counts.keys()
         missing = KnownMissing(self.config["log.recovery.missing"])
-        check_partitions(self.directory, self.fs.list(self.directory), named, counts, missing)
+        there = self.fs.list(self.directory)
+        if in_cluster:
+            there = [*there, *self._put_away(there, entries)]
+        check_partitions(self.directory, there, named, counts, missing)
         places = [(entry, n) for entry in entries for n in range(entry.topic.partitions)]
         if in_cluster:
             here = set(self.fs.list(self.directory))
@@ -152,6 +155,12 @@ class LogManager:
         there = {entry.topic.name: entry.topic for entry in entries}
         if put_strays_aside(self.fs, self.directory, there, self.checkpoints.forget_partitions):
             self.checkpoints.read()
+
+    def _put_away(self, names: Iterable[str], entries: Iterable[TopicLogs]) -> list[str]:
+        from broker.topics.strays import put_away_among
+
+        topics = {entry.topic.name: entry.topic for entry in entries}
+        return put_away_among(self.fs, self.directory, names, topics, DELETED_SUFFIX)
 
     def _begin_checkpoints(self, truncated: set[str], missing: KnownMissing) -> None:
         """Writes down what there is now. Raises OSError where old ones say what is not so."""

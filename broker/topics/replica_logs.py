@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
@@ -125,6 +126,10 @@ class ReplicaLogs:
         """
         logs = self._logs
         away: list[str] = []
+        try:  # first, so that no start misses what was put away
+            logs.checkpoints.forget_partitions({(each.topic, each.number) for each in dropped})
+        except OSError as error:  # a full disk; the next checkpoint is written without them
+            logger.warning("a checkpoint may name deleted replicas still", error=str(error))
         for topic, index, partition in dropped:
             directory = os.path.join(logs.directory, partition_name(topic, index))
             name = f"{partition_name(topic[:190], index)}.{tag}{DELETED_SUFFIX}"
@@ -137,11 +142,8 @@ class ReplicaLogs:
             except (OSError, LogPoisoned) as error:
                 logger.error("a replica could not be put away", path=directory, error=str(error))
                 left.append((topic, index))
-        try:
+        with suppress(OSError):  # what a power cut brings back is put away again
             logs.fs.fsync_directory(logs.directory)
-            logs.checkpoints.forget_partitions({(each.topic, each.number) for each in dropped})
-        except OSError as error:  # a full disk; the next checkpoint is written without them
-            logger.warning("a checkpoint may name deleted replicas still", error=str(error))
         return away
 
     async def write_high_watermarks(self) -> None:

@@ -59,6 +59,26 @@ def put_strays_aside(
     return len(strays)
 
 
+def put_away_among(
+    fs: FileSystem, directory: str, names: Iterable[str], topics: Mapping[str, Topic], suffix: str
+) -> list[str]:
+    """Of a data directory's names those of partitions whose replicas were deleted and moved aside.
+
+    On a full disk a checkpoint may name them still. Their directories end in ``suffix`` and have
+    the mark of the topic that there is now: what was lost of one made anew stays missing.
+    """
+    found = []
+    for name in names:
+        away = name.rpartition(".")[0] if name.endswith(suffix) else ""
+        place = partition_of(away)
+        topic = None if place is None else topics.get(place[0])
+        if topic is not None:
+            topic_id = mark_of(fs, os.path.join(directory, name)) or ZERO_UUID
+            if topic_id == topic.topic_id:
+                found.append(away)
+    return found
+
+
 def strays_among(names: Iterable[str], is_here: Callable[[str, int], bool]) -> list[str]:
     """Of a data directory's names those that hold what the cluster has not, or not here.
 

@@ -10,8 +10,9 @@ import pytest
 from broker.config.config import Config
 from broker.loop.histogram import Writes
 from broker.topics.logs import LogManager
-from broker.topics.registry import Topic
+from broker.topics.registry import BadDirectory, Topic
 from broker.topics.replica import Replica
+from broker.topics.replica_logs import ReplicaLogs, _Dropped
 from broker.topics.replica_services import ReplicaServices
 from log.errors import CorruptLog
 from replication.values import Rules
@@ -100,3 +101,49 @@ def test_without_the_checkpoint_lowered_first_it_would_be() -> None:
     replica.truncate_for_leader(2)
     with pytest.raises(CorruptLog, match="below its recovery point"):
         reopened(fs)
+
+
+def put_away(logs: LogManager) -> None:
+    """The replica is to be deleted: the controller has said so."""
+    left: list[tuple[str, int]] = []
+    ReplicaLogs(logs, None, None, None)._put_away(  # type: ignore[arg-type]
+        [_Dropped("t", 0, replica_of(logs))], "0" * 32, left
+    )
+    assert left == []
+
+
+def started(fs: SimulatedFiles, topic: Topic = TOPIC) -> LogManager:
+    logs = manager(fs.as_killed())
+    logs.open_all([topic], in_cluster=True)
+    return logs
+
+
+def test_checkpoints_forget_a_replica_before_it_is_put_away() -> None:
+    fs = SimulatedFiles()
+    logs = followed(fs, 5, 5)
+    named = []
+    rename = fs.rename
+
+    def renamed(old: str, new: str, *more: Any) -> None:
+        if new.endswith("-delete"):
+            logs.checkpoints.read()
+            named.append(logs.checkpoints.named())
+        rename(old, new, *more)
+
+    fs.rename = renamed  # type: ignore[method-assign]
+    put_away(logs)
+    assert named == [{}]
+    assert started(fs).get("t", 0) is None
+
+
+def test_what_a_full_disk_keeps_in_a_checkpoint_is_not_missed() -> None:
+    fs = SimulatedFiles()
+    logs = followed(fs, 5, 5)
+    fs.fail("write", "/data/recovery-point-offset-checkpoint.tmp")
+    put_away(logs)
+    fs.heal()
+    logs.checkpoints.read()
+    assert ("t", 0) in logs.checkpoints.named()
+    assert started(fs).get("t", 0) is None
+    with pytest.raises(BadDirectory, match="t-0 is missing"):  # of a topic that was made anew
+        started(fs, Topic("t", bytes(range(2, 18)), 1))
