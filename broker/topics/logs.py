@@ -95,14 +95,7 @@ class LogManager:
         self.checkpoints.read()
         if in_cluster:
             self._put_strays_aside(entries)
-        named = self.checkpoints.named()
-        counts = {entry.topic.name: entry.topic.partitions for entry in entries}
-        self.checkpoints.outdated = {name for name, _ in named} - counts.keys()
-        missing = KnownMissing(self.config["log.recovery.missing"])
-        there = self.fs.list(self.directory)
-        if in_cluster:
-            there = [*there, *self._put_away(there, entries)]
-        check_partitions(self.directory, there, named, counts, missing)
+        missing = self._check_places(entries, in_cluster=in_cluster)
         places = [(entry, n) for entry in entries for n in range(entry.topic.partitions)]
         if in_cluster:
             here = set(self.fs.list(self.directory))
@@ -156,11 +149,20 @@ class LogManager:
         if put_strays_aside(self.fs, self.directory, there, self.checkpoints.forget_partitions):
             self.checkpoints.read()
 
-    def _put_away(self, names: Iterable[str], entries: Iterable[TopicLogs]) -> list[str]:
-        from broker.topics.strays import put_away_among
-
+    def _check_places(self, entries: Iterable[TopicLogs], *, in_cluster: bool) -> KnownMissing:
+        """Raises BadDirectory for partitions that are missing; returns which may be."""
         topics = {entry.topic.name: entry.topic for entry in entries}
-        return put_away_among(self.fs, self.directory, names, topics, DELETED_SUFFIX)
+        named = self.checkpoints.named()
+        self.checkpoints.outdated = {name for name, _ in named} - topics.keys()
+        there = self.fs.list(self.directory)
+        if in_cluster:
+            from broker.topics.strays import put_away_among
+
+            there = [*there, *put_away_among(self.fs, self.directory, topics, DELETED_SUFFIX)]
+        counts = {name: topic.partitions for name, topic in topics.items()}
+        missing = KnownMissing(self.config["log.recovery.missing"])
+        check_partitions(self.directory, there, named, counts, missing)
+        return missing
 
     def _begin_checkpoints(self, truncated: set[str], missing: KnownMissing) -> None:
         """Writes down what there is now. Raises OSError where old ones say what is not so."""

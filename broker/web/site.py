@@ -34,8 +34,8 @@ from broker.web.transactions_api import routes as transaction_routes
 if TYPE_CHECKING:
     from broker.net.connection import Connection
     from broker.net.tls.handshakes import Handshakes
-    from broker.net.tls.layer import Wrapped
     from broker.net.tls.listener import TlsListener
+    from broker.net.tls.wrapped import Wrapped
     from broker.secured import Secured
     from broker.web.http_connection import BoundedConnection
 

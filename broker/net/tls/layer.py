@@ -13,11 +13,14 @@ import asyncio
 import ssl
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from broker.net.tls.handshakes import Handshakes
 from broker.net.tls.unsent import Unsent
 from protocol.buffer import Buffer
+
+if TYPE_CHECKING:
+    from broker.net.tls.wrapped import Wrapped
 
 RECORD_BYTES_MAX = 16 * 1024
 """Of a record's content (RFC 8446, section 5.1); OpenSSL decrypts one at a time."""
@@ -31,28 +34,6 @@ HANDSHAKE_RECORD = 0x16
 """With this byte begins what a TLS client sends first (RFC 8446, section 5.1)."""
 _NO_TLS = b"\x15\x03\x03\x00\x02\x02\x0a"
 """An alert: what came was unexpected. It ends who reads it as TLS, and is told as nonsense."""
-
-
-class Wrapped(Protocol):
-    """What speaks over the layer: a connection."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """A peer is there; nothing has come of it."""
-
-    def data_received(self, data: bytes) -> None:
-        """Decrypted bytes came."""
-
-    def eof_received(self) -> bool | None:
-        """The peer says that nothing more comes."""
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The peer is gone."""
-
-    def pause_writing(self) -> None:
-        """The peer does not take what it is sent."""
-
-    def resume_writing(self) -> None:
-        """It does again."""
 
 
 class Failure(Exception):
@@ -243,7 +224,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """From here on ``protocol`` speaks over the layer."""
-        self._wrapped = cast(Wrapped, protocol)
+        self._wrapped = cast("Wrapped", protocol)
 
     def get_protocol(self) -> asyncio.BaseProtocol:
         """Who speaks over the layer."""

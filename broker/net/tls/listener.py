@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.config.listeners import Endpoint
 from broker.net.clients.failure_lines import FailureLines
-from broker.net.tls.layer import Failure, TlsLayer, Wrapped
+from broker.net.tls.layer import Failure, TlsLayer
 from security.distinguished_names import subject_of
 from security.name_mapping import MappingRules
 from security.principal import user
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
     from broker.net.tls.context import ListenerTls
     from broker.net.tls.handshakes import Handshakes
+    from broker.net.tls.wrapped import Wrapped
 
 
 class TlsListener:
