@@ -158,7 +158,7 @@ class LogManager:
         if in_cluster:
             from broker.topics.strays import put_away_among
 
-            there = [*there, *put_away_among(self.fs, self.directory, topics, DELETED_SUFFIX)]
+            there += put_away_among(self.fs, self.directory, there, topics, DELETED_SUFFIX)
         counts = {name: topic.partitions for name, topic in topics.items()}
         missing = KnownMissing(self.config["log.recovery.missing"])
         check_partitions(self.directory, there, named, counts, missing)

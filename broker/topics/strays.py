@@ -60,15 +60,16 @@ def put_strays_aside(
 
 
 def put_away_among(
-    fs: FileSystem, directory: str, topics: Mapping[str, Topic], suffix: str
+    fs: FileSystem, directory: str, names: Iterable[str], topics: Mapping[str, Topic], suffix: str
 ) -> list[str]:
     """The names of partitions whose replicas were deleted, and their directories moved aside.
 
-    On a full disk a checkpoint may name them still. Their directories end in ``suffix`` and have
-    the mark of the topic that there is now: what was lost of one made anew stays missing.
+    On a full disk a checkpoint may name them still. Of ``names``, all in the directory, theirs end
+    in ``suffix``. They have the mark of the topic that there is now: what was lost of one made anew
+    stays missing.
     """
     found = []
-    for name in fs.list(directory):
+    for name in names:
         away = name.rpartition(".")[0] if name.endswith(suffix) else ""
         place = partition_of(away)
         topic = None if place is None else topics.get(place[0])
