@@ -17,6 +17,7 @@ T = TypeVar("T")
 
 ASKS_EACH_S = 0.01
 _STABLE = "Stable"
+_EMPTY = "Empty"
 _NOT_NOW = 409
 """What the broker answers while a coordinator loads, or is away."""
 _SHOWN_MEMBERS = 8
@@ -95,17 +96,25 @@ class Conditions:
         """See `Waiting.caught_up`."""
 
         def look() -> Committed:
+            before = self._settled()
             committed = self._broker.committed(self._group)
-            if not committed:
-                self._found()
             if any(each.lag for each in committed.values()):
                 raise NotYet(f"it has committed {committed}")
             uncommitted = self._uncommitted(committed)
             if uncommitted:
                 raise NotYet(f"it has committed nothing in {', '.join(uncommitted)}, with records")
+            if self._settled().generation_id != before.generation_id:
+                raise NotYet("its members joined again")
             return committed
 
         return self._condition("has committed all there is to read", look)
+
+    def _settled(self) -> Group:
+        """The group outside of a rebalance, in which nobody knows yet who has what."""
+        found = self._found()
+        if found.state not in (_STABLE, _EMPTY):
+            raise NotYet(_described(found))
+        return found
 
     def _uncommitted(self, committed: Committed) -> list[str]:
         """Partitions that a member has, with records, and without a committed offset."""
@@ -175,7 +184,8 @@ class Waiting:
     def caught_up(self) -> Committed:
         """Until the group has committed the end of every partition that has records for it.
 
-        These are the partitions that its members have, and those that it has committed in.
+        These are the partitions that its members have, and those that it has committed in. During
+        a rebalance they are not known: its end is waited for.
         """
         return self._until(self._conditions.caught_up())
 

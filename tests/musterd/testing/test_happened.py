@@ -10,6 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from musterd.testing import Committed, Muster, WaitedInVain
 from tests.musterd.testing.clients import client, consuming, produce
+from tests.waiting import until
 
 
 def test_groups_members_and_offsets(muster: Muster) -> None:
@@ -163,3 +164,19 @@ def test_to_be_caught_up_is_to_have_committed_the_end_of_all_that_has_records(
     with pytest.raises(WaitedInVain, match=r"orders-1 at 1 \(lag 1\)"):
         muster.wait_for("billing", timeout_s=0.05).caught_up()
     consumer.close()
+
+
+def test_a_group_in_a_rebalance_is_not_caught_up(muster: Muster) -> None:
+    muster.create_topic("orders")
+    produce(muster, "orders", "one")
+    with consuming(muster, "billing"):
+        with muster.delay("SyncGroup", 3_600_000):
+            until("a SyncGroup waits", lambda: _last_of(muster, "SyncGroup") == "waits")
+            with pytest.raises(WaitedInVain, match="instead it is CompletingRebalance"):
+                muster.wait_for("billing", timeout_s=0.05).caught_up()
+        assert muster.wait_for("billing").caught_up().offset("orders") == 1
+
+
+def _last_of(muster: Muster, api: str) -> str | None:
+    requests = muster.requests(api=api)
+    return requests[-1].outcome if requests else None
