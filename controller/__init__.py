@@ -7,10 +7,10 @@ broker has won the election, gives it one event after the other, and does what e
 Start. Won the election (epoch n, znode version v of `/controller_epoch`): make ``Controller(config,
 epoch)``. Arm the watches, read, and give `BrokersSeen`, `TopicsSeen` (all names), `TopicSeen` of
 each, `StatesRead` (in slices), `UncleanSeen` of the cluster if it has a dynamic default,
-`DeletionsSeen`, `ReassignmentsSeen`, `PreferredSeen`; then `Ready`. Until `Ready` the controller
-only remembers, and answers calls with NOT_CONTROLLER (`controller.refusal`, which also answers for
-a broker that is no controller). The states that it has read tell all that the notices of before
-say: those may be deleted unread.
+`DeletionsSeen`, `ReassignmentsSeen`, `PreferredSeen` if its node is there; then `Ready`. Until
+`Ready` the controller only remembers, and answers calls with NOT_CONTROLLER (`controller.refusal`,
+which also answers for a broker that is no controller). The states that it has read tell all that
+the notices of before say: those may be deleted unread.
 
 Each step is ``outcome = controller.handle(event, now)``. While ``outcome.more`` is true, call
 ``controller.work(now)`` in the next turn of the loop, after other events if there are any: no call

@@ -69,7 +69,7 @@ class ReassignmentsSeen:
 
 @dataclass(slots=True, frozen=True)
 class PreferredSeen:
-    """What `/admin/preferred_replica_election` asks for, when it is created."""
+    """What `/admin/preferred_replica_election` asks for, when it is there; the node goes then."""
 
     partitions: Sequence[TopicPartition]
 

@@ -167,10 +167,14 @@ class ControllerReads:
         self._moves_czxid = stat.czxid
         return seen
 
-    async def preferred(self, watch: Watch) -> PreferredSeen:
-        """For which partitions an old tool asks for the preferred leader. Raises BadNode."""
+    async def preferred(self, watch: Watch) -> PreferredSeen | None:
+        """For which partitions an old tool asks for the preferred leader. Raises BadNode.
+
+        None without the node: the controller deletes what it has seen, and a node that is made
+        after this read must not go unseen.
+        """
         found = await self._asked(admin.PREFERRED, watch)
-        return PreferredSeen([] if found is None else admin.decode_preferred(found[0]))
+        return None if found is None else PreferredSeen(admin.decode_preferred(found[0]))
 
     async def _asked(self, path: str, watch: Watch) -> tuple[bytes, Stat] | None:
         while await self._zookeeper.exists(path, watch) is not None:

@@ -42,7 +42,6 @@ from controller.facts import (
     BrokersSeen,
     DeletionsSeen,
     Fact,
-    PreferredSeen,
     Ready,
     ReassignmentsSeen,
     Resigned,
@@ -332,7 +331,7 @@ class Term:
         self,
         path: str,
         read: Callable[[Watch], Awaitable[Fact | None]],
-        nothing: Fact,
+        nothing: Fact | None,
         watch: Watch,
     ) -> Fact | None:
         """What an old tool asks for by a node of /admin.
@@ -364,9 +363,7 @@ class Term:
             "reassignments": lambda: self._asked_for(
                 admin.REASSIGN, reads.reassignments, ReassignmentsSeen({}), watch
             ),
-            "preferred": lambda: self._asked_for(
-                admin.PREFERRED, reads.preferred, PreferredSeen([]), watch
-            ),
+            "preferred": lambda: self._asked_for(admin.PREFERRED, reads.preferred, None, watch),
             "isr notices": lambda: reads.isr_notices(watch),
             "log dir notices": lambda: reads.log_dir_notices(watch),
         }

@@ -7,9 +7,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from structlog.testing import capture_logs
 
-from broker.cluster.zookeeper.zookeeper import Done, Operation, Set
+from broker.cluster.zookeeper.zookeeper import Delete, Done, Operation, Set
 from controller.calls import AllocateProducerIds, ControlledShutdown
 from controller.events import (
     BrokerJoined,
@@ -200,6 +201,28 @@ async def test_what_old_tools_ask_badly_is_deleted() -> None:
         good = admin.encode_reassignments({("t", 0): (11,)})
         await there.zookeeper.create(admin.REASSIGN, good)
         await eventually(lambda: there.data(admin.REASSIGN) is None)
+
+
+async def test_what_was_not_there_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old tool that asks while a term begins would be deleted unread, and think it was heard."""
+    async with hosted(1, obedient=1) as there:
+        zookeeper = there.hosts[0].zookeeper
+        multi, deleted = zookeeper.multi, list[str]()
+
+        async def watched(operations: Sequence[Operation]) -> list[Done]:
+            deleted.extend(each.path for each in operations if isinstance(each, Delete))
+            return await multi(operations)
+
+        monkeypatch.setattr(zookeeper, "multi", watched)
+        await begun(there)
+        await there.topic("t", (11,))
+        await eventually(lambda: leads(there, "t", 11))
+        assert admin.PREFERRED not in deleted
+        await there.zookeeper.create(admin.PREFERRED, admin.encode_preferred([("t", 0)]))
+        await eventually(lambda: there.data(admin.PREFERRED) is None)
+        await there.topic("u", (11,))
+        await eventually(lambda: leads(there, "u", 11))
+        assert deleted.count(admin.PREFERRED) == 1
 
 
 async def test_what_is_left_of_the_reassignments_asked_for_does_not_begin_again() -> None:
