@@ -132,7 +132,7 @@ def follower_high_watermark(leader_high_watermark: int, end_offset: int, start_o
     return max(min(leader_high_watermark, end_offset), start_offset)
 
 
-_RETRIED = frozenset(
+_EXPECTED = frozenset(
     (
         UNKNOWN_LEADER_EPOCH,
         NOT_LEADER_OR_FOLLOWER,
@@ -148,13 +148,20 @@ _RETRIED = frozenset(
 )
 
 
-def on_error(error_code: int, asked_epoch: int, leader_epoch: int) -> OnError | None:
+def on_error(error_code: int, asked_epoch: int, leader_epoch: int) -> OnError:
     """What to do when a Fetch of ``asked_epoch`` was refused, and ours is ``leader_epoch``.
 
-    None for what nobody expects: the partition has failed, until the controller speaks.
+    What nobody expects is tried again too. One partition may fail for the sake of another: Kafka
+    0.10.2 answers UNKNOWN_SERVER_ERROR for all of a request that names one which it does not know
+    to be the follower's yet.
     """
     if error_code == OFFSET_OUT_OF_RANGE:
         return OnError.RESET
     if error_code == FENCED_LEADER_EPOCH:
         return OnError.WAIT if asked_epoch >= leader_epoch else OnError.AGAIN
-    return OnError.RETRY if error_code in _RETRIED else None
+    return OnError.RETRY
+
+
+def is_expected(error_code: int) -> bool:
+    """Whether an error comes and goes while leaders move; others are told to the operator."""
+    return error_code in _EXPECTED

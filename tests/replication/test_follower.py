@@ -102,9 +102,9 @@ def test_a_followers_high_watermark(leader: int, end: int, start: int, expected:
         (UNKNOWN_TOPIC_ID, 5, OnError.RETRY),
         (INCONSISTENT_TOPIC_ID, 5, OnError.RETRY),
         (CORRUPT_MESSAGE, 5, OnError.RETRY),
-        (KAFKA_STORAGE_ERROR, 5, None),
-        (UNKNOWN_SERVER_ERROR, 5, None),
+        (KAFKA_STORAGE_ERROR, 5, OnError.RETRY),
+        (UNKNOWN_SERVER_ERROR, 5, OnError.RETRY),
     ],
 )
-def test_what_an_error_means(error_code: int, asked_epoch: int, expected: OnError | None) -> None:
+def test_what_an_error_means(error_code: int, asked_epoch: int, expected: OnError) -> None:
     assert on_error(error_code, asked_epoch, 5) is expected

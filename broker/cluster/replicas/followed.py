@@ -19,7 +19,7 @@ from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
 from protocol.errors import NAMES, NONE, ProtocolError
 from protocol.records.corrupt import CorruptRecords
-from replication.follower import Begin, OnError, Way, begin, cut_to, on_error, reset
+from replication.follower import Begin, OnError, Way, begin, cut_to, is_expected, on_error, reset
 
 logger = structlog.get_logger(__name__)
 
@@ -262,8 +262,16 @@ class Followed:
         if what is OnError.RESET:
             self.step = Next.RESET
         elif what is OnError.RETRY:
+            if not is_expected(error_code) and again_ms >= self._silent_until_ms:
+                self._silent_until_ms = again_ms + AGAIN_MS
+                self._lines.add(
+                    "the leader of a replica refuses it; it is fetched again",
+                    self.replica.name,
+                    leader_epoch=self.leader_epoch,
+                    error=NAMES.get(error_code, str(error_code)),
+                )
             self._rest(again_ms)
-        elif what is not OnError.AGAIN:
+        elif what is OnError.WAIT:
             self._lines.add(
                 "a replica is not fetched until the controller names another leader epoch",
                 self.replica.name,

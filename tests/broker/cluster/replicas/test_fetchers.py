@@ -7,14 +7,16 @@ import threading
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from broker.apis.fetch.reading import Reader
-from broker.apis.fetch.response import Fetched
+from broker.apis.fetch.response import Fetched, refused
 from broker.apis.fetch.sessions import Wanted
 from broker.cluster.replicas import fetcher
 from broker.cluster.replicas.fetch_messages import Asked, FetchHead, encode_fetch
 from broker.cluster.replicas.followed import Followed, Next
 from log.partition_log import PartitionLog
+from protocol.errors import KAFKA_STORAGE_ERROR, NAMES, UNKNOWN_SERVER_ERROR
 from protocol.records.message_set import encode
 from protocol.records.section import Record
 from protocol.records.stored import iter_stored
@@ -400,6 +402,36 @@ async def test_a_follower_of_an_older_epoch_is_fenced_until_it_is_told() -> None
         assert two.end_offset() == 0
         await controller.lead(1)
         await alike(*fellows)
+
+
+@pytest.mark.parametrize("error_code", [UNKNOWN_SERVER_ERROR, KAFKA_STORAGE_ERROR])
+async def test_what_a_leader_refuses_without_sense_is_fetched_again(
+    error_code: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka 0.10.2 refuses all of a Fetch for the sake of one partition."""
+    one, two = fellows = fellows_of(BY_FETCH, 2)
+    refusals: list[int] = []
+    real = Reader.partition
+
+    def refusing(self: Reader, wanted: Wanted, *rest: Any) -> Fetched:
+        if len(refusals) == 3:
+            return real(self, wanted, *rest)
+        refusals.append(wanted.partition)
+        return refused(wanted.partition, error_code)
+
+    async with cluster(*fellows) as controller:
+        await controller.lead(1)
+        await alike(*fellows)
+        monkeypatch.setattr(Reader, "partition", refusing)
+        with capture_logs() as lines:
+            one.append(2)
+            await alike(*fellows)
+        assert len(refusals) == 3
+        (told,) = [each for each in lines if "refuses it" in each["event"]]
+        assert (told["partition"], told["error"]) == ("t-0", NAMES[error_code])
+        followed = two.fetchers.followed("t", 0)
+        assert followed is not None
+        assert followed.trouble is None
 
 
 async def test_while_a_leader_has_nothing_partitions_are_asked_for_in_one_go(
