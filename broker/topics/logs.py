@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -93,12 +93,14 @@ class LogManager:
         self.was_clean = read_clean_shutdown(self.fs, self.directory)
         entries = [self._entry(topic) for topic in topics]
         self.checkpoints.read()
+        known = {entry.topic.name: entry.topic for entry in entries}
         if in_cluster:
-            self._put_strays_aside(entries)
-        missing = self._check_places(entries, in_cluster=in_cluster)
+            self._put_strays_aside(known)
+        there = self.fs.list(self.directory)
+        missing = self._check_places(known, there, in_cluster=in_cluster)
         places = [(entry, n) for entry in entries for n in range(entry.topic.partitions)]
         if in_cluster:
-            here = set(self.fs.list(self.directory))
+            here = set(there)
             places = [
                 (entry, n) for entry, n in places if partition_name(entry.topic.name, n) in here
             ]
@@ -142,23 +144,28 @@ class LogManager:
         self._finish_deletions(opened)
         self._begin_checkpoints(truncated, missing)
 
-    def _put_strays_aside(self, entries: Iterable[TopicLogs]) -> None:
+    def _put_strays_aside(self, topics: Mapping[str, Topic]) -> None:
         from broker.topics.strays import put_strays_aside  # what a broker alone need not import
 
-        there = {entry.topic.name: entry.topic for entry in entries}
-        if put_strays_aside(self.fs, self.directory, there, self.checkpoints.forget_partitions):
+        if put_strays_aside(self.fs, self.directory, topics, self.checkpoints.forget_partitions):
             self.checkpoints.read()
 
-    def _check_places(self, entries: Iterable[TopicLogs], *, in_cluster: bool) -> KnownMissing:
-        """Raises BadDirectory for partitions that are missing; returns which may be."""
-        topics = {entry.topic.name: entry.topic for entry in entries}
+    def _check_places(
+        self, topics: Mapping[str, Topic], there: Sequence[str], *, in_cluster: bool
+    ) -> KnownMissing:
+        """Raises BadDirectory for partitions that are missing; returns which may be.
+
+        ``there`` is all that the directory has.
+        """
         named = self.checkpoints.named()
         self.checkpoints.outdated = {name for name, _ in named} - topics.keys()
-        there = self.fs.list(self.directory)
         if in_cluster:
             from broker.topics.strays import put_away_among
 
-            there += put_away_among(self.fs, self.directory, there, topics, DELETED_SUFFIX)
+            there = [
+                *there,
+                *put_away_among(self.fs, self.directory, there, topics, DELETED_SUFFIX),
+            ]
         counts = {name: topic.partitions for name, topic in topics.items()}
         missing = KnownMissing(self.config["log.recovery.missing"])
         check_partitions(self.directory, there, named, counts, missing)

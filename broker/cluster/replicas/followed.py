@@ -258,17 +258,17 @@ class Followed:
 
     def _refused(self, error_code: int, again_ms: int) -> None:
         what = on_error(error_code, self.leader_epoch, self.replica.leader_epoch)
-        self.trouble = f"its leader answers {NAMES.get(error_code, error_code)}"
+        error = NAMES.get(error_code, str(error_code))
+        self.trouble = f"its leader answers {error}"
         if what is OnError.RESET:
             self.step = Next.RESET
         elif what is OnError.RETRY:
-            if not is_expected(error_code) and again_ms >= self._silent_until_ms:
-                self._silent_until_ms = again_ms + AGAIN_MS
+            if not is_expected(error_code) and self._is_news(again_ms):
                 self._lines.add(
                     "the leader of a replica refuses it; it is fetched again",
                     self.replica.name,
                     leader_epoch=self.leader_epoch,
-                    error=NAMES.get(error_code, str(error_code)),
+                    error=error,
                 )
             self._rest(again_ms)
         elif what is OnError.WAIT:
@@ -287,12 +287,18 @@ class Followed:
         if isinstance(error, NotFollower) or replica.log.failed_for_good:
             self.wait()
             return
-        if again_ms >= self._silent_until_ms:
-            self._silent_until_ms = again_ms + AGAIN_MS
+        if self._is_news(again_ms):
             logger.error(
                 "a replica can't go on; it tries again", partition=replica.name, why=str(error)
             )
         self._rest(again_ms)
+
+    def _is_news(self, again_ms: int) -> bool:
+        """Whether an error is told, after which it is tried again then."""
+        if again_ms < self._silent_until_ms:
+            return False
+        self._silent_until_ms = again_ms + AGAIN_MS
+        return True
 
     def _go_on(self, step: Next) -> None:
         self.step, self.due_ms = step, 0
