@@ -15,7 +15,7 @@ ROOMS := protocol verdicts client offsets coordinator transactions controller re
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help run pipeline test check unit simulate interop spark soak lock codecs golden coverage dashboards pictures dist format clean
+.PHONY: help run pipeline test check unit smoke simulate campaign soak planted lock codecs golden coverage dashboards pictures dist format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -45,7 +45,7 @@ run: $(VENV)/broker.done ## set up and start a broker on 127.0.0.1:9092, data in
 
 pipeline: $(VENV)/pipeline.done ## set up what `muster pipeline` needs, Spark included
 
-test: check unit interop spark ## set up and run every test
+test: check unit smoke ## set up and run what a change must pass: 12 minutes on two cores
 
 check: $(VENV)/test.done ## ruff, mypy and the import rules
 	$(BIN)/ruff check $(CODE)
@@ -53,22 +53,34 @@ check: $(VENV)/test.done ## ruff, mypy and the import rules
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+# Three workers on two cores, here and below: many tests wait for a timer, a disk or a JVM.
+PYTEST = $(BIN)/pytest -q -n 3 --dist worksteal $(ARGS)
+OTHER_PROGRAMS = interop or faults or pipeline
+
 unit: $(VENV)/test.done ## tests that need no other program
-	$(BIN)/pytest -q -n 2 --dist worksteal -m "not interop and not faults and not pipeline and not soak"
+	$(PYTEST) --tier test -m "not ($(OTHER_PROGRAMS))"
+
+smoke: $(VENV)/test.done ## one test of each kind with real programs: clients, kill -9, ZooKeeper, browser, Spark
+	$(BIN)/python -m tests.java
+	$(PYTEST) --tier test -m "$(OTHER_PROGRAMS)"
 
 simulate: $(VENV)/test.done ## run the simulations again from one seed: make simulate SEED=4711
-	SEED=$(SEED) $(BIN)/pytest -q tests/simulation -k "the_laws_hold" -m "not soak"
+	SEED=$(SEED) $(BIN)/pytest -q tests/simulation -k "the_laws_hold" --tier test
 
-# Three workers on two cores: these tests mostly wait, for sessions to end and for JVMs to start.
-interop: $(VENV)/test.done ## real clients, real crashes
+SLICE ?= 1 2 3 4 5 6
+
+campaign: $(VENV)/test.done ## everything else, in six slices of 15 minutes: make campaign SLICE=3 runs one
 	$(BIN)/python -m tests.java
-	$(BIN)/pytest -q -n 3 --dist worksteal -m "(interop or faults) and not pipeline and not soak"
+	@failed=; for slice in $(SLICE); do \
+		echo "slice $$slice of 6"; \
+		$(PYTEST) --tier campaign --slice $$slice || failed="$$failed $$slice"; \
+	done; [ -z "$$failed" ] || { echo "failed slices:$$failed"; exit 1; }
 
-spark: $(VENV)/test.done ## the jobs on Spark
-	$(BIN)/pytest -q -n 2 --dist loadfile --timeout 900 -m "pipeline and not soak"
+soak: $(VENV)/test.done ## long campaigns, for hours
+	$(BIN)/pytest -q --tier soak --timeout 7200 $(ARGS)
 
-soak: $(VENV)/test.done ## the long campaigns
-	$(BIN)/pytest -q -m soak --timeout 7200
+planted: $(VENV)/test.done ## list the planted faults and where each is found
+	@$(BIN)/python -m tests.planted
 
 codecs: $(VENV)/test.done ## write protocol/generated anew
 	$(BIN)/python tools/make_codecs.py

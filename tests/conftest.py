@@ -7,6 +7,7 @@ a test that stops, kills or configures its broker makes one with `brokers`.
 from __future__ import annotations
 
 import gc
+import signal
 import uuid
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests import tiers
 from tests.brokers import COMMAND, KIND, RUNNING, Broker, make_broker
 
 # A busy machine is no fault of ours: no property is held to a length of time.
@@ -81,17 +83,20 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.hookimpl(trylast=True)  # when those are left out that are not to run
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Have each of two workers begin with half of the long tests.
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--tier`, `--slice` and `--record-durations`: see `tests/tiers.py`."""
+    tiers.add_options(parser)
 
-    A worker begins with its part of the list in order, and takes from the end of another's when it
-    is done: with a long one at the end it works alone for six minutes.
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Select tests by tier; let the programs that tests start be interrupted by SIGINT.
+
+    A shell has its background jobs ignore SIGINT, and a program inherits that. It does not inherit
+    a handler: the one set here ignores SIGINT in pytest alone.
     """
-    long = [item for item in items if item.get_closest_marker("long")]
-    short = [item for item in items if not item.get_closest_marker("long")]
-    middle = len(short) // 2
-    items[:] = [*long[::2], *short[:middle], *long[1::2], *short[middle:]]
+    config.pluginmanager.register(tiers.Tiers(config), "muster-tiers")
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, lambda *_: None)
 
 
 def pytest_collection_finish() -> None:

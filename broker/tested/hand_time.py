@@ -89,7 +89,9 @@ class HandTime(Time):
     @property
     def ahead_ms(self) -> int:
         """How far the wall clock is ahead of the system's; below 0 where it is behind."""
-        return self.now().wall_ms - self._real.now().wall_ms
+        if self._stands is None:
+            return self._wall_ahead_ms
+        return self._stands.wall_ms - self._real.now().wall_ms
 
     def now(self) -> Now:
         """See `Time`."""

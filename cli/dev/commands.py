@@ -47,7 +47,7 @@ def cluster(
         typer.Option(metavar="DIR", help="A folder with Apache ZooKeeper, or Kafka up to 3.9."),
     ] = None,
 ) -> None:
-    """Run a cluster on this machine until Ctrl-C: ZooKeeper, and brokers on ports in a row.
+    """Run ZooKeeper and brokers on this machine, on ports in a row, until Ctrl-C or SIGTERM.
 
     Started again with the same --dir, it has the same topics and records.
     """
@@ -161,7 +161,7 @@ def _tell(
     output.say("    $ muster topics create orders -p 6")
     output.say("    $ muster cluster describe")
     output.say(f"the page of broker 1 is http://{_LOCAL}:{pages.start}, the others' follow")
-    output.say(f"Ctrl-C stops all; the data stays in {folder}")
+    output.say(f"Ctrl-C or SIGTERM stops the cluster; the data stays in {folder}")
 
 
 def _watch(running: list[Running]) -> None:

@@ -30,7 +30,7 @@ _A_PART = ("group", "since", "until", "as_of", "partitions", "topic", "overwrite
 def events(
     given: Given,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Add what a broker writes, until Ctrl-C.")
+        bool, typer.Option("--follow", help="Add what a broker writes, until Ctrl-C or SIGTERM.")
     ] = False,
     until_now: Annotated[
         bool,
@@ -100,7 +100,7 @@ def _add(wanted: Asked, growth: Growing, every_s: float | None, told: Told) -> N
     if every_s is None:
         told.looked(collect(news, archive, with_topics))
         return
-    output.warn(f"following {wanted.source} into {wanted.out}; end with Ctrl-C")
+    output.warn(f"following {wanted.source} into {wanted.out}; end with Ctrl-C or SIGTERM")
     follow(feed, archive, told.looked, told.away, every_s, with_topics, news)
 
 

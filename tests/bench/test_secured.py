@@ -58,6 +58,7 @@ def access_by(mechanism: str) -> Access:
     return read(Path(f"{mechanism}.properties"), Path("server.properties"))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("tool", TOOLS)
 def test_every_tool_that_speaks_kafkas_protocol_takes_them(tool: str) -> None:
     command = [sys.executable, "-m", f"bench.{tool}", "--help"]
@@ -120,6 +121,7 @@ def test_a_load_logs_in_and_nobody_else_does(files: Path, mechanism: str) -> Non
             read(file, None).connect(broker.port)
 
 
+@pytest.mark.campaign
 def test_a_load_has_many_commits_in_flight_over_tls(files: Path) -> None:
     access = access_by("SCRAM-SHA-512")
     process = Process(files / "data", access)

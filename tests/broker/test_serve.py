@@ -75,6 +75,7 @@ def test_a_signal_ends_it_in_order(
     assert f"{name} 0 1\n" in recovery_points
 
 
+@pytest.mark.campaign
 def test_what_was_there_is_there_after_a_restart(brokers: Callable[..., Broker], name: str) -> None:
     broker = brokers()
     with Wire(broker.port) as wire:
@@ -190,6 +191,7 @@ def test_a_damaged_list_of_topics_is_refused(brokers: Callable[..., Broker]) -> 
     assert "topics.json is damaged" in stderr
 
 
+@pytest.mark.campaign
 def test_damage_below_the_recovery_point_is_refused_until_told_to_cut_there(
     brokers: Callable[..., Broker],
 ) -> None:

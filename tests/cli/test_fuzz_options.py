@@ -301,6 +301,8 @@ def begin(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     running.run("offsets", "set", "billing", "orders:0=0", "--execute")
 
 
+@pytest.mark.smoke
+@pytest.mark.planted("fuzzing of options")
 def test_a_command_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
     def raises(*_: object, **__: object) -> None:
         raise ValueError("planted")
@@ -309,6 +311,8 @@ def test_a_command_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, here: P
     assert fault("config check", [str(here / "file")]) == "it raises ValueError: planted"
 
 
+@pytest.mark.smoke
+@pytest.mark.planted("fuzzing of options")
 def test_a_command_that_hangs_is_found(monkeypatch: pytest.MonkeyPatch, here: Path) -> None:
     monkeypatch.setattr("tests.cli.test_fuzz_options.WITHIN_S", 0.05)
     monkeypatch.setattr("cli.config.check.rows_of", lambda *_: signal.pause())

@@ -28,6 +28,7 @@ def shown(path: str, monkeypatch: pytest.MonkeyPatch) -> str:
     return ran.out
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("path", "command"), COMMANDS, ids=NAMES)
 def test_help_is_whole_and_has_no_types(
     path: str, command: Any, monkeypatch: pytest.MonkeyPatch

@@ -58,6 +58,7 @@ def test_hints_are_of_errors_that_there_are() -> None:
     assert any(named_in(hint) for hint in errors._HINTS.values())
 
 
+@pytest.mark.planted("hints of the command line")
 @pytest.mark.parametrize(
     ("line", "wrong"),
     [

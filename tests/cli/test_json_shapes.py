@@ -93,6 +93,8 @@ def parts_of(out: str) -> list[Any]:
         return [json.loads(line) for line in out.splitlines()]
 
 
+@pytest.mark.smoke
+@pytest.mark.planted("shapes of JSON")
 @pytest.mark.parametrize(
     "value",
     [

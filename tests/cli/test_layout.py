@@ -121,6 +121,7 @@ def is_number(value: object) -> bool:
 PRINTED = st.text(min_size=1, max_size=60).filter(str.isprintable)
 
 
+@pytest.mark.campaign
 @given(PRINTED, st.integers(0, 70))
 def test_a_shortened_name_fits_and_keeps_its_ends(text: str, width: int) -> None:
     cut = shortened(text, width)

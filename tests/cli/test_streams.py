@@ -34,6 +34,7 @@ def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.campaign
 def test_a_reader_that_has_enough_ends_nothing(file: Path) -> None:
     ran = shell(f"$M config check {file} | head -1; exit ${{PIPESTATUS[0]}}")
     assert ran.stdout.startswith("SETTING")
@@ -46,6 +47,7 @@ def test_a_stream_ends_with_its_reader(file: Path) -> None:
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("form", ["", "--json"])
 def test_a_full_disk_is_a_sentence(file: Path, form: str) -> None:
     ran = shell(f"$M config check {file} {form} > /dev/full")
@@ -59,6 +61,7 @@ def test_help_on_a_full_disk_is_a_sentence() -> None:
     assert ran.returncode == 1
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("closed", [">&-", "<&-", "2>&-", ">&- <&- 2>&-"])
 def test_closed_streams_change_no_exit_code(file: Path, closed: str) -> None:
     ran = shell(f"$M config check {file} {closed}")

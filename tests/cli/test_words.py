@@ -39,6 +39,7 @@ def test_no_word_that_is_answered_is_a_command() -> None:
     assert not ANYWHERE.keys() & {name.split()[0] for name in COMMANDS}
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("line", "told"),
     [

@@ -209,6 +209,7 @@ PLANTS = [
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: plant.__name__)
+@pytest.mark.planted("simulated controller")
 def test_the_histories_find(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     for seed in range(MOST_SEEDS):

@@ -227,6 +227,7 @@ def test_a_random_walk(seed: int) -> None:
     assert not walk.owed
 
 
+@pytest.mark.planted("random walks of a group")
 @pytest.mark.parametrize(
     "plant",
     [

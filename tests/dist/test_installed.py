@@ -44,6 +44,7 @@ def test_whoever_imports_musterd_meets_his_own_modules(clean: Environment) -> No
     clean.run("python", "-c", STRANGER)
 
 
+@pytest.mark.smoke
 def test_the_test_of_the_readme(clean: Environment, tmp_path: Path) -> None:
     """In under three seconds, start included: of CPU time, as this machine may be busy."""
     (text,) = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)

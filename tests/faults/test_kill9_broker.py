@@ -271,6 +271,8 @@ def test_no_acknowledged_record_is_lost(campaign: Campaign) -> None:
     run(campaign, ROUNDS)
 
 
+@pytest.mark.smoke
+@pytest.mark.planted("kill -9 of the broker")
 def test_a_lost_segment_is_noticed(campaign: Campaign) -> None:
     while not campaign.histories["plain"].end > 100:
         campaign.live_and_die()

@@ -32,7 +32,7 @@ from tests.raw_connection import RawConnection
 pytestmark = pytest.mark.faults
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the sockets' queues")
 
-ROUNDS = int(os.environ.get("MUSTER_KILL_ROUNDS", "50" if KIND == "muster" else "4"))
+ROUNDS = int(os.environ.get("MUSTER_KILL_ROUNDS", "50" if KIND == "muster" else "5"))
 TOPIC = "killed"
 # (version, partitions of each commit, requests in flight): the shapes that clients use.
 SHAPES = ((9, 1, 64), (7, 10, 256), (2, 10, 64), (8, 40, 16), (8, 1, 1))
@@ -145,19 +145,22 @@ SETTINGS = {"offsets.topic.segment.bytes": str(1 << 20)}
 
 @on_linux
 @pytest.mark.timeout(600)
+@pytest.mark.parametrize("rounds", [pytest.param(4, marks=pytest.mark.smoke), ROUNDS])
 def test_no_acknowledged_commit_is_lost_and_none_is_invented(
-    brokers: Callable[..., Broker],
+    brokers: Callable[..., Broker], rounds: int
 ) -> None:
     broker = brokers(SETTINGS)
-    met = _campaign(broker, ROUNDS)
+    met = _campaign(broker, rounds)
     print(
         f"{met.rounds} kills, {met.hits} between arrival and reply, {met.acknowledged} commits; "
         f"{met.kept_unanswered} times an unanswered commit was found after the restart"
     )
-    assert met.hits >= ROUNDS / 2, f"only {met.hits} kills met a request under way"
+    assert met.hits >= rounds / 2, f"only {met.hits} kills met a request under way"
     assert broker.stop() in (0, 143)
 
 
+@pytest.mark.smoke
+@pytest.mark.planted("kill -9 under commits")
 @on_linux
 @pytest.mark.skipif(KIND == "kafka", reason="the fault is planted into Muster")
 def test_the_campaign_finds_a_broker_that_answers_before_it_writes(

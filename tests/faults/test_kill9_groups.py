@@ -58,6 +58,7 @@ def _unless_loading(found: dict[str, Any]) -> dict[str, Any] | None:
     return None if found["error_code"] in LOADING else found
 
 
+@pytest.mark.smoke
 def test_a_stable_group_goes_on_in_the_same_generation(brokers: Callable[..., Broker]) -> None:
     broker = brokers()
     with RawConnection(broker.port) as connection:

@@ -73,14 +73,15 @@ class Writer:
 
 
 @pytest.mark.timeout(300)
-def test_a_kill_in_the_middle_of_a_snapshot_costs_no_offset(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rounds", [pytest.param(3, marks=pytest.mark.smoke), ROUNDS])
+def test_a_kill_in_the_middle_of_a_snapshot_costs_no_offset(tmp_path: Path, rounds: int) -> None:
     seed = int(os.environ.get("MUSTER_SEED", random.randrange(1 << 32)))
     print(f"MUSTER_SEED={seed}")
     chance = random.Random(seed)
     acknowledged: dict[str, int] = {}
     highest = torn = used = 0
     folder = tmp_path / "__consumer_offsets-0"
-    for number in range(ROUNDS + 1):
+    for number in range(rounds + 1):
         writer = Writer(tmp_path)
         try:
             told = writer.first()
@@ -101,6 +102,6 @@ def test_a_kill_in_the_middle_of_a_snapshot_costs_no_offset(tmp_path: Path) -> N
             acknowledged[group] = offset
             highest = max(highest, offset)
 
-    print(f"{ROUNDS} kills, {torn} in the middle of a snapshot, {used} starts with one")
+    print(f"{rounds} kills, {torn} in the middle of a snapshot, {used} starts with one")
     assert acknowledged
-    assert used >= ROUNDS / 2, "hardly a start had a snapshot to begin with"
+    assert used >= rounds / 2, "hardly a start had a snapshot to begin with"

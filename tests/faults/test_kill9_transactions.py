@@ -194,10 +194,11 @@ def broker_behind(proxy: KillingProxy, brokers: Callable[..., Broker]) -> Broker
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize("rounds", [pytest.param(3, marks=pytest.mark.smoke), ROUNDS])
 def test_transactions_survive_kills(
-    brokers: Callable[..., Broker], proxy: KillingProxy, name: str
+    brokers: Callable[..., Broker], proxy: KillingProxy, name: str, rounds: int
 ) -> None:
-    campaign(broker_behind(proxy, brokers), proxy, name, ROUNDS)
+    campaign(broker_behind(proxy, brokers), proxy, name, rounds)
 
 
 @pytest.mark.soak
@@ -208,6 +209,8 @@ def test_many_more_kills(brokers: Callable[..., Broker], proxy: KillingProxy, na
         campaign(broker, proxy, f"{name}-{number}", ROUNDS)
 
 
+@pytest.mark.smoke
+@pytest.mark.planted("kill -9 under transactions")
 @pytest.mark.parametrize(
     ("read", "committed", "found"),
     [

@@ -30,6 +30,7 @@ def test_nothing_is_assigned_to_a_part_after_it_is_made(name: str) -> None:
     assert assigned_to_parts((ROOT / "broker" / f"{name}.py").read_text()) == []
 
 
+@pytest.mark.planted("composition root")
 def test_such_an_assignment_is_found() -> None:
     assert assigned_to_parts("self.groups.on_fatal = self.fail") == ["self.groups.on_fatal"]
     assert assigned_to_parts("self.groups.seen += [1]\nself.part = 1") == ["self.groups.seen"]

@@ -45,6 +45,7 @@ def test_a_core_is_read_by_its_view(path: Path) -> None:
         assert not imported & HIDDEN
 
 
+@pytest.mark.planted("what cores read")
 def test_what_is_read_is_found() -> None:
     assert reads_of_cores(ast.parse("hosted.core.groups; settings.core.x")) == {"groups"}
     assert {"handle", "replay", "unload", "view"} <= VERBS

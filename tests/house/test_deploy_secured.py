@@ -34,6 +34,7 @@ from tests.house.test_deploy import (
     container,
     on_free_ports,
 )
+from tests.tiers import sampled
 from tests.waiting import until
 
 SETTINGS = (DEPLOY / "secured.properties").read_text()
@@ -134,7 +135,7 @@ def started(command: list[str], more: Mapping[str, str], **pipes: Any) -> subpro
     return subprocess.Popen(command, env=environment, cwd=ROOT, text=True, **pipes)
 
 
-@pytest.mark.parametrize("way", [by_docker, by_compose, by_kubernetes])
+@pytest.mark.parametrize("way", sampled([by_docker, by_compose, by_kubernetes], (by_docker,)))
 def test_each_way_starts_a_broker_that_lets_its_administrator_in(
     way: Callable[[], Way], tmp_path: Path
 ) -> None:

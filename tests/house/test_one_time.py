@@ -187,6 +187,7 @@ def test_what_another_module_may_use_it_uses(name: str) -> None:
     assert found == ALSO[name]
 
 
+@pytest.mark.planted("one place for time")
 @pytest.mark.parametrize(
     ("planted", "name"),
     [

@@ -54,6 +54,11 @@ EACH_KIND_ONCE = {
 }
 
 
+@pytest.mark.smoke
+def test_killed_leader_loses_nothing_in_a_cluster_of_three(tmp_path: Path) -> None:
+    run(Scenario(THREE, 1, [("hard bounce", 2)]), tmp_path)
+
+
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("scenario", EACH_KIND_ONCE.values(), ids=EACH_KIND_ONCE.keys())
 def test_what_was_acknowledged_is_there_whatever_happens(

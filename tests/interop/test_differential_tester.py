@@ -78,6 +78,8 @@ class LyingWire(Wire):
         return {**answer, "error_code": answer["error_code"] or 27}
 
 
+@pytest.mark.smoke
+@pytest.mark.planted("traces of groups compared with Kafka")
 @pytest.mark.interop
 def test_a_planted_difference_is_found_and_shrunk(tmp_path: Path) -> None:
     brokers = [Broker(tmp_path / name / "data", COMMON) for name in ("a", "b")]

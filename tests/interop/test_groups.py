@@ -19,6 +19,7 @@ def _seen_twice(group: Group) -> set[str]:
     return {value for value, times in Counter(group.seen()).items() if times > 1}
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("client", CLIENTS)
 def test_a_group_lives_through_joins_leaves_and_kills(
     request: pytest.FixtureRequest, client: str, name: str

@@ -42,6 +42,7 @@ def _offsets(text: str) -> dict[str, tuple[str, str, str]]:
     }
 
 
+@pytest.mark.smoke
 def test_the_consumer_group_command_of_4_3_1(broker: Broker, name: str) -> None:
     cluster = Cluster(broker.bootstrap)
     cluster.create_topic(name, PARTITIONS)

@@ -27,6 +27,7 @@ def _kcat(broker: Broker, *arguments: str, text_in: str = "") -> str:
     return done.stdout
 
 
+@pytest.mark.smoke
 def test_produce_consume_and_list(broker: Broker, name: str) -> None:
     Cluster(broker.bootstrap).create_topic(name, 1)
     _kcat(broker, "-P", "-t", name, "-K", ":", "-z", "lz4", text_in="k1:one\nk2:two\n")

@@ -143,6 +143,8 @@ def test_a_hundred_thousand_records(brokers: Callable[..., Broker], name: str, c
     copy(brokers(), name, case, records, 750, 3, chance())
 
 
+@pytest.mark.smoke
+@pytest.mark.planted("copied messages")
 @pytest.mark.parametrize(
     ("read", "found"),
     [

@@ -115,6 +115,8 @@ class LyingWire(Wire):
         return {**answer, "error_code": answer["error_code"] or 48}
 
 
+@pytest.mark.smoke
+@pytest.mark.planted("traces of transactions compared with Kafka")
 @pytest.mark.interop
 def test_a_planted_difference_is_found(tmp_path: Path) -> None:
     own = {key: value for key, value in SETTINGS.items() if not key.startswith("group.")}

@@ -57,6 +57,7 @@ def thoroughly(data: bytes) -> Found:
     )
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("chunk_bytes", CHUNKS)
 def test_it_finds_every_entry_of_every_format(chunk_bytes: int) -> None:
     found, damaged_at = quickly(DATA, chunk_bytes)
@@ -67,6 +68,7 @@ def test_it_finds_every_entry_of_every_format(chunk_bytes: int) -> None:
     assert sum(each[1] for each in found) == len(DATA)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("chunk_bytes", CHUNKS)
 def test_it_stops_where_the_thorough_one_does_at_any_damage(chunk_bytes: int) -> None:
     differing = []

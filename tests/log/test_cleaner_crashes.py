@@ -90,6 +90,7 @@ def mixtures(
     ]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("power", [False, True], ids=["kill", "power"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_crash_at_every_step_leaves_the_old_log_or_the_new_one(seed: int, power: bool) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -116,6 +117,7 @@ class Caller:
             return self.fs.open(path).read(0, 1000)
 
 
+@pytest.mark.campaign
 @given(st.lists(CALLS, max_size=60))
 @settings(max_examples=300, deadline=None)
 def test_memory_answers_as_the_system_does(calls: list[tuple[Any, ...]]) -> None:

@@ -297,6 +297,7 @@ def test_slices_are_ranges_of_real_files(tmp_path: Path) -> None:
     assert next(iter_stored(log.read(50, 1000).data, partial=True))[0].base_offset == 50
 
 
+@pytest.mark.campaign
 def test_readers_in_other_threads_outlive_rolls_and_deletions(tmp_path: Path) -> None:
     config = LogConfig(segment_bytes=600, retention_bytes=1500, file_delete_delay_ms=0)
     log = PartitionLog.open(OsFileSystem(), str(tmp_path / "t-0"), "t", 0, config)

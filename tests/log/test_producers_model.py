@@ -339,6 +339,7 @@ def _truncation_forgets_the_index(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionIndex, "settle", lambda *_: None)
 
 
+@pytest.mark.planted("model of producers")
 @pytest.mark.parametrize(
     "plant",
     [

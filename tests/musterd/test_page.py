@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.brokers import CHECKOUT
 
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.S | re.M)
@@ -31,6 +33,7 @@ def run(folder: Path, *files: str) -> str:
     return done.stdout.splitlines()[-1]
 
 
+@pytest.mark.campaign
 def test_every_example_of_the_page_passes(tmp_path: Path) -> None:
     found = blocks("docs/testing-with-muster.md")
     tests = sum(len(re.findall(r"^(?:async )?def test_", text, re.M)) for text in found)

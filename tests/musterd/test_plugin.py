@@ -56,6 +56,7 @@ def test_each_test_gets_an_empty_broker_of_one_process(run: Run) -> None:
     done.assert_outcomes(passed=4)
 
 
+@pytest.mark.campaign
 def test_each_worker_of_xdist_has_its_own(run: Run) -> None:
     done = run(
         """
@@ -74,6 +75,7 @@ def test_each_worker_of_xdist_has_its_own(run: Run) -> None:
     assert len(pairs) == len({pid for _, pid in pairs}) == len({worker for worker, _ in pairs})
 
 
+@pytest.mark.campaign
 def test_what_a_test_left_stopped_killed_closed_or_dead_is_there_again(run: Run) -> None:
     done = run(
         """
@@ -95,6 +97,7 @@ def test_what_a_test_left_stopped_killed_closed_or_dead_is_there_again(run: Run)
     done.assert_outcomes(passed=5)
 
 
+@pytest.mark.campaign
 def test_a_server_of_a_test_s_own_is_fresh_and_gone_afterwards(run: Run) -> None:
     done = run(
         """
@@ -115,6 +118,7 @@ def test_a_server_of_a_test_s_own_is_fresh_and_gone_afterwards(run: Run) -> None
     done.assert_outcomes(passed=2)
 
 
+@pytest.mark.campaign
 def test_topics_have_names_of_their_own_and_are_made_as_marked(run: Run) -> None:
     done = run(
         """
@@ -184,6 +188,7 @@ def test_it(muster):
 """
 
 
+@pytest.mark.campaign
 def test_the_log_of_the_broker_stands_beside_a_failed_test_if_asked_for(run: Run) -> None:
     told = run(FAILS, "--muster-log")
 
@@ -194,6 +199,7 @@ def test_the_log_of_the_broker_stands_beside_a_failed_test_if_asked_for(run: Run
     assert "muster: its groups" not in run(FAILS).stdout.str()
 
 
+@pytest.mark.campaign
 def test_the_log_is_told_with_xdist_too(run: Run) -> None:
     run(FAILS, "--muster-log", "-n1").stdout.fnmatch_lines(["*muster: its groups*", "billing *"])
 

@@ -148,6 +148,7 @@ def test_the_fast_path_writes_what_a_plain_encoder_writes(count: int, first_delt
     assert run_records(run, first_delta) == encode_section(plain, 0, 0)[0]
 
 
+@pytest.mark.campaign
 @given(offset_runs())
 def test_offsets_mean_the_same_to_the_second_reader(run: OffsetRun) -> None:
     meant = {
@@ -170,6 +171,7 @@ def test_groups_mean_the_same_to_the_second_reader(run: GroupRun) -> None:
     assert read_log(batch(run)).groups == meant
 
 
+@pytest.mark.campaign
 @given(tombstones())
 def test_tombstones_have_the_key_and_no_value(run: OffsetTombstones) -> None:
     offsets = [commit(1, run.group_id, topic, partitions=[n]) for topic, n in run.keys]
@@ -198,6 +200,7 @@ def flattened(based_runs) -> list:
     return said
 
 
+@pytest.mark.campaign
 @given(st.lists(runs(), min_size=1, max_size=5), st.integers(0, 10_000))
 def test_a_batch_is_read_back_as_the_runs_it_was_made_of(many: list[Run], base: int) -> None:
     based, count = [], 0
@@ -290,6 +293,7 @@ def test_an_unknown_value_version_is_not_skipped() -> None:
             list(runs_of_records([record._replace(value=value)]))
 
 
+@pytest.mark.campaign
 @given(runs(), st.data())
 def test_any_cut_or_flip_of_a_section_is_an_answer_or_a_corrupt_record(run, data) -> None:
     section = bytearray(run_records(run, 0))
@@ -334,6 +338,7 @@ def test_what_the_formats_cannot_hold_is_known_before_it_is_written(run: Run) ->
             refusing(run)
 
 
+@pytest.mark.campaign
 @given(runs(), st.integers(0, 20_000))
 def test_the_bound_is_above_the_bytes_and_not_far(run: Run, first_delta: int) -> None:
     size = len(run_records(run, first_delta))

@@ -125,6 +125,7 @@ def test_the_pages_example_is_what_we_write_and_read() -> None:
     assert cache.get("shop", "orders", 1) == (8, -1, "", AT_MS, -1, 39)
 
 
+@pytest.mark.campaign
 @given(histories, histories)
 def test_what_is_read_equals_what_was_written_and_goes_on_alike(
     before: list[Run | OwnBatch], after: list[Run | OwnBatch]
@@ -141,6 +142,7 @@ def test_what_is_read_equals_what_was_written_and_goes_on_alike(
     assert again.count() == cache.count()
 
 
+@pytest.mark.campaign
 @given(st.dictionaries(st.text(max_size=20), st.tuples(st.integers(0, 2**62), group_values)))
 def test_group_records_come_back_as_they_were(
     groups: dict[str, tuple[int, GroupValue]],
@@ -256,6 +258,7 @@ def test_a_snapshot_that_says_a_thing_twice_is_no_snapshot() -> None:
         cache.restore(*entry)
 
 
+@pytest.mark.campaign
 @given(st.lists(histories, min_size=2, max_size=4))
 def test_an_entry_that_was_kept_since_the_last_snapshot_is_as_one_made_now(
     rounds: list[list[Run | OwnBatch]],

@@ -50,6 +50,7 @@ TOO_WIDE = """
 """
 
 
+@pytest.mark.smoke
 def test_members_join_one_is_killed_and_the_page_tells(
     browser: Browser, broker: PageBroker
 ) -> None:

@@ -83,6 +83,7 @@ def test_golden_requests_are_decoded_as_by_the_reference(module: ModuleType, ver
         assert straight(module, version, data) == expected
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(("module", "version"), DECODED, ids=name_case)
 @given(seed=st.integers(0, 2**32))
 @settings(max_examples=25, deadline=None)

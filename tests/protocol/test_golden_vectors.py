@@ -26,6 +26,7 @@ def test_every_vector_is_read_and_written_back() -> None:
     assert done.returncode == 0
 
 
+@pytest.mark.planted("golden bytes")
 @pytest.mark.parametrize("name", FILES)
 def test_a_wrong_byte_or_value_is_noticed(name: str, tmp_path: Path) -> None:
     # Not the last byte: it may belong to records, whose bytes the golden values do not say.

@@ -47,6 +47,7 @@ def run(seed: int, steps: int, tell: Tell) -> World:
     return world
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_laws_hold(seed: int, record_property: Tell) -> None:
     assert run(seed, STEPS, record_property).checkers.steps >= STEPS

@@ -136,6 +136,7 @@ def test_the_latest_epoch_ends_where_the_log_does(wire: Wire, name: str, version
     assert end_of_epoch(wire, name, 1, version) == (NONE, -1, -1), "nobody led so late"
 
 
+@pytest.mark.campaign
 def test_an_earlier_epoch_ends_where_the_next_one_began(
     brokers: Callable[..., Broker], name: str
 ) -> None:
@@ -272,6 +273,7 @@ def test_a_cursor_that_fits_nothing_is_refused(wire: Wire, cursor: dict[str, Any
     assert [topic["error_code"] for topic in answer["topics"]] == [INVALID_REQUEST]
 
 
+@pytest.mark.campaign
 def test_the_brokers_own_limit_counts_too(brokers: Callable[..., Broker], name: str) -> None:
     with Wire(brokers({"max.request.partition.size.limit": "2"}).port) as wire:
         create_topic(wire, name, 3)

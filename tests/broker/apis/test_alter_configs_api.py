@@ -310,6 +310,7 @@ def test_read_only_says_what_can_not_be_changed(wire: Wire) -> None:
     assert changeable == DYNAMIC - SHOWN_WHEN_SET
 
 
+@pytest.mark.campaign
 def test_changes_survive_kill_9(brokers: Callable[..., Broker], name: str) -> None:
     broker = brokers()
     with Wire(broker.port) as wire:
@@ -335,6 +336,7 @@ def test_growing_a_topic_keeps_its_changed_settings(wire: Wire, name: str) -> No
     assert value_of(wire, name, "retention.ms") == ("5", OWN)
 
 
+@pytest.mark.campaign
 def test_a_kept_setting_that_no_longer_fits_the_file_is_left_out_with_a_line(
     brokers: Callable[..., Broker],
 ) -> None:

@@ -197,6 +197,7 @@ def test_every_version_ends_what_was_written(
 # -- epochs run out
 
 
+@pytest.mark.campaign
 def test_when_the_epochs_run_out_the_producer_goes_on_with_another_id(
     wire: Wire, name: str
 ) -> None:

@@ -61,6 +61,7 @@ def test_without_a_transactional_id_what_a_producer_has_is_not_looked_at(
     assert answer["producer_id"] != 5
 
 
+@pytest.mark.campaign
 def test_ids_are_never_given_again(brokers: Callable[..., Broker]) -> None:
     broker = brokers()
     given = []

@@ -181,6 +181,7 @@ async def test_a_producer_that_went_meanwhile(tmp_path: Path, acks: int) -> None
         assert end == (1 if acks == 0 else 0)
 
 
+@pytest.mark.campaign
 async def test_a_broker_that_stops_meanwhile_appends_nothing(tmp_path: Path) -> None:
     release = threading.Event()
     async with serving(tmp_path) as broker:

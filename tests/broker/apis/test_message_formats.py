@@ -83,6 +83,7 @@ def test_a_topic_whose_format_is_changed_holds_all_of_them(wire: Wire, name: str
         assert [offset for offset, _ in read(wire, name, version)[1]] == list(range(12))
 
 
+@pytest.mark.campaign
 def test_old_messages_are_there_after_kill_9(brokers: Callable[..., Broker], name: str) -> None:
     broker = brokers({"log.message.format.version": "0.10.2"})
     with Wire(broker.port) as wire:
@@ -144,6 +145,7 @@ def test_the_time_of_the_append_is_given_to_old_messages_too(wire: Wire, name: s
     assert fetch(wire, name, 7)["error_code"] == OFFSET_OUT_OF_RANGE
 
 
+@pytest.mark.campaign
 def test_old_clients_are_led_past_batches_that_they_cannot_see(
     brokers: Callable[..., Broker], name: str
 ) -> None:

@@ -57,6 +57,7 @@ def fetched(wire: Wire, name: str, *, stable: bool = False) -> list[tuple[int, i
     ]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("committed", [True, False])
 def test_what_is_pending_outlives_a_kill_and_the_record_further_on_counts(
     brokers: Callable[..., Broker], name: str, committed: bool
@@ -85,6 +86,7 @@ def test_what_is_pending_outlives_a_kill_and_the_record_further_on_counts(
         assert fetched(wire, name, stable=True) == expected
 
 
+@pytest.mark.campaign
 def test_an_open_transaction_holds_the_cleaning_and_its_end_frees_it(
     brokers: Callable[..., Broker], name: str
 ) -> None:
@@ -141,6 +143,7 @@ def test_behind_the_answer_of_its_end_no_offset_is_unstable(
             assert fetched(wire, name, stable=True)[0] == (number, NONE)
 
 
+@pytest.mark.campaign
 def test_a_deleted_group_is_not_brought_back_by_a_commit(
     brokers: Callable[..., Broker], name: str
 ) -> None:

@@ -171,6 +171,7 @@ def test_the_longest_name_works_to_the_end(wire: Wire, name: str) -> None:
     assert answer["error_code"] == NONE
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("internal", ["__consumer_offsets", "__transaction_state"])
 def test_internal_topics_are_the_brokers_to_make(
     brokers: Callable[..., Broker], internal: str

@@ -91,6 +91,7 @@ def errors(value: Any) -> set[int]:
     return set()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("shape", SHAPES)
 async def test_nobody_waits_for_ten_thousand_partitions(tmp_path: Path, shape: str) -> None:
     async with wide(tmp_path) as served:

@@ -55,6 +55,7 @@ async def write(there: Members, topic: str) -> int:
     return error_code
 
 
+@pytest.mark.campaign
 async def test_a_cluster_starts_though_the_node_of_a_topic_does_not_parse(tmp_path: Path) -> None:
     async with members(tmp_path) as there:
         for topic in ("good", "bad"):
@@ -78,6 +79,7 @@ async def test_a_cluster_starts_though_the_node_of_a_topic_does_not_parse(tmp_pa
         await eventually("all are in sync", lambda: in_sync(there, "bad") == 3)
 
 
+@pytest.mark.campaign
 async def test_a_running_cluster_goes_on_though_nodes_do_not_parse(tmp_path: Path) -> None:
     async with members(tmp_path) as there:
         for topic in ("good", "bad"):

@@ -38,6 +38,7 @@ async def write(leader: Broker, value: bytes) -> int:
     return error_code
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("version", ["3.9-IV0", "2.6-IV0"])
 async def test_a_follower_without_room_is_not_waited_for(version: str, tmp_path: Path) -> None:
     disk = FillingFiles()

@@ -45,6 +45,7 @@ class RulesOfBrokers(Rules):
         return is_allowed
 
 
+@pytest.mark.campaign
 async def test_cluster_action_is_all_that_brokers_need(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -67,6 +67,7 @@ def test_num_partitions(brokers: Brokers) -> None:
     assert segments(broker, partition_for("g", 7))[0].stat().st_size > 0
 
 
+@pytest.mark.campaign
 def test_a_changed_num_partitions_is_ignored_with_one_warning(brokers: Brokers) -> None:
     broker = brokers({"offsets.topic.num.partitions": "3"})
     with Wire(broker.port) as wire:
@@ -96,6 +97,7 @@ def test_segment_bytes(brokers: Brokers) -> None:
     assert len(segments(broker, 0)) >= 4
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("codec", "name"), [(0, "none"), (1, "gzip"), (2, "snappy"), (3, "lz4"), (4, "zstd")]
 )

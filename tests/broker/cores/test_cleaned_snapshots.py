@@ -128,6 +128,7 @@ async def churn(client: Client, number: int) -> None:
         await client.join_alone(f"members-{number}")
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("delete_retention_ms", [0, 86_400_000])
 async def test_snapshot_and_tail_equal_full_replay_after_every_cleaning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, delete_retention_ms: int

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -139,6 +140,7 @@ def test_snapshot_and_tail_equal_full_replay_at_every_later_end(case: Case) -> N
         assert content(load(image, log[:end])) == content(load(None, log[:end]))
 
 
+@pytest.mark.campaign
 @settings(max_examples=100, deadline=None)
 @given(cases(), st.data())
 def test_a_cleaning_below_its_beginning_changes_nothing(case: Case, data: st.DataObject) -> None:
@@ -161,6 +163,7 @@ def test_a_cleaning_below_its_beginning_changes_nothing(case: Case, data: st.Dat
     assert content(load(image, cleaned)) == content(load(None, cleaned))
 
 
+@pytest.mark.campaign
 @settings(max_examples=50, deadline=None)
 @given(cases())
 def test_a_loaded_shard_makes_the_same_snapshot_again(case: Case) -> None:

@@ -134,6 +134,7 @@ ENDS = test_transactional_commits_count_when_their_transaction_committed
 ORDER = test_a_later_plain_commit_wins_over_a_transaction_that_ends_after_it
 
 
+@pytest.mark.planted("transactions in a load")
 @pytest.mark.parametrize(
     ("plant", "found_by"),
     [

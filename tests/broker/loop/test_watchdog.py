@@ -68,6 +68,7 @@ def named() -> set[str]:
     }
 
 
+@pytest.mark.campaign
 def test_the_page_and_the_table_have_every_name() -> None:
     assert documented() == set(NAMES)
     assert sorted(NAMES) == list(NAMES)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from broker.broker import Broker
 from broker.metrics.exposition import render
 from tests.broker.cluster.members import Members, members
@@ -52,6 +54,7 @@ async def produce(cluster: Members, partition: int) -> None:
     assert answer["responses"][0]["partition_responses"][0]["error_code"] == 0, answer
 
 
+@pytest.mark.campaign
 async def test_a_broker_leaves_and_comes_back(tmp_path: Path) -> None:
     async with members(tmp_path, {"min.insync.replicas": "2"}) as cluster:
         await cluster.create(TOPIC, PARTITIONS)

@@ -186,6 +186,7 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
 ]
 
 
+@pytest.mark.planted("stories of verdicts")
 @pytest.mark.parametrize(("plant", "story"), PLANTS, ids=[plant.__name__ for plant, _ in PLANTS])
 async def test_a_planted_fault_is_found(
     tmp_path: Path, monkeypatch: Patch, plant: Callable[[Patch], None], story: Story

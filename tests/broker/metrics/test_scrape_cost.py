@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from broker.loop.histogram import Histogram
 from broker.metrics.scan import STEP, Scan
 from protocol.consumer_protocol import encode_assignment
@@ -33,6 +35,7 @@ async def a_wide_group(seen: Seen, group_id: str = "wide") -> None:
     assert reply["topics"][0]["partitions"][0]["error_code"] == NONE
 
 
+@pytest.mark.campaign
 async def test_no_step_looks_at_more_than_a_few(tmp_path: Path) -> None:
     """However large one group or topic is; the loop is given back after any of them."""
     async with seeing(tmp_path) as seen:
@@ -43,6 +46,7 @@ async def test_no_step_looks_at_more_than_a_few(tmp_path: Path) -> None:
     assert sum(steps) >= 2 * PARTITIONS, "its offsets, and the topic's partitions"
 
 
+@pytest.mark.campaign
 async def test_series_are_bounded_and_the_rest_is_counted(tmp_path: Path) -> None:
     async with seeing(tmp_path, {"metrics.series.max": 4000}) as seen:
         await a_wide_group(seen, "first")

@@ -74,6 +74,7 @@ def _fill(wire: Wire) -> None:
         wire.call("OffsetCommit", 8, {**value, "generation_id_or_member_epoch": -1})
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: f"{question[0]}-{question[1]}")
 async def test_an_answer_in_many_slices_is_the_answer_in_one(
     tmp_path: Path, question: tuple[str, int, dict[str, Any]]

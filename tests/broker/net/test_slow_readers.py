@@ -229,6 +229,7 @@ async def test_a_file_that_ends_too_soon_closes_the_connection(tmp_path: Path, c
         await eventually(lambda: not broker.server.connections)
 
 
+@pytest.mark.campaign
 async def test_a_broker_that_stops_ends_the_answers_that_are_read(tmp_path: Path) -> None:
     async with serving(tmp_path, on_disk(tmp_path)) as broker:
         reads, never = await broker.client(), SlowClient(broker.port)

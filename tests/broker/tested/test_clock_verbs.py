@@ -211,6 +211,7 @@ def test_a_consumer_whose_session_ended_is_told_and_comes_back(muster: Tested) -
         until("it reads on", lambda: reader.values == [b"after"])
 
 
+@pytest.mark.campaign
 def test_confluent_clients_work_under_a_frozen_clock(muster: Tested) -> None:
     orders(muster)
     muster.post("/time/freeze")

@@ -151,6 +151,7 @@ def test_a_produce_fails_with_the_error(muster: Tested, error: str) -> None:
     assert got == {"orders": error, "payments": None}
 
 
+@pytest.mark.campaign
 def test_a_fetch_fails_for_its_partitions_and_goes_on(muster: Tested) -> None:
     orders(muster)
     producer = confluent_kafka.Producer({"bootstrap.servers": muster.bootstrap})

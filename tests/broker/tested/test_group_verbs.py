@@ -339,6 +339,7 @@ def test_reset_ends_what_is_away_or_loads(orders: Tested) -> None:
         assert wire.call("JoinGroup", 3, _join(""))["error_code"] == 0
 
 
+@pytest.mark.campaign
 def test_a_fault_of_a_run_ends_with_it() -> None:
     with tested() as muster:
         muster.post("/faults", kind="moved", group="billing")

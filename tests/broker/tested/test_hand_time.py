@@ -276,6 +276,7 @@ async def test_others_have_their_turn_while_it_is_moved() -> None:
 # -- repeated work
 
 
+@pytest.mark.campaign
 @given(
     seed=st.integers(0, 1 << 32),
     pauses=st.lists(st.sampled_from([100, 1_000, 15_000, 300_000]), min_size=1, max_size=4),

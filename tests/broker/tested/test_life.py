@@ -112,6 +112,7 @@ def test_its_own_side_of_http_is_that_of_the_broker_that_serves_now(muster: Test
     assert muster.asked("GET", "/api/topics").body["topics"] == []
 
 
+@pytest.mark.campaign
 def test_a_directory_is_emptied_by_a_reset_only_if_it_was_empty_once(tmp_path: Path) -> None:
     data = tmp_path / "data"
     with tested("--data", str(data)) as first:
@@ -166,6 +167,7 @@ EXECUTORS_THREADS = 32
 """So many an executor has at most; how many it starts depends on what meets by chance."""
 
 
+@pytest.mark.campaign
 def test_a_thousand_resets_leak_nothing(muster: Tested) -> None:
     took_ms = []
 

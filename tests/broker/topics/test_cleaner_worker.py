@@ -112,6 +112,7 @@ async def test_a_cleaner_that_hangs_is_reported_ended_and_replaced(tmp_path: Pat
         await broker.cleaning.stop()
 
 
+@pytest.mark.campaign
 async def test_a_cleaner_that_works_for_long_is_not_taken_for_one_that_hangs(
     tmp_path: Path,
 ) -> None:

@@ -62,6 +62,7 @@ async def test_the_dirtiest_log_is_cleaned_and_the_checkpoint_says_up_to_where(
         assert not [n for n in os.listdir(log.directory) if n.endswith((".cleaned", ".swap"))]
 
 
+@pytest.mark.campaign
 async def test_readers_of_all_kinds_see_no_error_and_no_gap_while_it_is_cleaned(
     tmp_path: Path,
 ) -> None:

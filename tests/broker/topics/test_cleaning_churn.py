@@ -169,12 +169,14 @@ def check(broker: Broker, commits: int, cleaned_within_s: float) -> None:
 SETTINGS = {"offsets.topic.num.partitions": "1"}
 
 
+@pytest.mark.campaign
 def test_a_partition_of_500_000_commits_takes_20_mib_at_most(
     brokers: Callable[..., Broker],
 ) -> None:
     check(brokers(SETTINGS), 500_000, 60)
 
 
+@pytest.mark.planted("cleaning under churn")
 def test_a_broker_that_does_not_clean_is_found(brokers: Callable[..., Broker]) -> None:
     with pytest.raises(AssertionError, match="bytes are on the disk"):
         check(brokers(SETTINGS | {"log.cleaner.enable": "false"}), 500_000, 1)

@@ -54,6 +54,7 @@ def test_a_plain_alter_configs_does_not_let_retention_delete_offsets(tmp_path: P
     assert asyncio.run(story()) == (42, ("compact", OWN))
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     "operation",
     [

@@ -254,6 +254,7 @@ def half_a_batch_stays(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Segment, "cut_back", lambda self: setattr(self, "size", self.file.size()))
 
 
+@pytest.mark.planted("full disk at each write")
 @pytest.mark.parametrize(
     "plant",
     [

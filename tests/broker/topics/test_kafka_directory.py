@@ -135,6 +135,7 @@ def test_topics_keep_the_ids_that_their_partitions_have(
                 assert f"topic_id: {uuid_text(topic['topic_id'])}" in file.read_text()
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("name", DIRECTORIES)
 def test_it_goes_on_where_kafka_ended(tmp_path: Path, name: str) -> None:
     broker, _ = open_copy(name, tmp_path)

@@ -158,6 +158,7 @@ async def test_what_the_cleaner_and_transactions_left_is_passed_over(tmp_path: P
     )
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize(
     ("query", "status", "sentence"),
     [

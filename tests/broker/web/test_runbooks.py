@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 import httpx
+import pytest
 
 from tests.broker.seen import Seen, seeing
 from tests.broker.web.rights import basic
@@ -32,6 +33,7 @@ async def opened(seen: Seen, path: str, **headers: str) -> httpx.Response:
         return await client.get(path, headers=headers)
 
 
+@pytest.mark.campaign
 async def test_every_link_of_an_alert_opens(tmp_path: Path) -> None:
     assert len(LINKS) == len(set(LINKS)) > 10
     async with seeing(tmp_path) as seen:
@@ -114,6 +116,7 @@ async def test_a_page_runs_nothing(tmp_path: Path) -> None:
     assert "<script" not in page.text
 
 
+@pytest.mark.campaign
 def test_a_wheel_has_the_page_and_every_runbook(tmp_path: Path) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard", "*.py", "pyproject.toml", "README.md",

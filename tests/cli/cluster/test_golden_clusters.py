@@ -32,6 +32,7 @@ from tests.broker.topic_calls import produce
 from tests.brokers import free_port
 from tests.cli import sessions
 from tests.simulated_zookeeper import SimulatedZooKeeper
+from tests.tiers import sampled
 from tests.wire import batch
 
 ORDERS = [[3, 1, 2], [2, 1, 3], [1, 2, 3]]
@@ -297,7 +298,9 @@ STORIES = [
 ]
 
 
-@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.__name__)
+@pytest.mark.parametrize(
+    "story", sampled(STORIES, (replicas_move,)), ids=lambda story: story.__name__
+)
 def test_story(story: Callable[[Path], Coroutine[Any, Any, None]], tmp_path: Path) -> None:
     async def told() -> None:
         await asyncio.wait_for(story(tmp_path), WITHIN_S)

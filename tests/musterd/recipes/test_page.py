@@ -63,6 +63,7 @@ def run_pytest(folder: Path, files: dict[str, str]) -> dict[str, str]:
     return became
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(RECIPES_S_MAX + 60)
 def test_each_recipe_runs_as_it_stands(tmp_path: Path) -> None:
     recipes = {title: code for title, [code] in blocks("python").items()}
@@ -70,6 +71,7 @@ def test_each_recipe_runs_as_it_stands(tmp_path: Path) -> None:
     assert run_pytest(tmp_path, recipes) == dict.fromkeys(recipes, "passed")
 
 
+@pytest.mark.campaign
 @pytest.mark.timeout(RECIPES_S_MAX + 60)
 def test_each_recipe_fails_without_what_it_is_about(tmp_path: Path) -> None:
     without = {}

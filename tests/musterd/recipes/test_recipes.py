@@ -64,6 +64,7 @@ def fetches_until(shop: Shop, member: Member) -> None:
     waiting.until(f"{member.name} asks for records", asked, tolerate=())
 
 
+@pytest.mark.campaign
 @CAREFUL
 def test_what_is_done_is_committed_before_partitions_are_revoked(shop: Shop, careful: bool) -> None:
     shop.orders(*ORDERS[:4])
@@ -176,6 +177,7 @@ def test_a_worker_outlives_that_its_coordinator_moves(shop: Shop) -> None:
     assert shop.muster.committed("billing").offset("orders") == 2
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("reset", ["none", "earliest", "latest"])
 def test_an_offset_expires_while_the_service_is_off(shop: Shop, reset: str) -> None:
     shop.orders(*ORDERS[:3])

@@ -79,6 +79,7 @@ def test_a_story() -> None:
     run(story())
 
 
+@pytest.mark.campaign
 def test_the_loop_goes_on_while_the_broker_is_waited_for() -> None:
     async def story() -> None:
         ticks = 0

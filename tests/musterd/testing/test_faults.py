@@ -138,6 +138,7 @@ def test_a_full_disk_is_full_until_the_block_ends(muster: Muster) -> None:
     assert consumed(muster, "orders", 1) == [b"one"]
 
 
+@pytest.mark.campaign
 def test_an_fsync_that_fails_stops_the_broker_with_its_reason() -> None:
     settings = {"log.flush.interval.messages": 1}
     with Muster(settings=settings) as broker:

@@ -91,6 +91,7 @@ def test_a_killed_process_s_addresses_are_nobody_else_s(tmp_path: Path) -> None:
             broker.create_topic("orders")
 
 
+@pytest.mark.campaign
 def test_time_goes_on_from_where_it_was_when_a_process_was_killed(tmp_path: Path) -> None:
     with Muster(data=tmp_path) as broker:
         broker.time.advance(days=8)

@@ -235,6 +235,7 @@ assert files() <= before, os.listdir("/proc/self/fd")
 """
 
 
+@pytest.mark.campaign
 def test_a_broker_that_is_closed_leaves_nothing_in_the_test_s_process() -> None:
     """In one of its own: other tests' clients open and close files here at any time."""
     command = [sys.executable, "-c", LEAVES_NOTHING]

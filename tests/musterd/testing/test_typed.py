@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 USER = """
 from datetime import datetime, timedelta
 from musterd.testing import AsyncMuster, Fault, Group, Muster, Offset, WaitedInVain
@@ -42,10 +44,12 @@ def check(folder: Path, source: str) -> str:
     return done.stdout
 
 
+@pytest.mark.campaign
 def test_a_user_s_strict_mypy_knows_every_type(tmp_path: Path) -> None:
     assert "Success" in check(tmp_path, USER)
 
 
+@pytest.mark.campaign
 def test_and_sees_what_is_wrong(tmp_path: Path) -> None:
     wrong = USER.replace("times=2", "times='2'").replace("lag: int", "lag: str")
 

@@ -25,6 +25,7 @@ from tests.waiting import until
 pytestmark = pytest.mark.pipeline
 
 
+@pytest.mark.smoke
 def test_a_job_on_spark_names_it_and_its_settings_stand(
     spark: SparkSession, history: Path, out: Path
 ) -> None:

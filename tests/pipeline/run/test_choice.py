@@ -110,6 +110,7 @@ class Lost:
         yield
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("processes", [1, 2])
 def test_what_reading_a_part_raises_is_raised_as_it_is(tmp_path: Path, processes: int) -> None:
     engine = DuckEngine(str(tmp_path), processes)
@@ -118,6 +119,7 @@ def test_what_reading_a_part_raises_is_raised_as_it_is(tmp_path: Path, processes
     engine.close()
 
 
+@pytest.mark.campaign
 def test_parts_are_read_by_processes_and_by_this_one_alike(tmp_path: Path) -> None:
     for partition in range(3):
         log = batch_of(0, commit(f"g{partition}", "t", range(20)))

@@ -90,7 +90,9 @@ def test_a_followed_history_grows_and_ctrl_c_leaves_it_whole(
         until("new commits are added", lambda: has(out, 4), within_s=60)
     assert process.returncode == 130
     errors = Path(f"{out}.err").read_text()
-    assert errors == f"muster: following {served.bootstrap} into {out}; end with Ctrl-C\n"
+    assert (
+        errors == f"muster: following {served.bootstrap} into {out}; end with Ctrl-C or SIGTERM\n"
+    )
     said = Path(f"{out}.out").read_text()
     total = len(rows_of(out, "events"))
     assert said.startswith(
@@ -195,7 +197,9 @@ def test_a_broker_that_is_away_is_waited_for(served: Broker, tmp_path: Path) -> 
         until("it goes on", lambda: has(out, 1), within_s=120)
         until("it says so", lambda: "going on" in Path(f"{out}.err").read_text())
     lines = Path(f"{out}.err").read_text().splitlines()
-    assert lines[0] == f"muster: following {served.bootstrap} into {out}; end with Ctrl-C"
+    assert (
+        lines[0] == f"muster: following {served.bootstrap} into {out}; end with Ctrl-C or SIGTERM"
+    )
     # A busy machine may be late with an answer: it is told, and that it came, in turn.
     assert len(lines) % 2 == 1
     assert all(AGAIN in line for line in lines[1::2])

@@ -164,6 +164,7 @@ def test_a_selection_cuts_groups_and_time_and_hides_no_damage(run: Any, tmp_path
     assert selected(partitions=[0]) == [1, 2, 3, 4, 6]
 
 
+@pytest.mark.campaign
 def test_the_end_of_what_was_selected_is_when_answers_hold(run: Any) -> None:
     history = [committed(0, "a", 1), committed(60, "a", 2)]
 
@@ -260,6 +261,7 @@ def test_a_history_of_nothing_gives_tables_of_nothing(run: Any, tmp_path: Path) 
     assert commits(tmp_path, "at") == []
 
 
+@pytest.mark.campaign
 def test_events_that_were_written_are_a_source_and_are_not_replaced_by_themselves(
     run: Any, source: GivenSource, tmp_path: Path
 ) -> None:

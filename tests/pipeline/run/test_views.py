@@ -108,6 +108,7 @@ def test_there_are_views_of_what_is_there(tmp_path: Path) -> None:
         session.execute("FROM commits")
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_database_has_all_tables(kafka: Path, tmp_path: Path, form: str) -> None:
     summary = made("all", FolderSource(str(kafka)), tmp_path, form)

@@ -102,6 +102,7 @@ def test_stretches_span_the_same_offsets(kafka: tuple[str, Path]) -> None:
     }
 
 
+@pytest.mark.campaign
 def test_every_job_tells_what_the_clients_were_told(
     kafka: tuple[str, Path], tmp_path: Path
 ) -> None:

@@ -122,6 +122,7 @@ def test_a_job_moves_no_more_than_twice_the_offsets_topic(broker: Broker, tmp_pa
         assert off_ms <= 1000 * row["record_at_precision_s"] <= EVERY_MS
 
 
+@pytest.mark.campaign
 @pytest.mark.usefixtures("topics")
 @pytest.mark.parametrize(
     "how", ["in this process", "in two", pytest.param("by Spark", marks=pytest.mark.pipeline)]

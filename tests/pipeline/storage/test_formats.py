@@ -104,6 +104,7 @@ def offsets_in(commits: pa.Table) -> list[int]:
     return [row[0] for row in found]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
 def test_tables_are_written_and_read_back_by_others(run: Any, out: str, form: str) -> None:
     summary = run(history(10, 40, 30), out, form)
@@ -118,6 +119,7 @@ def test_tables_are_written_and_read_back_by_others(run: Any, out: str, form: st
     assert commits.schema.field("at").type == pa.timestamp("us", "UTC")
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_table_is_replaced_only_when_asked(run: Any, out: str, form: str) -> None:
     run(history(10, 40), out, form)
@@ -129,6 +131,7 @@ def test_a_table_is_replaced_only_when_asked(run: Any, out: str, form: str) -> N
     assert offsets_in(read_back(form, f"{out}/commits")) == [7, 8, 9]
 
 
+@pytest.mark.campaign
 def test_the_versions_before_are_kept(run: Any, tmp_path: Path) -> None:
     out = str(tmp_path)
     for offsets in ((10, 40), (7,)):
@@ -145,6 +148,7 @@ def test_the_versions_before_are_kept(run: Any, tmp_path: Path) -> None:
     assert offsets_in(iceberg.scan().to_arrow()) == [7]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
 def test_what_was_written_is_a_source(run: Any, out: str, form: str, tmp_path: Path) -> None:
     run(history(10, 40, 30), out, form)
@@ -157,6 +161,7 @@ def test_what_was_written_is_a_source(run: Any, out: str, form: str, tmp_path: P
     assert commits["advanced_s"].null_count < 3, "the topic's own times were read too"
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("form", FORMATS)
 def test_a_history_of_nothing_makes_empty_tables(run: Any, out: str, form: str) -> None:
     run(GivenSource([], []), out, form)
@@ -177,6 +182,7 @@ def test_the_format_that_is_there_is_kept_and_no_other_takes_its_place(
     assert offsets_in(read_back("delta", f"{out}/commits")) == [20]
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("form", ["delta", "iceberg"])
 def test_a_run_that_was_killed_before_it_published_changes_nothing(
     run: Any, tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch
@@ -204,6 +210,7 @@ def test_a_run_that_was_killed_before_it_published_changes_nothing(
     assert offsets_in(read_back(form, f"{out}/commits")) == [7]
 
 
+@pytest.mark.campaign
 def test_a_writing_to_object_storage_that_was_killed_leaves_what_was_listed(
     run: Any, tmp_path: Path, storage: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,6 +36,7 @@ def test_a_commit_that_was_given_up_counts_where_nothing_was_committed_since() -
     tell(committed(15, unheard=15), 15, log=[14, 15])
 
 
+@pytest.mark.planted("commits of a simulated cluster")
 @pytest.mark.parametrize(
     ("offset", "log"),
     [

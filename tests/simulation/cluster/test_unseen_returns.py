@@ -13,6 +13,7 @@ SECONDS = 20
 SEEDS = (1, 3)
 
 
+@pytest.mark.campaign
 @pytest.mark.parametrize("version", ["2.6-IV0", "3.9-IV0"])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_leader_that_came_back_unseen_is_taken_for_lost(
@@ -23,6 +24,8 @@ def test_a_leader_that_came_back_unseen_is_taken_for_lost(
     assert world.happened["struck"] > 0
 
 
+@pytest.mark.campaign
+@pytest.mark.planted("simulated cluster")
 def test_a_controller_that_does_not_look_for_them_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Cluster, "lost_since", lambda self, known: ())
 

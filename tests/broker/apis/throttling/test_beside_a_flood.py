@@ -11,6 +11,8 @@ from pathlib import Path
 from subprocess import DEVNULL, PIPE
 from time import perf_counter
 
+import pytest
+
 from tests.broker.apis.throttling.bounded import produce_of
 from tests.brokers import Broker
 from tests.core_waits import CoreWaits
@@ -83,6 +85,7 @@ def heartbeats_ms(broker: Broker) -> list[float]:
     return sorted(took)
 
 
+@pytest.mark.campaign
 def test_heartbeats_beside_a_flood_of_a_client_beyond_its_quota(tmp_path: Path) -> None:
     broker = Broker(tmp_path / "data").start()
     try:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from broker.broker import Broker
 from broker.cluster.topics import ends_elsewhere
 from broker.metrics.exposition import render
@@ -94,6 +96,7 @@ async def _scrape(broker: Broker) -> Scrape:
     return Scrape(b"".join([each async for each in render(broker.sources)]).decode())
 
 
+@pytest.mark.campaign
 async def test_a_coordinator_knows_the_lag_in_partitions_that_are_not_here(tmp_path: Path) -> None:
     async with members(tmp_path) as cluster:
         await _create(cluster)
@@ -133,6 +136,7 @@ async def test_a_coordinator_knows_the_lag_in_partitions_that_are_not_here(tmp_p
         }
 
 
+@pytest.mark.campaign
 async def test_a_commit_above_what_is_known_is_believed_until_more_is_known(
     tmp_path: Path, monkeypatch: Any
 ) -> None:

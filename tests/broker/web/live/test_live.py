@@ -132,6 +132,7 @@ def test_the_names_of_a_large_group_are_bounded() -> None:
     assert max(len(name) for found in names.values() for name in found) <= 120
 
 
+@pytest.mark.campaign
 async def test_since_when_a_group_has_unread_records_is_told_and_told_anew(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         first_ms = seen.time.wall_ms
@@ -192,6 +193,7 @@ async def test_how_long_a_record_is_unread_is_told_at_the_first_look(
             ]
 
 
+@pytest.mark.campaign
 async def test_a_group_that_is_not_there_yet_appears(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen, watching(seen, "groups/later") as stream:
         assert not stream.head["exists"]

@@ -132,6 +132,7 @@ async def test_users_of_scram_are_let_in_too(tmp_path: Path) -> None:
         assert no_listener.status_code == 401, "SCRAM-SHA-512 is taken nowhere"
 
 
+@pytest.mark.campaign
 async def test_guesses_are_bounded_and_told_in_a_line_without_the_password(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -163,6 +164,7 @@ async def test_guesses_are_bounded_and_told_in_a_line_without_the_password(
     assert "guess-" not in str(lines)
 
 
+@pytest.mark.campaign
 async def test_guesses_of_the_token_are_bounded_and_who_scraped_before_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -248,6 +248,7 @@ async def following(seen: SecuredSeen, who: str, watch: str) -> Any:
         yield Stream(answer.aiter_lines())
 
 
+@pytest.mark.campaign
 async def test_what_is_watched_is_judged_at_each_look(tmp_path: Path) -> None:
     async with busy(tmp_path) as seen:
         describe = (DESCRIBE, TOPIC, "orders")

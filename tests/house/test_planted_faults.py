@@ -1,0 +1,54 @@
+"""Every fault that was ever planted is still found, and `make test` proves each checker once.
+
+`python -m tests.planted` prints where each is found. After a fault was added, or moved between
+`make test` and the campaign, MUSTER_GOLDEN=write writes the list. A fault leaves it only when
+another takes its place.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.brokers import CHECKOUT
+
+LIST = Path(__file__).parent.parent / "data" / "planted_faults.txt"
+
+
+@pytest.fixture(scope="module")
+def found() -> list[list[str]]:
+    """Checker, where it is found, and node id of each; a collection costs six seconds."""
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.planted"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=240,
+    )
+    return [line.split(" | ") for line in ran.stdout.splitlines()]
+
+
+def test_planted_faults_are_those_of_the_list(found: list[list[str]]) -> None:
+    lines = [
+        f"{checker} | {'make test' if where == 'make test' else 'campaign'} | {node}"
+        for checker, where, node in found
+    ]
+    text = "\n".join(sorted(lines)) + "\n"
+    if os.environ.get("MUSTER_GOLDEN") == "write":
+        LIST.write_text(text)
+    assert text.splitlines() == LIST.read_text().splitlines()
+
+
+def test_each_checker_is_proven_in_make_test(found: list[list[str]]) -> None:
+    proven = {checker for checker, where, _ in found if where == "make test"}
+    assert sorted({checker for checker, _, _ in found} - proven) == []
+
+
+def test_each_slice_proves_the_checkers_of_clusters(found: list[list[str]]) -> None:
+    proven = {where for checker, where, _ in found if checker == "simulated cluster"}
+    assert proven >= {f"slice {number}" for number in range(1, 7)}

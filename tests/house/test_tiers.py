@@ -1,0 +1,142 @@
+"""How tests are dealt to `make test` and the slices, and what a run prints at its end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections import Counter, defaultdict
+
+import pytest
+
+from tests import tiers
+from tests.brokers import CHECKOUT
+
+pytest_plugins = ["pytester"]
+
+TESTS = """
+import pytest
+
+def test_plain(): pass
+
+@pytest.mark.campaign
+def test_slow(): pass
+
+@pytest.mark.interop
+def test_with_clients(): pass
+
+@pytest.mark.interop
+@pytest.mark.smoke
+def test_with_one_client(): pass
+
+@pytest.mark.soak
+@pytest.mark.interop
+@pytest.mark.smoke
+def test_for_hours(): pass
+"""
+CONFTEST = """
+from tests import tiers
+
+def pytest_addoption(parser):
+    tiers.add_options(parser)
+
+def pytest_configure(config):
+    config.pluginmanager.register(tiers.Tiers(config))
+    for mark in ("campaign", "smoke", "interop", "soak"):
+        config.addinivalue_line("markers", mark)
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A project with a test of each kind."""
+    pytester.makeconftest(CONFTEST)
+    pytester.makepyfile(test_kinds=TESTS)
+    return pytester
+
+
+@pytest.mark.parametrize(
+    ("tier", "tests"),
+    [
+        ("test", {"test_plain", "test_with_one_client"}),
+        ("campaign", {"test_slow", "test_with_clients"}),
+        ("soak", {"test_for_hours"}),
+    ],
+)
+def test_tier_has_its_tests_alone(tier: str, tests: set[str], project: pytest.Pytester) -> None:
+    done = project.inline_run("--tier", tier, "-p", "no:randomly")
+    passed, skipped, failed = done.listoutcomes()
+    assert {report.nodeid.rpartition("::")[2] for report in passed} == tests
+    assert not skipped
+    assert not failed
+
+
+def test_each_test_of_the_campaign_is_in_one_slice(project: pytest.Pytester) -> None:
+    ran: Counter[str] = Counter()
+    for number in range(1, tiers.SLICES + 1):
+        passed, _, _ = project.inline_run(
+            "--tier", "campaign", "--slice", str(number), "-p", "no:randomly"
+        ).listoutcomes()
+        ran.update(report.nodeid.rpartition("::")[2] for report in passed)
+    assert ran == {"test_slow": 1, "test_with_clients": 1}
+
+
+def test_recorded_durations_make_slices_of_equal_length() -> None:
+    seconds: defaultdict[int, float] = defaultdict(float)
+    for node, each in tiers.recorded().items():
+        seconds[tiers.slice_of(node)] += each
+    assert set(seconds) == set(range(1, tiers.SLICES + 1))
+    assert max(seconds.values()) < 1.05 * min(seconds.values())
+
+
+def test_long_tests_are_begun_first_by_each_worker() -> None:
+    order = tiers.in_order(["a", "long", "b", "c", "longer"], 2, lambda node: "long" in node)
+    assert order == ["long", "a", "b", "longer", "c"]
+
+
+def test_summary_names_reasons_and_one_command_that_installs() -> None:
+    def skipped(reason: str) -> pytest.TestReport:
+        return pytest.TestReport(
+            "a", ("a", 1, "a"), {}, "skipped", ("a", 1, f"Skipped: {reason}"), "call"
+        )
+
+    kcat = "this test runs kcat, which is not on this machine: apt-get install -y kcat"
+    java = "no Java: apt-get install -y default-jdk-headless maven"
+    assert tiers.summary([skipped(kcat), skipped(java), skipped(kcat)]) == [
+        f"skipped 1: {java}",
+        f"skipped 2: {kcat}",
+        "install what is missing: apt-get install -y default-jdk-headless kcat maven",
+    ]
+
+
+def test_failed_slice_prints_the_command_that_repeats_it(project: pytest.Pytester) -> None:
+    project.makepyfile(test_broken="import pytest\n\n@pytest.mark.campaign\ndef test_x(): assert 0")
+    number = tiers.slice_of("test_broken.py")
+    done = project.runpytest("--tier", "campaign", "--slice", str(number), "-p", "randomly")
+    done.stdout.re_match_lines(
+        [rf"repeat it: make campaign SLICE={number} ARGS=--randomly-seed=\d+"]
+    )
+
+
+def test_program_of_a_test_is_interrupted_though_the_shell_ignores_sigint() -> None:
+    """As in a background job. The test that is run here fails where SIGINT stays ignored."""
+    ignoring = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN);"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"{ignoring} os.execv(sys.executable, [sys.executable, *sys.argv[1:]])",
+            *["-m", "pytest", "-q", "-p", "no:randomly"],
+            f"{__file__}::test_program_of_a_test_does_not_ignore_sigint",
+        ],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_program_of_a_test_does_not_ignore_sigint() -> None:
+    asked = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

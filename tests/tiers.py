@@ -1,0 +1,211 @@
+"""Which tests run when: `make test`, one of the slices of `make campaign`, or `make soak`.
+
+A test is in the tier `test`, unless it runs another program (`interop`, `faults`, `pipeline`) or
+has the mark `campaign`: then it is in the tier `campaign`. The mark `smoke` keeps one test of each
+kind of program in `make test`. The mark `soak` is for hours and comes before the others.
+
+A slice is what one run of CI adds to `make test`. Files are dealt to the slices by the durations
+that `--record-durations` has written into `tests/durations.json`, so that the slices take equally
+long. A new file is dealt by a hash of its name.
+"""
+
+from __future__ import annotations
+
+import functools
+import heapq
+import json
+import os
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from math import ceil
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from _pytest.mark import ParameterSet
+
+TIERS = ("test", "campaign", "soak")
+SLICES = 6
+RECORDED = Path(__file__).parent / "durations.json"
+"""Seconds by node id, of each test in the tier `campaign`, set-up and tear-down included."""
+LONG_S = 20.0
+"""A test that takes longer begins first, so that no worker ends alone."""
+SPLIT_S = 120.0
+"""A file that takes longer is dealt test by test; a shorter one stays whole, for its fixtures."""
+SPLIT = "tests/simulation/"
+"""Files without such fixtures: each slice has its share of seeds and of planted faults."""
+OTHER_PROGRAMS = ("interop", "faults", "pipeline")
+T = TypeVar("T")
+INSTALL = re.compile(r"apt-get install -y ([a-z0-9 .+-]+)")
+
+
+def tier_of(item: pytest.Item) -> str:
+    """The tier of a test: one of `TIERS`."""
+    marks = {mark.name for mark in item.iter_markers()}
+    if "soak" in marks:
+        return "soak"
+    if "campaign" in marks:
+        return "campaign"
+    return "campaign" if marks.intersection(OTHER_PROGRAMS) and "smoke" not in marks else "test"
+
+
+def sampled(values: Iterable[T], sample: Container[T]) -> list[T | ParameterSet]:
+    """Parameters of a test: `make test` has those of ``sample``, the campaign the others."""
+    in_campaign = pytest.mark.campaign
+    return [
+        value if value in sample else pytest.param(value, marks=in_campaign) for value in values
+    ]
+
+
+def recorded() -> dict[str, float]:
+    """Seconds by node id, as they were last recorded."""
+    return dict(json.loads(RECORDED.read_text())) if RECORDED.exists() else {}
+
+
+@functools.cache
+def _dealt() -> dict[str, int]:
+    """Slice by file, or by node id where the file is split: the longest first, to the shortest."""
+    files: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for node, seconds in recorded().items():
+        files[file_of(node)][node] = seconds
+    parts: dict[str, float] = {}
+    for file, tests in files.items():
+        seconds = sum(tests.values())
+        whole = seconds <= SPLIT_S and not file.startswith(SPLIT)
+        parts |= {file: seconds} if whole else tests
+    slices = [(0.0, number) for number in range(1, SLICES + 1)]
+    dealt: dict[str, int] = {}
+    for part in sorted(parts, key=lambda part: (-parts[part], part)):
+        taken, number = heapq.heappop(slices)
+        dealt[part] = number
+        heapq.heappush(slices, (taken + parts[part], number))
+    return dealt
+
+
+def file_of(node: str) -> str:
+    """The file of a node id."""
+    return node.partition("::")[0]
+
+
+def slice_of(node: str) -> int:
+    """The slice of a test in the tier `campaign`: 1 to `SLICES`."""
+    dealt = _dealt()
+    file = file_of(node)
+    new = zlib.crc32(file.encode()) % SLICES + 1
+    return dealt.get(file) or dealt.get(node, new)
+
+
+def record(number: int, seconds: Mapping[str, float]) -> None:
+    """Write how long the tests of slice ``number`` took; forget those that left the slice."""
+    kept = {node: each for node, each in recorded().items() if slice_of(node) != number}
+    kept |= {node: round(each, 1) for node, each in seconds.items()}
+    lines = [f"{json.dumps(node)}: {kept[node]}" for node in sorted(kept)]
+    RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def in_order(nodes: Sequence[T], workers: int, is_long: Callable[[T], object]) -> list[T]:
+    """The tests in the order in which each of the workers begins with its share of the long ones.
+
+    A worker begins with its part of the list in order, and takes from the end of another's when it
+    is done: with a long one at the end it works alone for minutes.
+    """
+    long = [node for node in nodes if is_long(node)]
+    short = [node for node in nodes if not is_long(node)]
+    each = ceil(len(short) / workers)
+    parts = (
+        [*long[worker::workers], *short[worker * each : (worker + 1) * each]]
+        for worker in range(workers)
+    )
+    return [node for part in parts for node in part]
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """The options of the command line that select tests."""
+    group = parser.getgroup("tiers", "which of Muster's tests run")
+    group.addoption("--tier", choices=TIERS, help="run the tests of this tier alone")
+    slices = range(1, SLICES + 1)
+    group.addoption("--slice", type=int, choices=slices, help="run this part of the campaign")
+    group.addoption(
+        "--record-durations",
+        action="store_true",
+        help="write how long the tests of a slice took into tests/durations.json",
+    )
+
+
+class Tiers:
+    """The plugin that selects the tests of one tier and sums a run up."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._tier: str | None = config.getoption("--tier")
+        self._slice: int | None = config.getoption("--slice")
+        self._records: bool = config.getoption("--record-durations")
+        self._is_worker = hasattr(config, "workerinput")
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        if self._slice is not None and self._tier != "campaign":
+            raise pytest.UsageError("--slice goes with --tier campaign")
+        if self._records and self._slice is None:
+            raise pytest.UsageError("--record-durations goes with --tier campaign --slice N")
+
+    @pytest.hookimpl(trylast=True)  # after pytest-randomly, -m and -k
+    def pytest_collection_modifyitems(
+        self, config: pytest.Config, items: list[pytest.Item]
+    ) -> None:
+        """Select the tests, and order them for the workers."""
+        chosen = [item for item in items if self._is_chosen(item)]
+        if len(chosen) < len(items):
+            left_out = [item for item in items if not self._is_chosen(item)]
+            config.hook.pytest_deselected(items=left_out)
+        workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+        seconds = recorded()
+        items[:] = in_order(
+            chosen,
+            workers,
+            lambda item: item.get_closest_marker("long") or seconds.get(item.nodeid, 0.0) >= LONG_S,
+        )
+
+    def _is_chosen(self, item: pytest.Item) -> bool:
+        if self._tier is None:
+            return True
+        if tier_of(item) != self._tier:
+            return False
+        return self._slice is None or slice_of(item.nodeid) == self._slice
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Add what one phase of a test took."""
+        self._seconds[report.nodeid] += report.duration
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the durations down, if that was asked for."""
+        if self._records and not self._is_worker and self._slice is not None:
+            record(self._slice, self._seconds)
+
+    def pytest_terminal_summary(
+        self, terminalreporter: pytest.TerminalReporter, config: pytest.Config
+    ) -> None:
+        """Print what was skipped, and after a failure the command that repeats the slice."""
+        for line in summary(terminalreporter.stats.get("skipped", [])):
+            terminalreporter.write_line(line)
+        failed = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
+        if self._slice is not None and failed:
+            seed = config.getoption("randomly_seed", default=None)
+            terminalreporter.write_line(
+                f"repeat it: make campaign SLICE={self._slice} ARGS=--randomly-seed={seed}"
+            )
+
+
+def summary(skipped: list[pytest.TestReport]) -> list[str]:
+    """Lines that say what was skipped, why, and the one command that installs what is missing."""
+    tests: defaultdict[str, int] = defaultdict(int)
+    packages: set[str] = set()
+    for report in skipped:
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else str(report.longrepr)
+        reason = reason.removeprefix("Skipped: ")
+        tests[reason] += 1
+        if found := INSTALL.search(reason):
+            packages.update(found[1].split())
+    lines = [f"skipped {count}: {reason}" for reason, count in sorted(tests.items())]
+    if packages:
+        lines.append(f"install what is missing: apt-get install -y {' '.join(sorted(packages))}")
+    return lines
