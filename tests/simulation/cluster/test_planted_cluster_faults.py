@@ -266,7 +266,8 @@ PLANTS = [
 
 FOUND_SOON = {
     the_high_watermark_does_not_wait_for_followers,
-    a_coordinator_answers_before_its_record_is_replicated,
+    a_coordinator_that_loads_knows_no_members,
+    a_follower_begins_at_its_high_watermark,
 }
 """In a few seconds; the campaign looks for the others."""
 
