@@ -63,6 +63,12 @@ async def test_they_go_on_from_where_they_stood() -> None:
     assert abs(time.monotonic_s() - time.now().mono_ms / 1000) < 10
 
 
+def test_clock_that_runs_is_as_far_ahead_as_it_was_moved_however_late_it_is_read() -> None:
+    seconds = iter(range(1_000, 2_000))
+    time = HandTime(Time(monotonic_s=lambda: next(seconds), wall_s=lambda: next(seconds)))
+    assert time.ahead_ms == 0
+
+
 async def test_the_wall_clock_alone_is_set_backward() -> None:
     time = frozen()
     before, heard = time.now(), list[str]()
