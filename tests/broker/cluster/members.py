@@ -85,13 +85,17 @@ class Members:
             ),
         )
 
+    def leaders_known(self, topic: str, partition: int) -> set[int]:
+        """The leaders of a partition by the metadata of each broker; -1 where one knows none."""
+        views = [each.cluster.partition(topic, partition) for each in self.brokers.values()]
+        return {-1 if view is None else view.leader for view in views}
+
     async def leader(self, topic: str, partition: int) -> Broker:
         """Who leads a partition, as soon as all are told that the same one does."""
         found: list[Broker] = []
 
         def known() -> bool:
-            views = [each.cluster.partition(topic, partition) for each in self.brokers.values()]
-            leaders = {-1 if view is None else view.leader for view in views}
+            leaders = self.leaders_known(topic, partition)
             if len(leaders) == 1 and leaders <= self.brokers.keys():
                 found.append(self.brokers[leaders.pop()])
             return bool(found)

@@ -77,6 +77,8 @@ async def test_a_replica_without_room_for_its_log_begins_when_there_is_room(
         disk.full = range(1 << 40)
         await there.create("t", 1)
         await eventually("it is out", lambda: in_sync(there) == {1, 2})
+        # It was chosen as the leader before it could make its log; others have to know better.
+        await eventually("another leads", lambda: there.leaders_known("t", 0) <= {1, 2})
         leader = await there.leader("t", 0)
         assert await write(leader, b"meanwhile") == 0
         disk.full = range(0)
