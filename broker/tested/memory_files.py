@@ -256,7 +256,7 @@ class MemoryFiles:
 
     def _move(self, old: str, new: str) -> None:
         directory = self.directories[new] = self.directories.pop(old)
-        for name in directory.names:
+        for name in sorted(directory.names):  # a set: one seed is one world
             inside, moved = f"{old}/{name}", f"{new}/{name}"
             if inside in self.directories:
                 self._move(inside, moved)

@@ -93,6 +93,16 @@ def test_files_are_modified_when_the_time_says() -> None:
     assert fs.modified_ms("/f") == 3_000_000_000
 
 
+def test_moved_directory_enters_its_files_in_the_order_of_their_names() -> None:
+    """Not in that of a set, which differs from process to process: one seed is one world."""
+    files = MemoryFiles(Time())
+    files.make_directory("/t-0")
+    for number in range(20):
+        made(files, f"/t-0/{number:02}.log", 1)
+    files.rename("/t-0", "/t-0.x-delete")
+    assert list(files.names) == [f"/t-0.x-delete/{number:02}.log" for number in range(20)]
+
+
 def test_threads_write_read_and_cut_at_the_same_time() -> None:
     """A reader gets bytes that were there, whatever happens to the file meanwhile."""
     fs = MemoryFiles(Time(), capacity_bytes=1 << 30)
