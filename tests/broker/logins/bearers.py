@@ -81,6 +81,9 @@ class Issuer:
         self.asked: list[str] = []
         self.answers = [*answers]
         self.location = location
+        self.may_answer = threading.Event()
+        """Requests wait until it is set, as it is at first."""
+        self.may_answer.set()
         self.url = ""
 
     @contextmanager
@@ -91,6 +94,7 @@ class Issuer:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 issuer.asked.append(self.path)
+                issuer.may_answer.wait(60)
                 more = len(issuer.answers) > 1
                 body = issuer.answers.pop(0) if more else issuer.answers[0]
                 if issuer.location:

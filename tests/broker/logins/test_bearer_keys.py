@@ -78,7 +78,9 @@ async def test_keys_are_read_again_from_time_to_time() -> None:
         assert lets_in(tokens)
         assert not tokens._is_reading
         clock.s += 0.1
+        issuer.may_answer.clear()
         assert lets_in(tokens), "nobody waits for what is being read"
+        issuer.may_answer.set()
         await eventually(lambda: not lets_in(tokens))  # the issuer has withdrawn that key
         assert issuer.asked == ["/keys"] * 2
 
