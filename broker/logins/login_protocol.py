@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from broker.logins.guesses import network_of
 from broker.logins.logins import (
     FAILURE,
     LOGIN_S_MAX,
@@ -29,9 +28,10 @@ from broker.logins.session import Session
 from broker.loop.histogram import Histogram
 from broker.net.connection import Connection
 from broker.net.long_requests import DECODED_AT_ONCE
+from broker.net.peer import network_of
 from broker.net.request import Request, Route
 from broker.net.response import error_frame, unsupported_api_versions
-from protocol.errors import NONE, SASL_AUTHENTICATION_FAILED, ProtocolError
+from protocol.errors import NONE, ProtocolError
 from protocol.headers import (
     MIN_REQUEST_BYTES,
     RequestHeader,
@@ -76,6 +76,8 @@ class LoginProtocol(asyncio.Protocol):
         """The peer is let in, or nothing more is read of it."""
         self._waits = False
         """A frame is held back, and what is behind it."""
+        self._tried: str | None = None
+        """The name whose secret the frame tries that is judged now."""
         self._deadline: asyncio.TimerHandle | None = None
         self._pause: asyncio.TimerHandle | None = None
         self.address = ""
@@ -173,10 +175,10 @@ class LoginProtocol(asyncio.Protocol):
         return False
 
     def _take(self, frame: bytes) -> None:
-        """One frame: judged now, or in its turn where this address guesses."""
+        """Judges one frame: at once, or in its turn if logins of its name fail."""
         try:
             if self._exchange.takes_raw:
-                self._in_turn(lambda: self._judge_raw(frame))
+                self._in_turn(frame, lambda: self._judge_raw(frame))
                 return
             header = decode_request_header(frame)
             self._client_id = header.client_id or ""
@@ -192,14 +194,15 @@ class LoginProtocol(asyncio.Protocol):
             self._fail(f"not a request of a login: {error}", None)
             return
         if header.api_key == SASL_AUTHENTICATE:
-            self._in_turn(lambda: self._judge(header, frame, body))
+            self._in_turn(body["auth_bytes"], lambda: self._judge(header, frame, body))
         else:
             self._judge(header, frame, body)
 
-    def _in_turn(self, judge: Callable[[], None]) -> None:
+    def _in_turn(self, token: bytes, judge: Callable[[], None]) -> None:
         wait_ms: int | None = 0
-        if self._exchange.decides_next:
-            wait_ms = self._logins.guesses.wait_ms(self.address, self._now().mono_ms)
+        name = self._tried = self._exchange.tries(token)
+        if name is not None:
+            wait_ms = self._logins.guesses.wait_ms(self.address, name, self._now().mono_ms)
         if wait_ms is None:
             self._fail(TOO_MANY_FAILED, None, is_judged=False)
         elif not wait_ms:
@@ -235,6 +238,11 @@ class LoginProtocol(asyncio.Protocol):
         )
 
     def _do(self, reply: Reply, answer: Callable[[], bytes | None]) -> None:
+        name, self._tried = self._tried, None
+        if name is not None:
+            self._logins.guesses.judged(
+                self.address, name, self._now().mono_ms, is_right=reply.then == Then.LOGGED_IN
+            )
         match reply.then:
             case Then.GO_ON:
                 self._write(answer())
@@ -244,11 +252,7 @@ class LoginProtocol(asyncio.Protocol):
             case Then.CLOSE:
                 self._fail(reply.reason or "", None, delayed=False)
             case _:
-                self._fail(
-                    reply.reason or "",
-                    answer(),
-                    is_guess=reply.error_code == SASL_AUTHENTICATION_FAILED,
-                )
+                self._fail(reply.reason or "", answer())
 
     # -- answers
 
@@ -323,7 +327,6 @@ class LoginProtocol(asyncio.Protocol):
         answer: bytes | None,
         *,
         delayed: bool = True,
-        is_guess: bool = False,
         is_judged: bool = True,
     ) -> None:
         """The peer is not let in: told, counted, and closed after a delay."""
@@ -337,8 +340,6 @@ class LoginProtocol(asyncio.Protocol):
         mechanism = self._exchange.mechanism_name or NO_MECHANISM
         if is_judged:
             logins.counted(listener, mechanism, FAILURE)
-        if is_guess:
-            logins.guesses.failed(self.address, self._now().mono_ms)
         logins.failed(
             "login failed", connection.peer, self.address, listener, mechanism, self._client_id,
             reason,

@@ -20,7 +20,7 @@ LOGIN_S_MAX: Final = 10.0
 
 LOGINS: Final = "logins"
 """What the watchdog calls work on them."""
-TOO_MANY_FAILED: Final = "too many logins from this address have failed"
+TOO_MANY_FAILED: Final = "too many logins of this user from this address have failed"
 NO_MECHANISM: Final = "none"
 """In place of a mechanism where none was chosen yet."""
 

@@ -10,7 +10,7 @@ from protocol.slotted import slotted
 from security.credentials import BY_NAME, Decoy, Find
 from security.sasl.exchange import Exchange, Mechanism
 from security.sasl.plain import MECHANISM as PLAIN
-from security.sasl.plain import log_in
+from security.sasl.plain import log_in, tried_name
 from security.sasl.scram import ScramServer
 from security.sasl.steps import Step
 
@@ -23,11 +23,12 @@ SERVED: Final = (PLAIN, *BY_NAME)
 class PlainServer:
     """One login by PLAIN."""
 
-    decides_next = True
-    """There is one message."""
-
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self._passwords = passwords
+
+    def tries(self, message: bytes) -> str | None:
+        """The name in the one message."""
+        return tried_name(message)
 
     def step(self, message: bytes) -> Step:
         """The one message decides."""

@@ -12,14 +12,14 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from broker.logins.guesses import network_of
 from broker.logins.logins import EXPIRED, LOGINS, RENEWAL_FAILED, RENEWED, TOO_MANY_FAILED, Logins
 from broker.logins.mechanisms import ListenerSasl
 from broker.loop.histogram import Histogram
 from broker.net.connection import Connection
+from broker.net.peer import network_of
 from broker.net.request import Handler, Request, Route
 from broker.net.response import error_frame
-from protocol.errors import ILLEGAL_SASL_STATE, SASL_AUTHENTICATION_FAILED
+from protocol.errors import ILLEGAL_SASL_STATE
 from security.sasl.exchange import SASL_AUTHENTICATE, SASL_HANDSHAKE, Exchange, Reply, Then
 
 
@@ -38,6 +38,8 @@ class Session:
         self._timer: asyncio.TimerHandle | None = None
         self._is_renewed = False
         """A renewal is under way."""
+        self._tried: str | None = None
+        """The name whose secret the request tries that is judged now."""
 
     def begin(self) -> None:
         """The peer has logged in, or has renewed its login."""
@@ -113,10 +115,13 @@ class Session:
             self._fail(request, "a message above sasl.server.max.receive.size", None)
             return
         wait_ms: int | None = 0
-        if key == SASL_AUTHENTICATE and self._exchange.decides_next:
-            # Whoever has logged in might guess at the passwords of others here.
+        self._tried = None
+        if key == SASL_AUTHENTICATE:
+            # A user who has logged in might guess the passwords of others here.
+            self._tried = self._exchange.tries(body["auth_bytes"])
+        if self._tried is not None:
             now_ms = self._logins.time.now().mono_ms
-            wait_ms = self._logins.guesses.wait_ms(self._address, now_ms)
+            wait_ms = self._logins.guesses.wait_ms(self._address, self._tried, now_ms)
         if wait_ms is None:
             self._fail(request, TOO_MANY_FAILED, None, is_judged=False)
         elif not wait_ms:
@@ -127,7 +132,7 @@ class Session:
             self._timer = self._logins.time.call_later(wait_ms / 1000, self._go_on, request, body)
 
     def _go_on(self, request: Request, body: Mapping[str, Any]) -> None:
-        """The turn of this address has come."""
+        """The turn of this renewal has come."""
         self._timer = None
         began_ns = self._logins.time.ticks_ns()
         self._judge(request, body)
@@ -138,6 +143,14 @@ class Session:
         self._do(request, self._exchange.request(key, version, body, self._logins.time.now()))
 
     def _do(self, request: Request, reply: Reply) -> None:
+        name, self._tried = self._tried, None
+        if name is not None:
+            self._logins.guesses.judged(
+                self._address,
+                name,
+                self._logins.time.now().mono_ms,
+                is_right=reply.then == Then.LOGGED_IN,
+            )
         match reply.then:
             case Then.GO_ON:
                 self._answer(request, reply)
@@ -148,8 +161,6 @@ class Session:
                 self._count(RENEWED)
                 self._answer(request, reply)
             case Then.FAIL:
-                if reply.error_code == SASL_AUTHENTICATION_FAILED:
-                    self._logins.guesses.failed(self._address, self._logins.time.now().mono_ms)
                 self._fail(request, reply.reason or "", reply)
             case _:
                 self._fail(request, reply.reason or "", None, delayed=False)

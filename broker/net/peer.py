@@ -29,6 +29,12 @@ def java_address(address: str) -> str:
     return f"/{parsed}"
 
 
+def network_of(host: str) -> str:
+    """The address under which a host is counted: an IPv6 address counts as its /64 network."""
+    groups = host.split(":")
+    return ":".join(groups[:4]) if len(groups) > 4 else host
+
+
 def display_client_id(client_id: str) -> str:
     """``client_id`` for a log line: control characters escaped, at most 120 characters."""
     shown = client_id[:_CLIENT_ID_SHOWN]

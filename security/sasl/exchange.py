@@ -35,9 +35,8 @@ RENEWAL_MS_MIN: Final = 1000
 class Mechanism(Protocol):
     """One login by one mechanism."""
 
-    @property
-    def decides_next(self) -> bool:
-        """Whether the next message decides: where it is wrong, it may have been a guess."""
+    def tries(self, message: bytes) -> str | None:
+        """The name whose secret the next message tries; None if it decides no login."""
 
     def step(self, message: bytes) -> Step:
         """What the client's next message comes to."""
@@ -112,10 +111,9 @@ class Exchange:
         """The one that was chosen last; "" before the first handshake that named an enabled one."""
         return self._mechanism_name
 
-    @property
-    def decides_next(self) -> bool:
-        """Whether the next token decides the login, or its renewal."""
-        return self._mechanism is not None and self._mechanism.decides_next
+    def tries(self, token: bytes) -> str | None:
+        """The name whose secret the next token tries; None if it decides no login or renewal."""
+        return None if self._mechanism is None else self._mechanism.tries(token)
 
     def request(self, api_key: int, version: int, body: Mapping[str, Any], now: Now) -> Reply:
         """A request came before the login is complete. ``body`` of the two SASL requests."""

@@ -53,10 +53,12 @@ class OAuthBearerServer:
         self._check = check
         self._refused: Refused | None = None
 
-    @property
-    def decides_next(self) -> bool:
-        """The token does; what comes after its refusal says only that it was heard."""
-        return self._refused is None
+    def tries(self, message: bytes) -> str | None:
+        """The message itself: a token has no name before it is judged.
+
+        None after a refusal: the client then only confirms that it has received it.
+        """
+        return message.decode("latin-1") if self._refused is None else None
 
     def step(self, message: bytes) -> Step:
         """What the client's next message comes to."""

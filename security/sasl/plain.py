@@ -29,6 +29,12 @@ def users_of(options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
+def tried_name(message: bytes) -> str | None:
+    """The name whose password this message tries; None if `log_in` compares no password."""
+    tokens = message.split(b"\0", 3) if len(message) <= MESSAGE_BYTES_MAX else ()
+    return tokens[1].decode(errors="replace") if len(tokens) == 3 and tokens[1] else None
+
+
 def log_in(message: bytes, passwords: Mapping[str, str]) -> Step:
     """What the one message of PLAIN comes to."""
     refused = too_long(message, MECHANISM, MESSAGE_BYTES_MAX)

@@ -57,10 +57,9 @@ class ScramServer:
         self._said = b""
         """Both first messages, as the proof covers them."""
 
-    @property
-    def decides_next(self) -> bool:
-        """The proof does; the first message is answered whatever the name."""
-        return bool(self._said)
+    def tries(self, message: bytes) -> str | None:  # noqa: ARG002 - PLAIN's has the name
+        """The name of the first message, which the final one proves; None for the first one."""
+        return self._name if self._said else None
 
     def step(self, message: bytes) -> Step:
         """What the client's next message comes to."""

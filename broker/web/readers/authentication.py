@@ -6,9 +6,9 @@ certificate, or by name and password, which a browser asks for and sends by itse
 cookies, so that no other site's page can ask in a reader's name (`broker/web/http_guard.py` refuses
 those that try with a browser's credentials).
 
-Guessing is bounded together with Kafka's listeners: a failure is answered after a delay, and beyond
-a few failures each try from an address waits for its turn before it is judged, be it a password or
-a token. Who was let in from there a short time ago goes on.
+Guessing is bounded together with Kafka's listeners: a failure is answered after a delay, and after
+a few failures of a user from an address each further password of that user waits for its turn
+before it is judged; so does each token. The scraper whose token was right a short time ago goes on.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from broker.config.http_settings import BASIC, CERTIFICATE, HTTP
-from broker.logins.guesses import network_of
 from broker.logins.logins import FAILURE, SUCCESS, Logins
 from broker.net.clients.failure_lines import FailureLines
+from broker.net.peer import network_of
 from broker.time import Time
 from broker.web.http_connection import CERTIFIED
 from broker.web.readers.reader import EVERYTHING, STRANGER, JudgedReader, Reader, set_reader
@@ -39,19 +39,19 @@ if TYPE_CHECKING:
 OPEN: Final = frozenset(("/healthz", "/livez", "/readyz"))
 METRICS: Final = "/metrics"
 TOKEN: Final = "token"
+_TOKENS_NAME: Final = "\0token of /metrics"
+"""The name under which tokens are counted: no user has it, since names in PLAIN lack this byte."""
 _CHECKS_MAX: Final = 64
 """Passwords that are being looked at; beyond, a request is refused."""
 _WAITING_MAX: Final = 8
-"""Tries from one address that wait for their turn, of 128 connections in all; beyond, a request is
-refused."""
+"""Requests from one address that wait for their turn, of 128 connections in all; beyond, a request
+that would have to wait is refused."""
 _KNOWN_S: Final = 600.0
-"""So long after somebody was let in he waits for no turn where he comes from the same address. From
-another one whoever tries his password does: its being right must not show at once."""
+"""How long the right token waits for no turn from an address from which it was right. From another
+address it does: a guess must not learn at once that it is right. (A token is long and random; a
+password may not be, so a right password waits wherever passwords of its user fail.)"""
 _KNOWN_MAX: Final = 1000
-"""So many of those are remembered."""
-
-_Known = tuple[str, str, str]
-"""The way, the name, and the address that somebody is counted with."""
+"""Addresses that are remembered with a right token."""
 
 
 class HttpAccess(NamedTuple):
@@ -90,8 +90,8 @@ class Authenticated:
         self._checking = 0
         self._waiting = Counter[str]()
         """Tries that wait for their turn, by address."""
-        self._let_in_s: OrderedDict[_Known, float] = OrderedDict()
-        """When somebody was last let in from an address."""
+        self._token_right_s: OrderedDict[str, float] = OrderedDict()
+        """By address, when the token was last right."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve, or refuse."""
@@ -141,26 +141,23 @@ class Authenticated:
     async def _by_token(self, value: str, path: str, host: str) -> Reader:
         expected = self._access.token or ""
         is_right = hmac.compare_digest(expected.encode(), value.encode())
-        known = (TOKEN, "", network_of(host))
-        if not (is_right and self._is_known(known)):
-            await self._turn(host)
+        if not (is_right and self._is_known(host)):
+            await self._turn(host, _TOKENS_NAME)
         if not is_right:
-            await self._failed(host, TOKEN, "the token of /metrics is another")
+            await self._failed(host, TOKEN, _TOKENS_NAME, "the token of /metrics is another")
             raise _Refused(401, "the token is not the one of http.metrics.token")
         if path != METRICS and path not in OPEN:
             raise _Refused(403, "this token opens /metrics alone")
-        self._let_in(known)
+        network = network_of(host)
+        self._token_right_s.pop(network, None)
+        self._token_right_s[network] = self._time.monotonic_s()
+        if len(self._token_right_s) > _KNOWN_MAX:
+            self._token_right_s.popitem(last=False)
         return EVERYTHING
 
-    def _is_known(self, known: _Known) -> bool:
-        let_in_s = self._let_in_s.get(known)
-        return let_in_s is not None and self._time.monotonic_s() - let_in_s < _KNOWN_S
-
-    def _let_in(self, known: _Known) -> None:
-        self._let_in_s.pop(known, None)
-        self._let_in_s[known] = self._time.monotonic_s()
-        if len(self._let_in_s) > _KNOWN_MAX:
-            self._let_in_s.popitem(last=False)
+    def _is_known(self, host: str) -> bool:
+        right_s = self._token_right_s.get(network_of(host))
+        return right_s is not None and self._time.monotonic_s() - right_s < _KNOWN_S
 
     async def _by_password(self, value: str, host: str) -> Reader:
         try:
@@ -172,7 +169,7 @@ class Authenticated:
         principal = await self._checked(name, password, host)
         if principal is None:
             reason = "no such user, or another password"
-            await self._failed(host, BASIC, reason, user=name[:100])
+            await self._failed(host, BASIC, name, reason, user=name[:100])
             raise _Refused(401, "there is no such user, or the password is another")
 
         async def stands() -> bool:
@@ -181,13 +178,10 @@ class Authenticated:
         return self._judged(principal, host, stands)
 
     async def _checked(self, name: str, password: str, host: str) -> Principal | None:
-        known = (BASIC, name, network_of(host))
-        if self._is_known(known):
-            remembered = self._access.users.remembered(name, password)
-            if remembered is not None:
-                self._let_in(known)
-                return remembered
-        await self._turn(host)
+        await self._turn(host, name)
+        remembered = self._access.users.remembered(name, password)
+        if remembered is not None:
+            return remembered
         if self._checking >= _CHECKS_MAX:
             raise _Refused(503, "too many passwords are being looked at; try again")
         self._checking += 1
@@ -197,15 +191,19 @@ class Authenticated:
             self._checking -= 1
         if principal is not None:
             self._access.logins.counted(HTTP, BASIC, SUCCESS)
-            self._let_in(known)
+            now_ms = self._time.now().mono_ms
+            self._guesses.judged(network_of(host), name, now_ms, is_right=True)
         return principal
 
-    async def _turn(self, host: str) -> None:
-        """Waits until a try from an address may be judged."""
+    async def _turn(self, host: str, name: str) -> None:
+        """Waits until the secret of a name may be judged that is tried from an address."""
         network = network_of(host)
-        wait_ms = None
-        if self._waiting[network] < _WAITING_MAX:
-            wait_ms = self._guesses.wait_ms(network, self._time.now().mono_ms)
+        wait_ms = self._guesses.wait_ms(
+            network,
+            name,
+            self._time.now().mono_ms,
+            may_wait=self._waiting.get(network, 0) < _WAITING_MAX,
+        )
         if wait_ms is None:
             raise _Refused(429, "too many have failed from this address; try again in a minute")
         if not wait_ms:
@@ -218,9 +216,10 @@ class Authenticated:
             if not self._waiting[network]:
                 del self._waiting[network]
 
-    async def _failed(self, host: str, way: str, reason: str, **about: str) -> None:
+    async def _failed(self, host: str, way: str, name: str, reason: str, **about: str) -> None:
         self._access.logins.counted(HTTP, way, FAILURE)
-        self._guesses.failed(network_of(host), self._time.now().mono_ms)
+        now_ms = self._time.now().mono_ms
+        self._guesses.judged(network_of(host), name, now_ms, is_right=False)
         self._lines.tell("HTTP request not let in", host, reason, host=host, **about)
         await self._time.sleep(self._access.failure_delay_ms / 1000)
 

@@ -369,7 +369,7 @@ async def test_bytes_of_strangers_are_bounded_together(
         assert reasons(lines) == ["logins together hold too many bytes, and it holds most"]
 
 
-async def test_guessing_is_bounded_by_address_and_hinders_no_other(
+async def test_guessing_is_bounded_by_name_and_address_and_hinders_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guesses, "FAILURES_AT_ONCE", 3)
@@ -388,7 +388,10 @@ async def test_guessing_is_bounded_by_address_and_hinders_no_other(
         await log_in(client)  # even a right one waits for its turn
         assert loop.time() - began >= 0.199
         assert await serves(client)
-        assert logins.guesses.wait_ms("10.0.0.1", 0) == 0
+        assert logins.guesses.wait_ms("10.0.0.1", "alice", 0) == 0
+        began = loop.time()
+        await log_in(await come(broker), "bob")
+        assert loop.time() - began < 0.199
 
         # Many at once: those whose turn would come too late are refused unjudged.
         monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
@@ -406,12 +409,13 @@ async def test_a_login_by_scram_takes_one_turn(
     monkeypatch.setattr(watchdog, "HELD_NS_MAX", -1)
     async with broker_with_logins(tmp_path, scram=True, time=standing()) as (broker, logins):
         for _ in range(guesses.FAILURES_AT_ONCE + 1):
-            logins.guesses.failed("127.0.0.1", broker.time.now().mono_ms)
+            now_ms = broker.time.now().mono_ms
+            logins.guesses.judged("127.0.0.1", "alice", now_ms, is_right=False)
         waits: list[int | None] = []
         ask = logins.guesses.wait_ms
 
-        def wait_ms(address: str, now_ms: int) -> int | None:
-            waits.append(ask(address, now_ms))
+        def wait_ms(address: str, name: str, now_ms: int) -> int | None:
+            waits.append(ask(address, name, now_ms))
             return waits[-1]
 
         logins.guesses.wait_ms = wait_ms  # type: ignore[method-assign]

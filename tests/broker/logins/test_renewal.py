@@ -227,11 +227,11 @@ async def test_guessing_the_passwords_of_others_in_renewals_is_bounded(
         loop = asyncio.get_running_loop()
         began = loop.time()
         client = await come(broker)
-        await log_in(client)
+        await log_in(client, "bob")
         assert loop.time() - began >= 0.199, "a login waits for its turn"
         began = loop.time()
         await client.call(HANDSHAKE, 1, mechanism="PLAIN")
-        token = client.send(AUTHENTICATE, 2, auth_bytes=plain_token())
+        token = client.send(AUTHENTICATE, 2, auth_bytes=plain_token("bob", "bob-secret"))
         behind = client.send(GROUPS, 0)
         assert (await client.receive(token))["error_code"] == 0
         assert loop.time() - began >= 0.399, "and a renewal does"
@@ -239,7 +239,8 @@ async def test_guessing_the_passwords_of_others_in_renewals_is_bounded(
 
         # A renewal whose turn would come too late is refused unjudged.
         monkeypatch.setattr(guesses, "WAIT_MS_MAX", 0)
-        logins.guesses.failed("127.0.0.1", broker.time.now().mono_ms)
+        now_ms = broker.time.now().mono_ms
+        logins.guesses.judged("127.0.0.1", "bob", now_ms, is_right=False)
         (connection,) = broker.server.connections
         session: Any = connection.session
         session._exchange._renewal_began_ms = None
@@ -248,7 +249,7 @@ async def test_guessing_the_passwords_of_others_in_renewals_is_bounded(
         before = logins.counts.copy()
         assert await all_until_closed(client) == b""
         assert logins.counts == before, "nothing was judged"
-        assert lines[-1]["reason"] == "too many logins from this address have failed"
+        assert lines[-1]["reason"] == "too many logins of this user from this address have failed"
 
 
 async def test_who_goes_while_a_renewal_waits_for_its_turn_leaves_nothing(
@@ -259,7 +260,8 @@ async def test_who_goes_while_a_renewal_waits_for_its_turn_leaves_nothing(
         await log_in(client)
         (connection,) = broker.server.connections
         for _ in range(guesses.FAILURES_AT_ONCE + 10):
-            logins.guesses.failed("127.0.0.1", broker.time.now().mono_ms)
+            now_ms = broker.time.now().mono_ms
+            logins.guesses.judged("127.0.0.1", "alice", now_ms, is_right=False)
         await client.call(HANDSHAKE, 1, mechanism="PLAIN")
         client.send(AUTHENTICATE, 2, auth_bytes=plain_token())
         session: Any = connection.session

@@ -475,6 +475,13 @@ async def test_a_closing_peer_that_takes_nothing_is_cut_off(
         await eventually(lambda: not broker.server.connections)
 
 
+def test_addresses_of_one_network_of_ipv6_are_one() -> None:
+    from broker.net.peer import network_of
+
+    assert network_of("2001:db8:1:2:3:4:5:6") == network_of("2001:db8:1:2:9:9:9:9")
+    assert network_of("10.0.0.9") == "10.0.0.9"
+
+
 def test_the_peer_is_shown_as_java_shows_it() -> None:
     from broker.net.peer import java_address
 

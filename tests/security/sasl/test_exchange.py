@@ -21,7 +21,7 @@ from security.sasl.exchange import (
     Reply,
     Then,
 )
-from security.sasl.plain import log_in
+from security.sasl.plain import log_in, tried_name
 from security.sasl.steps import Accepted, Challenge, Refused
 
 METADATA = 3
@@ -33,7 +33,8 @@ GOOD, BAD, BOBS = (
 
 
 class Plain:
-    decides_next = True
+    def tries(self, message):
+        return tried_name(message)
 
     def step(self, message):
         return log_in(message, USERS)
@@ -42,7 +43,8 @@ class Plain:
 class Slow:
     """Asks once before it lets alice in, until the wall clock shows 65,000."""
 
-    decides_next = False
+    def tries(self, message):
+        return None
 
     def step(self, message):
         if message == b"first":
@@ -69,15 +71,15 @@ def logged_in(now=START, **session_ms):
     return one
 
 
-def test_what_decides_a_login_is_its_mechanisms_to_say():
-    one = exchange(PLAIN=60_000)
-    assert not one.decides_next
+def test_name_that_a_token_tries_is_that_of_its_mechanism():
+    one, token = exchange(PLAIN=60_000), GOOD["auth_bytes"]
+    assert one.tries(token) is None
     handshake(one)
-    assert one.decides_next
+    assert one.tries(token) == "alice"
     authenticate(one)
-    assert not one.decides_next
+    assert one.tries(token) is None
     one.renew(1, {"mechanism": "SLOW"}, START)
-    assert not one.decides_next
+    assert one.tries(token) is None
 
 
 def test_a_login_in_two_requests():

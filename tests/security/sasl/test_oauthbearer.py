@@ -37,6 +37,13 @@ def test_a_good_token_lets_its_user_in_until_it_expires(message):
     assert OAuthBearerServer(check).step(message) == Accepted(b"", "alice", 65_000)
 
 
+def test_a_token_is_tried_once_though_its_refusal_takes_two_messages():
+    one = OAuthBearerServer(check)
+    assert one.tries(first("bad")) == first("bad").decode()
+    one.step(first("bad"))
+    assert one.tries(b"\x01") is None
+
+
 def test_a_bad_token_is_told_first_and_refused_then():
     one = OAuthBearerServer(check)
     assert one.step(first("bad")) == Challenge(

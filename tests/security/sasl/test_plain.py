@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from security.jaas import parse_jaas
-from security.sasl.plain import MODULE, log_in, users_of
+from security.sasl.plain import MESSAGE_BYTES_MAX, MODULE, log_in, tried_name, users_of
 from security.sasl.steps import Accepted, Refused
 
 USERS = {"alice": "secret", "bob": "pässword"}
@@ -47,6 +49,28 @@ def test_a_password_is_its_utf_8_bytes():
 )
 def test_what_a_client_is_told(message, said, reason):
     assert log_in(message, USERS) == Refused(reason or said, said)
+
+
+class Compared(dict[str, str]):
+    """Passwords of which is known whose was compared."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    def get(self, name, default=None):
+        self.names.append(name)
+        return default
+
+
+@given(st.binary(max_size=30) | st.lists(st.binary(max_size=4), max_size=4).map(b"\0".join))
+def test_tried_name_is_the_one_whose_password_is_compared(message):
+    users = Compared()
+    log_in(message, users)
+    assert users.names in ([], [tried_name(message)])
+
+
+def test_no_name_is_tried_by_a_message_above_the_bound():
+    assert tried_name(b"\0alice\0" + b"x" * MESSAGE_BYTES_MAX) is None
 
 
 def test_a_message_that_is_no_text_is_refused():

@@ -32,7 +32,8 @@ SALT = b"salt"
 
 
 class _Plain:
-    decides_next = True
+    def tries(self, message: bytes) -> str | None:
+        return plain.tried_name(message)
 
     def step(self, message: bytes) -> Step:
         return plain.log_in(message, {NAME: PASSWORD})
@@ -218,12 +219,13 @@ async def test_a_mechanism_that_is_not_taken_is_told() -> None:
 class _Impostor:
     """Lets everybody in, and knows no password."""
 
-    decides_next = True
-
     def __init__(self) -> None:
         self._known = ScramServer(
             BY_NAME["SCRAM-SHA-256"], partial(_find, "SCRAM-SHA-256"), "nonce", _decoy
         )
+
+    def tries(self, message: bytes) -> str | None:
+        return self._known.tries(message)
 
     def step(self, message: bytes) -> Step:
         step = self._known.step(message)
