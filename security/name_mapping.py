@@ -3,9 +3,10 @@
     RULE:^CN=(.*?),OU=Services.*$/$1/L, RULE:^CN=(.*?),.*$/$1/, DEFAULT
 
 The first rule whose pattern matches the whole name makes the user's name; DEFAULT takes the name
-as it is. Who matches no rule is nobody, and is not let in. Source: KIP-371, Kafka 3.9
+as it is. A client whose name matches no rule is not let in. Source: KIP-371, Kafka 4.3.1
 ``SslPrincipalMapper``. Patterns are RE2's, which is Java's dialect without look-around,
-back-references and possessive quantifiers: no name takes long to match.
+back-references and possessive quantifiers: no name takes long to match. A rule that Java would read
+otherwise, or that would fail for every name, ends the start: it must make no wrong user.
 """
 
 from __future__ import annotations
@@ -19,27 +20,37 @@ if TYPE_CHECKING:
 NAME_CHARS_MAX = 4096
 """Of a distinguished name; a longer one matches no rule."""
 
+_BREAKS = frozenset("\r\x85\u2028\u2029")
+"""Line terminators that RE2's dot matches and Java's does not. No pattern matches such a name."""
 _PART = r"(?:\\.|[^\\/])*"
 _RULE = re.compile(
     rf"\s*(?:(?P<default>DEFAULT)|RULE:(?P<pattern>{_PART})/(?P<replacement>{_PART})/(?P<case>[LU]?))"
     r"\s*(?:,|$)"
 )
-_REFERENCE = re.compile(r"\\(.)|\$(\d)(\d*)", re.DOTALL)
+_EMPTY = re.compile(r"\s*,")
+_REFERENCE = re.compile(r"\\(.)|\$(?:(\d)(\d*)|\{(\w+)\})|(\$)", re.DOTALL)
+_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]", re.DOTALL)
 
 
 class _Rule(NamedTuple):
     pattern: re2._Regexp | None
     """None: DEFAULT."""
-    replacement: str
+    replacement: list[str | int]
+    """Texts, and numbers of groups."""
     case: str
 
     def map(self, name: str) -> str | None:
         if self.pattern is None:
             return name
-        if self.pattern.fullmatch(name) is None:
+        if not _BREAKS.isdisjoint(name) or self.pattern.fullmatch(name) is None:
             return None
-        mapped = _replaced(self.pattern, name, self.replacement)
+        mapped = str(self.pattern.sub(self._expanded, name))  # all matches, as Java's replaceAll
         return {"L": mapped.lower(), "U": mapped.upper()}.get(self.case, mapped)
+
+    def _expanded(self, found: re2._Match) -> str:
+        return "".join(
+            part if isinstance(part, str) else found[part] or "" for part in self.replacement
+        )
 
 
 class MappingRules:
@@ -61,6 +72,10 @@ def parse_mapping_rules(text: str) -> MappingRules:
     rules: list[_Rule] = []
     position = 0
     while text[position:].strip():
+        empty = _EMPTY.match(text, position)
+        if empty is not None:  # Kafka ignores it
+            position = empty.end()
+            continue
         found = _RULE.match(text, position)
         if found is None:
             raise ValueError(
@@ -69,35 +84,59 @@ def parse_mapping_rules(text: str) -> MappingRules:
             )
         position = found.end()
         if found["default"]:
-            rules.append(_Rule(None, "", ""))
+            rules.append(_Rule(None, [], ""))
             continue
-        import re2  # most listeners have no pattern, and a start without one does not wait for it
-
-        pattern = found["pattern"].replace(r"\/", "/")
-        try:
-            compiled = re2.compile(pattern)
-        except re2.error as error:
-            said = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
-            raise ValueError(f"the pattern {pattern!r} can't be used: {said}") from None
-        rules.append(_Rule(compiled, found["replacement"].replace(r"\/", "/"), found["case"]))
-    return MappingRules(rules or [_Rule(None, "", "")])
+        pattern = _compiled(found["pattern"].replace(r"\/", "/"))
+        parts = _parts(found["replacement"].replace(r"\/", "/"), pattern)
+        rules.append(_Rule(pattern, parts, found["case"]))
+    if not rules:
+        raise ValueError("there is no rule, so no client would be let in; DEFAULT takes all names")
+    return MappingRules(rules)
 
 
-def _replaced(pattern: re2._Regexp, name: str, replacement: str) -> str:
-    """All matches replaced, as Java's ``replaceAll`` does it."""
+def _compiled(pattern: str) -> re2._Regexp:
+    import re2  # most listeners have no pattern, and a start without one does not wait for it
 
-    def expanded(found: re2._Match) -> str:
-        def reference(part: re.Match[str]) -> str:
-            if part[1] is not None:
-                return str(part[1])
-            group, rest = int(part[2]), part[3]
-            if group > pattern.groups:
-                return part[0]
-            # As many digits as still name a group, as Java reads them.
-            while rest and group * 10 + int(rest[0]) <= pattern.groups:
-                group, rest = group * 10 + int(rest[0]), rest[1:]
-            return (found[group] or "") + rest
+    for found in _CLASS.finditer(pattern):
+        inner = re.sub(r"\\.", "", found[0][1:])
+        if "[" in inner or "&&" in inner:
+            raise ValueError(
+                f"the pattern {pattern!r} can't be used: classes in {found[0]!r} are combined in a"
+                " way that is Java's alone; write one class"
+            )
+    try:
+        return re2.compile(pattern)
+    except re2.error as error:
+        said = error.args[0].decode() if isinstance(error.args[0], bytes) else str(error)
+        raise ValueError(f"the pattern {pattern!r} can't be used: {said}") from None
 
-        return _REFERENCE.sub(reference, replacement)
 
-    return str(pattern.sub(expanded, name))
+def _parts(replacement: str, pattern: re2._Regexp) -> list[str | int]:
+    """A replacement as Java reads it. ValueError for one that fails there for every name."""
+    parts: list[str | int] = []
+    end = 0
+    for found in _REFERENCE.finditer(replacement):
+        parts.append(replacement[end : found.start()])
+        end = found.end()
+        literal, digit, digits, name, _ = found.groups()
+        if literal is not None:
+            parts.append(literal)
+        elif digit is not None and (pattern.groups or digit == "0"):
+            parts += _numbered(int(digit), digits, pattern.groups)
+        elif name in pattern.groupindex:
+            parts.append(pattern.groupindex[name])
+        else:
+            raise ValueError(
+                f"the replacement {replacement!r} has {found[0]!r}, which is no group of its"
+                r" pattern; \$ is a dollar sign"
+            )
+    return [*parts, replacement[end:]]
+
+
+def _numbered(group: int, digits: str, groups: int) -> list[str | int]:
+    """A group, and the digits that are not of its number; a text where it does not exist."""
+    if group > groups:
+        return [f"${group}{digits}"]
+    while digits and group * 10 + int(digits[0]) <= groups:
+        group, digits = group * 10 + int(digits[0]), digits[1:]
+    return [group, digits]

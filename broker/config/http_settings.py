@@ -133,7 +133,7 @@ def _tls_faults(settings: Settings) -> Iterator[Fault]:
         )
     rules = "http.ssl.principal.mapping.rules"
     try:
-        parse_mapping_rules(settings[rules] or "")
+        parse_mapping_rules(settings[rules])
     except ValueError as error:
         yield Fault((rules,), f"{rules}: {error}")
 

@@ -54,7 +54,7 @@ def _tls_faults(endpoint: Endpoint, settings: ListenerSettings) -> Iterator[Faul
             yield Fault((name,), f"{name}={settings[name]}: it must be one of {', '.join(_STORES)}")
     name = "ssl.principal.mapping.rules"
     try:
-        parse_mapping_rules(settings[name] or "")
+        parse_mapping_rules(settings[name])
     except ValueError as error:
         yield Fault((name,), f"{name}: {error}")
 

@@ -15,7 +15,7 @@ NAME = "CN=Alice,OU=ServiceUsers,O=Acme\\, Inc,C=DE"
     ("rules", "mapped"),
     [
         ("DEFAULT", NAME),
-        ("", NAME),
+        (" , DEFAULT,, ", NAME),
         ("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/", "Alice"),
         ("RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L", "alice"),
         ("RULE:^CN=(.*?),OU=(.*?),.*$/$1@$2/U , DEFAULT", "ALICE@SERVICEUSERS"),
@@ -26,9 +26,16 @@ NAME = "CN=Alice,OU=ServiceUsers,O=Acme\\, Inc,C=DE"
         ("RULE:^CN=(.*?),.*$/$1\\/$9/", "Alice/$9"),  # there is no ninth group
         ("RULE:^CN=(.*?),.*$/$10/", "Alice0"),
         ("RULE:^CN=(.*?),.*$/\\$1/", "$1"),
+        ("RULE:^CN=(?<name>.*?),OU=(?<unit>.*?),.*$/${unit}-${name}/", "ServiceUsers-Alice"),
+        ("RULE:^CN=(.*?),.*$/$0/", NAME),
+        ("RULE:^CN=(.*?),.*$/$01/", "Alice"),
+        ("RULE:^CN=(.*?),OU=(.*?)(,X=(.*))?,O=.*$/$1-$4/", "Alice-"),
+        ("RULE:(.*)/u-$1/", f"u-{NAME}u-"),  # the end of the name matches once more
+        ("RULE:^CN=([\\w\\[]+),.*$/$1/", "Alice"),
     ],
 )
 def test_the_first_rule_that_matches_names_the_user(rules, mapped):
+    """Each result is that of the ``SslPrincipalMapper`` of Kafka 4.3.1."""
     assert parse_mapping_rules(rules).map(NAME) == mapped
 
 
@@ -40,11 +47,29 @@ def test_the_first_rule_that_matches_names_the_user(rules, mapped):
         ("DEFAULT, RULE:a/b/X", "at ' RULE:a/b/X' comes neither"),
         ("RULE:(/x/", "the pattern '\\(' can't be used: missing"),
         ("RULE:(?=a)b/x/", "can't be used: invalid perl operator"),
+        ("", "there is no rule, so no client would be let in"),
+        (" , ", "there is no rule, so no client would be let in"),
+        ("RULE:^CN=.*$/$1/", r"has '\$1', which is no group of its pattern"),
+        ("RULE:^CN=(.*?),.*$/a$/", r"has '\$', which is no group"),
+        ("RULE:^CN=(.*?),.*$/$a/", r"has '\$', which is no group"),
+        ("RULE:^CN=(?<user>.*?),.*$/${name}/", r"has '\$\{name\}', which is no group"),
+        (r"RULE:^CN=([a-z[A-Z]]+),.*$/$1/", "classes in .* are combined in a way"),
+        (r"RULE:^CN=([\w&&[^_]]+),.*$/$1/", "classes in .* are combined in a way"),
+        (r"RULE:^CN=([[:alpha:]]+),.*$/$1/", "classes in .* are combined in a way"),
     ],
 )
 def test_what_is_no_rule_is_refused_by_a_sentence(rules, said):
     with pytest.raises(ValueError, match=said):
         parse_mapping_rules(rules)
+
+
+@pytest.mark.parametrize("char", ["\r", "\n", "\x85", "\u2028", "\u2029"])
+def test_a_pattern_matches_no_name_with_a_line_break(char):
+    """Java's dot matches none of them; RE2's leaves out the line feed alone."""
+    rules = parse_mapping_rules("RULE:^CN=(.*?),OU=(.*)$/$1/")
+    assert rules.map(f"CN=ali{char}ce,OU=x") is None
+    assert rules.map(f"CN=alice,OU={char}") is None
+    assert parse_mapping_rules("DEFAULT").map(f"CN={char}") == f"CN={char}"
 
 
 def test_no_pattern_takes_long():

@@ -12,7 +12,7 @@ from security.name_mapping import parse_mapping_rules
 
 def open_tls(endpoint: Endpoint, settings: ListenerSettings, lines: FailureLines) -> TlsListener:
     """The TLS of a listener; reads its files. Raises TlsError."""
-    rules = parse_mapping_rules(settings["ssl.principal.mapping.rules"] or "")
+    rules = parse_mapping_rules(settings["ssl.principal.mapping.rules"])
     return TlsListener(endpoint, listener_tls(tls_settings(endpoint, settings)), rules, lines)
 
 
