@@ -1,15 +1,17 @@
 """The handshakes of a broker: whose turn it is, and which last too long.
 
 A step takes one to two milliseconds of arithmetic. So one step of one handshake is done in an
-iteration of the loop: a thousand clients that come at once are let in one behind the other, and
-whoever is in already is served in between. A peer that does not go on costs its memory alone, and
-that for ten seconds; when there are too many of them, the oldest goes.
+iteration of the loop, and connections that are in already are served in between. Addresses take
+turns: a thousand clients that connect at once from one address are let in one after the other, and
+a client from another address waits for one step, not for a thousand. A peer that does not go on
+costs its memory alone, and that for ten seconds; when there are too many handshakes, the oldest one
+of the address with most of them is given up.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -19,11 +21,14 @@ from broker.time import Time
 HANDSHAKE_S_MAX = 10
 """How long a peer may take from its connection to the end of the handshake."""
 OPEN_MAX = 2000
-"""Handshakes in which a peer is waited for; above it the oldest is given up."""
+"""Handshakes that are not done; above it the oldest of the busiest address is given up."""
 
 
 class Handshake(Protocol):
     """One that is not done yet."""
+
+    address: str
+    """The address under which its peer is counted."""
 
     @property
     def awaits_peer(self) -> bool:
@@ -41,37 +46,49 @@ class Handshakes:
         self._ticks_ns = time.ticks_ns
         self._watchdog = watchdog
         self._now_s = now_s
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: OrderedDict[str, deque[Callable[[], bool]]] = OrderedDict()
+        """Steps by address; the first address has the next turn."""
         self._scheduled = False
-        self._open: dict[Handshake, int] = {}
-        """In the order in which they began, with the second."""
+        self._open: dict[str, dict[Handshake, int]] = {}
+        """By address, in the order in which they began, with the second."""
+        self._count = 0
 
     def __len__(self) -> int:
-        return len(self._open)
+        return self._count
 
     def begun(self, handshake: Handshake) -> None:
         """A peer is there."""
-        self._open[handshake] = self._now_s()
-        if len(self._open) > OPEN_MAX:
-            oldest = next((each for each in self._open if each.awaits_peer), None)
-            if oldest is not None:
-                oldest.give_up(f"more than {OPEN_MAX} handshakes wait for their peers")
+        self._open.setdefault(handshake.address, {})[handshake] = self._now_s()
+        self._count += 1
+        if self._count > OPEN_MAX:
+            busiest = max(self._open.values(), key=len)
+            oldest = next((each for each in busiest if each.awaits_peer), next(iter(busiest)))
+            oldest.give_up(f"more than {OPEN_MAX} handshakes are not done")
 
     def over(self, handshake: Handshake) -> None:
         """It is done, failed or given up."""
-        self._open.pop(handshake, None)
+        mates = self._open.get(handshake.address, {})
+        if mates.pop(handshake, None) is not None:
+            self._count -= 1
+            if not mates:
+                del self._open[handshake.address]
 
     def look(self) -> None:
         """Gives up those that last too long; called each second."""
         now_s = self._now_s()
-        late = [each for each, since in self._open.items() if now_s - since >= HANDSHAKE_S_MAX]
+        late = [
+            each
+            for mates in self._open.values()
+            for each, since in mates.items()
+            if now_s - since >= HANDSHAKE_S_MAX
+        ]
         for handshake in late:
             if handshake.awaits_peer:
                 handshake.give_up(f"the handshake took more than {HANDSHAKE_S_MAX} s")
 
-    def step(self, work: Callable[[], None]) -> None:
-        """Has one step done, soon."""
-        self._waiting.append(work)
+    def step(self, address: str, work: Callable[[], bool]) -> None:
+        """Has one step done, soon; ``work`` returns whether there was still something to do."""
+        self._waiting.setdefault(address, deque()).append(work)
         self._schedule()
 
     def _schedule(self) -> None:
@@ -80,16 +97,20 @@ class Handshakes:
             asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
+        """One step, of the address whose turn it is; the watchdog counts it if it takes long."""
         self._scheduled = False
-        work = self._waiting.popleft()
-        if self._waiting:
-            self._schedule()
-        self.do(work)
-
-    def do(self, work: Callable[[], None]) -> None:
-        """One step, now; the watchdog counts it where it takes long."""
         began_ns = self._ticks_ns()
         try:
-            work()
+            while self._waiting and not self._take()():
+                """Its peer has left: the next step has the turn."""
         finally:
             self._watchdog.ended("handshakes", began_ns)
+            if self._waiting:
+                self._schedule()
+
+    def _take(self) -> Callable[[], bool]:
+        address, steps = self._waiting.popitem(last=False)
+        work = steps.popleft()
+        if steps:
+            self._waiting[address] = steps  # behind all other addresses
+        return work

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
+from broker.net.peer import java_address, network_of
+from broker.net.tls.failures import LEFT, Failure, reason_of, said_of
 from broker.net.tls.handshakes import Handshakes
 from broker.net.tls.unsent import Unsent
 from protocol.buffer import Buffer
@@ -34,10 +36,6 @@ HANDSHAKE_RECORD = 0x16
 """With this byte begins what a TLS client sends first (RFC 8446, section 5.1)."""
 _NO_TLS = b"\x15\x03\x03\x00\x02\x02\x0a"
 """An alert: what came was unexpected. It ends who reads it as TLS, and is told as nonsense."""
-
-
-class Failure(Exception):
-    """A handshake came to nothing; the text says why, for the operator."""
 
 
 class TlsLayer(asyncio.Protocol, asyncio.Transport):
@@ -68,8 +66,14 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         """Something has come."""
         self.is_ready = False
         """The handshake is done."""
+        self.address = ""
+        """The address under which the peer is counted."""
         self._is_queued = False
         """A step of the handshake waits for its turn."""
+        self._has_answered = False
+        """A step of the handshake is done."""
+        self._peer_has_left = False
+        """The peer has closed its side during the handshake, and its last bytes wait."""
         self._has_ended = False
         """Nothing more is read of the peer: it, or we, have ended the session."""
         self._last: ssl.SSLError | None = None
@@ -96,6 +100,8 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Has the connection admitted."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's has another base
+        host, *_ = transport.get_extra_info("peername") or ("",)
+        self.address = network_of(java_address(str(host))[1:])
         self._wrapped.connection_made(self)
         if not self._has_ended:  # it is admitted
             self._handshakes.begun(self)
@@ -119,7 +125,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
                 self._transport.pause_reading()
             if not self._is_queued:
                 self._is_queued = True
-                self._handshakes.step(self._shake)
+                self._handshakes.step(self.address, self._shake)
 
     def eof_received(self) -> bool | None:
         """The peer has closed its side without a word, as many do."""
@@ -129,10 +135,13 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
                 self.close()  # it may still read
                 return True
             return stays
-        if self._is_queued:
-            self._handshakes.do(self._shake)  # its last word may be why it goes
+        if self._is_queued and self._has_answered and not self._has_ended:
+            # Its last bytes may say why it leaves, and wait for their turn: a thousand clients
+            # that close at once would else hold the loop for seconds.
+            self._peer_has_left = True
+            return True
         if self._has_begun:
-            self._fail("the peer went away in the middle of the handshake")
+            self._fail(LEFT)
         self._has_ended = True  # without a word, as whoever looks whether the port is open
         return None
 
@@ -244,31 +253,34 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
 
     # -- the session
 
-    def _shake(self) -> None:
-        """One step of the handshake."""
+    def _shake(self) -> bool:
+        """One step of the handshake; False if it had ended before."""
         self._is_queued = False
         if self._has_ended:
-            return
+            return False
+        self._has_answered = True
         try:
             self._tls.do_handshake()
+            self._on_ready(self._tls)
         except ssl.SSLWantReadError:
             self._send()
-            self._transport.resume_reading()
-            return
-        except ssl.SSLError as error:
-            self._fail(_reason(error))
-            return
-        try:
-            self._on_ready(self._tls)
-        except Failure as failure:
-            self._fail(str(failure))
-            return
+            if self._peer_has_left:
+                self._fail(LEFT)
+            else:
+                self._transport.resume_reading()
+            return True
+        except (ssl.SSLError, Failure) as error:
+            self._fail(reason_of(error))
+            return True
         self.is_ready = self._is_direct = True
         self._handshakes.over(self)
         self._send()
         if not self._is_paused:
             self._transport.resume_reading()
         self._read()
+        if self._peer_has_left and not self.eof_received():
+            self.close()
+        return True
 
     def _read(self) -> None:
         """Hands on what can be decrypted, if the connection wants it, and then the end."""
@@ -367,7 +379,7 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         """What came, or was to be sent, is no TLS any more."""
         self._end()
         self._send()  # an alert
-        self._on_failure(Failure(f"the session broke: {_said(error)}"))
+        self._on_failure(Failure(f"the session broke: {said_of(error)}"))
         self._transport.abort()
 
     def _fail(self, reason: str) -> None:
@@ -378,14 +390,3 @@ class TlsLayer(asyncio.Protocol, asyncio.Transport):
         self._send()  # an alert
         self._on_failure(Failure(reason))
         self._transport.close()
-
-
-def _reason(error: ssl.SSLError) -> str:
-    """What OpenSSL says, without its numbers and places."""
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"the peer's certificate is not accepted: {error.verify_message}"
-    return f"the handshake failed: {_said(error)}"
-
-
-def _said(error: ssl.SSLError) -> str:
-    return (error.reason or str(error)).replace("_", " ").lower()

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from broker.config.listeners import Endpoint
 from broker.net.clients.failure_lines import FailureLines
-from broker.net.tls.layer import Failure, TlsLayer
+from broker.net.tls.failures import Failure
+from broker.net.tls.layer import TlsLayer
 from security.distinguished_names import subject_of
 from security.name_mapping import MappingRules
 from security.principal import user

@@ -16,8 +16,9 @@ import pytest
 import uvloop
 
 from broker.loop.watchdog import Watchdog
+from broker.net.tls.failures import Failure
 from broker.net.tls.handshakes import Handshakes
-from broker.net.tls.layer import TURN_BYTES, Failure, TlsLayer
+from broker.net.tls.layer import TURN_BYTES, TlsLayer
 from broker.time import Time
 from tests.certificates import Authority
 

@@ -1,0 +1,26 @@
+"""Why a handshake or a session of TLS failed, in words for the operator."""
+
+from __future__ import annotations
+
+import ssl
+from typing import Final
+
+LEFT: Final = "the peer went away in the middle of the handshake"
+
+
+class Failure(Exception):
+    """A handshake came to nothing; the text says why, for the operator."""
+
+
+def reason_of(error: ssl.SSLError | Failure) -> str:
+    """Why a handshake failed, without OpenSSL's numbers and places."""
+    if isinstance(error, Failure):
+        return str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the peer's certificate is not accepted: {error.verify_message}"
+    return f"the handshake failed: {said_of(error)}"
+
+
+def said_of(error: ssl.SSLError) -> str:
+    """What OpenSSL says."""
+    return (error.reason or str(error)).replace("_", " ").lower()
