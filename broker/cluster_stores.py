@@ -196,9 +196,9 @@ class ClusterTokens:
         """See `TokenStore`."""
         return await self._done(self.nodes.get(token_id))
 
-    async def keep(self, token: Token, *, is_new: bool) -> None:
+    async def keep(self, token: Token, before: Token | None) -> bool:
         """See `TokenStore`."""
-        await self._done(self.nodes.put(token, is_new=is_new))
+        return await self._done(self.nodes.put(token, before))
 
     async def remove(self, token: Token) -> None:
         """See `TokenStore`."""

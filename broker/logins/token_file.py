@@ -49,9 +49,10 @@ class TokenFile:
         """See `TokenStore`."""
         return self.tokens.get(token_id)
 
-    async def keep(self, token: Token, *, is_new: bool) -> None:  # noqa: ARG002
-        """See `TokenStore`."""
+    async def keep(self, token: Token, before: Token | None) -> bool:  # noqa: ARG002
+        """See `TokenStore`; no other broker changes this file."""
         await self._write({**self.tokens, token.token_id: token})
+        return True
 
     async def remove(self, token: Token) -> None:
         """See `TokenStore`."""

@@ -64,8 +64,11 @@ class TokenStore(Protocol):
     async def read(self, token_id: str) -> Token | None:
         """What is kept of a token now; None where it is gone. Raises CannotKeep."""
 
-    async def keep(self, token: Token, *, is_new: bool) -> None:
-        """Keeps a token, or what has become of one that is there. Raises CannotKeep."""
+    async def keep(self, token: Token, before: Token | None) -> bool:
+        """Keeps a new token, or what has become of ``before``.
+
+        False if another broker has changed or removed that since. Raises CannotKeep.
+        """
 
     async def remove(self, token: Token) -> None:
         """Keeps a token no longer. Raises CannotKeep."""
@@ -194,7 +197,7 @@ class Tokens:
             if self._wrong_new(owner, renewers):  # others were made meanwhile
                 return POLICY_VIOLATION
             try:
-                await self._store.keep(token, is_new=True)
+                await self._store.keep(token, None)
             except CannotKeep as error:
                 return _not_kept(error)
             self._take(token, credentials)
@@ -235,26 +238,27 @@ class Tokens:
         self, proof: bytes, change: Callable[[Token, int], Token | int], *, removes: bool = False
     ) -> Token | int:
         async with self._changing:
-            token_id = self._ids.get(proof)
-            if token_id is None:
-                return DELEGATION_TOKEN_NOT_FOUND
             try:
-                token = await self._store.read(token_id)
-                if token is None:
-                    self._drop(token_id)
-                    return DELEGATION_TOKEN_NOT_FOUND
-                after = change(token, self._now_ms())
-                if isinstance(after, int):
-                    return after
-                if removes:
-                    await self._store.remove(token)
-                    self._drop(token_id)
-                else:
-                    await self._store.keep(after, is_new=False)
-                    await self.told(token_id, after)
+                # Again if another broker has changed it since it was read: else a renewal there
+                # would undo an end that was acknowledged here.
+                while (token_id := self._ids.get(proof)) is not None:
+                    token = await self._store.read(token_id)
+                    if token is None:
+                        self._drop(token_id)
+                        break
+                    after = change(token, self._now_ms())
+                    if isinstance(after, int):
+                        return after
+                    if removes:
+                        await self._store.remove(token)
+                        self._drop(token_id)
+                        return after
+                    if await self._store.keep(after, token):
+                        await self.told(token_id, after)
+                        return after
             except CannotKeep as error:
                 return _not_kept(error)
-            return after
+            return DELEGATION_TOKEN_NOT_FOUND
 
     # -- what ends
 

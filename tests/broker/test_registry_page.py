@@ -103,5 +103,5 @@ async def test_tokens() -> None:
     )
     await file.remove(token)
     assert "alice" not in written(fs, "tokens.json")
-    await file.keep(token, is_new=True)
+    await file.keep(token, None)
     assert written(fs, "tokens.json") == example("tokens.json")

@@ -14,6 +14,8 @@ import structlog
 
 from broker.cluster.protection.followed_nodes import FollowedNodes, Spawn
 from broker.cluster.zookeeper.zookeeper import (
+    ANY_VERSION,
+    BadVersion,
     NodeExists,
     NoNode,
     ZooKeeper,
@@ -101,27 +103,44 @@ class ZooKeeperTokens:
 
     async def get(self, token_id: str) -> Token | None:
         """What a token is now, None where it is gone. Raises ZooKeeperError and BadNode."""
+        token, _ = await self._kept(token_id)
+        return token
+
+    async def _kept(self, token_id: str) -> tuple[Token | None, int]:
+        """What a token is now, with the version of its node."""
         path = nodes.path(token_id)
         try:
-            data, _ = await self._zookeeper.get(path)
+            data, stat = await self._zookeeper.get(path)
         except NoNode:
-            return None
+            return None, ANY_VERSION
         found = nodes.decode_token(path, data)
         if found.token_id != token_id:
             raise BadNode(path, "is of another token")
-        return _token(found)
+        return _token(found), stat.version
 
     # -- changes
 
-    async def put(self, token: Token, *, is_new: bool) -> None:
-        """Writes a new token, or one that is there. Raises ZooKeeperError."""
+    async def put(self, token: Token, before: Token | None) -> bool:
+        """Writes a new token, or what has become of ``before``. See `TokenStore.keep`.
+
+        Kafka's brokers write whatever the node has by then, so that a renewal at one of them
+        undoes what has ended the token at another, or its removal. Raises ZooKeeperError, BadNode.
+        """
         path, data = nodes.path(token.token_id), nodes.encode_token(_node(token))
-        if is_new:
+        if before is None:
             with suppress(NodeExists):  # ours: nobody else has this id
                 await self._zookeeper.create(path, data)
         else:
-            await self._zookeeper.set(path, data)  # one that was removed meanwhile stays so
+            kept, version = await self._kept(token.token_id)
+            if kept != token:  # else it is written already, and the answer was lost
+                if kept != before:
+                    return False
+                try:
+                    await self._zookeeper.set(path, data, version)
+                except (BadVersion, NoNode):
+                    return False
         await self._tell(token)
+        return True
 
     async def delete(self, token: Token) -> None:
         """Removes a token. Raises ZooKeeperError."""

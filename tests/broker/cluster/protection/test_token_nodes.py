@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 from structlog.testing import capture_logs
 
 from broker.cluster.zookeeper.zookeeper import ensure_path
@@ -15,7 +16,11 @@ from broker.cluster_stores import ClusterTokens
 from broker.config.config import Config
 from broker.logins.tokens import Tokens
 from broker.loop.internal_errors import InternalErrors
-from protocol.errors import DELEGATION_TOKEN_NOT_FOUND, UNKNOWN_SERVER_ERROR
+from protocol.errors import (
+    DELEGATION_TOKEN_EXPIRED,
+    DELEGATION_TOKEN_NOT_FOUND,
+    UNKNOWN_SERVER_ERROR,
+)
 from protocol.znodes import tokens as nodes
 from security.credentials import ScramMechanism
 from security.principal import user
@@ -145,6 +150,50 @@ async def test_a_token_that_is_gone_stays_so() -> None:
         assert await one.renew(one.hmac_of(made), ALICE, -1) == DELEGATION_TOKEN_NOT_FOUND
         assert one.all() == []
         assert await there.tool.exists(nodes.path(made.token_id)) is None
+
+
+@pytest.mark.parametrize("period_ms", [-1, 0, 1000])
+async def test_an_end_that_is_acknowledged_is_not_undone_by_a_renewal_at_another_broker(
+    period_ms: int,
+) -> None:
+    """The owner ends a token at one broker while a renewer renews it at another one."""
+    async with scene() as there:
+        one, _ = await there.broker()
+        made = await created(one)
+        other, _ = await there.broker()
+        store, read = there.stores[1], there.stores[1].read
+        ended: list[Token | int] = []
+
+        async def read_and_be_slow(token_id: str) -> Token | None:
+            token = await read(token_id)
+            if not ended:
+                ended.append(await one.expire(one.hmac_of(made), ALICE, period_ms))
+            return token
+
+        store.read = read_and_be_slow  # type: ignore[method-assign]
+        renewed = await other.renew(other.hmac_of(made), BOB, HOUR_MS)
+
+        assert isinstance(ended[0], Token)
+        if period_ms == 1000:  # it was renewed in time, after it was given this end
+            assert isinstance(renewed, Token)
+            await there.until(lambda: one.all() == other.all() == [renewed])
+            return
+        assert renewed in (DELEGATION_TOKEN_NOT_FOUND, DELEGATION_TOKEN_EXPIRED)
+        await there.until(
+            lambda: not any(each.found(SHA_256, made.token_id) for each in (one, other))
+        )
+
+
+async def test_a_renewal_whose_answer_was_lost_is_not_made_twice() -> None:
+    async with scene() as there:
+        one, zookeeper = await there.broker()
+        made = await created(one)
+        renewed = made._replace(expires_ms=made.expires_ms + 1)
+        put = there.stores[0].nodes.put
+        assert await put(renewed, made)
+        assert await put(renewed, made), "it is what the node has"
+        assert not await put(made._replace(expires_ms=7), made)
+        assert await zookeeper.exists(nodes.path(made.token_id)) is not None
 
 
 async def test_all_are_read_again_in_a_new_connection() -> None:
