@@ -1,0 +1,139 @@
+"""Controllers that fail over at each step of a reassignment, while the older one goes on."""
+
+from __future__ import annotations
+
+from itertools import count
+
+import pytest
+
+from controller.calls import AlterReassignments
+from controller.facts import ReassignmentsSeen, Written
+from controller.outcome import ReassignmentsReply
+from controller.values import NO_LEADER, Replicas
+from protocol.errors import NO_REASSIGNMENT_IN_PROGRESS, NONE
+from tests.controller.test_stories import T0, cluster
+from tests.controller.world import Host, World
+
+ORIGIN, TARGET, OTHER = (1, 2, 3), (4, 2), (3, 4, 1)
+
+
+def step(host: Host) -> bool:
+    """One write, read or answer, or one slice of work; False if nothing is left."""
+    if host.resigned:
+        return False
+    if host.more:
+        host.work()
+    elif host.writes:
+        host.give(Written([host.write_one()]))
+    elif host.reads:
+        host.read_one()
+    elif ready := host._channels_ready():
+        answer = host.send_one(ready[0])
+        if answer is not None:
+            host.give(answer)
+    else:
+        return False
+    return True
+
+
+def catch_up(world: World, newest: Host, tickets: count[int]) -> None:
+    """Leaders ask for all replicas that follow them, until nothing changes any more."""
+    for _ in range(8):
+        while sum(step(each) for each in world.hosts):  # the older one goes on, and is fenced
+            pass
+        state, assignment = world.nodes.states[T0], world.nodes.topics["t"].partitions[0]
+        if state.leader == NO_LEADER:
+            return
+        told = {each: world.brokers[each].replicas.get(T0) for each in assignment.replicas}
+        follow = [each for each, at in told.items() if at and at.leader_epoch == state.leader_epoch]
+        if set(follow) <= set(state.isr) or state.leader not in follow:
+            return
+        isr = tuple(dict.fromkeys((*state.isr, *follow)))
+        newest.give(world.isr_asked(f"isr {next(tickets)}", state.leader, {T0: isr}))
+
+
+def check(world: World, allowed: set[Replicas], *, was_over: bool) -> None:
+    """The move is whole: in the nodes, at all brokers, and on their disks.
+
+    As with Kafka a replica stays on a disk if the request to delete it died with its controller:
+    where the target led already (``was_over``).
+    """
+    replicas, adding, removing = world.nodes.topics["t"].partitions[0]
+    state = world.nodes.states[T0]
+    assert (adding, removing) == ((), ())
+    assert tuple(replicas) in allowed
+    assert set(state.isr) == set(replicas)
+    assert state.leader in replicas
+    assert {each.shown[T0] for each in world.brokers.values() if each.epoch >= 0} == {state.leader}
+    on_disk = {each.broker_id for each in world.brokers.values() if T0 in each.directories}
+    assert set(replicas) <= on_disk
+    assert on_disk == set(replicas) or was_over
+    assert world.nodes.moves == {}
+
+
+def steps_of_a_move() -> int:
+    """Steps until a controller that does not fail has moved the partition."""
+    host = cluster(1, 2, 3, 4)
+    host.give(AlterReassignments("move", {T0: TARGET}))
+    taken, tickets = 0, count()
+    while True:
+        while step(host):
+            taken += 1
+        state = host.world.nodes.states[T0]
+        if set(state.isr) == set(host.world.nodes.topics["t"].partitions[0].replicas):
+            return taken
+        isr = (*state.isr, *set(TARGET) - set(state.isr))
+        host.give(host.world.isr_asked(next(tickets), state.leader, {T0: isr}))
+
+
+STEPS = steps_of_a_move()
+
+
+@pytest.mark.parametrize("again", [None, OTHER, "cancel", "restart"])
+@pytest.mark.parametrize("by_node", [False, True])
+def test_a_move_is_finished_or_undone_when_the_controller_fails_at_any_step(
+    again: Replicas | str | None, by_node: bool
+) -> None:
+    """``again`` is asked of the next controller before it has settled, ``restart`` of a broker."""
+    for at in range(STEPS + 1):
+        older = cluster(1, 2, 3, 4)
+        world, tickets = older.world, count()
+        if by_node:
+            world.nodes.moves = {T0: TARGET}
+            older.give(ReassignmentsSeen(dict(world.nodes.moves)))
+        else:
+            older.give(AlterReassignments("move", {T0: TARGET}))
+        for taken in range(at):
+            if not step(older):
+                state = world.nodes.states[T0]
+                isr = tuple(dict.fromkeys((*state.isr, *TARGET)))
+                if set(isr) == set(state.isr):
+                    break
+                older.give(world.isr_asked(f"older {taken}", state.leader, {T0: isr}))
+        was_over = set(world.nodes.states[T0].isr) <= set(TARGET)
+        newer = world.elect(2)
+        if again == "restart":  # with another epoch, and nobody has seen it away
+            world.register(4)
+            newer.give(world.see_brokers())
+        elif again is not None:
+            target = None if again == "cancel" else OTHER
+            newer.give(AlterReassignments("again", {T0: target}))
+        catch_up(world, newer, tickets)
+
+        reply = older.replies.get("move")
+        was_accepted = isinstance(reply, ReassignmentsReply) and reply.partitions == {
+            T0: (NONE, "")
+        }
+        allowed: set[Replicas] = {TARGET} if was_accepted or by_node else {ORIGIN, TARGET}
+        if again in (OTHER, "cancel"):
+            answered = newer.replies["again"]
+            assert isinstance(answered, ReassignmentsReply)
+            code = answered.partitions[T0][0]
+            if again == OTHER:
+                assert code == NONE
+                allowed = {OTHER}
+            elif code == NONE:
+                allowed = {(2, 1, 3)}  # the order of the whole list, as in Kafka
+            else:
+                assert code == NO_REASSIGNMENT_IN_PROGRESS
+        check(world, allowed, was_over=was_over)
