@@ -28,7 +28,7 @@ HAPPENS = {
 }
 
 
-@pytest.mark.long
+@pytest.mark.campaign
 @pytest.mark.timeout(1200)
 def test_the_laws_hold_in_clusters_with_unclean_elections(record_property: Record) -> None:
     happened: Counter[str] = Counter()
@@ -38,6 +38,8 @@ def test_the_laws_hold_in_clusters_with_unclean_elections(record_property: Recor
     assert not missed or "SEED" in os.environ
 
 
+@pytest.mark.campaign
+@pytest.mark.planted("simulated cluster")
 @pytest.mark.timeout(600)
 def test_unclean_clusters_find_a_follower_that_keeps_records_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
