@@ -32,7 +32,7 @@ from log.producer_table import (
     State,
 )
 from log.transaction_index import Aborted
-from log.values import Appended, Ended
+from log.values import Appended, Ended, Marker
 from protocol.errors import (
     INVALID_PRODUCER_EPOCH,
     INVALID_TXN_STATE,
@@ -189,7 +189,7 @@ class ProducerStates:
                 f" {coordinator_epoch}, and one from epoch {state[COORDINATOR_EPOCH]} was here.",
             )
 
-    def trial(self, batches: Sequence[BatchHeader]) -> ProducerStates:
+    def trial(self, batches: Sequence[BatchHeader | Header | Marker]) -> ProducerStates:
         """The states of the producers of ``batches``, to be changed without changing these."""
         trial = ProducerStates()
         for producer_id in {batch.producer_id for batch in batches}:
@@ -201,7 +201,10 @@ class ProducerStates:
     # -- what has come
 
     def note(self, batch: BatchHeader | Header) -> None:
-        """Enter a batch that lies in the log, and is no control batch."""
+        """Enter a batch that lies in the log, and is no control batch.
+
+        One of an older epoch, which leaders refuse, opens a transaction, and lowers no epoch.
+        """
         producer_id = batch.producer_id
         if producer_id < 0:
             return
@@ -217,7 +220,9 @@ class ProducerStates:
         elif sequence < 0:
             last = ()
         head = (epoch, timestamp_ms, coordinator_epoch, began)
-        if known != epoch:
+        if epoch < known:
+            state = (known, timestamp_ms, coordinator_epoch, began, *state[FIRST_BATCH:])
+        elif known != epoch:
             state = head + last
         elif len(state) == _FULL and last:
             state = head + state[_SECOND_BATCH:] + last
@@ -228,8 +233,9 @@ class ProducerStates:
     def end(self, ended: Ended) -> None:
         """Enter a marker that lies in the log, and is in the index of aborted transactions."""
         marker = ended.marker
-        producer_id, epoch = marker.producer_id, marker.producer_epoch
+        producer_id = marker.producer_id
         state = self._table.get(producer_id) or NEW
+        epoch = max(marker.producer_epoch, state[EPOCH])
         kept = state[FIRST_BATCH:] if state[EPOCH] == epoch else ()
         self._table.put(
             producer_id, (epoch, ended.timestamp_ms, marker.coordinator_epoch, -1, *kept)

@@ -52,7 +52,7 @@ class Answered(NamedTuple):
         place = partition.topic, partition.index
         error = self.errors.get(place)
         if error == NONE:
-            same = partition.log.producers.state(producer_id) is self.before.get(place)
+            same = partition.producers_of(producer_id).state(producer_id) is self.before.get(place)
             return NONE if same else NETWORK_EXCEPTION
         return error
 
@@ -74,7 +74,7 @@ class Enlisted(NamedTuple):
 
     def is_open(self, partition: Partition) -> bool:
         """Whether its transaction has records in the partition already: nothing need be asked."""
-        producers = partition.log.producers
+        producers = partition.producers_of(self.producer_id)
         return producers.in_transaction(self.producer_id, self.producer_epoch)
 
     def error(
@@ -177,7 +177,8 @@ class Enlisted(NamedTuple):
                 for index in indexes:
                     found = services.logs.get(topic, index)
                     if found is not None:
-                        before[topic, index] = found.log.producers.state(self.producer_id)
+                        producers = found.producers_of(self.producer_id)
+                        before[topic, index] = producers.state(self.producer_id)
             errors = await enlisting.ask(
                 self.transactional_id,
                 self.producer_id,

@@ -163,7 +163,7 @@ def _error(services: Services, enlisted: Enlisted, hosted: HostedGroups, answere
     error = enlisted.refusal(services, partition, answered)
     if error:
         return error
-    known = partition.log.producers.get(enlisted.producer_id)
+    known = partition.producers_of(enlisted.producer_id).get(enlisted.producer_id)
     fenced = known is not None and known.epoch > enlisted.producer_epoch
     return INVALID_PRODUCER_EPOCH if fenced else NONE
 

@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from broker.cores.pass_over import PassOver
 from broker.topics.ticket import Ticket
+from log.accepted_producers import AcceptedProducers
 from offsets.snapshot_image import Image, ImageHead, ImageWriter
 from protocol.buffer import Buffer
 from protocol.now import Now
@@ -197,6 +198,8 @@ class Kind(Generic[CoreT]):
     """None: no run is split."""
     own_batches: Mapping[type, OwnBatch] = field(default_factory=dict)
     """The types of runs that stand in a batch of their own, and what makes it."""
+    note_producer: Callable[[AcceptedProducers, Any, int], None] | None = None
+    """Enters the producer of such a run, which is accepted at that offset."""
 
     @property
     def field_name(self) -> str:

@@ -18,6 +18,7 @@ from broker.cores.core import CoreT, Kind, Reader, Run
 from broker.cores.pass_over import PassOver
 from broker.loop.internal_errors import InternalErrors
 from broker.topics.partition import Partition
+from log.accepted_producers import AcceptedProducers
 from log.values import AppendInfo
 from protocol.records.batch import (
     HEADER_BYTES,
@@ -83,12 +84,15 @@ class HostedShard(Generic[CoreT]):
         self.kind = kind
         self._encode = kind.encode
         self._own_batches = kind.own_batches
+        self._note_producer = kind.note_producer
         self._long_runs = kind.long_runs
         long_kinds = () if kind.long_runs is None else (kind.long_runs.kind,)
         self._not_plain = frozenset((*long_kinds, *kind.own_batches))
         self.partition = partition
         """Whose log this is: it says what is stable."""
         self.log = partition.log
+        self.producers = AcceptedProducers(partition.log.producers)
+        """Those of its log, as what it has accepted leaves them."""
         self._batch: Callable[[bytes, int, int, int, int], bytes] = assemble_batch
         """What makes a batch: its section, count, first offset, and its two times."""
         self._form = PLAIN_FORM
@@ -195,6 +199,8 @@ class HostedShard(Generic[CoreT]):
     def _accept_unit(self, unit: Sequence[Run]) -> None:
         for run in unit:
             self.core.replay(run, self.accepted)
+            if self._note_producer is not None and type(run) in self._own_batches:
+                self._note_producer(self.producers, run, self.accepted)
             self.accepted += len(run)
         if unit:
             self._units.append(unit)
@@ -225,6 +231,7 @@ class HostedShard(Generic[CoreT]):
             offset += count
         if buffer:
             self._write(buffer, first, offset - 1, wall_ms, headers)
+        self.producers.clear()
         return written + size
 
     def _append_run(self, run: Run, wall_ms: int) -> int:
@@ -286,6 +293,7 @@ class HostedShard(Generic[CoreT]):
         """Drops what was accepted and not appended: its replies become errors."""
         self._units.clear()
         self._has_own = False
+        self.producers.clear()
         self.accepted = self.appended
         self.partition.fail_unwritten(error)
 

@@ -477,11 +477,12 @@ class Life(Generic[CoreT, DutiesT]):
 class _Owner:
     """A shard as the owner of its partition."""
 
-    __slots__ = ("_hosted", "_life")
+    __slots__ = ("_hosted", "_life", "producers")
 
     def __init__(self, life: Life[Any, Any], hosted: HostedShard[Any]) -> None:
         self._life = life
         self._hosted = hosted
+        self.producers = hosted.producers
 
     def log_failed(self) -> None:
         """See `Owner`."""

@@ -24,8 +24,10 @@ from broker.loop.histogram import Writes
 from broker.topics.last_stable import LastStable
 from broker.topics.partition_services import PartitionServices
 from broker.topics.ticket import Ticket, deliver
+from log.accepted_producers import AcceptedProducers
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
+from log.producer_state import ProducerStates
 from log.values import AppendInfo, Marker
 from protocol.buffer import Buffer
 from protocol.errors import FENCED_LEADER_EPOCH, NONE, UNKNOWN_LEADER_EPOCH
@@ -64,6 +66,9 @@ class StableTooLate(NotYetStable):
 
 class Owner(Protocol):
     """Who alone writes a partition's log: a shard of a coordinator."""
+
+    producers: AcceptedProducers
+    """Those of the log, as what it has accepted leaves them."""
 
     def log_failed(self) -> None:
         """The log has failed for good."""
@@ -153,6 +158,12 @@ class Partition:
     def last_stable_offset(self) -> int:
         """Where readers of committed records end."""
         return self._stable.offset(self.high_watermark)
+
+    def producers_of(self, producer_id: int) -> ProducerStates:
+        """The states that decide what a producer may do now: its owner may have accepted more than
+        is appended (law 13)."""
+        owner = self.owner
+        return self.log.producers if owner is None else owner.producers.of(producer_id)
 
     # -- appending
 

@@ -6,10 +6,12 @@ import struct
 
 import pytest
 
-from log.batch_scan import headers
+from log.batch_scan import Header, headers
 from log.errors import AppendRefused
 from log.producer_state import ProducerStates
+from log.values import Ended, Marker
 from protocol.errors import INVALID_PRODUCER_EPOCH, OUT_OF_ORDER_SEQUENCE_NUMBER
+from protocol.records.batch import TRANSACTIONAL_BIT
 from protocol.records.crc import crc32c
 from tests.log.log_tools import DIRECTORY, NOW_MS, batch, open_log, snapshot_of, values
 from tests.simulated_files import SimulatedFiles
@@ -236,3 +238,28 @@ def test_lost_leader_epochs_of_deleted_records_begin_with_the_log() -> None:
     again = open_log(fs, log_start_offset=2)
 
     assert again.epochs.entries == [(2, 2), (3, 3)]
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_older_epoch_in_the_log_lowers_nothing_and_is_open_until_its_marker(kept: bool) -> None:
+    """An earlier version of this broker, and Kafka before KIP-890, could append such a batch."""
+    fs = SimulatedFiles()
+    log = open_log(fs)
+    log.append(batch(0, b"a", producer=(7, 5, 0)), 0, NOW_MS)
+    late = Header(0, 0, 1, 1, 0, TRANSACTIONAL_BIT, NOW_MS, 7, 4, 9)
+    states = log.producers
+
+    states.note(late)
+    if kept:
+        states.note(late._replace(base_offset=2, last_offset=2, attributes=0, base_sequence=10))
+
+    known = states.get(7)
+    assert known is not None
+    assert (known.epoch, known.last_sequence) == (5, 0)
+    assert dict(states.open_transactions) == {7: 1}
+    assert not states.in_transaction(7, 4)
+    states.end(Ended(Marker(7, 4, 0, committed=False), 3, NOW_MS))
+    known = states.get(7)
+    assert known is not None
+    assert (known.epoch, known.last_sequence) == (5, 0)
+    assert not states.open_transactions

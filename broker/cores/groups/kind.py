@@ -12,12 +12,14 @@ from coordinator.calls import DescribeGroup, Heartbeat, ListGroups, OffsetCommit
 from coordinator.outcome import Reply
 from coordinator.refusal import loading_error, not_served, refusal, timed_out, write_failed
 from coordinator.shard import GroupShard
+from log.accepted_producers import AcceptedProducers
+from log.values import Marker
 from offsets.columns_image import encode_columns
 from offsets.own_batches import own_batch
 from offsets.partitioner import partition_for
 from offsets.pending import below
 from offsets.record_codec import run_records
-from offsets.runs import MarkerRun, OffsetTombstones, TransactionalRun
+from offsets.runs import MarkerRun, OffsetTombstones, OwnBatch, TransactionalRun
 from offsets.snapshot_image import Image, ImageHead, ImageWriter, encode_group, encode_pending
 
 IMAGE = "groups.image"
@@ -30,6 +32,15 @@ _READS = (OffsetFetch, DescribeGroup, ListGroups)
 def not_stable(reply: Reply, error: Exception) -> Reply:
     """The reply in place of one whose records did not become stable."""
     return timed_out(reply) if isinstance(error, NotYetStable) else write_failed(reply)
+
+
+def note_producer(producers: AcceptedProducers, run: OwnBatch, offset: int) -> None:
+    """Enters a commit of a transaction, or its marker, that is accepted at an offset."""
+    if isinstance(run, MarkerRun):
+        marker = Marker(run.producer_id, run.producer_epoch, run.coordinator_epoch, run.committed)
+        producers.end(marker, offset)
+    else:
+        producers.note(run.producer_id, run.producer_epoch, offset, offset + len(run) - 1)
 
 
 def pieces(run: OffsetTombstones) -> Sequence[OffsetTombstones]:
@@ -133,4 +144,5 @@ GROUPS = Kind(
     long_runs=LongRuns(OffsetTombstones, pieces, TOMBSTONES_PER_RUN),
     snapshot=SnapshotForm(IMAGE, blocks_of, restore),
     own_batches={TransactionalRun: own_batch, MarkerRun: own_batch},
+    note_producer=note_producer,
 )

@@ -90,7 +90,7 @@ class LocalMarkers:
     def coordinator_epoch(self, topic: str, partition: int, producer_id: int) -> int:
         """The highest coordinator epoch of a producer's markers; -1 where that is not known."""
         found = self._logs.get(topic, partition)
-        producer = None if found is None else found.log.producers.get(producer_id)
+        producer = None if found is None else found.producers_of(producer_id).get(producer_id)
         return -1 if producer is None else producer.coordinator_epoch
 
     def _append(self, partition: Partition, marker: Marker, ticket: Ticket) -> None:
@@ -109,7 +109,8 @@ class LocalMarkers:
             ticket.take(NOT_LEADER_OR_FOLLOWER)
             return
         if hosted.phase is Phase.ACTIVE:
-            hosted.log.producers.check_marker(
+            producers = partition.producers_of(marker.producer_id)
+            producers.check_marker(
                 marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, marker.rules
             )
         call = EndOffsets(
