@@ -33,6 +33,8 @@ class CleanJob:
     """Where the first open transaction begins."""
     keep_tombstones_from: int = LONG_MAX
     """Tombstones at or above it stay: a snapshot made at this offset does not know of them."""
+    late_go: bool = False
+    """What came after the end of its transaction goes, since its owner leaves it out at a load."""
     segment_bytes: int = 1024 * 1024 * 1024
     segment_index_bytes: int = 10 * 1024 * 1024
     index_interval_bytes: int = 4096

@@ -187,28 +187,42 @@ class Transactions:
         """Base offset of the oldest batch whose transaction has no marker yet."""
         self._aborted: dict[int, list[tuple[int, int]]] = {}
         """First offset and marker's offset, ascending, by producer id."""
+        self._late: set[int] = set()
+        """Base offsets of batches that came after the end of their transaction."""
 
     @classmethod
     def scan(
-        cls, files: Iterable[tuple[File, int]], stable_offset: int, ended: Iterable[Aborted]
+        cls,
+        files: Iterable[tuple[File, int]],
+        stable_offset: int,
+        ended: Iterable[Aborted],
+        *,
+        late_go: bool = False,
     ) -> Transactions:
         """Fold the headers of segments (file and size, in order). Raises CorruptLog.
 
         Of the transactions without a marker in them those from ``stable_offset`` on are open; of
-        the others ``ended``, the index of what lies behind, has those that were aborted.
+        the others ``ended``, the index of what lies behind, has those that were aborted. With
+        ``late_go`` a batch after a marker of its producer with a higher epoch counts as aborted.
         """
         found = cls()
         open_since: dict[int, int] = {}
+        epochs: dict[int, int] = {}
         for file, size in files:
             for header in headers(file, 0, size):
                 if not header.attributes & TRANSACTIONAL_BIT:
                     continue
                 if not header.attributes & CONTROL_BIT:
+                    if late_go and header.producer_epoch < epochs.get(header.producer_id, -1):
+                        found._late.add(header.base_offset)
+                        continue
                     open_since.setdefault(header.producer_id, header.base_offset)
                     continue
                 end = marker_at(file, header)
                 if end is None:
                     continue  # emptied: it ends nothing
+                known = epochs.get(header.producer_id, -1)
+                epochs[header.producer_id] = max(known, header.producer_epoch)
                 since = open_since.pop(header.producer_id, None)
                 if since is not None and not end.marker.committed:
                     found._abort(header.producer_id, since, header.base_offset)
@@ -225,6 +239,8 @@ class Transactions:
 
     def is_aborted(self, producer_id: int, offset: int) -> bool:
         """Whether a transactional batch at ``offset`` was aborted."""
+        if offset in self._late:
+            return True
         spans = self._aborted.get(producer_id)
         if spans is None:
             return False

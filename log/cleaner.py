@@ -112,7 +112,10 @@ class _Cleaning:
         if self._transactions is None:
             active = aborted_in(self.fs, self.job.directory, self.segments[-1].base_offset)
             self._transactions = Transactions.scan(
-                map(self._open, self._closed), self.job.stable_offset, active
+                map(self._open, self._closed),
+                self.job.stable_offset,
+                active,
+                late_go=self.job.late_go,
             )
         return self._transactions
 

@@ -26,8 +26,9 @@ from offsets.record_values import Malformed, group_value, read_group_value
 from offsets.runs import GroupRun, GroupValue
 from protocol.records.crc import crc32c
 
-VERSION = 3
-"""1 had nothing pending, 2 no leader epochs."""
+VERSION = 4
+"""1 had nothing pending, 2 no leader epochs; in 3 there may be commits that came after the end of
+their transaction (broker/cores/groups/records.py)."""
 _MAGIC = b"MUSTERGI"
 _BLOCK = struct.Struct("<BI")
 _CRC = struct.Struct("<I")

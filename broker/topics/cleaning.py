@@ -333,6 +333,7 @@ class Cleaning:
             delete_retention_ms=log_config.delete_retention_ms,
             stable_offset=log.first_uncleanable_offset,
             keep_tombstones_from=LONG_MAX if owner is None else owner.oldest_needed(log),
+            late_go=owner is not None,
             segment_bytes=log_config.segment_bytes,
             segment_index_bytes=log_config.segment_index_bytes,
             index_interval_bytes=log_config.index_interval_bytes,

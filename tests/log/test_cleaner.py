@@ -339,14 +339,16 @@ def test_the_newest_record_is_found_when_a_newer_batch_was_emptied() -> None:
     assert (newest.timestamp_ms, newest.offset) == (NOW_MS + 1, 2)
 
 
-def end(log: PartitionLog, producer: int, outcome: int, timestamp_ms: int = NOW_MS) -> None:
+def end(
+    log: PartitionLog, producer: int, outcome: int, timestamp_ms: int = NOW_MS, epoch: int = 0
+) -> None:
     offset = log.log_end_offset
     marker = encode_end_transaction(
         outcome,
         base_offset=offset,
         timestamp=timestamp_ms,
         producer_id=producer,
-        producer_epoch=0,
+        producer_epoch=epoch,
         coordinator_epoch=0,
     )
     log.append_encoded(marker, offset, offset, timestamp_ms, [read_header(marker)])

@@ -58,6 +58,24 @@ def test_what_was_committed_in_the_active_segment_displaces_older_values() -> No
     assert offsets(log) == [1]
 
 
+@pytest.mark.parametrize(("late_go", "left"), [(False, [2]), (True, [0])])
+def test_batch_after_its_transaction_displaces_nothing_where_its_owner_leaves_it_out(
+    late_go: bool, left: list[int]
+) -> None:
+    """A commit of an aborted transaction must not be all that is left of its key."""
+    log = open_log(SimulatedFiles(), **LARGE)
+    put(log, (b"a", b"1"))
+    end(log, 9, ABORT, epoch=1)
+    transactional(log, 9, 0, b"a")
+    end(log, 9, COMMIT, epoch=2)
+    forget_producers(log)
+    log.roll()
+
+    clean_log(log, 0, NOW_MS, late_go=late_go)
+
+    assert offsets(log) == left
+
+
 def test_markers_displace_no_other_though_their_keys_are_equal() -> None:
     log = open_log(SimulatedFiles(), **LARGE)
     for producer_id in (7, 8, 9):

@@ -1,7 +1,10 @@
 """Reading `__consumer_offsets`: from batches of any magic to runs, and runs into a shard.
 
 A batch of a transaction is one run with its producer, and so is its marker: the core keeps what is
-pending, live and at load alike.
+pending, live and at load alike. A commit after a marker of its producer with a higher epoch is left
+out: its transaction had ended. Earlier versions could accept one, which the producer's next marker
+would commit. Of a client of TV1, whose epoch stays, such a commit looks like the first of the next
+transaction, and is kept.
 """
 
 from __future__ import annotations
@@ -9,7 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+import structlog
+
 from broker.cores.pass_over import PassOver
+from broker.topics.registry import OFFSETS_TOPIC
 from coordinator.shard import GroupShard
 from offsets.partitioner import misplaced
 from offsets.record_errors import CorruptRecord
@@ -21,6 +27,8 @@ from protocol.records.batch import BatchHeader, section_of
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.markers import transaction_end
 from protocol.records.stored import stored_records
+
+logger = structlog.get_logger(__name__)
 
 
 class GroupReader:
@@ -37,6 +45,10 @@ class GroupReader:
         self._pass_over = pass_over
         self._at_home: set[str] = set()
         """Groups that this partition keeps."""
+        self._ended: dict[int, int] = {}
+        """The highest epoch of a marker so far, by producer id."""
+        self._late: set[int] = set()
+        """Producers of which a commit came after the end of its transaction: logged once each."""
 
     def runs(self, data: Buffer, header: BatchHeader) -> Iterable[tuple[int, Run | OwnBatch]]:
         """The runs of a batch, each with its base offset. Raises CorruptRecord."""
@@ -58,18 +70,34 @@ class GroupReader:
             raise CorruptRecord(header.base_offset, reason) from None
         if marker is not None:
             committed, epoch = marker
-            run = MarkerRun(header.producer_id, header.producer_epoch, epoch, committed)
-            yield header.base_offset, run
+            producer_id, producer_epoch = header.producer_id, header.producer_epoch
+            self._ended[producer_id] = max(producer_epoch, self._ended.get(producer_id, -1))
+            yield header.base_offset, MarkerRun(producer_id, producer_epoch, epoch, committed)
 
     def _of_producer(
         self, header: BatchHeader, runs: Iterable[BasedRun]
     ) -> Iterator[tuple[int, Run | OwnBatch]]:
         """Runs of a transaction's batch; what is not an offset of it counts at once."""
+        is_late = header.producer_epoch < self._ended.get(header.producer_id, -1)
         for offset, run in runs:
-            if isinstance(run, OffsetRun):
-                yield offset, TransactionalRun(header.producer_id, header.producer_epoch, (run,))
-            else:
+            if not isinstance(run, OffsetRun):
                 yield offset, run
+            elif is_late:
+                self._leave_out(header)
+            else:
+                yield offset, TransactionalRun(header.producer_id, header.producer_epoch, (run,))
+
+    def _leave_out(self, header: BatchHeader) -> None:
+        if header.producer_id not in self._late:
+            self._late.add(header.producer_id)
+            logger.warning(
+                "an offset commit after the end of its transaction was left out",
+                topic=OFFSETS_TOPIC,
+                partition=self._partition,
+                log_offset=header.base_offset,
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+            )
 
     def replay(self, run: Run | OwnBatch, base_offset: int) -> None:
         """Replays one run. Raises CorruptRecord, whatever is wrong with it."""

@@ -1,0 +1,74 @@
+"""A log in which an offset commit lies after the end of its transaction: what a load makes of it.
+
+Versions that judged a commit by what was appended have left such logs.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from offsets.runs import MarkerRun, OffsetRun, TransactionalRun
+from tests.broker.cores.test_own_batches import Calls
+from tests.broker.edge import EdgeBroker, eventually
+
+LEFT_OUT = "an offset commit after the end of its transaction was left out"
+PRODUCER = 7
+
+
+def offset_run(offset: int) -> OffsetRun:
+    return OffsetRun("g", "orders", [0], [offset], [-1], None, 1_000)
+
+
+async def left(folder: Path, *runs: TransactionalRun | MarkerRun) -> None:
+    """A log of the group's offset 1 and these, as they were accepted."""
+    async with EdgeBroker(folder, partitions=1) as broker:
+        await broker.ensure_offsets_topic()
+        calls = Calls(broker)
+        calls.plain(1)
+        await calls.answered(1)
+        [hosted] = broker.groups.hosted_shards
+        for run in runs:
+            hosted.accept([run])
+        calls.plain(1, partition=1)  # has the turn end
+        await calls.answered(2)
+
+
+@pytest.mark.parametrize("ended", [True, False])
+async def test_commit_after_a_marker_of_a_higher_epoch_is_left_out(
+    tmp_path: Path, ended: bool
+) -> None:
+    """Under TV2, and where a timeout or a newer producer has ended the transaction."""
+    next_one = (MarkerRun(PRODUCER, 5, 0, True),) if ended else ()
+    await left(
+        tmp_path,
+        TransactionalRun(PRODUCER, 3, [offset_run(10)]),
+        MarkerRun(PRODUCER, 4, 0, False),
+        TransactionalRun(PRODUCER, 3, [offset_run(11)]),
+        *next_one,
+    )
+    with capture_logs() as lines:
+        async with EdgeBroker(tmp_path, partitions=1) as broker:
+            await eventually(lambda: not broker.groups.life.loading)
+            assert await (await broker.client()).fetch("g") == 1
+            [hosted] = broker.groups.hosted_shards
+            assert not list(hosted.core.view.all_pending())
+            assert (hosted.log.first_unstable_offset == 3) == (not ended), "a marker ends it"
+    [line] = [each for each in lines if each["event"] == LEFT_OUT]
+    assert (line["producer_id"], line["producer_epoch"], line["log_offset"]) == (PRODUCER, 3, 3)
+
+
+async def test_commit_after_a_marker_of_its_own_epoch_is_kept(tmp_path: Path) -> None:
+    """Under TV1 the next transaction of a producer begins so."""
+    await left(
+        tmp_path,
+        TransactionalRun(PRODUCER, 3, [offset_run(10)]),
+        MarkerRun(PRODUCER, 3, 0, False),
+        TransactionalRun(PRODUCER, 3, [offset_run(11)]),
+    )
+    async with EdgeBroker(tmp_path, partitions=1) as broker:
+        await eventually(lambda: not broker.groups.life.loading)
+        [hosted] = broker.groups.hosted_shards
+        assert hosted.core.view.pending("g") == [(PRODUCER, 3, 1)]
