@@ -37,6 +37,7 @@ from broker.loop.pulse import Pulse
 from broker.loop.slices import Slicer
 from broker.loop.watchdog import Watchdog
 from broker.loop.worker import Worker
+from broker.metrics.hanging_commits import HangingCommits
 from broker.metrics.held_readers import HeldReaders
 from broker.metrics.holders import Holders
 from broker.metrics.lag import Lags
@@ -402,12 +403,19 @@ class Broker:
             tokens=self.secured.tokens,
         )
 
-    def _make_sources(self) -> None:
-        """Gathers what is read of all the rest."""
+    def _make_holders(self) -> None:
+        """Gathers what is read of open transactions."""
         counts = self.registry.partition_counts
         self.holders = Holders(
             self.transactions, lambda: counts.get(TRANSACTION_TOPIC, 0), self.time
         )
+        self.hanging_commits = HangingCommits(
+            self.groups, self.holders, self.slicer, self.internal_errors, self.background
+        )
+
+    def _make_sources(self) -> None:
+        """Gathers what is read of all the rest."""
+        self._make_holders()
         self.trends = Trends(
             self.groups,
             self.lags,
@@ -485,6 +493,7 @@ class Broker:
             await self.server.accept(bound, listener, connection)
         self.maintenance.start()
         self.cleaning.start()
+        self.hanging_commits.start()
 
     def start_http(self) -> None:
         """Serves the page, /metrics, /healthz and /api, unless ``http.listener`` is off."""
@@ -513,6 +522,7 @@ class Broker:
             *self.standing.first_stops(),
             self.maintenance.stop,
             self.cleaning.stop,
+            self.hanging_commits.stop,
             self.long_polls.stop,
             self.lags.times.stop,
             self.groups.life.save,

@@ -27,6 +27,7 @@ NAMES = (
     "flush",
     "garbage collection",
     "handshakes",
+    "hanging commits",
     "high watermarks",
     "http",
     "in-sync replicas",

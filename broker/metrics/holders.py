@@ -1,8 +1,9 @@
 """Who holds readers of committed records back: the transaction at which a partition's LSO stands.
 
 A partition knows the producer of its oldest open transaction, and the coordinator which id that
-producer has. One that no id has hangs: nobody but an operator will end it. That is not said while
-ids may be missing, since they are being loaded, can't be read, or are coordinated by other brokers.
+producer has. One that no id has open there hangs: nobody but an operator will end it. That is not
+said while ids may be missing, since they are being loaded, can't be read, or are coordinated by
+other brokers.
 
 The ids of producers are gathered from the open transactions by `refresh`, in steps; `of` is quick
 and goes by the last of these.
@@ -43,7 +44,7 @@ class Holder(NamedTuple):
     client: Client
     """Who moved it last."""
     hangs: bool = False
-    """Whether no id has it open, so that nobody but an operator ends it."""
+    """Whether no id has it open there, so that nobody but an operator ends it."""
     is_elsewhere: bool = False
     """Whether other brokers coordinate ids too, of which one may have it open."""
 
@@ -98,7 +99,8 @@ class Holders:
             return None
         producer_id, start = first[0], max(first[1], log.log_start_offset)
         known = self._by_producer.get(producer_id)
-        if known is not None and known.is_open:
+        is_open = known is not None and known.is_open
+        if known is not None and is_open and _has(known, partition):
             return Holder(
                 known.transactional_id,
                 producer_id,
@@ -112,5 +114,12 @@ class Holders:
         producer = log.producers.get(producer_id)
         epoch = -1 if producer is None else producer.epoch
         since_ms = self._time.now().wall_ms if producer is None else producer.last_timestamp_ms
-        whose = (None, None, BROKER, self._has_all, self._has_others)
+        whose = (None, None, BROKER, is_open or self._has_all, not is_open and self._has_others)
         return Holder(None, producer_id, epoch, start, since_ms, *whose)
+
+
+def _has(known: Transaction, partition: Partition) -> bool:
+    """Whether a transaction has touched a partition, so that its end is one there too."""
+    return any(
+        topic == partition.topic and partition.index in ids for topic, ids in known.partitions
+    )

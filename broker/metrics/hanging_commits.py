@@ -1,0 +1,102 @@
+"""Offset commits that are pending in a transaction which its coordinator does not have open.
+
+A log of an earlier version may have them: accepted after the transaction's end, by a client of TV1,
+whose epoch stays (broker/cores/groups/records.py). Their group gets UNSTABLE_OFFSET_COMMIT until
+the producer's next transaction, which would commit them. The log names the command that drops them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from broker.cores.groups.runtime import GroupRuntime
+from broker.loop.background import Background
+from broker.loop.internal_errors import InternalErrors
+from broker.loop.slices import Slicer
+from broker.metrics.holders import Holder, Holders
+from broker.metrics.lag import readable
+from broker.topics.partition import Partition
+from verdicts.commands import command, word
+
+logger = structlog.get_logger(__name__)
+
+EVERY_S = 20.0
+
+
+class HangingCommits:
+    """Logs each transaction that hangs in a partition of the offsets topic, once."""
+
+    def __init__(
+        self,
+        groups: GroupRuntime,
+        holders: Holders,
+        slicer: Slicer,
+        internal_errors: InternalErrors,
+        background: Background,
+    ) -> None:
+        self._groups = groups
+        self._holders = holders
+        self._slicer = slicer
+        self._internal_errors = internal_errors
+        self._background = background
+        self._hung: dict[int, tuple[int, int]] = {}
+        """By partition, producer id and start offset of what hung at the last look."""
+        self._logged: dict[int, tuple[int, int]] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to look, in the running loop."""
+        self._task = self._background.every(
+            "hanging commits", lambda: EVERY_S, self.look, self._failed
+        )
+
+    def stop(self) -> None:
+        """Ends it."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _failed(self, error: Exception) -> None:
+        self._internal_errors.caught("observer", error)
+
+    async def look(self) -> None:
+        """Looks at the partitions with open transactions."""
+        held = [
+            hosted.partition
+            for hosted in readable(self._groups)
+            if hosted.log.producers.open_transactions
+        ]
+        before, self._hung = self._hung, {}
+        if not held:
+            return
+        slices = self._slicer.work("hanging commits")
+        await slices.through(self._holders.refresh())
+        for partition in held:
+            self._look_at(partition, before.get(partition.index))
+        slices.end()
+
+    def _look_at(self, partition: Partition, before: tuple[int, int] | None) -> None:
+        """A transaction that began since the coordinators were asked seems to hang: it is logged
+        when it is seen twice."""
+        holder = self._holders.of(partition)
+        if holder is None or not holder.hangs:
+            return
+        which = holder.producer_id, holder.start_offset
+        self._hung[partition.index] = which
+        if before == which and self._logged.get(partition.index) != which:
+            self._logged[partition.index] = which
+            _log(partition, holder)
+
+
+def _log(partition: Partition, holder: Holder) -> None:
+    place = f"{partition.topic}:{partition.index}"
+    start = f"--start-offset {holder.start_offset}"
+    logger.warning(
+        "offset commits are pending in a transaction that is over",
+        partition=partition.name,
+        producer_id=holder.producer_id,
+        producer_epoch=holder.producer_epoch,
+        start_offset=holder.start_offset,
+        end_it_with=command("transactions abort", [], f"--topic {word(place)}", start),
+    )
