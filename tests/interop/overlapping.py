@@ -1,0 +1,156 @@
+"""One transactional producer on several connections: EndTxn on one, its commits on the others.
+
+A client that retries sends so, and one whose transaction times out while a commit is under way. The
+commits go on after EndTxn is answered, until they are refused for good: some arrive in the broker's
+turn in which the marker is written.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from threading import Event, Thread
+
+from protocol.errors import (
+    INVALID_PRODUCER_EPOCH,
+    NONE,
+    TRANSACTION_ABORTABLE,
+    UNSTABLE_OFFSET_COMMIT,
+)
+from tests.broker.topic_calls import create_topic
+from tests.broker.transactional import TXN_OFFSET_COMMIT, TransactionalProducer, initialized
+from tests.waiting import until
+from tests.wire import Wire
+
+STREAMS = 3
+LATE = {1: TRANSACTION_ABORTABLE, 2: INVALID_PRODUCER_EPOCH}
+"""The answer to a commit after its transaction's end, by the rules; others pass before it."""
+ANSWERS_MAX = 500
+"""A stream whose commits are not refused ends after so many answers since EndTxn's."""
+STABLE_WITHIN_S = 2.0
+"""A marker is written within milliseconds: an offset that is unstable for so long stays so."""
+
+
+@dataclass
+class Overlapped:
+    """What the rounds of one producer came to."""
+
+    rounds: int = 0
+    late: Counter[int] = field(default_factory=Counter)
+    """The last error code of each stream."""
+    unstable_after: int | None = None
+    """The round whose aborted offsets stayed pending: the rounds end there."""
+    committed_later: int = -1
+    """The aborted offset that the next transaction committed then; -1: none."""
+
+
+def overlap(port: int, name: str, rules: int, rounds: int) -> Overlapped:
+    """Aborts so many transactions of one producer, each with commits under way.
+
+    Under ``rules`` 2 each commit has version 5, under 1 version 4.
+    """
+    found = Overlapped()
+    with Wire(port) as wire:
+        create_topic(wire, name, 2)
+        until(
+            "the group's coordinator is there",
+            lambda: (
+                wire.call("FindCoordinator", 2, {"key": name, "key_type": 0})["error_code"] == NONE
+            ),
+        )
+        producer = initialized(wire, name, rules)
+        for number in range(1, rounds + 1):
+            found.rounds = number
+            _abort(port, producer, name, number, found.late)
+            if not _is_stable(wire, name):
+                found.unstable_after = number
+                _begin(producer, name, number)
+                assert producer.end(commit=True) == NONE
+                until("the next transaction is complete", lambda: _offset(wire, name, 0) > 0)
+                found.committed_later = _offset(wire, name, 1)
+                break
+    return found
+
+
+def _begin(producer: TransactionalProducer, name: str, offset: int) -> None:
+    """A transaction with an offset of partition 0."""
+    if producer.rules == 1:
+        until("its offsets are added", lambda: producer.add_offsets(name) == NONE)
+    until(
+        "it commits an offset",
+        lambda: producer.commit_offsets(name, {(name, 0): offset}) == [NONE],
+    )
+
+
+def _abort(
+    port: int, producer: TransactionalProducer, name: str, offset: int, late: Counter[int]
+) -> None:
+    """Aborts a transaction while commits of partition 1 are under way on other connections."""
+    _begin(producer, name, offset)
+    ended = Event()
+    streams = [_Stream(port, producer, name, offset, ended) for _ in range(STREAMS)]
+    for stream in streams:
+        stream.start()
+    for stream in streams:
+        stream.began.wait(STABLE_WITHIN_S)
+    try:
+        assert producer.end(commit=False) == NONE
+    finally:
+        ended.set()
+        for stream in streams:
+            stream.join()
+    late.update(stream.code for stream in streams)
+
+
+class _Stream(Thread):
+    """Commits of the same transaction on a connection of its own, one after another."""
+
+    def __init__(
+        self, port: int, of: TransactionalProducer, name: str, offset: int, ended: Event
+    ) -> None:
+        super().__init__(daemon=True)
+        self.code = NONE
+        """That of the last answer."""
+        self.began = Event()
+        self._port = port
+        self._name = name
+        self._offset = offset
+        self._ended = ended
+        self._version = TXN_OFFSET_COMMIT[of.rules]
+        self._who = (of.transactional_id, of.rules, of.producer_id, of.epoch)
+
+    def run(self) -> None:
+        transactional_id, rules, producer_id, epoch = self._who
+        with Wire(self._port) as wire:
+            sender = TransactionalProducer(
+                wire, transactional_id, rules, producer_id=producer_id, epoch=epoch
+            )
+            answers = 0
+            while answers < ANSWERS_MAX:
+                was_over = self._ended.is_set()
+                [self.code] = sender.commit_offsets(self._name, {(self._name, 1): self._offset})
+                self.began.set()
+                answers += was_over
+                if was_over and self.code == LATE[rules]:
+                    break
+
+
+def _fetched(wire: Wire, name: str, partition: int, *, stable: bool) -> tuple[int, int]:
+    topics = [{"name": name, "partition_indexes": [partition]}]
+    asked = {"group_id": name, "topics": topics, "require_stable": stable}
+    [entry] = wire.call("OffsetFetch", 7, asked)["topics"][0]["partitions"]
+    return entry["committed_offset"], entry["error_code"]
+
+
+def _offset(wire: Wire, name: str, partition: int) -> int:
+    return _fetched(wire, name, partition, stable=False)[0]
+
+
+def _is_stable(wire: Wire, name: str) -> bool:
+    """Whether nothing is pending in partition 1 soon."""
+    deadline = time.monotonic() + STABLE_WITHIN_S
+    while _fetched(wire, name, 1, stable=True)[1] == UNSTABLE_OFFSET_COMMIT:
+        if time.monotonic() > deadline:
+            return False
+    return True

@@ -1,0 +1,38 @@
+"""A transaction that ends while its commits are under way on other connections, here and in Kafka.
+
+A commit counts for its transaction or is refused; what was aborted stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.brokers import Broker, KafkaBroker, make_broker, running
+from tests.interop.overlapping import LATE, STREAMS, Overlapped, overlap
+
+ROUNDS = 40
+"""Six were enough to see one commit after its marker, before decisions read what is accepted."""
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Broker, Broker]]:
+    """The broker under test, and Apache Kafka 4.3.1."""
+    folder = tmp_path_factory.mktemp("overlapping")
+    tested, kafka = make_broker(folder / "tested" / "data"), KafkaBroker(folder / "kafka" / "data")
+    with running(tested, kafka):
+        yield tested, kafka
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("rules", [1, 2])
+def test_commits_beside_an_abort_are_answered_as_by_kafka_and_never_committed_later(
+    both: tuple[Broker, Broker], name: str, rules: int
+) -> None:
+    refused = Overlapped(ROUNDS)
+    refused.late[LATE[rules]] = ROUNDS * STREAMS
+
+    found = [overlap(broker.port, name, rules, ROUNDS) for broker in both]
+
+    assert found == [refused, refused]
