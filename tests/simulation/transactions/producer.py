@@ -2,6 +2,7 @@
 
 A producer writes deed after deed: records to some partitions, offsets of its group, then EndTxn. It
 asks again what was not answered, with the same bytes and sequence numbers, as Kafka's clients do.
+Beside the end of a transaction its commits may come once more, by its second connection.
 Now and then its process dies: the next one fences it by InitProducerId, and aborts what it had
 open. A `Zombie` is one that is thought dead and goes on all the same.
 """
@@ -43,6 +44,7 @@ from tests.simulation.whole.client import CONNECTS_AGAIN_NS, Client, Sent, WireR
 
 if TYPE_CHECKING:
     from tests.simulation.transactions.ledger import Ledger
+    from tests.simulation.transactions.second_connection import SecondConnection
     from tests.simulation.whole.living import LivingWorld
 
 
@@ -100,6 +102,8 @@ class Standing:
     sequences: dict[Place, int] = field(default_factory=dict)
     deed: Deed | None = None
     steps: list[Step] = field(default_factory=list)
+    committed: WireRequest | None = None
+    """The TxnOffsetCommit of the deed, once it is answered."""
     unsure: bool = False
     """TV1: a request was given up whose answer nobody knows; another epoch keeps it out."""
 
@@ -117,6 +121,7 @@ class TransactionalProducer(Client):
         self.transactional_id = f"id of {name}"
         self.state = Standing()
         self.zombie: Zombie | None = None
+        self.second: SecondConnection | None = None
         self.made = 0
         """Deeds so far."""
 
@@ -131,6 +136,9 @@ class TransactionalProducer(Client):
             self.drop_connection()
             self.think_after(self.chance.choice(CONNECTS_AGAIN_NS))
             return
+        if self.rules == 1 and not state.steps and self._is_heard_twice:
+            self.think_after(1 * MS)  # its epoch is that of the next deed: a commit may come late
+            return
         if state.producer_id < 0 or (state.unsure and state.deed is None):
             self._init()
             return
@@ -139,10 +147,13 @@ class TransactionalProducer(Client):
                 self.think_after(1 * S)
                 return
             self._begin()
+        step = state.steps[0]
         if self.chance.random() < 0.01 and not self.calm:
+            self._commit_again(step, times=200, quickly=False)
             self.think_after(self.chance.choice((2, 6, 15)) * S)  # perhaps too slow for its timeout
             return
-        step = state.steps[0]
+        if self.second is not None and not self.calm and self.chance.random() < 0.3:
+            self._commit_again(step, times=self.chance.choice((3, 10)), quickly=True)
         self.market.may_be_doubled(self, step.request)
         self.send(step.request, step)
 
@@ -154,6 +165,16 @@ class TransactionalProducer(Client):
     def excused(self, deed: Deed) -> bool:
         """Whether a deed may fail that it did all right."""
         return self.market.ledger.excused(deed)
+
+    @property
+    def _is_heard_twice(self) -> bool:
+        return self.second is not None and self.second.is_busy
+
+    def _commit_again(self, step: Step, times: int, *, quickly: bool) -> None:
+        """Has the commit of a deed come again by another connection while it ends."""
+        state = self.state
+        if self.second is not None and state.committed is not None and step is state.steps[-1]:
+            self.second.repeat(state.committed, times, quickly=quickly)
 
     def _init(self) -> None:
         state = self.state
@@ -178,6 +199,8 @@ class TransactionalProducer(Client):
             self.zombie.rise(before)
         elif before.deed is not None:
             before.deed.given_up()
+        if self.second is not None:
+            self.second.dies()
         self.drop_connection()
         self.think_after(self.chance.choice((100 * MS, 1 * S, 5 * S)))
 
@@ -215,7 +238,12 @@ class TransactionalProducer(Client):
         if offsets:
             moved = chance.sample(range(SOURCE_PARTITIONS), chance.randint(1, SOURCE_PARTITIONS))
             deed.offsets = dict.fromkeys(moved, deed.number)
-            steps.append(Step(self._commit_offsets(deed)))
+            commit = self._commit_offsets(deed)
+
+            def committed(_: dict[str, Any]) -> None:
+                state.committed = commit
+
+            steps.append(Step(commit, committed))
         if chance.random() < 0.9 or self.calm:
             steps.append(self._end(deed, committed=chance.random() < 0.7))
             state.steps = steps
@@ -300,7 +328,7 @@ class TransactionalProducer(Client):
             state.deed.given_up()
             if state.deed.outcome is not Outcome.COMMITTED or self.chance.random() < 0.1:
                 state.unsure = state.unsure or self.rules == 1
-        state.deed, state.steps = None, []
+        state.deed, state.steps, state.committed = None, [], None
 
     # -- what it hears
 

@@ -50,7 +50,9 @@ def test_every_corner_is_reached_by_a_dozen_worlds(record_property: Record) -> N
         "producer died", "crash behind a state record", "crash behind a marker",
         "crash behind a offsets marker", "InitProducerId CONCURRENT_TRANSACTIONS",
         "EndTxn PRODUCER_FENCED", "unstable offset", "Produce INVALID_PRODUCER_EPOCH",
-        "TxnOffsetCommit NONE", "later coordinator",
+        "TxnOffsetCommit NONE", "later coordinator", "commit beside the end NONE",
+        "commit beside the end INVALID_PRODUCER_EPOCH",
+        "commit beside the end TRANSACTION_ABORTABLE",
     ):  # fmt: skip
         assert happened[what], what
 

@@ -1,8 +1,9 @@
 """A whole broker with transactional clients, in a simulated world where everything fails.
 
-Producers of TV1 and TV2 write transactions over several partitions and groups; requests come twice
-and late; the process is killed behind any record of a transaction's state and any marker, or by the
-loss of its power. `truth.py` reads the logs and holds them against what the clients know.
+Producers of TV1 and TV2 write transactions over several partitions and groups, each by two
+connections; requests come twice and late; the process is killed behind any record of a
+transaction's state and any marker, or by the loss of its power. `truth.py` reads the logs and holds
+them against what the clients know.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from tests.simulation.transactions.producer import (
     Zombie,
 )
 from tests.simulation.transactions.readers import CommittedReader, Ghost, OffsetsReader
+from tests.simulation.transactions.second_connection import SecondConnection
 from tests.simulation.whole.agenda import MS, S
 from tests.simulation.whole.client import Client, Sent, WireRequest
 from tests.simulation.whole.disk_log import OFFSETS_TOPIC
@@ -67,6 +69,8 @@ class TransactionWorld(LivingWorld):
             "log.cleaner.enable": "false",
             "log.segment.bytes": chance.choice(("2000", "1000000")),
             "group.initial.rebalance.delay.ms": "0",
+            # What is accepted is appended so much later: a turn has room for many requests.
+            "group.coordinator.append.linger.ms": chance.choice(("0", "0", "0", "5")),
         }
         if self.flushes:
             self.settings["log.flush.interval.messages"] = "1"
@@ -89,6 +93,7 @@ class TransactionWorld(LivingWorld):
         """For how long that one has been looked at."""
         self.producers = [self._producer(number) for number in range(producers)]
         zombies = [producer.zombie for producer in self.producers if producer.zombie is not None]
+        seconds = [producer.second for producer in self.producers if producer.second is not None]
         self.readers = [
             CommittedReader(
                 self, f"reads {name}-{index}", f"10.3.0.{at}", self._fork(), (name, index)
@@ -106,6 +111,7 @@ class TransactionWorld(LivingWorld):
                 maker,
                 *self.producers,
                 *zombies,
+                *seconds,
                 *self.readers,
                 *self.offsets_readers,
                 self.ghost,
@@ -119,6 +125,9 @@ class TransactionWorld(LivingWorld):
         rules = 1 + number % 2
         producer = TransactionalProducer(self, name, host, self._fork(), rules)
         producer.zombie = Zombie(producer, f"10.2.1.{number}", self._fork())
+        producer.second = SecondConnection(
+            self, f"{name} again", f"10.2.2.{number}", self._fork(), producer
+        )
         return producer
 
     @contextmanager

@@ -1,0 +1,85 @@
+"""A producer's other connection: commits that it sends again while their transaction ends.
+
+A client that retries sends so, and one whose commit is under way when the transaction times out.
+The broker may count such a commit for its transaction, or refuse it: never for the next one.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from protocol.errors import NAMES as ERROR_NAMES
+from protocol.errors import NONE, UNKNOWN_SERVER_ERROR
+from tests.simulation.whole.agenda import MS, S
+from tests.simulation.whole.client import Client, Sent, WireRequest
+
+if TYPE_CHECKING:
+    from tests.simulation.transactions.producer import TransactionalProducer
+    from tests.simulation.whole.living import LivingWorld
+
+_US = MS // 1000
+_QUICK_NS = (0, 2 * _US, 10 * _US, 50 * _US)
+"""Pauses beside an EndTxn, whose turns take microseconds."""
+_SLOW_NS = (1 * MS, 20 * MS, 300 * MS)
+"""Pauses beside a timeout, which is seconds away."""
+
+
+class SecondConnection(Client):
+    """See the module."""
+
+    def __init__(
+        self, world: LivingWorld, name: str, host: str, chance: Random, of: TransactionalProducer
+    ) -> None:
+        super().__init__(world, name, host, chance)
+        self._of = of
+        self._request: WireRequest | None = None
+        self._left = 0
+        self._pauses_ns = _QUICK_NS
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a commit may still arrive."""
+        return bool(self._left or self.sent)
+
+    def repeat(self, request: WireRequest, times: int, *, quickly: bool) -> None:
+        """Send ``request`` so many times, from now on."""
+        self._pauses_ns = _QUICK_NS if quickly else _SLOW_NS
+        self._request, self._left = request, times
+        if not self.sent:
+            self.think_after(self.chance.choice(self._pauses_ns))
+
+    def dies(self) -> None:
+        """The process is gone, and this connection with it."""
+        if self.is_busy:
+            self.drop_connection()
+            self.think_after(1 * S)
+
+    def act(self) -> None:
+        if not self._left or self.calm:
+            self._left = 0
+            self.think_after(5 * S)
+            return
+        assert self._request is not None
+        at_once = min(self._left, self.chance.choice((1, 1, 3)))
+        self._left -= at_once
+        for _ in range(at_once):
+            self.world.happened["commit beside the end"] += 1
+            self.send(self._request)
+
+    def hear(self, sent: Sent, frame: bytes) -> None:
+        topics = sent.answer_in(frame)["topics"]
+        code = _error_of(topics)
+        self.world.happened[f"commit beside the end {ERROR_NAMES[code]}"] += 1
+        assert code != UNKNOWN_SERVER_ERROR, f"{self.name}: {sent.request} is answered -1"
+        if not self.sent:
+            self.think_after(self.chance.choice(self._pauses_ns))
+
+    def lost(self) -> None:
+        self._left = 0
+        self._of.lost()
+
+
+def _error_of(topics: list[dict[str, Any]]) -> int:
+    codes = [part["error_code"] for each in topics for part in each["partitions"]]
+    return next((code for code in codes if code != NONE), NONE)
