@@ -7,16 +7,20 @@ CI=true it fails.
 
 from __future__ import annotations
 
+import atexit
 import functools
 import hashlib
 import os
 import shutil
 import subprocess
+from collections import defaultdict
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 
 from tests.absent import absent
 from tests.cached import cached
+from tests.tool_jvm import HOST, ToolJvm
 
 POMS = Path(__file__).parent / "data" / "maven"
 INSTALL = "apt-get install -y default-jdk-headless maven"
@@ -24,6 +28,8 @@ INSTALL = "apt-get install -y default-jdk-headless maven"
 KAFKA_NEW = "kafka-4.3.1"
 KAFKA_LAST_TO_SERVE_OLD_CLIENTS = "kafka-3.9.2"
 KAFKA_OLD = "kafka-0.10.2.2"
+
+CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 # Short-lived tools: the first compiler alone and one collector thread save half of a start's CPU.
 # The JVM's own warnings go to standard error, away from what a tool prints.
@@ -55,10 +61,14 @@ def jars(name: str) -> tuple[Path, ...]:
 
 
 def bring_all() -> None:
-    """All jars, before tests that have a deadline ask for them."""
+    """All jars and an archive of classes, before tests that have a deadline ask for them."""
     if shutil.which("mvn"):
         for pom in sorted(POMS.glob("*/pom.xml")):
             jars(pom.parent.name)
+        # Members of groups are console consumers, each in a JVM that starts from this archive.
+        if not _archive(KAFKA_NEW, CONSOLE_CONSUMER).exists():
+            nobody = ("--bootstrap-server", "127.0.0.1:1", "--topic", "none", "--timeout-ms", "1")
+            run(KAFKA_NEW, CONSOLE_CONSUMER, *nobody, own_jvm=True)
 
 
 def _bring(pom: Path, folder: Path) -> None:
@@ -142,9 +152,44 @@ def _archive(name: str, main_class: str) -> Path:
 
 
 def run(
-    name: str, main_class: str, *arguments: str, text_in: str = "", timeout_s: float = 180.0
+    name: str,
+    main_class: str,
+    *arguments: str,
+    text_in: str = "",
+    timeout_s: float = 180.0,
+    own_jvm: bool = False,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a tool to its end; its exit code is the caller's to judge."""
+    """Run a tool to its end; its exit code is the caller's to judge.
+
+    The tools of one release share a JVM of this test process (tests/tool_jvm.py). Its working
+    directory and environment are those of the first run: paths among the arguments are absolute.
+    ``own_jvm`` starts a JVM for this run alone, for a tool that leaves threads behind. The tools of
+    0.10.2.2 have one each too: they call System.exit, which ends a shared JVM.
+    """
+    if own_jvm or name == KAFKA_OLD:
+        return _run_alone(name, main_class, *arguments, text_in=text_in, timeout_s=timeout_s)
+    idle = _IDLE[name]
+    jvm = idle.pop() if idle else ToolJvm(source(name, HOST))
+    try:
+        return jvm.run(main_class, *arguments, text_in=text_in, timeout_s=timeout_s)
+    finally:
+        if jvm.usable:
+            idle.append(jvm)
+
+
+_IDLE: defaultdict[str, list[ToolJvm]] = defaultdict(list)
+"""JVMs in which no tool runs, by the name of their jars: two threads never share one."""
+
+
+@atexit.register
+def _end_idle() -> None:
+    for jvm in chain.from_iterable(_IDLE.values()):
+        jvm.kill()
+
+
+def _run_alone(
+    name: str, main_class: str, *arguments: str, text_in: str, timeout_s: float
+) -> subprocess.CompletedProcess[str]:
     line = command(name, main_class, *arguments)
     archive = _archive(name, main_class)
     partial = archive.with_name(f"{archive.name}.{os.getpid()}")

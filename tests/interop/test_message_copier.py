@@ -118,7 +118,8 @@ def test_a_copier_that_nobody_disturbs(broker: Broker, name: str) -> None:
         cluster.create_topic(topic, 1)
     sent = seed(broker.bootstrap, f"{name}-in", 1, 500)
     copying = Copying(f"{name}-in", f"{name}-out", name, 100, random_aborts=True)
-    done = java.run(java.KAFKA_NEW, COPIER, *copying.arguments(broker.bootstrap, 0))
+    # The archive of classes that this run leaves serves the copiers of the other tests.
+    done = java.run(java.KAFKA_NEW, COPIER, *copying.arguments(broker.bootstrap, 0), own_jvm=True)
     assert '"stage":"ShutdownComplete"' in done.stdout, done.stdout + done.stderr
     with CommittedReader(broker.bootstrap, f"{name}-out", 1) as reader:
         reader.until_read(500)

@@ -59,9 +59,10 @@ def open_wire(unguarded: Broker) -> Iterator[Wire]:
 
 
 def command(broker: Broker, *words: str, code: int = 0) -> str:
-    """``kafka-transactions`` of 4.3.1."""
+    """``kafka-transactions`` of 4.3.1, which leaves the threads of its Admin client running."""
     tool = "org.apache.kafka.tools.TransactionsCommand"
-    done = java.run(java.KAFKA_NEW, tool, "--bootstrap-server", broker.bootstrap, *words)
+    given = ("--bootstrap-server", broker.bootstrap, *words)
+    done = java.run(java.KAFKA_NEW, tool, *given, own_jvm=True)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + (done.stderr if code else "")
 

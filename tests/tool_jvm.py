@@ -1,0 +1,118 @@
+"""A JVM that runs Java tools one after another.
+
+`tests/data/java/ToolHost.java` is the program in it and describes requests and frames.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import struct
+import subprocess
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from time import monotonic
+
+HOST = Path(__file__).parent / "data" / "java" / "ToolHost.java"
+ENDS_WITHIN_S = 5.0
+"""How long a JVM may take to end after its standard output is closed."""
+_NUMBER = struct.Struct(">i")
+_FRAME = struct.Struct(">ci")
+
+
+class ToolJvm:
+    """One JVM. It ends with this process at the latest, which closes its standard input."""
+
+    def __init__(self, command: list[str]) -> None:
+        """``command`` starts the program ``HOST``."""
+        # What the JVM itself writes; it is open as long as the JVM runs.
+        self._own_errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._own_errors
+        )
+        self._clean = True
+
+    @property
+    def pid(self) -> int:
+        """The process id of the JVM."""
+        return self._process.pid
+
+    @property
+    def usable(self) -> bool:
+        """Whether it can run another tool: it lives, and no thread of the last tool is left."""
+        return self._clean and self._process.poll() is None
+
+    def run(
+        self, main_class: str, *arguments: str, text_in: str, timeout_s: float
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a tool to its end.
+
+        A tool that calls System.exit itself ends the JVM; its exit code is then the JVM's. A tool
+        that does not end in time ends with its JVM, by ``subprocess.TimeoutExpired``.
+        """
+        self._send(text_in, main_class, *arguments)
+        called = [main_class, *arguments]
+        printed = {b"o": bytearray(), b"e": bytearray()}
+        until = monotonic() + timeout_s
+        code = None
+        try:
+            while code is None and (frame := self._frame(until)):
+                kind, payload = frame
+                if kind == b"x":
+                    code, self._clean = payload[0], payload[1] == 1
+                else:
+                    printed[kind] += payload
+        except TimeoutError:
+            self.kill()
+            out, err = (bytes(each) for each in printed.values())
+            raise subprocess.TimeoutExpired(called, timeout_s, out, err) from None
+        if code is None:
+            code = self._process.wait(ENDS_WITHIN_S)
+            self._own_errors.seek(0)
+            printed[b"e"] += self._own_errors.read()
+        if not self.usable:
+            self.kill()
+        out_text, err_text = (each.decode(errors="replace") for each in printed.values())
+        return subprocess.CompletedProcess(called, code, out_text, err_text)
+
+    def kill(self) -> None:
+        """End the JVM at once."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        with suppress(BrokenPipeError):
+            self._process.stdin.close()
+        self._process.stdout.close()
+        self._own_errors.close()
+
+    def _send(self, *words: str) -> None:
+        assert self._process.stdin is not None
+        encoded = [word.encode() for word in words]
+        request = b"".join(_NUMBER.pack(len(word)) + word for word in encoded)
+        with suppress(BrokenPipeError):  # the JVM did not start: `run` reports why
+            self._process.stdin.write(_NUMBER.pack(len(words)) + request)
+            self._process.stdin.flush()
+
+    def _frame(self, until: float) -> tuple[bytes, bytes] | None:
+        """The kind and the payload of the next frame; None when the JVM has ended."""
+        head = self._exactly(_FRAME.size, until)
+        if head is None:
+            return None
+        kind, length = _FRAME.unpack(head)
+        payload = self._exactly(length, until)
+        return None if payload is None else (kind, payload)
+
+    def _exactly(self, length: int, until: float) -> bytes | None:
+        assert self._process.stdout is not None
+        found = b""
+        while len(found) < length:
+            file = self._process.stdout.fileno()
+            if not select.select([file], [], [], max(0.0, until - monotonic()))[0]:
+                raise TimeoutError
+            more = os.read(file, length - len(found))
+            if not more:
+                return None
+            found += more
+        return found
