@@ -71,6 +71,7 @@ SLICE ?= 1 2 3 4 5 6
 
 campaign: $(VENV)/test.done ## everything else, in six slices of 15 minutes: make campaign SLICE=3 runs one
 	$(BIN)/python -m tests.java
+	$(BIN)/python -m tests.archives
 	@failed=; for slice in $(SLICE); do \
 		echo "slice $$slice of 6"; \
 		$(PYTEST) --tier campaign --slice $$slice || failed="$$failed $$slice"; \

@@ -14,7 +14,8 @@ import os
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 
@@ -28,8 +29,6 @@ INSTALL = "apt-get install -y default-jdk-headless maven"
 KAFKA_NEW = "kafka-4.3.1"
 KAFKA_LAST_TO_SERVE_OLD_CLIENTS = "kafka-3.9.2"
 KAFKA_OLD = "kafka-0.10.2.2"
-
-CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 # Short-lived tools: the first compiler alone and one collector thread save half of a start's CPU.
 # The JVM's own warnings go to standard error, away from what a tool prints.
@@ -61,14 +60,10 @@ def jars(name: str) -> tuple[Path, ...]:
 
 
 def bring_all() -> None:
-    """All jars and an archive of classes, before tests that have a deadline ask for them."""
+    """All jars, before tests that have a deadline ask for them."""
     if shutil.which("mvn"):
         for pom in sorted(POMS.glob("*/pom.xml")):
             jars(pom.parent.name)
-        # Members of groups are console consumers, each in a JVM that starts from this archive.
-        if not _archive(KAFKA_NEW, CONSOLE_CONSUMER).exists():
-            nobody = ("--bootstrap-server", "127.0.0.1:1", "--topic", "none", "--timeout-ms", "1")
-            run(KAFKA_NEW, CONSOLE_CONSUMER, *nobody, own_jvm=True)
 
 
 def _bring(pom: Path, folder: Path) -> None:
@@ -116,6 +111,8 @@ def command(
     )
     archive = _archive(name, main_class)
     shared = [f"-XX:SharedArchiveFile={archive}"] if archive.exists() else []
+    if archive in _PARTIAL:
+        shared = [f"-XX:ArchiveClassesAtExit={_PARTIAL[archive]}"]
     return [
         java(),
         *FLAGS,
@@ -149,6 +146,33 @@ def _archive(name: str, main_class: str) -> Path:
     """
     made_by = hashlib.sha256(os.path.realpath(java()).encode()).hexdigest()[:8]
     return jars(name)[0].parent / f"{main_class}-{made_by}.jsa"
+
+
+def archived(name: str, main_class: str) -> bool:
+    """Whether ``main_class`` starts from an archive of its classes."""
+    return _archive(name, main_class).exists()
+
+
+_PARTIAL: dict[Path, Path] = {}
+"""By archive, the file that becomes it."""
+
+
+@contextmanager
+def archiving(name: str, main_class: str) -> Iterator[None]:
+    """Have a JVM that starts and ends within it archive its classes, unless an archive exists."""
+    archive = _archive(name, main_class)
+    if archive.exists():
+        yield
+        return
+    partial = archive.with_name(f"{archive.name}.{os.getpid()}")
+    _PARTIAL[archive] = partial
+    try:
+        yield
+        if partial.exists():
+            partial.rename(archive)
+    finally:
+        _PARTIAL.pop(archive, None)
+        partial.unlink(missing_ok=True)  # of a JVM that was killed
 
 
 def run(
@@ -190,17 +214,15 @@ def _end_idle() -> None:
 def _run_alone(
     name: str, main_class: str, *arguments: str, text_in: str, timeout_s: float
 ) -> subprocess.CompletedProcess[str]:
-    line = command(name, main_class, *arguments)
-    archive = _archive(name, main_class)
-    partial = archive.with_name(f"{archive.name}.{os.getpid()}")
-    if not archive.exists():
-        line.insert(1, f"-XX:ArchiveClassesAtExit={partial}")
-    done = subprocess.run(
-        line, input=text_in, capture_output=True, text=True, timeout=timeout_s, check=False
-    )
-    if partial.exists():
-        partial.rename(archive)
-    return done
+    with archiving(name, main_class):
+        return subprocess.run(
+            command(name, main_class, *arguments),
+            input=text_in,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
 
 
 if __name__ == "__main__":
