@@ -1,12 +1,13 @@
 """Calls: the decoded requests that a shard handles.
 
 A call has no versions or bytes: the edge has turned the differences between versions into the
-fields below. ``ticket`` is opaque to the core, which returns it beside the reply.
+fields below. ``ticket`` is opaque to the core, which returns it beside the reply. So is
+``connection``, by which the request came; None where that is not known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 from protocol.slotted import slotted
@@ -35,6 +36,7 @@ class JoinGroup:
     """v9 and up: a static leader that comes back may be asked not to assign (KIP-814)."""
     fresh_id: str
     """A new UUID as text, used only when the core makes a member id; "" when one is given."""
+    connection: Hashable = None
 
 
 @slotted
@@ -49,6 +51,7 @@ class SyncGroup:
     protocol_type: str | None
     protocol_name: str | None
     assignments: Sequence[tuple[str, bytes]]
+    connection: Hashable = None
 
 
 @slotted
@@ -60,6 +63,7 @@ class Heartbeat:
     generation_id: int
     member_id: str
     group_instance_id: str | None
+    connection: Hashable = None
 
 
 class Leaver(NamedTuple):

@@ -266,11 +266,15 @@ class Group:
         self._count_protocols(member.protocols, 1)
 
     def elect_among_joined(self) -> None:
-        """Replace a leader that has not rejoined by the oldest member that has."""
-        leader = None if self.leader_id is None else self.members[self.leader_id]
-        if leader is None or leader.join_ticket is None:
-            joined = [m.member_id for m in self.members.values() if m.join_ticket is not None]
-            self.leader_id = joined[0]
+        """Replace a leader that has not rejoined by the oldest member that has.
+
+        A leader whose connection closed is replaced too, where a joined member has an open one:
+        the group would wait for its assignment until its session ends, as Kafka does.
+        """
+        joined = [m for m in self.members.values() if m.join_ticket is not None]
+        able = [m for m in joined if m.closed_ms is None] or joined
+        if all(m.member_id != self.leader_id for m in able):
+            self.leader_id = able[0].member_id
 
     def rebalance_timeout_ms(self) -> int:
         """How long a join or sync phase lasts: the longest that any member asked for."""

@@ -6,7 +6,7 @@ then instance id and member id.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from coordinator.calls import JoinGroup
 from coordinator.events import Cause, MemberChanged, MemberJoined, seconds, short, with_reason
@@ -160,6 +160,7 @@ def _add(step: Step, group: Group, call: JoinGroup, member_id: str, *, knows_id:
     if not group.members:
         group.protocol_type = call.protocol_type
     group.add(member)
+    step.state.connect(group, member, call.connection)
     if group.state is State.PREPARING_REBALANCE and group.initial_delay:
         group.member_added = True
     step.events.append(
@@ -183,6 +184,7 @@ def _add(step: Step, group: Group, call: JoinGroup, member_id: str, *, knows_id:
 
 def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
     """A JoinGroup of a member of the group."""
+    step.state.connect(group, member, call.connection)
     match group.state:
         case State.PREPARING_REBALANCE:
             _update_and_park(step, group, call, member)
@@ -291,18 +293,19 @@ def session_due(step: Step, group: Group, member: Member) -> None:
     after_removal(step, group, cause, detail, member.member_id)
 
 
-def void(step: Step, group: Group, member: Member) -> None:
-    """The client of a parked request is gone: nobody will read its answer.
+def connection_closed(step: Step, connection: Hashable) -> None:
+    """Note the members whose connection closed; what they have parked counts on, as in Kafka.
 
-    A member that never got its id can't come back and is removed at once, so that no rebalance
-    waits for it; a static one only while it is new, for its place is its own. Any other member can
-    come back until its session ends.
+    A member that never got its id can't return and is removed at once, so that no rebalance waits
+    for it; a static one only while it is new, for its place is its own. Any other member may
+    return until its session ends.
     """
-    step.void(group, member)
-    if not member.knows_id and (member.group_instance_id is None or member.is_new):
+    for member, group in step.state.connections.pop(connection, {}).items():
+        member.connection = None
+        member.closed_ms = step.now.mono_ms
+        if member.knows_id or (member.group_instance_id is not None and not member.is_new):
+            continue
         detail = "disconnected before it learnt its id"
         step.remove(group, member, Cause.DISCONNECTED, detail)
         what = f"{named(member)} {detail}"
         after_removal(step, group, Cause.DISCONNECTED, what, member.member_id)
-    else:
-        step.renew(member)

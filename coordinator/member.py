@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from coordinator.calls import Ticket
 from coordinator.timers import GroupTimer
@@ -15,6 +15,8 @@ class Member:
         "assignment",
         "client_host",
         "client_id",
+        "closed_ms",
+        "connection",
         "group_instance_id",
         "is_new",
         "join_ticket",
@@ -65,9 +67,13 @@ class Member:
         """It comes from the log and has not joined since: only one protocol of it is known."""
         self.knows_id = True
         """Its id was in a request of its own, or in a reply that was released."""
+        self.connection: Hashable = None
+        """By which its last JoinGroup, SyncGroup or Heartbeat came; None: unknown, or closed."""
+        self.closed_ms: int | None = None
+        """When that connection closed, monotonic; None while it is open, or unknown."""
         self.session = GroupTimer(group_id, member_id)
-        """Ends its membership. Not armed while a request is parked: it is alive as long as it
-        waits; but for a new member, whose first JoinGroup may wait only so long."""
+        """Ends its membership. Not armed while a request is parked, whatever becomes of the
+        connection; but for a new member, whose first JoinGroup may wait only so long."""
 
     def metadata(self, protocol_name: str | None) -> bytes:
         """Its metadata for this protocol; empty for one that it does not offer."""

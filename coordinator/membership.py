@@ -34,6 +34,7 @@ def sync(step: Step, call: SyncGroup) -> None:
     if error or group is None:
         return step.reply(call.ticket, SyncReply(error))
     member = group.members[call.member_id]
+    step.state.connect(group, member, call.connection)
     match group.state:
         case State.AWAITING_SYNC:
             group.pending_syncs.discard(call.member_id)
@@ -140,6 +141,8 @@ def heartbeat(state: ShardState, call: Heartbeat, now: Now) -> int:
             return error
     if call.generation_id != group.generation_id:
         return ILLEGAL_GENERATION
+    if member.connection is not call.connection or member.closed_ms is not None:
+        state.connect(group, member, call.connection)
     if not member.waits:
         member.session.due_ms = now.mono_ms + member.session_timeout_ms
     return answer

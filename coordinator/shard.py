@@ -10,7 +10,7 @@ only ``restore`` and ``replay``, then ``topics_deleted`` and ``sweep``, and then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
@@ -35,9 +35,9 @@ from coordinator.config import GroupConfig
 from coordinator.deletion import delete_group, offset_delete
 from coordinator.events import LOADED_ID_CHARACTERS, Cause, LoadedGeneration, ShardLoaded
 from coordinator.group import Group
-from coordinator.joining import join, pending_due, session_due, void
+from coordinator.joining import connection_closed, join, pending_due, session_due
 from coordinator.membership import heartbeat, leave, sync
-from coordinator.outcome import NOTHING, JoinReply, Outcome, SyncReply
+from coordinator.outcome import JoinReply, Outcome, SyncReply
 from coordinator.rebalance import phase_due, prepare
 from coordinator.refusal import MUST_NAME_GROUP, failed, refusal
 from coordinator.states import State
@@ -146,13 +146,14 @@ class GroupShard:
         """Use other settings from the next call on."""
         self._state.config = config
 
-    def disconnected(self, ticket: Ticket, now: Now) -> Outcome:
-        """The client of a parked request is gone; a ticket that is not parked is ignored."""
-        owner = self._state.parked.get(ticket)
-        if owner is None:
-            return NOTHING
-        group, member = owner
-        return _stepped(lambda step, _: void(step, group, member))(self._state, None, now)
+    @property
+    def connections(self) -> Collection[Hashable]:
+        """The open connections by which members speak: live, not to be kept over a call."""
+        return self._state.connections.keys()
+
+    def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
+        """A connection has closed; nothing happens for one by which no member speaks."""
+        return _stepped(connection_closed)(self._state, connection, now)
 
     def topics_deleted(
         self, topics: Mapping[str, int], now: Now, ticket: Ticket | None = None

@@ -69,6 +69,8 @@ def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -
     step.answer_join(group, old, JoinReply(FENCED_INSTANCE_ID, old.member_id))
     step.answer_sync(group, old, SyncReply(FENCED_INSTANCE_ID))
     group.replace(old, new)
+    step.state.disconnect(old)
+    step.state.connect(group, new, call.connection)
     detail = (
         f"{new.client_id} at {plain_host(new.client_host)} took over {old.group_instance_id}"
         f" from {old.client_id} at {plain_host(old.client_host)}"

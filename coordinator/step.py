@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from coordinator.calls import Ticket
 from coordinator.config import GroupConfig
@@ -35,6 +35,7 @@ class ShardState:
     __slots__ = (
         "cache",
         "config",
+        "connections",
         "deadlines",
         "expiring",
         "groups",
@@ -54,10 +55,32 @@ class ShardState:
         last look at the group; groups without such offsets are not there."""
         self.parked: dict[Ticket, tuple[Group, Member]] = {}
         """Who waits for the answer to each parked ticket, which is on that member too."""
+        self.connections: dict[Hashable, dict[Member, Group]] = {}
+        """The members that speak by each open connection; a member is in at most one."""
         self.interrupted: list[tuple[Ticket, Reply]] = []
         """Answers of a step that a bug ended: nobody has got them, and they are parked no more."""
         self.sweeps: deque[Sweep] = deque()
         """Long work under way, in the order in which it goes on."""
+
+    def connect(self, group: Group, member: Member, connection: Hashable) -> None:
+        """Note the connection by which a member speaks from now on; None: it is not known."""
+        member.closed_ms = None
+        if member.connection is connection:
+            return
+        self.disconnect(member)
+        if connection is not None:
+            member.connection = connection
+            self.connections.setdefault(connection, {})[member] = group
+
+    def disconnect(self, member: Member) -> None:
+        """Forget the connection of a member."""
+        if member.connection is None:
+            return
+        members = self.connections[member.connection]
+        del members[member]
+        if not members:
+            del self.connections[member.connection]
+        member.connection = None
 
 
 class Step:
@@ -193,6 +216,7 @@ class Step:
         self.answer_join(group, member, JoinReply(UNKNOWN_MEMBER_ID, ""))
         self.answer_sync(group, member, SyncReply(UNKNOWN_MEMBER_ID))
         group.remove(member)
+        self.state.disconnect(member)
         self.emit_left(group, member, cause, detail, silent_ms)
 
     def emit_left(

@@ -11,7 +11,7 @@ No call is parked: each is answered in its own outcome.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -27,7 +27,6 @@ from transactions.calls import (
     ListTransactions,
     MarkersRefused,
     MarkersWritten,
-    Ticket,
     VerifyPartitions,
 )
 from transactions.config import TransactionConfig
@@ -84,8 +83,13 @@ class TransactionShard:
         _HANDLERS[type(call)](step, call)
         return step.outcome()
 
-    def disconnected(self, ticket: Ticket, now: Now) -> Outcome:  # noqa: ARG002
-        """No call is parked, so that there is nothing to do."""
+    @property
+    def connections(self) -> Collection[Hashable]:
+        """None: no call is parked, so that none of them matters."""
+        return ()
+
+    def connection_closed(self, connection: Hashable, now: Now) -> Outcome:  # noqa: ARG002
+        """There is nothing to do."""
         return NOTHING
 
     def configure(self, config: TransactionConfig) -> None:

@@ -23,8 +23,12 @@ def _handle(services: Services, request: Request) -> None:
         request.buffer, request.position
     )
     request.encode = _answer
+    connection = request.connection
+    if connection.on_close is None:
+        connection.on_close = services.groups.connection_closed
     services.groups.submit(
-        group_id, Heartbeat(request, group_id, generation_id, member_id, group_instance_id)
+        group_id,
+        Heartbeat(request, group_id, generation_id, member_id, group_instance_id, connection),
     )
 
 

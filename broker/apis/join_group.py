@@ -8,7 +8,6 @@ assignment (KIP-814).
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.net.needs import Rights, group
@@ -37,7 +36,7 @@ def _handle(services: Services, request: Request) -> None:
     ) = request.context or DECODE_REQUEST[version](request.buffer, request.position)
     request.encode = _answer
     request.park()
-    request.on_disconnect = partial(services.groups.disconnected, group_id, request)
+    request.connection.on_close = services.groups.connection_closed
     services.groups.submit(
         group_id,
         JoinGroup(
@@ -55,6 +54,7 @@ def _handle(services: Services, request: Request) -> None:
             version >= 4,
             version >= 9,
             "" if member_id else _uuid_text(services.time.fresh_id()),
+            request.connection,
         ),
     )
 
@@ -82,7 +82,6 @@ def _answer(request: Request, reply: JoinReply) -> None:
         reply.member_id,
         reply.members,
     )
-    request.on_disconnect = None  # it refers back to the request; this leaves no cycle
     request.complete(frame, reply.error_code)
 
 

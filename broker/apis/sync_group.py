@@ -6,7 +6,6 @@ answer, required of members (KIP-559).
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.net.needs import Rights, group
@@ -37,7 +36,7 @@ def _handle(services: Services, request: Request) -> None:
         request.take(SyncReply(INCONSISTENT_GROUP_PROTOCOL))
         return
     request.park()
-    request.on_disconnect = partial(services.groups.disconnected, group_id, request)
+    request.connection.on_close = services.groups.connection_closed
     services.groups.submit(
         group_id,
         SyncGroup(
@@ -49,6 +48,7 @@ def _handle(services: Services, request: Request) -> None:
             protocol_type,
             protocol_name,
             assignments,
+            request.connection,
         ),
     )
 
@@ -62,7 +62,6 @@ def _answer(request: Request, reply: SyncReply) -> None:
         reply.protocol_name,
         reply.assignment,
     )
-    request.on_disconnect = None  # it refers back to the request; this leaves no cycle
     request.complete(frame, reply.error_code)
 
 

@@ -8,7 +8,7 @@ topic of Kafka: a core for each of its partitions, whose records are the core's 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -79,8 +79,12 @@ class Core(Protocol):
     def handle(self, call: Any, now: Now) -> Outcome:
         """Handles a call; its ticket is answered in this outcome or in a later one."""
 
-    def disconnected(self, ticket: Ticket, now: Now) -> Outcome:
-        """The peer of a parked call is gone; nothing happens for a ticket that is not parked."""
+    @property
+    def connections(self) -> Collection[Hashable]:
+        """The open connections that the core must know the end of."""
+
+    def connection_closed(self, connection: Hashable, now: Now) -> Outcome:
+        """One of ``connections`` has closed."""
 
     def replay(self, run: Any, base_offset: int) -> None:
         """Folds in a run whose first record is at that log offset, live and at load."""

@@ -9,7 +9,7 @@ a whole is `broker/cores/life.py`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic
 
@@ -97,8 +97,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         """Makes a shard of each partition's log and begins to load those that hold anything.
 
         With the id of their topic there are snapshots too; ``unfinished``: what the process before
-        had still to do, for the duties; ``count``: how many partitions the topic has, where others
-        lead some of them.
+        had still to do, for the duties; ``count``: how many partitions the topic has in all.
         """
         self._loop = asyncio.get_running_loop()
         self.life.start(partitions, topic_id, unfinished, count)
@@ -212,11 +211,12 @@ class Runtime(Generic[CoreT, DutiesT]):
         if call.ticket not in answered:
             deliver(call.ticket, self._kind.refusal(call, UNKNOWN_SERVER_ERROR), self.errors)
 
-    def disconnected(self, key: str, ticket: Ticket) -> None:
-        """The peer of a request that may be parked under ``ticket`` is gone."""
-        hosted = self.hosted_for(key)
-        if hosted is not None and hosted.phase is Phase.ACTIVE:
-            self.life.work(hosted, lambda: hosted.core.disconnected(ticket, self.time.now()))
+    def connection_closed(self, connection: Hashable) -> None:
+        """A connection has closed by which calls for any key may have come."""
+        now = self.time.now()
+        for hosted in list(self.hosted_shards):
+            if hosted.phase is _ACTIVE and connection in hosted.core.connections:
+                self.life.work(hosted, partial(hosted.core.connection_closed, connection, now))
 
     def hosted_for(self, key: str) -> HostedShard[CoreT] | None:
         """The shard that keeps ``key``; None where this broker does not lead its partition."""

@@ -33,6 +33,8 @@ from protocol.messages import BY_KEY
 from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from broker.net.limits.throttles import Throttle
     from broker.net.listener import Listener
     from broker.net.permitted import Permitted
@@ -96,6 +98,7 @@ class Connection(asyncio.Protocol):
         "login",
         "lookups",
         "muted_at_s",
+        "on_close",
         "opened_s",
         "peer",
         "permitted",
@@ -148,6 +151,8 @@ class Connection(asyncio.Protocol):
         """How the peer has logged in; None where the listener asks for none."""
         self.session: Session | None = None
         """What renews and ends that login."""
+        self.on_close: Callable[[Connection], None] | None = None
+        """Called once when the connection has closed; set by the APIs of members of groups."""
         self.verdicts: object | None = None
         """What the authorizer has decided about `principal`; kept and read by it alone."""
         self.permitted: Permitted | None = None
@@ -259,6 +264,12 @@ class Connection(asyncio.Protocol):
                     request.on_disconnect()
                 except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
                     self.server.internal_errors.caught("peer_gone", error, peer=self.peer)
+        if self.on_close is not None:
+            on_close, self.on_close = self.on_close, None
+            try:
+                on_close(self)
+            except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
+                self.server.internal_errors.caught("peer_gone", error, peer=self.peer)
 
     def pause_writing(self) -> None:
         """The peer does not read: its requests wait, and after a time it is closed."""

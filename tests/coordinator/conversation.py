@@ -64,7 +64,12 @@ class Speaker:
     instance_id: str | None = None
     said: dict[str, str] = field(default_factory=dict)
     """The options of its JoinGroups, said again unless they are said anew."""
-    ticket: str = ""
+    connections: int = 1
+    """The number of its connection."""
+
+    @property
+    def connection(self) -> str:
+        return f"{self.name}#{self.connections}"
 
 
 _OPTIONS = re.compile(
@@ -148,8 +153,6 @@ class Conversation:
         number = len(self.tickets) + 1
         ticket = f"{name}.{number}"
         self.tickets[ticket] = number
-        if name in self.speakers:
-            self.speakers[name].ticket = ticket
         return ticket
 
     def _speaker(self, words: Words) -> Speaker:
@@ -198,6 +201,7 @@ class Conversation:
             version >= 4,
             version >= 9,
             fresh_id,
+            speaker.connection,
         )
         return speaker, "JoinGroup new" if is_new else "JoinGroup known", call
 
@@ -216,6 +220,7 @@ class Conversation:
             words.optional("type"),
             words.optional("name"),
             given,
+            speaker.connection,
         )
         return speaker, "SyncGroup", call
 
@@ -227,6 +232,7 @@ class Conversation:
             words.number("generation", speaker.generation_id),
             words.options.get("member", speaker.member_id),
             words.optional("instance", speaker.instance_id),
+            speaker.connection,
         )
         return speaker, "Heartbeat", call
 
@@ -342,10 +348,13 @@ class Conversation:
         return []
 
     def _do_disconnect(self, words: Words) -> list[str]:
-        ticket = self.speakers[words.plain[0]].ticket
-        self.open.pop(ticket, None)
+        speaker = self.speakers[words.plain[0]]
+        connection, speaker.connections = speaker.connection, speaker.connections + 1
+        for ticket, parked in self.open.items():
+            if parked is speaker:
+                self.open[ticket] = None  # its answer reaches nobody
         return [
-            *self._take(self.shard.disconnected(ticket, self.now)),
+            *self._take(self.shard.connection_closed(connection, self.now)),
             group_line(self.shard, words.options.get("group", "g")),
         ]
 

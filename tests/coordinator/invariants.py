@@ -26,6 +26,8 @@ def check_shard(shard: GroupShard) -> None:
                     assert ticket not in parked
                     parked.add(ticket)
     assert parked == set(shard.view.parked())
+    speaking = {m.connection for g in shard.view.groups.values() for m in g.members.values()}
+    assert set(shard.connections) == speaking - {None}
     next_ms = shard.next_deadline()
     dues = [timer.due_ms for group in shard.view.groups.values() for timer in timers(group)]
     live = [due for due in dues if due != NEVER]

@@ -241,6 +241,7 @@ def group_line(shard: GroupShard, group_id: str) -> str:
     sessions = []
     for member in group.members.values():
         due_ms = member.session.due_ms
-        sessions.append(f"{member.member_id} {'parked' if due_ms == NEVER else due_ms}")
+        closed = "" if member.closed_ms is None else f" closed at {member.closed_ms}"
+        sessions.append(f"{member.member_id} {'parked' if due_ms == NEVER else due_ms}{closed}")
     sessions += [f"{name}? {timer.due_ms}" for name, timer in group.pending.items()]
     return line + (f", sessions {' '.join(sessions)}" if sessions else "")

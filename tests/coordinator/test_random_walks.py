@@ -42,6 +42,7 @@ from tests.simulation.test_planted_faults import (
 
 WALKS = 60
 STEPS = 250
+CONNECTIONS = ("c1", "c2", "c3", "c4")
 MINUTE_MS = 60_000
 
 
@@ -118,12 +119,12 @@ class Walk:
                     member_id = group.leader_id
                     instance_id = group.members[member_id].group_instance_id
                 given = [(name, choose([b"", b"A" * 9, b"B" * 300])) for name in known]
-                call = SyncGroup(
-                    ticket, group_id, generation_id, member_id, instance_id, None, None, given
-                )
+                who = (group_id, generation_id, member_id, instance_id)
+                call = SyncGroup(ticket, *who, None, None, given, choose(CONNECTIONS))
                 self.take(self.shard.handle(call, self.now))
             case 6:
-                call = Heartbeat(ticket, group_id, generation_id, member_id, instance_id)
+                who = (group_id, generation_id, member_id, instance_id)
+                call = Heartbeat(ticket, *who, choose(CONNECTIONS))
                 self.take(self.shard.handle(call, self.now))
             case 7:
                 leavers = [Leaver(member_id, instance_id, None)]
@@ -182,17 +183,16 @@ class Walk:
             choose([False, True]),
             choose([False, True]),
             f"{self.fresh_ids}",
+            choose(CONNECTIONS),
         )
         self.take(self.shard.handle(call, self.now))
 
     def other(self) -> None:
         match self.chance.randrange(6):
-            case 0 if self.owed:
-                ticket = self.chance.choice(list(self.owed))
-                outcome = self.shard.disconnected(ticket, self.now)
-                assert ticket not in dict(outcome.replies), "nobody is there to read it"
-                del self.owed[ticket]
-                self.take(outcome)
+            case 0:
+                connection = self.chance.choice(CONNECTIONS)
+                self.take(self.shard.connection_closed(connection, self.now))
+                assert connection not in self.shard.connections
             case 1:
                 self.take(self.shard.topics_deleted({"t": EVERY_LOG_OFFSET}, self.now))
             case _:

@@ -92,13 +92,13 @@ def test_a_displaced_request_is_answered_so_that_its_client_would_rejoin() -> No
     assert set(driver.shard.view.parked()) == {"again"}
 
 
-def test_a_ticket_that_was_answered_is_not_parked_when_its_peer_goes() -> None:
+def test_unknown_connection_that_closes_changes_nothing() -> None:
     driver = Driver()
     (a,) = driver.form("a")
     before = driver.shard.view.groups["g"].members[a].session.due_ms
     driver.mono_ms += 5
-    outcome = driver.shard.disconnected("a-0", driver.now)
-    assert outcome == ((), (), ())
+    outcome = driver.shard.connection_closed("unknown", driver.now)
+    assert not any(outcome)
     assert driver.shard.view.groups["g"].members[a].session.due_ms == before
 
 

@@ -49,6 +49,10 @@ class KillingProxy:
         self._listener.close()
         self._hang_up()
 
+    def cut(self) -> None:
+        """Close all connections; clients may reconnect."""
+        self._hang_up()
+
     def kill_in(self, api_key: int, delay_s: float, patience_s: float) -> None:
         """Kill the broker ``delay_s`` after the next such request, or without one in the end."""
         assert self.broker is not None

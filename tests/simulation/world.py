@@ -15,7 +15,7 @@ from itertools import accumulate
 from random import Random
 from typing import Any
 
-from coordinator.calls import Call, JoinGroup
+from coordinator.calls import Call, Heartbeat, JoinGroup, SyncGroup
 from coordinator.config import GroupConfig
 from coordinator.outcome import Outcome, Reply
 from coordinator.refusal import refusal
@@ -85,6 +85,8 @@ class World:
         self.open: dict[int, Request] = {}
         """Requests in the shard's hands: neither answered nor forgotten."""
         self.last_ticket = 0
+        self.connections: Counter[str] = Counter()
+        """By client: the number of its connection."""
         self.happened: Counter[str] = Counter()
         self.clients: list[Client] = [
             Admin("admin", Random(rng.random())),
@@ -157,6 +159,8 @@ class World:
         self.send(client, call)
 
     def send(self, client: Client, call: Call) -> None:
+        if isinstance(call, JoinGroup | SyncGroup | Heartbeat):
+            call = replace(call, connection=self._connection(client))
         request = Request(call.ticket, client, call, self.mono_ms - self.leapt_ms)
         self.open[call.ticket] = request
         client.waiting_for = call
@@ -171,6 +175,7 @@ class World:
         waiting = [client for client in self.clients if client.waiting_for is not None]
         if waiting:
             client = self.rng.choice(waiting)
+            self.connections[client.name] += 1
             self.last_ticket += 1
             fresh = {"ticket": self.last_ticket}
             if isinstance(client.waiting_for, JoinGroup) and not client.waiting_for.member_id:
@@ -189,12 +194,14 @@ class World:
         client.restart()
 
     def _disconnect(self, client: Client) -> None:
+        """What the client has parked counts on, and its answer reaches nobody."""
         self.held = [held for held in self.held if held.request.client is not client]
-        for request in [request for request in self.open.values() if request.client is client]:
-            assert request.ticket in self.shard.view.parked()
-            del self.open[request.ticket]  # void: an answer to it would be one too many
-            self._take(self.shard.disconnected(request.ticket, self.now))
         client.waiting_for = None
+        self._take(self.shard.connection_closed(self._connection(client), self.now))
+        self.connections[client.name] += 1
+
+    def _connection(self, client: Client) -> tuple[str, int]:
+        return client.name, self.connections[client.name]
 
     def time_passes(self) -> None:
         passed_ms = self.rng.choice([1, 20, 300, 1_500])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,8 +109,12 @@ class CounterCore:
         self.parked[call.ticket] = now.mono_ms + WAIT_MS
         return (), (), ()
 
-    def disconnected(self, ticket: Any, now: Now) -> Any:
-        self.parked.pop(ticket, None)
+    @property
+    def connections(self) -> Collection[Any]:
+        return self.parked.keys()
+
+    def connection_closed(self, connection: Any, now: Now) -> Any:
+        del self.parked[connection]
         return (), (), ()
 
     def replay(self, run: OneMore, base_offset: int) -> None:
@@ -317,7 +321,8 @@ async def test_the_timer_answers_what_is_due_and_unloading_what_waits(tmp_path: 
         assert await due.reply() == (NONE, 0)
         gone = Answer()
         runtime.submit("ab", Wait(gone))
-        runtime.disconnected("ab", gone)
+        runtime.connection_closed(Answer())
+        runtime.connection_closed(gone)
         runtime.submit("ab", Wait(waiting))
     assert (gone.replies, waiting.replies) == ([], [(NOT_COORDINATOR, 0)])
 

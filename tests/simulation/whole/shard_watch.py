@@ -195,11 +195,6 @@ class ShardWatch:
         if call is not None:
             self.checkers.after_call(call, outcome)
 
-    def void(self, ticket: Any) -> None:
-        """The peer of a parked request is gone."""
-        self.touched = True
-        self.open.pop(ticket, None)
-
     def check(self) -> None:
         """All laws, if anything has happened since."""
         if self.touched and self.serves:
@@ -211,7 +206,8 @@ class ShardWatch:
 def watching(world: World) -> Iterator[None]:
     """Lets every shard that serves in ``world`` be watched, until the block is left."""
     names = (
-        "handle", "expire", "disconnected", "topics_deleted", "sweep", "unload", "replay", "loaded",
+        "handle", "expire", "connection_closed", "topics_deleted", "sweep", "unload", "replay",
+        "loaded",
     )  # fmt: skip
     real = {name: getattr(GroupShard, name) for name in names}
     guarded = world.guarded
@@ -234,12 +230,11 @@ def watching(world: World) -> Iterator[None]:
             guarded(watch.gave, outcome)
         return outcome
 
-    def disconnected(self: GroupShard, ticket: Any, now: Now) -> Outcome:
+    def connection_closed(self: GroupShard, connection: Any, now: Now) -> Outcome:
         watch = world.watch_of(self)
         if watch is not None:
-            watch.void(ticket)
             watch.now = now
-        outcome: Outcome = real["disconnected"](self, ticket, now)
+        outcome: Outcome = real["connection_closed"](self, connection, now)
         if watch is not None:
             guarded(watch.gave, outcome)
         return outcome
@@ -291,7 +286,7 @@ def watching(world: World) -> Iterator[None]:
     wrapped: dict[str, Callable[..., Any]] = {
         "handle": handle,
         "expire": expire,
-        "disconnected": disconnected,
+        "connection_closed": connection_closed,
         "topics_deleted": topics_deleted,
         "sweep": sweep,
         "unload": unload,

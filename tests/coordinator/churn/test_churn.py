@@ -1,0 +1,94 @@
+"""A group that churns is served at least as well as by Kafka; docs/testing.md has the table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+import pytest
+
+from coordinator.shard import GroupShard
+from coordinator.step import Step
+from protocol.now import Now
+from tests.coordinator.churn.kafka_rule import KafkaGroup
+from tests.coordinator.churn.scenarios import (
+    LASTS_MS,
+    SCENARIOS,
+    crash_loop_of_all,
+    crash_loop_of_one,
+    crash_loop_of_three,
+    long_back_offs,
+)
+from tests.coordinator.churn.world import Coordinator, Muster, Replies, World
+
+SEEDS = range(4)
+SLACK = 0.001
+"""Here a SyncGroup in Stable renews the session, some milliseconds after Kafka 4.3.1 did."""
+
+Scenario = Callable[[World], None]
+
+
+def share(make: Callable[[], Coordinator], scenario: Scenario) -> tuple[float, int]:
+    """The mean share of time in which living members own partitions; how often one got error 25."""
+    shares, unknown = [], 0
+    for seed in SEEDS:
+        world = World(make(), seed)
+        scenario(world)
+        shares.append(world.run(LASTS_MS))
+        unknown += world.unknown
+    return sum(shares) / len(shares), unknown
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda each: each.__name__)
+def test_living_members_own_partitions_for_as_long_as_in_kafka(scenario: Scenario) -> None:
+    ours, unknown = share(Muster, scenario)
+    kafkas, unknown_there = share(KafkaGroup, scenario)
+    assert ours >= kafkas - SLACK
+    assert unknown <= unknown_there
+
+
+def test_group_goes_on_when_its_leader_crashed_while_joining() -> None:
+    assert share(Muster, crash_loop_of_all)[0] > 1.5 * share(KafkaGroup, crash_loop_of_all)[0]
+
+
+def test_living_client_keeps_its_id_when_it_reconnects_after_10_seconds() -> None:
+    assert share(Muster, long_back_offs)[1] == 0
+
+
+class _DroppedJoins(Muster):
+    """The rule of before: a parked request goes with its connection, and the session begins."""
+
+    session_ms: int | None = None
+
+    def connection_closed(self, connection: Hashable, now_ms: int) -> Replies:
+        shard: GroupShard = self.shard
+        parked = [
+            (group, member)
+            for group, member in shard._state.parked.values()
+            if member.connection == connection
+        ]
+        replies = super().connection_closed(connection, now_ms)
+
+        def drop(step: Step) -> None:
+            for group, member in parked:
+                if group.members.get(member.member_id) is member:
+                    step.void(group, member)
+                    after_ms = self.session_ms or member.session_timeout_ms
+                    step.state.deadlines.arm(member.session, step.now.mono_ms + after_ms)
+
+        return [*replies, *self._take(shard.do(drop, Now(now_ms, now_ms)))]
+
+
+class _ShortWait(_DroppedJoins):
+    """A wait that is shorter than Kafka's."""
+
+    session_ms = 5_000
+
+
+@pytest.mark.parametrize("scenario", [crash_loop_of_one, crash_loop_of_three])
+def test_joins_that_go_with_their_connections_are_found(scenario: Scenario) -> None:
+    kafkas, _ = share(KafkaGroup, scenario)
+    assert share(_DroppedJoins, scenario)[0] < kafkas - 0.05
+
+
+def test_wait_shorter_than_kafkas_is_found() -> None:
+    assert share(_ShortWait, long_back_offs)[1] > 0
