@@ -162,6 +162,7 @@ def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
     if call.generation_id != group.generation_id:
         return ILLEGAL_GENERATION
     if not answer and not member.waits:
+        member.closed_ms = None  # it has another connection, which its next heartbeat names
         member.session.due_ms = now.mono_ms + member.session_timeout_ms
     return answer
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Hashable
 
+from coordinator.events import Cause
 from coordinator.journal_entries import (
     Change,
     Entry,
@@ -14,10 +15,15 @@ from coordinator.journal_entries import (
     Rebalance,
     Rejections,
 )
-from coordinator.returns import Returns
+from coordinator.returns import Returns, Streak
 from protocol.kept_text import Source, long_bytes
 from protocol.unsaved import SAVED_AGAIN_MS, Unsaved
 
+LOSSES = frozenset(
+    {Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.SYNC_TIMED_OUT, Cause.JOIN_TIMED_OUT}
+)
+"""Rebalances that count for FLAPPING. A group that grows has others: new members join, and
+cooperative assignors give partitions up in a rebalance of their own."""
 _NOTES_KEPT = 64
 _MOVED_BACK_KEPT = 64
 _PENDING_KEPT = 32
@@ -38,6 +44,7 @@ class GroupJournal:
         "count",
         "group_id",
         "loads",
+        "losses",
         "moved_back",
         "moved_back_count",
         "notes",
@@ -61,6 +68,8 @@ class GroupJournal:
         self.loads = 0
         """The number of the last load whose generations are among the rebalances."""
         self.rebalances: deque[Rebalance] = deque(maxlen=rebalances_kept)
+        self.losses = Streak()
+        """The last rebalances with a cause of LOSSES."""
         self.open_rebalance: Rebalance | None = None
         """The last of ``rebalances``, while it has not ended."""
         self.notes: deque[Note] = deque(maxlen=_NOTES_KEPT)
@@ -97,6 +106,8 @@ class GroupJournal:
     def open(self, rebalance: Rebalance) -> None:
         """A rebalance begins; it stays the last one."""
         self.append(rebalance)
+        if rebalance.cause in LOSSES:
+            self.losses.note(rebalance.began_ms)
         self.open_rebalance = rebalance
         self.seen += 1
         self.save(rebalance.number, rebalance)

@@ -287,8 +287,14 @@ def session_due(step: Step, group: Group, member: Member) -> None:
         cause = Cause.SESSION_EXPIRED
         late_ms = step.now.mono_ms - member.session.fell_due_ms
         silent_ms = max(member.session_timeout_ms, 0) + late_ms
-        what = f"nothing was heard of it for {seconds(silent_ms)}"
-        detail = f"session of {named(member)} expired after {seconds(silent_ms)}"
+        expired = f"session of {named(member)} expired after {seconds(silent_ms)}"
+        closed = ""
+        if member.closed_ms is not None:  # its session may have begun after that
+            closed_ms = step.now.mono_ms - member.closed_ms
+            closed = f"; its connection had closed {seconds(closed_ms)} before"
+            silent_ms = max(silent_ms, closed_ms)
+        what = f"nothing was heard of it for {seconds(silent_ms)}{closed}"
+        detail = f"{expired}{closed}"
     step.remove(group, member, cause, what, silent_ms)
     after_removal(step, group, cause, detail, member.member_id)
 

@@ -18,7 +18,7 @@ from coordinator.events import (
     MemberLeft,
     OffsetsMovedBack,
 )
-from coordinator.returns import Returning, SameClient
+from coordinator.returns import Returning, SameClient, Streak
 from protocol.kept_text import (
     ID_CHARACTERS,
     USUAL_TEXT_BYTES,
@@ -263,6 +263,8 @@ class Flapping:
     flaps: bool = False
     """It did so again and again."""
     recent_mono_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
+    streak: Streak = field(default_factory=Streak)
+    """The last changes without a long pause between them."""
     source: Source = Source.SEEN
     """SEEN as soon as one of the changes was."""
 

@@ -188,6 +188,7 @@ def _changed(journal: GroupJournal, event: MemberChanged, now: Now) -> None:
     flapper.source = Source.SEEN
     journal.grow(flapper.size())
     journal.save(member_id, flapper)
+    flapper.streak.note(now.wall_ms)
     flapper.recent_mono_ms.append(now.mono_ms)
     recent = flapper.recent_mono_ms
     flapper.flaps = (

@@ -18,7 +18,7 @@ from coordinator.journal_entries import (
     Rebalance,
     Rejections,
 )
-from coordinator.returns import Returning, SameClient
+from coordinator.returns import Returning, SameClient, Streak
 from protocol.checked_lines import Fields, NotALine, fields_of
 from protocol.checked_lines import line_of as checked_line
 
@@ -99,7 +99,9 @@ def _written(entry: Entry) -> Fields:
         return {"kind": "rejected", "count": entry.count, "last_ms": entry.last_ms, **last}
     if isinstance(entry, Flapping):
         return {"kind": "flapping", **{name: getattr(entry, name) for name in _FLAPPING}}
-    return {"kind": "returning", **{name: getattr(entry, name) for name in _RETURNING}}
+    streak = [entry.streak.count, entry.streak.since_ms, entry.streak.last_ms]
+    fields = {name: getattr(entry, name) for name in _RETURNING}
+    return {"kind": "returning", **fields, "streak": streak}
 
 
 def _assigned(entry: Rebalance) -> list[list[str | None]]:
@@ -136,7 +138,8 @@ def _read(fields: Fields) -> Entry:
     if kind == "flapping":
         return Flapping(**{name: fields[name] for name in _FLAPPING})
     if kind == "returning":
-        return Returning(**{name: fields[name] for name in _RETURNING})
+        streak = Streak(*fields.get("streak", ()))  # older files have none
+        return Returning(**{name: fields[name] for name in _RETURNING}, streak=streak)
     raise NotALine(f"its kind is {kind}")
 
 

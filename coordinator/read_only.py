@@ -70,6 +70,10 @@ class MemberView(Protocol):
         """Whether it has a request parked."""
 
     @property
+    def closed_ms(self) -> int | None:
+        """When its connection closed, monotonic; None while it is open, or unknown."""
+
+    @property
     def session(self) -> TimerView:
         """Ends its membership."""
 

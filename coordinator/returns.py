@@ -21,8 +21,8 @@ from protocol.slotted import slotted
 RETURNS_WITHIN_MS = 60_000
 """From the last of the old id to the first of the new one."""
 ADVICE = (
-    "give each instance a group.instance.id of its own: it keeps its place, and nobody rebalances,"
-    " when it is back within its session timeout"
+    "give each instance a group.instance.id of its own: it keeps its partitions, and nobody"
+    " rebalances, if it returns within the session timeout"
 )
 CLIENTS_KEPT = 64
 TIMES_KEPT = 16
@@ -31,6 +31,9 @@ _SEEN_KEPT = 256
 _CLIENT_BYTES = 900
 _SEEN_BYTES = 400
 _ID_BYTES = 200
+
+STREAK_PAUSE_MS = 300_000
+"""A longer pause ends a streak."""
 
 _Id = tuple[int, str]
 """When it came or went, monotonic, and the member id."""
@@ -41,6 +44,24 @@ class SameClient(NamedTuple):
 
     member_id: str
     words: str
+
+
+@slotted
+class Streak:
+    """How often something has happened without a long pause: a count, however few are kept."""
+
+    count: int = 0
+    since_ms: int = 0
+    """Wall time of the first one."""
+    last_ms: int = 0
+    """The same of the last one."""
+
+    def note(self, now_ms: int) -> None:
+        """It happened."""
+        if not self.count or now_ms - self.last_ms > STREAK_PAUSE_MS:
+            self.count, self.since_ms = 0, now_ms
+        self.count += 1
+        self.last_ms = now_ms
 
 
 @slotted
@@ -61,6 +82,8 @@ class Returning:
     """From the last of the old id to the first of the new one."""
     recent_ms: list[int] = field(default_factory=list)
     """Wall times of the last returns, the latest last."""
+    streak: Streak = field(default_factory=Streak)
+    """The last returns without a long pause between them."""
     is_kept: bool = False
     """None of the returns was seen by this run of the broker."""
 
@@ -180,6 +203,7 @@ class Returns:
                 self.bytes -= self.clients.pop(next(iter(self.clients))).size()
         self.clients[key] = client
         client.times += 1
+        client.streak.note(now.wall_ms)
         client.is_kept = False
         client.last_ms = now.wall_ms
         client.member_id, client.before, client.away_ms = member_id, before, away_ms

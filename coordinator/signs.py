@@ -22,6 +22,9 @@ class Sign(StrEnum):
     """`is_heard` says so."""
     SILENT = "silent"
     """It does not."""
+    CLOSED = "closed"
+    """Its connection closed, and nothing was heard of it since: its process ended, or the network
+    was cut."""
     NEW = "new"
     """It has been given an id and has not joined with it yet."""
     GONE = "gone"
@@ -37,11 +40,28 @@ class Awaited(NamedTuple):
     words: str
 
 
-def silent_ms(member: MemberView, now: Now) -> int | None:
-    """How long nothing has been heard of a member; None while a request of it waits here."""
+def closed_for_ms(member: MemberView, now: Now) -> int | None:
+    """How long ago its connection closed; None while it is open, or unknown."""
+    return None if member.closed_ms is None else max(0, now.mono_ms - member.closed_ms)
+
+
+def session_left_ms(member: MemberView, now: Now) -> int | None:
+    """How long its session still runs; None while a request of it waits here."""
     if member.waits or member.session.due_ms == NEVER:
         return None
-    return max(0, now.mono_ms - member.session.due_ms + member.session_timeout_ms)
+    return max(0, member.session.due_ms - now.mono_ms)
+
+
+def silent_ms(member: MemberView, now: Now) -> int | None:
+    """How long nothing has been heard of a member; None while a request of it waits here.
+
+    A request whose connection closed waits for nobody; its session may begin after that.
+    """
+    closed_ms = closed_for_ms(member, now)
+    if member.waits or member.session.due_ms == NEVER:
+        return closed_ms
+    silent = max(0, now.mono_ms - member.session.due_ms + member.session_timeout_ms)
+    return silent if closed_ms is None else max(silent, closed_ms)
 
 
 def is_heard(group: GroupView, member: MemberView, now: Now) -> bool:
@@ -49,6 +69,8 @@ def is_heard(group: GroupView, member: MemberView, now: Now) -> bool:
 
     A client heartbeats every 3 s by default, and three times within its session timeout.
     """
+    if member.closed_ms is not None:
+        return False
     silent = silent_ms(member, now)
     if silent is None:
         return True
@@ -65,13 +87,13 @@ def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
             return Awaited(Sign.NEW, None, "it was given its id and has not joined with it yet")
         return Awaited(Sign.GONE, None, "it is not in the group any more")
     silent = silent_ms(member, now)
+    left_ms = session_left_ms(member, now)
+    ends = "" if left_ms is None else f"; its session ends in {seconds(left_ms)}"
+    closed_ms = closed_for_ms(member, now)
+    if closed_ms is not None:
+        return Awaited(Sign.CLOSED, silent, f"its connection closed {seconds(closed_ms)} ago{ends}")
     omits = "rejoin" if group.state is State.PREPARING_REBALANCE else "sync"
     if silent is None or is_heard(group, member, now):
         ago = "" if silent is None else f", {seconds(silent)} ago,"
         return Awaited(Sign.HEARTBEATS, silent, f"it still heartbeats{ago} but does not {omits}")
-    left_ms = max(0, member.session_timeout_ms - silent)
-    return Awaited(
-        Sign.SILENT,
-        silent,
-        f"nothing was heard of it for {seconds(silent)}; its session ends in {seconds(left_ms)}",
-    )
+    return Awaited(Sign.SILENT, silent, f"nothing was heard of it for {seconds(silent)}{ends}")

@@ -28,6 +28,10 @@ class MemberFacts(NamedTuple):
     is_heard: bool = True
     """By that it is alive; who gathers the facts has the rule."""
     session_timeout_ms: int | None = None
+    closed_for_ms: int | None = None
+    """How long ago its connection closed; None while it is open, or where nobody knows."""
+    session_left_ms: int | None = None
+    """How long its session still runs; None while a request of it waits, or where nobody knows."""
 
 
 class HoldFacts(NamedTuple):
@@ -108,6 +112,14 @@ class AwaitedFacts(NamedTuple):
     members: tuple[str, ...]
 
 
+class StreakFacts(NamedTuple):
+    """What has happened again and again without a long pause."""
+
+    times: int
+    since_ms: int
+    """When it happened first."""
+
+
 class ReturnFacts(NamedTuple):
     """A client that was out and came back, or a member that rejoined as another."""
 
@@ -116,11 +128,13 @@ class ReturnFacts(NamedTuple):
     client: str | None
     host: str | None
     at_ms: tuple[int, ...]
-    """When, the latest last."""
+    """When, the latest last; the last few of them."""
     has_new_id: bool = True
     """It came back under a new member id each time."""
     why: str | None = None
     """What it does, where that is known in words."""
+    streak: StreakFacts | None = None
+    """All of the last ones; None where nobody has counted."""
 
 
 class GroupFacts(NamedTuple):
@@ -141,10 +155,14 @@ class GroupFacts(NamedTuple):
     awaits: AwaitedFacts | None = None
     returns: Sequence[ReturnFacts] | None = None
     rebalances_ms: Sequence[int] | None = None
-    """When its last rebalances began, the latest last; those that only a new member began are left
-    out: a group that grows does not flap."""
+    """When its last few rebalances began, the latest last; those that only a new member began are
+    left out: a group that grows does not flap."""
+    rebalances_streak: StreakFacts | None = None
+    """All of the last ones of these."""
     last_why: str | None = None
     """Why the last of these began, in words."""
+    reads_nothing_since_ms: int | None = None
+    """Since when no member has read although records wait; the judge works it out."""
 
     def member(self, member_id: str | None) -> MemberFacts | None:
         """A member by its id."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import islice
 from typing import TypeVar
 
-from verdicts.facts import EMPTY, STABLE, GroupFacts, PartitionFacts, ReturnFacts
+from verdicts.facts import EMPTY, STABLE, GroupFacts, PartitionFacts, ReturnFacts, StreakFacts
 from verdicts.findings import Finding, Mark
 from verdicts.names import Verdict
 from verdicts.thresholds import Thresholds
@@ -78,6 +78,7 @@ class Judgement:
 def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
     """What is wrong with a group at a time."""
     rules = _Rules(facts, thresholds, now_ms)
+    facts = facts._replace(reads_nothing_since_ms=rules.reads_nothing_since())
     marks = [*rules.out_of_range(), *rules.blocked(), *rules.flapping(), *rules.reading()]
     return Judgement(facts, marks)
 
@@ -134,12 +135,12 @@ class _Rules:
             recent = self._recent(each.at_ms)
             if len(recent) >= self._returns_allowed(each):
                 found = True
-                yield Mark(
-                    Verdict.FLAPPING, recent[0], (), each.member, returned=each, times=len(recent)
-                )
+                times, since_ms = _counted(recent, each.streak)
+                yield Mark(Verdict.FLAPPING, since_ms, (), each.member, each, times)
         recent = self._recent(self.facts.rebalances_ms or ())
         if not found and len(recent) >= self.thresholds.flapping_rebalances:
-            yield Mark(Verdict.FLAPPING, recent[0], (), None, times=len(recent))
+            times, since_ms = _counted(recent, self.facts.rebalances_streak)
+            yield Mark(Verdict.FLAPPING, since_ms, (), None, times=times)
 
     def _recent(self, at_ms: Sequence[int]) -> list[int]:
         return [each for each in at_ms if self._for(each) <= self.thresholds.flapping_ms]
@@ -153,10 +154,27 @@ class _Rules:
 
     @cached_property
     def _members_of(self) -> Counter[tuple[str | None, str | None]]:
-        """How many members each client has, by client id and host."""
-        return Counter([(each.client, each.host) for each in self.facts.members])
+        """How many living members each client has, by client id and host."""
+        living = [each for each in self.facts.members if each.closed_for_ms is None]
+        return Counter([(each.client, each.host) for each in living])
 
     # -- reading
+
+    def reads_nothing_since(self) -> int | None:
+        """Since when no member has read although records wait; None if one may have, lately."""
+        if not self.facts.members:
+            return None
+        stood = []
+        for each in self.facts.partitions:
+            if each.unread and not each.above and each.hold is None and self._concerns(each):
+                if each.stands_since_ms is None:
+                    return None
+                stood.append(each.stands_since_ms)
+        if not stood:
+            return None
+        moved = [each.moved_ms for each in self.facts.partitions if each.moved_ms is not None]
+        since_ms = max([min(stood), *moved])
+        return since_ms if self._for(since_ms) >= self.thresholds.stalled_ms else None
 
     def reading(self) -> Iterator[Mark]:
         """Marks about unread records: who should read them, and does not."""
@@ -325,6 +343,13 @@ class _Rules:
         for owner, found in old.items():
             found.sort(key=lambda each: each.unread_since_ms or 0)
             yield Mark(Verdict.LAGGING, found[0].unread_since_ms, tuple(found), owner)
+
+
+def _counted(recent: Sequence[int], streak: StreakFacts | None) -> tuple[int, int]:
+    """How often and since when: only the last few times are kept, all of them are counted."""
+    if streak is not None and streak.times > len(recent):
+        return streak
+    return len(recent), recent[0]
 
 
 def _waits_since(each: PartitionFacts) -> int:

@@ -1,8 +1,9 @@
-"""How partitions and hosts are spelled, in findings and in the command line alike."""
+"""How partitions, hosts, times and numbers are spelled in findings and by the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 
 def ranges(numbers: Iterable[int]) -> str:
@@ -19,3 +20,36 @@ def ranges(numbers: Iterable[int]) -> str:
 def plain_host(host: str) -> str:
     """A client's host as its address alone: Java writes ``/127.0.0.1`` or ``name/127.0.0.1``."""
     return host.rpartition("/")[2]
+
+
+def instant(wall_ms: int) -> str:
+    """A time as people read it: UTC, with its zone."""
+    try:
+        return datetime.fromtimestamp(wall_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    except (ValueError, OverflowError, OSError):
+        return f"{wall_ms} ms since 1970"  # a timestamp that a client made up
+
+
+def span(milliseconds: int) -> str:
+    """A length of time."""
+    seconds = max(0, milliseconds) / 1000
+    if seconds < 120:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
+
+
+def since(wall_ms: int | None) -> str:
+    """The words "since" and a time, as the end of a clause; nothing where it is not known."""
+    return "" if wall_ms is None else f" since {instant(wall_ms)}"
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun, in the plural unless it is 1."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def verb(number: int, one: str, many: str) -> str:
+    """The verb for so many."""
+    return one if number == 1 else many

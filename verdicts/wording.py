@@ -6,13 +6,12 @@ Sentences name the instant in UTC with its zone, the partition, and the member w
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 
 from verdicts.commands import command, word
 from verdicts.facts import EMPTY, GroupFacts, MemberFacts, PartitionFacts
 from verdicts.findings import Finding, Mark
 from verdicts.names import Verdict
-from verdicts.spelling import plain_host, ranges
+from verdicts.spelling import counted, instant, plain_host, ranges, since, span, verb
 
 _NAMED_TOPICS = 3
 
@@ -43,9 +42,9 @@ def nothing_wrong(facts: GroupFacts) -> Finding:
     read = owned or facts.partitions
     unread = sum([each.unread or 0 for each in read])
     if unread:
-        sentence = f"{_count(unread, 'record')} to read, nothing is late"
+        sentence = f"{counted(unread, 'record')} to read, nothing is late"
     elif read or facts.all_read:
-        sentence = f"every record of {_count(len(read) or facts.all_read, 'partition')} is read"
+        sentence = f"every record of {counted(len(read) or facts.all_read, 'partition')} is read"
     else:
         sentence = "nothing is committed yet"
     if facts.state == EMPTY:
@@ -64,17 +63,17 @@ def _out_of_range(mark: Mark, facts: GroupFacts) -> _Words:
     [each] = mark.partitions
     place = spelled(mark.partitions)
     if each.above:
-        since = "" if mark.since_ms is None else f" by a commit of {instant(mark.since_ms)}"
+        by = "" if mark.since_ms is None else f" by a commit of {instant(mark.since_ms)}"
         sentence = (
-            f"{place} is committed at {each.committed}, {_count(each.above, 'record')} above the"
-            f" end of its log at {each.log_end}{since}"
+            f"{place} is committed at {each.committed}, {counted(each.above, 'record')} above the"
+            f" end of its log at {each.log_end}{by}"
         )
         advice = "its topic was made anew, or its log was cut; set the offset to a record of it"
         target = "--to-latest"
     else:
         sentence = (
             f"{place} is committed at {each.committed}, but its log begins at {each.log_start}:"
-            f" {_count(each.lost, 'record')} {_verb(each.lost, 'is', 'are')} lost to the group"
+            f" {counted(each.lost, 'record')} {verb(each.lost, 'is', 'are')} lost to the group"
         )
         advice = (
             f"they were removed before they were read; see the retention of {each.topic}, and set"
@@ -96,13 +95,18 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
     member = _member(mark, facts)
     known = facts.member(mark.member_id)
     who = mark.member_id if member is None else named(member)
-    sentence = f"a rebalance{_since(mark.since_ms)} waits for {who}{until}: "
+    sentence = f"a rebalance{since(mark.since_ms)} waits for {who}{until}: "
     if known is None:
         sentence += "it was given its id and has not joined with it"
     else:
         sentence += _sign(known, "sync" if is_sync else "rejoin")
+        sentence += _restarts(known, facts)
     if len(awaits.members) > 1:
         sentence += f" (one of {len(awaits.members)} that are awaited)"
+    sentence += _reads_nothing(facts)
+    if known is not None and known.closed_for_ms is not None:
+        advice = f"{_ENDED}; the others go on when its session ends"
+        return sentence, advice, command("groups why", facts.group)
     if known is None:  # what is not a member yet can't be evicted
         advice = "its client went away before it had joined; the group waits no longer than that"
         return sentence, advice, command("groups why", facts.group)
@@ -113,12 +117,31 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
     return sentence, advice, _evict(facts, known, mark.member_id)
 
 
+_ENDED = "its process ended, or the network was cut: see its log and why it ends"
+
+
+def _restarts(member: MemberFacts, facts: GroupFacts) -> str:
+    """How often the client of a member has restarted lately, where that is known."""
+    for each in facts.returns or ():
+        same = (each.client, each.host) == (member.client, member.host)
+        if same and each.has_new_id and each.streak is not None:
+            times = counted(each.streak.times, "time")
+            return f"; its client has restarted {times}{since(each.streak.since_ms)}"
+    return ""
+
+
+def _reads_nothing(facts: GroupFacts) -> str:
+    if facts.reads_nothing_since_ms is None:
+        return ""
+    return f"; no member of the group has read{since(facts.reads_nothing_since_ms)}"
+
+
 def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
     first = mark.partitions[0]
     hold = first.hold
     assert hold is not None
     unread = sum([each.unread or 0 for each in mark.partitions])
-    verb = _verb(len(mark.partitions), "is", "are")
+    are = verb(len(mark.partitions), "is", "are")
     where = f"at offset {hold.offset}" if len(mark.partitions) == 1 else f"from {spelled([first])}"
     if len(mark.partitions) > 1:
         where += f" at offset {hold.offset} on"
@@ -131,8 +154,8 @@ def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
         what += f" of client {hold.client!r}" if hold.client else ""
         what += f" on {plain_host(hold.host)}" if hold.host else ""
     sentence = (
-        f"{spelled(mark.partitions)} {verb} held back {where} by {what}, open since"
-        f" {instant(hold.since_ms)}; {_count(unread, 'record')} {_verb(unread, 'waits', 'wait')}"
+        f"{spelled(mark.partitions)} {are} held back {where} by {what}, open since"
+        f" {instant(hold.since_ms)}; {counted(unread, 'record')} {verb(unread, 'waits', 'wait')}"
         " for its end"
     )
     if (member := _member(mark, facts)) is not None:
@@ -156,7 +179,7 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
     unread = sum([each.unread or 0 for each in mark.partitions])
     places = spelled(mark.partitions)
     member = _member(mark, facts)
-    lies = f"{_count(unread, 'unread record')} {_verb(unread, 'waits', 'wait')} in {places}"
+    lies = f"{counted(unread, 'unread record')} {verb(unread, 'waits', 'wait')} in {places}"
     stands = _stands(first, spelled([first]) if len(mark.partitions) > 1 else "it")
     if member is None:
         sentence = f"{lies}; {stands}, though a client that is no member goes on committing"
@@ -164,6 +187,10 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
         return sentence, advice, command("groups describe", facts.group)
     sentence = f"{lies}; {stands}; {named(member)} owns {_it(mark.partitions)}"
     sentence += f" and {_alive(member, first)}"
+    if member.closed_for_ms is not None:
+        sentence += _restarts(member, facts)
+        advice = f"{_ENDED}; its partitions go to others when its session ends"
+        return sentence, advice, command("groups why", facts.group)
     advice = (
         "see what that process does: a thread dump and its log; to give its partitions to others,"
         " evict it"
@@ -173,7 +200,7 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
 
 def _dead_letter(mark: Mark, facts: GroupFacts) -> _Words:
     [each] = mark.partitions
-    unread = _count(each.unread or 0, "unread record")
+    unread = counted(each.unread or 0, "unread record")
     stands = _stands(each, spelled(mark.partitions))
     sentence = f"{stands} with {unread}, while other partitions of {each.topic} move"
     if (member := _member(mark, facts)) is not None:
@@ -193,24 +220,29 @@ def _flapping(mark: Mark, facts: GroupFacts) -> _Words:
     why = command("groups why", facts.group)
     returned = mark.returned
     if returned is None:
-        sentence = f"the group has rebalanced {_count(mark.times, 'time')}{_since(mark.since_ms)}"
+        sentence = f"the group has rebalanced {counted(mark.times, 'time')}{since(mark.since_ms)}"
         if facts.last_why:
             sentence += f", last: {facts.last_why}"
+        sentence += _reads_nothing(facts)
         advice = "see who leaves and why; give each instance a group.instance.id of its own"
         return sentence, advice, why
     member = _member(mark, facts)
     assert member is not None
     if returned.has_new_id:
         sentence = (
-            f"{named(member)} is a client that came back under a new id"
-            f" {_count(mark.times, 'time')}{_since(mark.since_ms)}"
+            f"the client of {named(member)} has restarted"
+            f" {counted(mark.times, 'time')}{since(mark.since_ms)}, each time with a new member id"
         )
+        if member.closed_for_ms is not None:
+            sentence += f"; its connection closed {span(member.closed_for_ms)} ago"
+        sentence += _reads_nothing(facts)
         advice = (
-            "see why it restarts or is put out; give each instance a group.instance.id of its own:"
-            " it then keeps its place while it is back within its session timeout"
+            "see in its log why its process ends, or why the coordinator removed it; give each"
+            " instance a group.instance.id of its own: it keeps its partitions if it returns"
+            " within the session timeout"
         )
         return sentence, advice, why
-    sentence = f"{named(member)} rejoined {_count(mark.times, 'time')}{_since(mark.since_ms)}"
+    sentence = f"{named(member)} rejoined {counted(mark.times, 'time')}{since(mark.since_ms)}"
     if returned.why:
         sentence += f", last: it {returned.why}"
     advice = "a member that goes on changing what it subscribes keeps its group rebalancing"
@@ -220,8 +252,8 @@ def _flapping(mark: Mark, facts: GroupFacts) -> _Words:
 def _abandoned(mark: Mark, facts: GroupFacts) -> _Words:
     unread = sum([each.unread or 0 for each in mark.partitions])
     sentence = (
-        f"nobody is in the group, and {_count(unread, 'unread record')}"
-        f" {_verb(unread, 'waits', 'wait')} in {spelled(mark.partitions)}{_since(mark.since_ms)}"
+        f"nobody is in the group, and {counted(unread, 'unread record')}"
+        f" {verb(unread, 'waits', 'wait')} in {spelled(mark.partitions)}{since(mark.since_ms)}"
     )
     advice = "start its consumers again; delete the group if nobody needs it"
     return sentence, advice, command("groups delete", facts.group)
@@ -230,8 +262,8 @@ def _abandoned(mark: Mark, facts: GroupFacts) -> _Words:
 def _lagging(mark: Mark, facts: GroupFacts) -> _Words:
     first = mark.partitions[0]
     unread = sum([each.unread or 0 for each in mark.partitions])
-    sentence = f"{spelled(mark.partitions)} {_verb(len(mark.partitions), 'is', 'are')} behind by"
-    sentence += f" {_count(unread, 'record')}"
+    sentence = f"{spelled(mark.partitions)} {verb(len(mark.partitions), 'is', 'are')} behind by"
+    sentence += f" {counted(unread, 'record')}"
     if mark.since_ms is not None:
         where = "" if len(mark.partitions) == 1 else f", in {spelled([first])},"
         sentence += f", the oldest{where} from {instant(mark.since_ms)}"
@@ -286,6 +318,8 @@ def named(member: MemberFacts) -> str:
 
 def _sign(member: MemberFacts, omits: str) -> str:
     """What is heard of a member that is awaited."""
+    if member.closed_for_ms is not None:
+        return f"its connection closed {span(member.closed_for_ms)} ago{_session_left(member)}"
     silent_ms = member.silent_ms
     if silent_ms is None:
         return f"it does not {omits}"
@@ -296,6 +330,8 @@ def _sign(member: MemberFacts, omits: str) -> str:
 
 def _alive(member: MemberFacts, first: PartitionFacts) -> str:
     """What is heard of a member that makes no progress."""
+    if member.closed_for_ms is not None:
+        return f"its connection closed {span(member.closed_for_ms)} ago{_session_left(member)}"
     silent_ms = member.silent_ms
     again = first.committed_ms is not None and first.stands_since_ms is not None
     if again and (first.committed_ms or 0) > (first.stands_since_ms or 0):
@@ -312,6 +348,11 @@ def _silent(member: MemberFacts, silent_ms: int) -> str:
     if member.session_timeout_ms is None:
         return heard
     return f"{heard}, its session ends in {span(member.session_timeout_ms - silent_ms)}"
+
+
+def _session_left(member: MemberFacts) -> str:
+    left_ms = member.session_left_ms
+    return "" if left_ms is None else f", its session ends in {span(left_ms)}"
 
 
 def _evict(facts: GroupFacts, member: MemberFacts | None, member_id: str | None) -> str:
@@ -332,50 +373,17 @@ def spelled(partitions: Iterable[PartitionFacts]) -> str:
     listed = [f"{topic}:{ranges(numbers)}" for topic, numbers in sorted(topics.items())]
     more = len(listed) - _NAMED_TOPICS
     if more > 0:
-        return f"{' '.join(listed[:_NAMED_TOPICS])} and {_count(more, 'more topic')}"
+        return f"{' '.join(listed[:_NAMED_TOPICS])} and {counted(more, 'more topic')}"
     return " ".join(listed)
 
 
 def _stands(each: PartitionFacts, subject: str) -> str:
     """Where a partition stands and since when."""
-    since = _since(each.stands_since_ms)
+    at = since(each.stands_since_ms)
     if each.committed is None:
-        return f"{subject} has had unread records{since} and never a commit"
-    return f"{subject} has stood at {each.committed}{since}"
+        return f"{subject} has had unread records{at} and never a commit"
+    return f"{subject} has stood at {each.committed}{at}"
 
 
 def _it(partitions: Sequence[PartitionFacts]) -> str:
     return "it" if len(partitions) == 1 else "them"
-
-
-# ---------------------------------------------------------------------------- times and numbers
-
-
-def instant(wall_ms: int) -> str:
-    """A time as people read it: UTC, with its zone."""
-    try:
-        return datetime.fromtimestamp(wall_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (ValueError, OverflowError, OSError):
-        return f"{wall_ms} ms since 1970"  # a timestamp that a client made up
-
-
-def span(milliseconds: int) -> str:
-    """A length of time."""
-    seconds = max(0, milliseconds) / 1000
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.0f} h" if seconds < 172_800 else f"{seconds / 86_400:.0f} days"
-
-
-def _since(wall_ms: int | None) -> str:
-    return "" if wall_ms is None else f" since {instant(wall_ms)}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _verb(number: int, one: str, many: str) -> str:
-    return one if number == 1 else many

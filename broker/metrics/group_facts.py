@@ -15,11 +15,11 @@ from broker.metrics.lag import BLOCK, Lags
 from broker.metrics.progress import Arrivals, Columns, Look, Mark, Progress, unread_since
 from broker.metrics.record_times import Key
 from broker.topics.partition import Partition
-from coordinator.events import Cause
-from coordinator.group_journal import GroupJournal
+from coordinator.group_journal import LOSSES, GroupJournal
 from coordinator.journal import Journal
 from coordinator.read_only import GroupView, MemberView
-from coordinator.signs import is_heard, silent_ms
+from coordinator.returns import Streak
+from coordinator.signs import closed_for_ms, is_heard, session_left_ms, silent_ms
 from coordinator.states import State
 from protocol.now import Now
 from verdicts.facts import (
@@ -29,13 +29,9 @@ from verdicts.facts import (
     MemberFacts,
     PartitionFacts,
     ReturnFacts,
+    StreakFacts,
 )
 
-LOSSES = frozenset(
-    {Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.SYNC_TIMED_OUT, Cause.JOIN_TIMED_OUT}
-)
-"""Rebalances that count for FLAPPING. A group that grows has others: new members join, and
-cooperative assignors give partitions up in a rebalance of their own."""
 PAUSE_MS = 5_000
 """The wall clock is ahead of the other by so much more than at the look before: a pause."""
 LOOK_UP_EVERY_MS = 30_000
@@ -266,19 +262,27 @@ class GroupLooks:
             awaits=awaits,
             returns=returns,
             rebalances_ms=[each.began_ms for each in losses],
+            rebalances_streak=None if journal is None else _streak(journal.losses),
             last_why=losses[-1].detail if losses else None,
         )
 
     def _returns(self, journal: GroupJournal, now: Now) -> list[ReturnFacts]:
         """Clients that came back under new ids, and members that changed what they want."""
         found = [
-            ReturnFacts(each.member_id, each.client_id, each.client_host, tuple(each.recent_ms))
+            ReturnFacts(
+                each.member_id,
+                each.client_id,
+                each.client_host,
+                tuple(each.recent_ms),
+                streak=_streak(each.streak),
+            )
             for each in self._journal.returning(journal.group_id)
         ]
         for each in journal.changed.values():
             at_ms = tuple(now.wall_ms - (now.mono_ms - mono_ms) for mono_ms in each.recent_mono_ms)
             client = (each.member_id, each.client_id, each.client_host)
-            found.append(ReturnFacts(*client, at_ms, has_new_id=False, why=each.detail))
+            streak = _streak(each.streak)
+            found.append(ReturnFacts(*client, at_ms, False, each.detail, streak))
         return found
 
 
@@ -291,7 +295,13 @@ def _member(group: GroupView, member: MemberView, now: Now) -> MemberFacts:
         silent_ms(member, now),
         is_heard(group, member, now),
         member.session_timeout_ms,
+        closed_for_ms(member, now),
+        session_left_ms(member, now),
     )
+
+
+def _streak(streak: Streak) -> StreakFacts | None:
+    return StreakFacts(streak.count, streak.since_ms) if streak.count else None
 
 
 class _Topic:

@@ -32,6 +32,10 @@ class NativeView(View):
         family = families.family
         self._members = family("kafka_consumergroup_members", "Members of the group.")
         self._verdict = family("muster_group_verdict", "1 for the verdict of the group.")
+        self._reads_nothing = family(
+            "muster_group_reads_nothing_seconds",
+            "For how long no member of the group has read, though records wait for it.",
+        )
         self._outside = family(
             "muster_group_offset_out_of_range", "1 where the committed offset is outside its log."
         )
@@ -125,10 +129,13 @@ class NativeView(View):
         """Its members, generation and the time in its state."""
         self._group = label("consumergroup", seen.group_id)
         group = seen.group
-        if group is None or not self.families.has_room(4):
+        if group is None or not self.families.has_room(5):
             return
-        verdict = self.sources.verdicts.of(seen.hosted, group).verdict
-        self._verdict.add(f'{self._group},verdict="{verdict}"', 1)
+        held = self.sources.verdicts.of(seen.hosted, group)
+        self._verdict.add(f'{self._group},verdict="{held.verdict}"', 1)
+        since_ms = held.reads_nothing_since_ms
+        seconds = 0.0 if since_ms is None else max(0, self.now.wall_ms - since_ms) / 1000
+        self._reads_nothing.add(self._group, seconds)
         self._members.add(self._group, len(group.members))
         self._generation.add(self._group, group.generation_id)
         age_s = state_age_s(group, self.now)

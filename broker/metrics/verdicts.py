@@ -42,6 +42,8 @@ class Held(NamedTuple):
     since_ms: int
     """Since when it has been so; for a new verdict the time of its finding, where that has one."""
     sentence: str
+    reads_nothing_since_ms: int | None = None
+    """Since when no member has read although records wait."""
 
 
 class Verdicts:
@@ -152,7 +154,12 @@ class Verdicts:
         since_ms = now_ms if worst.since_ms is None else worst.since_ms
         if before is not None and before.verdict is worst.verdict:
             since_ms = before.since_ms
-        held = self._held[group_id] = Held(worst.verdict, min(since_ms, now_ms), worst.sentence)
+        held = self._held[group_id] = Held(
+            worst.verdict,
+            min(since_ms, now_ms),
+            worst.sentence,
+            judgement.facts.reads_nothing_since_ms,
+        )
         return held
 
     # -- what is asked

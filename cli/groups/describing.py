@@ -11,7 +11,7 @@ from cli.client.group_names import check_named, named_groups
 from cli.client.group_reads import CLASSIC, CONSUMER, known_groups
 from cli.groups.judging import Manner, Told
 from cli.groups.looking import OFFSETS, SORTED_BY, Look, for_people, looks
-from cli.groups.why import advice
+from cli.groups.why import told as findings
 from cli.layout import Columns
 from cli.names import numbered
 from cli.options import (
@@ -101,15 +101,15 @@ def _show(look: Look, wide: bool) -> None:
 
 
 def headline(told: Told) -> list[str]:
-    """The verdict of a group with its sentence, what to do, and the command to copy."""
+    """Every finding with its sentence, what to do, and the command to copy."""
     if told.verdict is None:
         return []
-    lines = [f"{told.verdict}: {told.sentence}"]
-    if told.findings:
-        lines += advice(told.findings[0])
-    more = len(told.findings) - 1 + told.more_findings
-    if more > 0:
-        lines.append(f"    and {output.counted(more, 'more finding')}, all in --json")
+    lines = findings(told.findings)
+    if not told.findings or told.findings[0]["sentence"] != told.sentence:
+        lines.insert(0, f"{told.verdict}: {told.sentence}")  # OK, or seen here alone
+    if told.more_findings:
+        more = output.counted(told.more_findings, "more finding")
+        lines.append(f"and {more}, none of them worse")
     return lines
 
 

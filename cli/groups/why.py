@@ -110,7 +110,7 @@ def _counted(journal: Value) -> list[str]:
         )
     for each in journal["returning"]:
         lines.append(
-            f"{each['client']} from {each['host']} came back under a new id"
+            f"{each['client']} from {each['host']} has restarted, with a new member id,"
             f" {output.counted(each['times'], 'time')}, last at {instant(each['last_ms'])}:"
             f" {each['advice']}{_mark(each)}"
         )

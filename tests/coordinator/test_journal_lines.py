@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,7 +113,8 @@ def test_a_whole_line_that_says_something_else_is_no_entry() -> None:
         fields = fields_of(line_of("g", entry)[:-1])
         for name in fields:
             rest = {key: value for key, value in fields.items() if key != name}
-            with pytest.raises(NotALine):
+            is_newer = name == "streak"  # than some files
+            with nullcontext() if is_newer else pytest.raises(NotALine):
                 entry_of(checked_line(rest)[:-1])
             with suppress(NotALine):
                 entry_of(checked_line({**fields, name: chance.choice([None, 7, "x", [[]]])})[:-1])

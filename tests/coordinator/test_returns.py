@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from coordinator.returns import CLIENTS_KEPT, RETURNS_WITHIN_MS, TIMES_KEPT, Returns, SameClient
-from coordinator.signs import Sign, awaited
+from coordinator.returns import (
+    CLIENTS_KEPT,
+    RETURNS_WITHIN_MS,
+    STREAK_PAUSE_MS,
+    TIMES_KEPT,
+    Returns,
+    SameClient,
+    Streak,
+)
+from coordinator.signs import Sign, awaited, is_heard
 from protocol.now import Now
-from tests.coordinator.calls_for_tests import Driver, heartbeat, join, sync
+from tests.coordinator.calls_for_tests import Driver, commit, heartbeat, join, sync
 from tests.coordinator.test_journal import Told
 
 HOST = "/10.0.0.1"
@@ -183,6 +193,53 @@ def test_of_one_that_was_given_an_id_and_of_one_that_is_gone() -> None:
     assert new.words == "it was given its id and has not joined with it yet"
     gone = awaited(group, "nobody", driver.now)
     assert gone == (Sign.GONE, None, "it is not in the group any more")
+
+
+def test_awaited_member_whose_connection_closed_is_closed_and_not_heard_of() -> None:
+    driver, a = preparing()
+    driver.mono_ms += 1000
+    driver.handle(heartbeat("beat", a, 2, connection="c1"))
+    driver.mono_ms += 500
+    driver.take(driver.shard.connection_closed("c1", driver.now))
+    driver.mono_ms += 2000
+    group = driver.shard.view.groups["g"]
+    found = awaited(group, a, driver.now)
+    assert (found.sign, found.silent_ms) == (Sign.CLOSED, 2500)
+    assert found.words == "its connection closed 2.0 s ago; its session ends in 7.5 s"
+    assert not is_heard(group, group.members[a], driver.now)
+
+
+@pytest.mark.parametrize("proof", [heartbeat, commit])
+def test_member_that_is_heard_of_on_another_connection_is_not_closed(proof: Any) -> None:
+    driver, a = preparing()
+    driver.handle(heartbeat("beat", a, 2, connection="c1"))
+    driver.take(driver.shard.connection_closed("c1", driver.now))
+    driver.mono_ms += 500
+    driver.handle(proof("again", a, 2))
+    assert awaited(driver.shard.view.groups["g"], a, driver.now).sign is Sign.HEARTBEATS
+
+
+def test_crash_while_joining_is_a_return_although_the_session_began_later() -> None:
+    told = Told()
+    told.handle(join("a", client_id="app", connection="c1"))
+    told.handle(sync("s", "app-a", connection="c1"))
+    told.handle(join("again", "app-a", connection="c1"))
+    told.take(told.shard.connection_closed("c1", told.now))
+    told.mono_ms += 2000
+    told.handle(join("b", client_id="app", connection="c2"))
+    told.mono_ms += SESSION_MS
+    told.take(told.shard.expire(told.now, 100))
+    (client,) = told.journal.returning("g")
+    assert (client.times, client.away_ms) == (1, 2000)
+
+
+def test_streak_counts_all_and_ends_with_a_long_pause() -> None:
+    streak = Streak()
+    for number in range(1000):
+        streak.note(5_000 + 1_000 * number)
+    assert (streak.count, streak.since_ms) == (1000, 5_000)
+    streak.note(streak.last_ms + STREAK_PAUSE_MS + 1)
+    assert (streak.count, streak.since_ms) == (1, streak.last_ms)
 
 
 def test_in_the_sync_phase_it_is_the_sync_that_is_missing() -> None:

@@ -28,6 +28,7 @@ from verdicts.facts import (
     MemberFacts,
     PartitionFacts,
     ReturnFacts,
+    StreakFacts,
 )
 from verdicts.findings import Finding
 from verdicts.judge import Judgement, judge
@@ -35,6 +36,12 @@ from verdicts.names import Verdict
 from verdicts.thresholds import Thresholds
 
 TWO = (member(), member("m2", host="/10.0.0.8"))
+CRASHED = member("m2", host="/10.0.0.8")._replace(
+    is_heard=False, closed_for_ms=2_000, session_left_ms=8_000
+)
+RESTARTED = ReturnFacts(
+    "m2", CRASHED.client, CRASHED.host, tuple(every_ten_seconds(16)), streak=StreakFacts(412, 1)
+)
 MEANWHILE = "while other partitions of orders move; m1 on 10.0.0.7 owns it"
 
 
@@ -87,6 +94,20 @@ TABLE = [
     ("it heartbeats and does not rejoin", joining("m2", for_s=10, members=TWO),
      "BLOCKED", "a rebalance since 2026-11-22T12:05:21Z waits for m2 on 10.0.0.8 until"
      " 2026-11-22T12:06:21Z at the latest: it still heartbeats, 1.6 s ago, but does not rejoin"),
+    ("its process crashed", joining("m2", for_s=10, members=(member(), CRASHED)),
+     "BLOCKED", "a rebalance since 2026-11-22T12:05:21Z waits for m2 on 10.0.0.8 until"
+     " 2026-11-22T12:06:21Z at the latest: its connection closed 2.0 s ago, its session ends in"
+     " 8.0 s"),
+    ("its process crashed once more",
+     joining("m2", for_s=10, members=(member(), CRASHED))._replace(returns=[RESTARTED]),
+     "BLOCKED", "a rebalance since 2026-11-22T12:05:21Z waits for m2 on 10.0.0.8 until"
+     " 2026-11-22T12:06:21Z at the latest: its connection closed 2.0 s ago, its session ends in"
+     " 8.0 s; its client has restarted 412 times since 1970-01-01T00:00:00Z"),
+    ("nobody reads meanwhile",
+     joining("m2", for_s=60, members=TWO)._replace(partitions=[at(0, 5, 9, moved=90, stands=70)]),
+     "BLOCKED", "a rebalance since 2026-11-22T12:04:31Z waits for m2 on 10.0.0.8 until"
+     " 2026-11-22T12:06:21Z at the latest: it still heartbeats, 1.6 s ago, but does not rejoin; no"
+     " member of the group has read since 2026-11-22T12:04:21Z"),
     ("a silent static one",
      joining("m2", for_s=20, members=(member(), member("m2", silent_s=30, instance="i-2"))),
      "BLOCKED", "a rebalance since 2026-11-22T12:05:11Z waits for i-2 (m2) on 10.0.0.7 until"
@@ -210,8 +231,15 @@ TABLE = [
 
     # ---- flapping
     ("under a new id", stable(at(0, 9, 9), returns=[returns(3)]),
-     "FLAPPING", "m9 on 10.0.0.7 is a client that came back under a new id 3 times since"
-     " 2026-11-22T12:05:01Z"),
+     "FLAPPING", "the client of m9 on 10.0.0.7 has restarted 3 times since 2026-11-22T12:05:01Z,"
+     " each time with a new member id"),
+    ("more often than is kept, and it crashed again",
+     stable(returns=[RESTARTED], members=(member(), CRASHED)),
+     "FLAPPING", "the client of m2 on 10.0.0.8 has restarted 412 times since 1970-01-01T00:00:00Z,"
+     " each time with a new member id; its connection closed 2.0 s ago"),
+    ("the whole group, more often than is kept",
+     stable(rebalances_ms=every_ten_seconds(8), rebalances_streak=StreakFacts(777, 1)),
+     "FLAPPING", "the group has rebalanced 777 times since 1970-01-01T00:00:00Z"),
     ("with other topics",
      stable(returns=[returns(3, has_new_id=False, why="subscribed to other topics: a came")]),
      "FLAPPING", "m9 on 10.0.0.7 rejoined 3 times since 2026-11-22T12:05:01Z, last: it subscribed"
@@ -220,6 +248,10 @@ TABLE = [
     ("two that look alike, restarted in turn", stable(returns=[returns(3)], members=(
         member(), member("m2"))),
      "OK", "nothing is committed yet"),
+    ("the ids that its crashes leave behind do not count", stable(returns=[returns(3)], members=(
+        member(), member("m2")._replace(closed_for_ms=9_000))),
+     "FLAPPING", "the client of m9 on 10.0.0.7 has restarted 3 times since 2026-11-22T12:05:01Z,"
+     " each time with a new member id"),
     ("long ago", stable(returns=[ReturnFacts("m9", "app", "/h", (1, 2, 3))]),
      "OK", "nothing is committed yet"),
     ("the whole group",
@@ -501,3 +533,30 @@ def check_words(finding: Finding) -> None:
     assert "None" not in finding.sentence
     assert "  " not in finding.advice
     assert bool(finding.command) == (finding.verdict is not Verdict.OK)
+
+
+def test_advice_about_a_crash_is_to_find_its_cause() -> None:
+    for facts in (
+        joining("m2", for_s=10, members=(member(), CRASHED)),
+        stable(at(0, 5, 9, stands=31, owner="m2"), members=(member(), CRASHED)),
+    ):
+        worst = judged(facts).worst
+        assert "its process ended, or the network was cut" in worst.advice
+        assert worst.command == "muster groups why billing"
+
+
+@pytest.mark.parametrize(
+    ("facts", "since_ms"),
+    [
+        (stable(at(0, 5, 9, moved=90, stands=70)), NOW_MS - 70_000),
+        (stable(at(0, 5, 9, moved=90, stands=70), at(1, 9, 9, moved=40)), NOW_MS - 40_000),
+        (stable(at(0, 5, 9, moved=90, stands=70), at(1, 5, 9, moved=2, stands=2)), None),
+        (stable(at(0, 9, 9, moved=90)), None),
+        (empty(at(0, 5, 9, moved=90, stands=70)), None),
+        (stable(at(0, 5, 9, moved=9, stands=9)), None),
+    ],
+)
+def test_group_reads_nothing_while_no_offset_of_it_moves(
+    facts: GroupFacts, since_ms: int | None
+) -> None:
+    assert judged(facts).facts.reads_nothing_since_ms == since_ms

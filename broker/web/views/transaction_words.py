@@ -12,8 +12,7 @@ from transactions.calls import Client
 from transactions.events import Cause
 from transactions.journal import HUNG
 from transactions.journal_entries import Outcome, Story, Wait
-from verdicts.spelling import plain_host, ranges
-from verdicts.wording import span
+from verdicts.spelling import plain_host, ranges, span
 
 _NAMED = 3
 

@@ -26,7 +26,7 @@ from protocol.messages.sync_group import API as SYNC_GROUP
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
 from tests.broker.config.served import Served, serving
-from tests.broker.edge import Client
+from tests.broker.edge import Client, eventually
 from tests.broker.partitions import partition_of
 from verdicts.judge import Judgement
 from verdicts.thresholds import SETTINGS, Thresholds
@@ -433,6 +433,39 @@ async def test_a_rebalance_that_waits_for_a_member(tmp_path: Path) -> None:
         client.close()
 
 
+async def test_crashed_member_is_awaited_as_one_whose_connection_closed(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        trial.produce(50)
+        member = await trial.join(0)
+        await member.commit(10)
+        client = await Client.connect(trial.broker.sockets.addresses()[0][1])
+        trial.send_join(client)
+        while await member.heartbeat() != REBALANCE_IN_PROGRESS:
+            pass
+        member.beats = False
+        member.client.close()
+        hosted = trial.broker.groups.hosted_for(GROUP)
+        assert hosted is not None
+        known = hosted.core.view.groups[GROUP].members[member.member_id]
+        await eventually(lambda: known.closed_ms is not None)
+        await trial.pass_s(15)
+
+        held = trial.held()
+        assert held.verdict == "BLOCKED"
+        assert f"waits for {member.member_id} on 127.0.0.1 until" in held.sentence
+        assert "its connection closed 15.0 s ago, its session ends in 30.0 s" in held.sentence
+        assert "heartbeats" not in held.sentence
+        assert held.reads_nothing_since_ms is None, "for less than the time of STALLED"
+
+        read_ms = trial.ago(15)
+        await trial.pass_s(20)
+        held = trial.held()
+        assert held.reads_nothing_since_ms is not None
+        assert abs(held.reads_nothing_since_ms - read_ms) <= LOOK_MS
+        assert "no member of the group has read since" in held.sentence
+        client.close()
+
+
 async def test_a_client_that_keeps_coming_back(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         await trial.commit(0)
@@ -444,7 +477,7 @@ async def test_a_client_that_keeps_coming_back(tmp_path: Path) -> None:
 
         held = trial.held()
         assert held.verdict == "FLAPPING"
-        assert "is a client that came back under a new id 3 times" in held.sentence
+        assert "has restarted 3 times" in held.sentence
         await trial.pass_s(300)
         assert trial.verdict == "OK"
 

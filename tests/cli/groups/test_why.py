@@ -132,7 +132,8 @@ def test_a_client_that_came_back_is_told_where_it_did_and_at_the_end_with_what_h
         " the same client came back under a new id",
     ]
     assert lines[-1] == (
-        f"a from /10.0.0.1 came back under a new id 2 times, last at {instant(NOW_MS)}: help"
+        "a from /10.0.0.1 has restarted, with a new member id, 2 times, last at"
+        f" {instant(NOW_MS)}: help"
     )
 
 

@@ -78,7 +78,8 @@ def run() -> float:
     ends_s = began_s + settings["lasts_s"]
     plan = sorted((began_s + after_s, *rest) for after_s, *rest in settings["plan"])
     total, unread = 0.0, b""
-    while (now_s := time.monotonic()) < ends_s:
+    while at_s < ends_s:
+        now_s = min(time.monotonic(), ends_s)
         total += (now_s - at_s) * len(set().union(*owned.values()))
         at_s = now_s
         while plan and plan[0][0] <= now_s:
