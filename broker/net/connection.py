@@ -58,6 +58,8 @@ _LENGTH = struct.Struct(">i")
 _HEADER = struct.Struct(">iih")
 """API key and version as one number, correlation id, length of the client id."""
 _API_VERSIONS_KEY = 18
+_LEAVE_GROUP = b"\0\x0d"
+"""How such a request begins: a member that leaves is believed although its connection closed."""
 
 
 class Connection(asyncio.Protocol):
@@ -252,6 +254,8 @@ class Connection(asyncio.Protocol):
         if self.session is not None:
             self.session.ended()
         self.server.forget(self)
+        for frame in [each for each in self._backlog if each.startswith(_LEAVE_GROUP)]:
+            self._handle(frame, 0)  # Kafka does when the JoinGroup before it is answered
         self._backlog.clear()
         slots, self._slots = self._slots, deque()
         self._parked = None

@@ -31,8 +31,8 @@ HEARTBEAT_MS = 500
 """Less than its share of the session: see LUCK."""
 CUT_EVERY_S = 6.0
 LUCK = 0.05
-"""Two runs of one broker differ by as much: when a member was last heard of before its crash depends
-on the phase of its heartbeats, and so does the end of its session."""
+"""Two runs of one broker differ by as much: when a member was last heard of before its crash, and
+so the end of its session, depends on the phase of its heartbeats."""
 
 Plan = list[tuple[float, str, str]]
 

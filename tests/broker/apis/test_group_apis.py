@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 
 from broker.cores.runtime_settings import RuntimeSettings
 from coordinator.config import GroupConfig
+from coordinator.states import State
 from protocol.errors import (
     FENCED_INSTANCE_ID,
     GROUP_ID_NOT_FOUND,
@@ -29,7 +30,7 @@ from protocol.errors import (
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
-from tests.broker.edge import Client, EdgeBroker
+from tests.broker.edge import Client, EdgeBroker, eventually
 
 COMMIT, FETCH, FIND, JOIN, BEAT, LEAVE, SYNC = 8, 9, 10, 11, 12, 13, 14
 DESCRIBE, LIST, DELETE, OFFSET_DELETE = 15, 16, 42, 47
@@ -55,8 +56,8 @@ def topic_id(broker: EdgeBroker) -> bytes:
     return topic.topic_id
 
 
-async def join(client: Client, version: int, group_id: str, **more: Any) -> dict[str, Any]:
-    request = {
+def joining(group_id: str, **more: Any) -> dict[str, Any]:
+    return {
         "group_id": group_id,
         "session_timeout_ms": 30_000,
         "rebalance_timeout_ms": 40_000,
@@ -67,6 +68,10 @@ async def join(client: Client, version: int, group_id: str, **more: Any) -> dict
         "reason": "a test",
         **more,
     }
+
+
+async def join(client: Client, version: int, group_id: str, **more: Any) -> dict[str, Any]:
+    request = joining(group_id, **more)
     reply = await client.call(JOIN, version, **request)
     if reply["error_code"] == MEMBER_ID_REQUIRED:
         reply = await client.call(JOIN, version, **{**request, "member_id": reply["member_id"]})
@@ -272,6 +277,26 @@ async def test_leave_takes_many_members_each_with_its_own_error(tmp_path: Path) 
         assert [m["group_instance_id"] for m in left["members"]] == [None, "there", "here", "here"]
         one = await client.call(LEAVE, 2, group_id="g", member_id="nobody")
         assert one["error_code"] == UNKNOWN_MEMBER_ID, "below v3 the one error is the request's"
+
+
+async def test_member_that_leaves_while_it_joins_and_closes_is_removed(tmp_path: Path) -> None:
+    """Its LeaveGroup is behind a parked JoinGroup, and Kafka reads it after that."""
+    async with EdgeBroker(tmp_path) as broker:
+        await broker.ensure_offsets_topic()
+        client, leaver = await broker.client(), await broker.client()
+        first = await join(client, 9, "g")
+        await sync(client, 5, "g", first)
+        request = joining("g")
+        member_id = (await leaver.call(JOIN, 9, **request))["member_id"]
+        leaver.send(JOIN, 9, **{**request, "member_id": member_id})
+        member = {"member_id": member_id, "group_instance_id": None, "reason": None}
+        leaver.send(LEAVE, 5, group_id="g", members=[member])
+        leaver.close()
+        hosted = broker.groups.hosted_for("g")
+        assert hosted is not None
+        group = hosted.core.view.groups["g"]
+        await eventually(lambda: group.state is State.PREPARING_REBALANCE)
+        await eventually(lambda: list(group.members) == [first["member_id"]])
 
 
 async def test_a_commit_tells_what_does_not_exist_and_keeps_the_rest(tmp_path: Path) -> None:

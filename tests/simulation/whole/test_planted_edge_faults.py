@@ -56,6 +56,10 @@ def an_answer_is_written_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Connection, "_append", append)
 
 
+def _nothing_is_sent(request: Any, reply: Any) -> None:
+    """The answer of a request is lost."""
+
+
 def a_connection_that_ends_takes_its_neighbours_answers_along(patch: pytest.MonkeyPatch) -> None:
     real = Connection.connection_lost
 
@@ -63,8 +67,8 @@ def a_connection_that_ends_takes_its_neighbours_answers_along(patch: pytest.Monk
         real(self, exc)
         for other in self.server.connections:
             for request in other._slots:
-                if request.on_disconnect is not None:
-                    request.on_disconnect()
+                if request.reply is None:
+                    request.encode = _nothing_is_sent
 
     patch.setattr(Connection, "connection_lost", connection_lost)
 
