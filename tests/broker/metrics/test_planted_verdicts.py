@@ -11,6 +11,7 @@ import pytest
 from broker.metrics import group_facts, verdicts
 from broker.metrics.group_facts import GroupLooks
 from broker.metrics.progress import Look, Progress
+from coordinator.events import Cause
 from tests.broker.metrics import test_verdicts as stories
 from verdicts import judge
 from verdicts.facts import PartitionFacts
@@ -80,7 +81,7 @@ def any_neighbour_makes_a_dead_letter(patch: Patch) -> None:
 
 
 def joins_count_as_rebalances(patch: Patch) -> None:
-    patch.setattr(group_facts, "LOSSES", frozenset(group_facts.Cause))
+    patch.setattr(group_facts, "LOSSES", frozenset(Cause))
     patch.setattr(judge._Rules, "_recent", lambda self, at_ms: list(at_ms) * 8)
 
 
