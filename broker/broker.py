@@ -46,6 +46,7 @@ from broker.metrics.totals import Metrics
 from broker.metrics.trends import Trends
 from broker.metrics.verdicts import Verdicts
 from broker.net.advertised import Advertised
+from broker.net.clients.refused_joins import RefusedJoinLines
 from broker.net.clients.seekers import Seekers
 from broker.net.clients.unsupported import Unsupported
 from broker.net.connection import Connection
@@ -250,6 +251,7 @@ class Broker:
                     lambda event: self.metrics.observe(event, self.time.now()),
                     self.keeper.observe,
                     write_line,
+                    RefusedJoinLines(self.time).observe,
                     self._show,
                 ],
                 before_replies=self.writes.hold,

@@ -89,10 +89,12 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
     if group is None and runs:
         state.groups[call.group_id] = Group(call.group_id, now)
     reply = _ACCEPTED if errors is None else CommitReply(errors)
-    events: Sequence[OffsetsMovedBack] = ()
+    events: Sequence[OffsetsMovedBack | CommitRejected] = ()
     if moved:
         who = call.member_id, call.client_id, call.client_host
         events = (moved_back(call.group_id, who, moved),)
+    if errors is not None:
+        events = (*events, metadata_too_large(call, errors, state))
     return tuple.__new__(Outcome, (runs, ((call.ticket, reply),), events))
 
 
@@ -117,6 +119,20 @@ def rejected(
         why or _why_rejected(group, call, error),
     )
     return Outcome((), ((call.ticket, CommitReply(error)),), (event,))
+
+
+def metadata_too_large(
+    call: OffsetCommit | TxnOffsetCommit,
+    errors: Sequence[int | Sequence[int]],
+    state: ShardState,
+) -> CommitRejected:
+    """The event of a commit that was refused for some partitions."""
+    refused = sum([sum(map(bool, codes)) for codes in errors if not isinstance(codes, int)])
+    limit = state.config.offset_metadata_max_bytes
+    of = "1 partition" if refused == 1 else f"{refused} partitions"
+    why = f"the metadata of {of} is longer than offset.metadata.max.bytes, {limit}"
+    who = call.client_id, call.client_host
+    return CommitRejected(call.group_id, call.member_id, OFFSET_METADATA_TOO_LARGE, *who, why)
 
 
 def _why_rejected(group: Group | None, call: OffsetCommit | TxnOffsetCommit, error: int) -> str:

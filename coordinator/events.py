@@ -142,7 +142,7 @@ class Assigned:
 
 @slotted
 class CommitRejected:
-    """An OffsetCommit was refused as a whole."""
+    """An OffsetCommit was refused, as a whole or, for its metadata, in some partitions."""
 
     group_id: str
     member_id: str
@@ -150,6 +150,18 @@ class CommitRejected:
     client_id: str = ""
     client_host: str = ""
     detail: str = ""
+
+
+@slotted
+class JoinRefused:
+    """A JoinGroup was refused, other than to give the client its member id."""
+
+    group_id: str
+    member_id: str
+    error_code: int
+    client_id: str
+    client_host: str
+    detail: str
 
 
 class MovedOffset(NamedTuple):
@@ -249,6 +261,7 @@ Event = (
     | GenerationFormed
     | Assigned
     | CommitRejected
+    | JoinRefused
     | OffsetsMovedBack
     | TransactionalOffsets
     | OffsetsExpiring

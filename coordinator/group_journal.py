@@ -13,6 +13,7 @@ from coordinator.journal_entries import (
     MovedBack,
     Note,
     Rebalance,
+    Refused,
     Rejections,
 )
 from coordinator.returns import Returns, Streak
@@ -27,6 +28,8 @@ cooperative assignors give partitions up in a rebalance of their own."""
 _NOTES_KEPT = 64
 _MOVED_BACK_KEPT = 64
 _PENDING_KEPT = 32
+_REJECTED_KEPT = 128
+"""Clients whose refused requests are told apart, once for each error."""
 _GROUP_BYTES = 1500
 
 
@@ -73,8 +76,8 @@ class GroupJournal:
         self.open_rebalance: Rebalance | None = None
         """The last of ``rebalances``, while it has not ended."""
         self.notes: deque[Note] = deque(maxlen=_NOTES_KEPT)
-        self.rejected: dict[int, Rejections] = {}
-        """By error code."""
+        self.rejected: dict[Refused, Rejections] = {}
+        """Refused commits and joins; the one with the latest last."""
         self.moved_back: deque[MovedBack] = deque(maxlen=_MOVED_BACK_KEPT)
         self.moved_back_count = 0
         """Commits that moved offsets back, the forgotten ones included."""
@@ -170,6 +173,20 @@ class GroupJournal:
         if note.source is Source.SEEN:
             self._noted += 1
             self.save(self._noted, note)
+
+    def keep_rejections(self, kept: Rejections) -> None:
+        """Keep refused requests of a client in place of the entry that ``take_rejections`` gave."""
+        if len(self.rejected) >= _REJECTED_KEPT:
+            self.bytes -= self.rejected.pop(next(iter(self.rejected))).size()
+        self.rejected[kept.key] = kept
+        self.bytes += kept.size()
+
+    def take_rejections(self, key: Refused) -> Rejections | None:
+        """Take out what is kept of refused requests of a client."""
+        kept = self.rejected.pop(key, None)
+        if kept is not None:
+            self.bytes -= kept.size()
+        return kept
 
     def add_moved_back(self, moved: MovedBack) -> None:
         """Keep a commit that moved offsets back."""

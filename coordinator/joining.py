@@ -21,6 +21,7 @@ from coordinator.rebalance import (
     join_reply,
     prepare,
 )
+from coordinator.refused_joins import refuse
 from coordinator.states import State
 from coordinator.static_members import replace
 from coordinator.step import Step
@@ -47,23 +48,23 @@ def join(step: Step, call: JoinGroup) -> None:
     """Answer or park a JoinGroup."""
     config = step.state.config
     if call.group_instance_id is not None and not config.static_members:
-        return _refuse(step, call, UNSUPPORTED_VERSION)
+        return refuse(step, None, call, UNSUPPORTED_VERSION)
     if not (
         config.min_session_timeout_ms <= call.session_timeout_ms <= config.max_session_timeout_ms
     ):
-        return _refuse(step, call, INVALID_SESSION_TIMEOUT)
+        return refuse(step, None, call, INVALID_SESSION_TIMEOUT)
     group = step.state.groups.get(call.group_id)
     is_first = group is None
     if group is None:
         if call.member_id:
-            return _refuse(step, call, UNKNOWN_MEMBER_ID)
+            return refuse(step, None, call, UNKNOWN_MEMBER_ID)
         group = Group(call.group_id, step.now)
     if not _has_room(step, group, call):
         return _refuse_for_size(step, group, call)
     if group.state is State.DEAD:
-        return _refuse(step, call, COORDINATOR_NOT_AVAILABLE)
+        return refuse(step, group, call, COORDINATOR_NOT_AVAILABLE)
     if not group.accepts(call.protocol_type, call.protocols):
-        return _refuse(step, call, INCONSISTENT_GROUP_PROTOCOL)
+        return refuse(step, group, call, INCONSISTENT_GROUP_PROTOCOL)
     if is_first:
         step.state.groups[call.group_id] = group
     if not call.member_id:
@@ -73,13 +74,9 @@ def join(step: Step, call: JoinGroup) -> None:
         return _add(step, group, call, call.member_id, knows_id=True)
     error = check_member(group, call.member_id, call.group_instance_id)
     if error:
-        return _refuse(step, call, error)
+        return refuse(step, group, call, error)
     _rejoin(step, group, call, group.members[call.member_id])
     return None
-
-
-def _refuse(step: Step, call: JoinGroup, error_code: int) -> None:
-    step.reply(call.ticket, JoinReply(error_code, call.member_id))
 
 
 # -------------------------------------------------------------------------------------- capacity
@@ -111,7 +108,7 @@ def _static_id(group: Group, group_instance_id: str | None) -> str:
 
 def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
     """Answer GROUP_MAX_SIZE_REACHED; the member, or the id that it was given, is removed."""
-    step.reply(call.ticket, JoinReply(GROUP_MAX_SIZE_REACHED, ""))
+    refuse(step, group, call, GROUP_MAX_SIZE_REACHED)
     pending = group.pending.pop(call.member_id, None)
     if pending is not None:
         pending.disarm()
@@ -199,9 +196,9 @@ def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
             else:
                 step.reply(call.ticket, join_reply(group, member.member_id))
         case State.EMPTY:
-            _refuse(step, call, UNKNOWN_MEMBER_ID)
+            refuse(step, group, call, UNKNOWN_MEMBER_ID)
         case State.DEAD:
-            _refuse(step, call, COORDINATOR_NOT_AVAILABLE)
+            refuse(step, group, call, COORDINATOR_NOT_AVAILABLE)
 
 
 def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) -> None:

@@ -155,10 +155,10 @@ class Journal:
     def save_counts(self) -> None:
         """Have what is counted written down as it is; for a stop."""
         for journal in self._groups.values():
-            for code, rejections in journal.rejected.items():
+            for key, rejections in journal.rejected.items():
                 if rejections.count > rejections.saved_count:
                     rejections.saved(rejections.last_ms)
-                    journal.save(code, rejections)
+                    journal.save(key, rejections)
 
     def _latest(self, group_id: str) -> GroupJournal:
         """The journal of a group to which something happens."""

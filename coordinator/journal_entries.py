@@ -14,6 +14,7 @@ from coordinator.events import (
     AssignedMember,
     Cause,
     CommitRejected,
+    JoinRefused,
     MemberJoined,
     MemberLeft,
     OffsetsMovedBack,
@@ -215,18 +216,49 @@ class MovedBack(NamedTuple):
         return _MOVED_BACK_BYTES + long_bytes(event.member_id, event.client_id) + topics
 
 
+IN_A_ROW_MS = 600_000
+"""Refusals of one client that are no further apart belong together."""
+
+
+class Refused(NamedTuple):
+    """By what refused requests are told apart."""
+
+    is_join: bool
+    """Else it is a commit."""
+    error_code: int
+    client_id: str
+    client_host: str
+
+
 @dataclass(slots=True)
 class Rejections(Recurring):
-    """Commits refused with one error code."""
+    """Commits or joins of one client that were refused with one error code."""
 
     last_ms: int = 0
-    last: CommitRejected | None = None
+    last: CommitRejected | JoinRefused | None = None
     source: Source = Source.SEEN
     """SEEN as soon as one of them was."""
+    since_ms: int = 0
+    """When the first of the last row of them was: see `IN_A_ROW_MS`."""
+    times: int = 0
+    """How many there were since then."""
+    is_over: bool = False
+    """The client has joined since the last one."""
 
-    def take(self, event: CommitRejected, group_id: str, now: Now) -> None:
+    @property
+    def key(self) -> Refused:
+        """By what it is told apart from others."""
+        last = self.last
+        assert last is not None
+        is_join = isinstance(last, JoinRefused)
+        return Refused(is_join, last.error_code, last.client_id, last.client_host)
+
+    def take(self, event: CommitRejected | JoinRefused, group_id: str, now: Now) -> None:
         """One more; ``group_id`` is the journal's own."""
+        if self.is_over or not self.times or now.wall_ms - self.last_ms > IN_A_ROW_MS:
+            self.is_over, self.since_ms, self.times = False, now.wall_ms, 0
         self.count += 1
+        self.times += 1
         self.last_ms = now.wall_ms
         self.source = Source.SEEN
         self.last = replace(

@@ -15,6 +15,7 @@ from coordinator.events import (
     CommitRejected,
     GenerationFormed,
     GroupRemoved,
+    JoinRefused,
     MemberChanged,
     MemberJoined,
     MemberLeft,
@@ -31,6 +32,7 @@ from coordinator.journal_entries import (
     MovedBack,
     Note,
     Rebalance,
+    Refused,
     Rejections,
     kept_assigned,
     kept_ids,
@@ -140,10 +142,21 @@ def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa
 
 
 def _joined(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
+    if journal.rejected:
+        _let_in(journal, event)
     if event.replaces:
         return  # the member that it replaces says so
     text = f"joined: {event.reason}" if event.reason else "joined"
     _change(journal, Change.of(event, now, text), now)
+
+
+def _let_in(journal: GroupJournal, event: MemberJoined) -> None:
+    """The joins of this client are refused no more."""
+    who = (kept_id(event.client_id), event.client_host)
+    for key, kept in journal.rejected.items():
+        if key.is_join and not kept.is_over and (key.client_id, key.client_host) == who:
+            kept.is_over = True
+            journal.save(key, kept)
 
 
 def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
@@ -200,17 +213,15 @@ def _changed(journal: GroupJournal, event: MemberChanged, now: Now) -> None:
 # --------------------------------------------------------------------------------------- offsets
 
 
-def _rejected(journal: GroupJournal, event: CommitRejected, now: Now) -> None:
-    known = journal.rejected.get(event.error_code)
-    if known is None:
-        known = journal.rejected[event.error_code] = Rejections()
-    else:
-        journal.grow(-known.size())
+def _rejected(journal: GroupJournal, event: CommitRejected | JoinRefused, now: Now) -> None:
+    is_join = isinstance(event, JoinRefused)
+    key = Refused(is_join, event.error_code, kept_id(event.client_id), event.client_host)
+    known = journal.take_rejections(key) or Rejections()
     known.take(event, journal.group_id, now)
-    journal.grow(known.size())
+    journal.keep_rejections(known)
     if known.is_due(now):
         known.saved(now.wall_ms)
-        journal.save(event.error_code, known)
+        journal.save(key, known)
 
 
 def _moved_back(journal: GroupJournal, event: OffsetsMovedBack, now: Now) -> None:
@@ -249,6 +260,7 @@ FOLDS: dict[type, Callable[[GroupJournal, Any, Now], None]] = {
     MemberLeft: _left,
     MemberChanged: _changed,
     CommitRejected: _rejected,
+    JoinRefused: _rejected,
     OffsetsMovedBack: _moved_back,
     TransactionalOffsets: _transactional,
     OffsetsExpired: _expired,

@@ -8,7 +8,14 @@ from __future__ import annotations
 from base64 import b64decode, b64encode
 from typing import Any
 
-from coordinator.events import AssignedMember, Cause, CommitRejected, MovedOffset, OffsetsMovedBack
+from coordinator.events import (
+    AssignedMember,
+    Cause,
+    CommitRejected,
+    JoinRefused,
+    MovedOffset,
+    OffsetsMovedBack,
+)
 from coordinator.journal_entries import (
     Change,
     Entry,
@@ -44,6 +51,7 @@ _RETURNING = (
 )  # fmt: skip
 _FLAPPING = ("member_id", "client_id", "client_host", "changes", "last_ms", "detail", "flaps")
 _REJECTED = ("member_id", "error_code", "client_id", "client_host", "detail")
+_IN_A_ROW = ("since_ms", "times", "is_over")
 
 
 def line_of(group_id: str, entry: Entry) -> bytes:
@@ -96,7 +104,11 @@ def _written(entry: Entry) -> Fields:
         }
     if isinstance(entry, Rejections):
         last = {name: getattr(entry.last, name) for name in _REJECTED}
-        return {"kind": "rejected", "count": entry.count, "last_ms": entry.last_ms, **last}
+        last |= {"count": entry.count, "last_ms": entry.last_ms}
+        if isinstance(entry.last, JoinRefused):
+            row = {name: getattr(entry, name) for name in _IN_A_ROW}
+            return {"kind": "refused_join", **last, **row}
+        return {"kind": "rejected", **last}
     if isinstance(entry, Flapping):
         return {"kind": "flapping", **{name: getattr(entry, name) for name in _FLAPPING}}
     streak = [entry.streak.count, entry.streak.since_ms, entry.streak.last_ms]
@@ -135,6 +147,10 @@ def _read(fields: Fields) -> Entry:
     if kind == "rejected":
         last = CommitRejected(fields["group"], **{name: fields[name] for name in _REJECTED})
         return Rejections(fields["last_ms"], last, count=fields["count"])
+    if kind == "refused_join":
+        join = JoinRefused(fields["group"], **{name: fields[name] for name in _REJECTED})
+        row = {name: fields[name] for name in _IN_A_ROW}
+        return Rejections(fields["last_ms"], join, count=fields["count"], **row)
     if kind == "flapping":
         return Flapping(**{name: fields[name] for name in _FLAPPING})
     if kind == "returning":

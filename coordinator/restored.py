@@ -27,9 +27,8 @@ def restore(journal: GroupJournal, entry: Entry) -> None:
         journal.add_moved_back(entry._replace(source=Source.KEPT))
     elif isinstance(entry, Rejections):
         if entry.last is not None:
-            known = journal.rejected.get(entry.last.error_code)
-            journal.grow(entry.size() - (0 if known is None else known.size()))
-            journal.rejected[entry.last.error_code] = replace(entry, source=Source.KEPT)
+            journal.take_rejections(entry.key)
+            journal.keep_rejections(replace(entry, source=Source.KEPT))
     elif isinstance(entry, Flapping):
         known_flapper = journal.changed.pop(entry.member_id, None)
         journal.grow(entry.size() - (0 if known_flapper is None else known_flapper.size()))

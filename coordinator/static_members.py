@@ -12,6 +12,7 @@ from coordinator.group import Group, vote
 from coordinator.member import Member
 from coordinator.outcome import JoinReply, SyncReply
 from coordinator.rebalance import complete_if_joined, members_for_leader, prepare
+from coordinator.refused_joins import refuse
 from coordinator.states import State
 from coordinator.step import Step
 from coordinator.wording import plain_host
@@ -57,11 +58,11 @@ def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: s
             elif step.fits([group.run(old, new)]):
                 _keep_generation(step, group, call, old, new)
             else:
-                step.reply(call.ticket, JoinReply(UNKNOWN_SERVER_ERROR, call.member_id))
+                refuse(step, group, call, UNKNOWN_SERVER_ERROR)
         case State.EMPTY:
-            step.reply(call.ticket, JoinReply(UNKNOWN_MEMBER_ID, call.member_id))
+            refuse(step, group, call, UNKNOWN_MEMBER_ID)
         case State.DEAD:
-            step.reply(call.ticket, JoinReply(COORDINATOR_NOT_AVAILABLE, call.member_id))
+            refuse(step, group, call, COORDINATOR_NOT_AVAILABLE)
 
 
 def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -> None:

@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from coordinator.calls import EndOffsets, TxnOffsetCommit
-from coordinator.commits import moved_back, rejected, runs_one_by_one, too_large
+from coordinator.commits import (
+    metadata_too_large,
+    moved_back,
+    rejected,
+    runs_one_by_one,
+    too_large,
+)
 from coordinator.events import Event, TransactionalOffsets
 from coordinator.group import Group
 from coordinator.identity import check_member
@@ -53,12 +59,13 @@ def txn_commit(state: ShardState, call: TxnOffsetCommit, now: Now) -> Outcome:
     if not _has_room(state.cache.pending, call.producer_id, runs):
         return rejected(group, call, INVALID_COMMIT_OFFSET_SIZE, _TOO_MANY)
     reply = CommitReply(errors if any(errors) else NONE)
+    events = (metadata_too_large(call, errors, state),) if any(errors) else ()
     if not runs:
-        return Outcome((), ((call.ticket, reply),))
+        return Outcome((), ((call.ticket, reply),), events)
     if group is None:
         state.groups[call.group_id] = Group(call.group_id, now)
     run = TransactionalRun(call.producer_id, call.producer_epoch, runs)
-    return Outcome((run,), ((call.ticket, reply),))
+    return Outcome((run,), ((call.ticket, reply),), events)
 
 
 def _has_room(pending: PendingOffsets, producer_id: int, runs: Sequence[OffsetRun]) -> bool:

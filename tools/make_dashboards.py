@@ -198,6 +198,12 @@ GROUPS = Dashboard(
                 "{{error}}",
             ),
             one(
+                "Joins refused a minute, by error",
+                "short",
+                f"60 * sum by (error) (rate(muster_joins_refused_total{{{ME}}}{RATE}))",
+                "{{error}}",
+            ),
+            one(
                 "Commits that moved back, a minute",
                 "short",
                 f"60 * sum(rate(muster_commits_moved_back_total{{{ME}}}{RATE}))",

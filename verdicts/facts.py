@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 STABLE = "Stable"
 EMPTY = "Empty"
+DEAD = "Dead"
 
 
 class MemberFacts(NamedTuple):
@@ -137,6 +138,20 @@ class ReturnFacts(NamedTuple):
     """All of the last ones; None where nobody has counted."""
 
 
+class RefusedFacts(NamedTuple):
+    """A client whose joins are refused until a setting is changed, its own or the broker's."""
+
+    error: str
+    """Its name, such as INVALID_SESSION_TIMEOUT."""
+    client: str | None
+    host: str | None
+    since_ms: int
+    last_ms: int
+    times: int
+    why: str
+    """What was wrong with the last one, in words."""
+
+
 class GroupFacts(NamedTuple):
     """A group as it is now, and what is known of its past."""
 
@@ -154,6 +169,7 @@ class GroupFacts(NamedTuple):
     """The topics that its members subscribe."""
     awaits: AwaitedFacts | None = None
     returns: Sequence[ReturnFacts] | None = None
+    refused: Sequence[RefusedFacts] | None = None
     rebalances_ms: Sequence[int] | None = None
     """When its last few rebalances began, the latest last; those that only a new member began are
     left out: a group that grows does not flap."""

@@ -12,7 +12,15 @@ from functools import cached_property
 from itertools import islice
 from typing import TypeVar
 
-from verdicts.facts import EMPTY, STABLE, GroupFacts, PartitionFacts, ReturnFacts, StreakFacts
+from verdicts.facts import (
+    EMPTY,
+    STABLE,
+    GroupFacts,
+    PartitionFacts,
+    RefusedFacts,
+    ReturnFacts,
+    StreakFacts,
+)
 from verdicts.findings import Finding, Mark
 from verdicts.names import Verdict
 from verdicts.thresholds import Thresholds
@@ -20,6 +28,7 @@ from verdicts.wording import finding, nothing_wrong
 
 NEEDS_HISTORY = (
     Verdict.BLOCKED,
+    Verdict.REFUSED,
     Verdict.HELD_BACK,
     Verdict.STALLED,
     Verdict.DEAD_LETTER,
@@ -79,7 +88,13 @@ def judge(facts: GroupFacts, thresholds: Thresholds, now_ms: int) -> Judgement:
     """What is wrong with a group at a time."""
     rules = _Rules(facts, thresholds, now_ms)
     facts = facts._replace(reads_nothing_since_ms=rules.reads_nothing_since())
-    marks = [*rules.out_of_range(), *rules.blocked(), *rules.flapping(), *rules.reading()]
+    marks = [
+        *rules.out_of_range(),
+        *rules.blocked(),
+        *rules.refused(),
+        *rules.flapping(),
+        *rules.reading(),
+    ]
     return Judgement(facts, marks)
 
 
@@ -127,6 +142,17 @@ class _Rules:
         if self._for(since_ms) >= self.thresholds.blocked_ms:
             for member in awaits.members:
                 yield Mark(Verdict.BLOCKED, since_ms, (), member)
+
+    def refused(self) -> Iterator[Mark]:
+        """A mark for each error that clients get when they join."""
+        by_error: dict[str, list[RefusedFacts]] = {}
+        for each in self.facts.refused or ():
+            if self._for(each.last_ms) <= self.thresholds.refused_ms:
+                by_error.setdefault(each.error, []).append(each)
+        for found in by_error.values():
+            found.sort(key=lambda each: -each.last_ms)
+            since_ms = min([each.since_ms for each in found])
+            yield Mark(Verdict.REFUSED, since_ms, (), None, refused=tuple(found))
 
     def flapping(self) -> Iterator[Mark]:
         """A mark for each client that comes back too often, or one for the group."""

@@ -12,6 +12,8 @@ class Verdict(StrEnum):
     """The committed offset is above the end of its log, or below its start."""
     BLOCKED = "BLOCKED"
     """A rebalance waits for a member that does not rejoin."""
+    REFUSED = "REFUSED"
+    """Clients are refused when they join, until somebody changes a setting."""
     HELD_BACK = "HELD_BACK"
     """Its readers wait for an open transaction to end."""
     STALLED = "STALLED"

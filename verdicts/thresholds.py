@@ -12,6 +12,8 @@ class Thresholds:
 
     blocked_ms: int = 10_000
     """A rebalance may wait for a member so long."""
+    refused_ms: int = 600_000
+    """So long after its last refused join a client counts, unless it has joined since."""
     held_back_ms: int = 30_000
     """Readers may wait for an open transaction so long."""
     stalled_ms: int = 30_000
@@ -39,6 +41,7 @@ class Thresholds:
 
 SETTINGS: Mapping[str, str] = {
     "group.verdict.blocked.ms": "blocked_ms",
+    "group.verdict.refused.ms": "refused_ms",
     "group.verdict.held.back.ms": "held_back_ms",
     "group.verdict.stalled.ms": "stalled_ms",
     "group.verdict.dead.letter.ms": "dead_letter_ms",

@@ -117,6 +117,13 @@ _MUSTER: Final = (
         " Muster's own.",
     ),
     S(
+        "group.verdict.refused.ms",
+        INT,
+        600_000,
+        "[0,...]",
+        "REFUSED: so long after its last refused join a client counts. Muster's own.",
+    ),
+    S(
         "group.verdict.flapping.ms",
         INT,
         300_000,

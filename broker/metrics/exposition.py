@@ -40,6 +40,7 @@ from broker.metrics.transaction_series import (
 )
 from coordinator.events import Cause
 from coordinator.expiring import DAY_MS, HOUR_MS
+from coordinator.refused_joins import LASTING
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
@@ -47,6 +48,7 @@ from protocol.errors import (
     INVALID_COMMIT_OFFSET_SIZE,
     NAMES,
     NONE,
+    OFFSET_METADATA_TOO_LARGE,
     REBALANCE_IN_PROGRESS,
     UNKNOWN_MEMBER_ID,
 )
@@ -59,8 +61,11 @@ REJECTING = (
     REBALANCE_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
     INVALID_COMMIT_OFFSET_SIZE,
+    OFFSET_METADATA_TOO_LARGE,
 )
-"""What the coordinator refuses whole commits with."""
+"""What the coordinator refuses commits with."""
+REFUSING = (*sorted(LASTING), FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, COORDINATOR_NOT_AVAILABLE)
+"""What it refuses joins with."""
 REMOVING = (Cause.EXPIRED.value, Cause.DELETED.value)
 """Why offsets are dropped."""
 # Counters with few label values show all of them from the start, at 0: `rate` and `increase` do not
@@ -174,6 +179,12 @@ class BrokerCollector(Collector):
         for cause, count in ({cause.value: 0 for cause in Cause} | totals.rebalances).items():
             rebalances.add_metric([cause], count)
         yield rebalances
+        refused = CounterMetricFamily(
+            "muster_joins_refused_total", "JoinGroup requests refused.", labels=["error"]
+        )
+        for code, number in (dict.fromkeys(REFUSING, 0) | totals.joins_refused).items():
+            refused.add_metric([NAMES.get(code, str(code))], number)
+        yield refused
         yield CounterMetricFamily(
             "muster_generations_total",
             "Rebalances whose join phase ended with members.",
@@ -194,7 +205,7 @@ class BrokerCollector(Collector):
         )
         rejected = CounterMetricFamily(
             "muster_commits_rejected_total",
-            "OffsetCommit requests refused as a whole.",
+            "OffsetCommit requests refused, as a whole or for their metadata.",
             labels=["error"],
         )
         for code, count in (dict.fromkeys(REJECTING, 0) | totals.commits_rejected).items():

@@ -18,9 +18,11 @@ from broker.topics.partition import Partition
 from coordinator.group_journal import LOSSES, GroupJournal
 from coordinator.journal import Journal
 from coordinator.read_only import GroupView, MemberView
+from coordinator.refused_joins import LASTING
 from coordinator.returns import Streak
 from coordinator.signs import closed_for_ms, is_heard, session_left_ms, silent_ms
 from coordinator.states import State
+from protocol.errors import NAMES
 from protocol.now import Now
 from verdicts.facts import (
     AwaitedFacts,
@@ -28,6 +30,7 @@ from verdicts.facts import (
     HoldFacts,
     MemberFacts,
     PartitionFacts,
+    RefusedFacts,
     ReturnFacts,
     StreakFacts,
 )
@@ -261,10 +264,29 @@ class GroupLooks:
             subscribed=group.subscribed_topics,
             awaits=awaits,
             returns=returns,
+            refused=self.refused(group.group_id),
             rebalances_ms=[each.began_ms for each in losses],
             rebalances_streak=None if journal is None else _streak(journal.losses),
             last_why=losses[-1].detail if losses else None,
         )
+
+    def refused(self, group_id: str) -> Sequence[RefusedFacts]:
+        """Clients whose joins are refused until somebody changes a setting; also of no group."""
+        journal = self._journal.group(group_id)
+        kept = () if journal is None else journal.rejected.items()
+        return [
+            RefusedFacts(
+                NAMES[key.error_code],
+                key.client_id or None,
+                key.client_host or None,
+                each.since_ms,
+                each.last_ms,
+                each.times,
+                "" if each.last is None else each.last.detail,
+            )
+            for key, each in kept
+            if key.is_join and key.error_code in LASTING and not each.is_over
+        ]
 
     def _returns(self, journal: GroupJournal, now: Now) -> list[ReturnFacts]:
         """Clients that came back under new ids, and members that changed what they want."""

@@ -15,6 +15,7 @@ from coordinator.events import (
     CommitRejected,
     Event,
     GenerationFormed,
+    JoinRefused,
     OffsetsExpired,
     OffsetsMovedBack,
     TransactionalOffsets,
@@ -50,7 +51,9 @@ class Metrics:
     transaction_writes: Writes = field(default_factory=Writes)
     """The same of ``__transaction_state``."""
     commits_rejected: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
-    """Error code -> OffsetCommits refused as a whole."""
+    """Error code -> OffsetCommits refused, as a whole or for their metadata."""
+    joins_refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """Error code -> JoinGroups refused."""
     commits_moved_back: int = 0
     """OffsetCommits that set an offset lower than it was."""
     offsets_removed: defaultdict[str, int] = field(default_factory=lambda: defaultdict(int))
@@ -77,6 +80,8 @@ class Metrics:
             self.phases["join"].add(max(0, event.join_ms))
         elif isinstance(event, CommitRejected):
             self.commits_rejected[event.error_code] += 1
+        elif isinstance(event, JoinRefused):
+            self.joins_refused[event.error_code] += 1
         elif isinstance(event, OffsetsMovedBack):
             self.commits_moved_back += 1
         elif isinstance(event, OffsetsExpired):

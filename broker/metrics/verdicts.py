@@ -23,7 +23,7 @@ from broker.metrics.lag import Lags, readable
 from broker.time import Time
 from coordinator.journal import Journal
 from coordinator.read_only import GroupView
-from verdicts.facts import GroupFacts
+from verdicts.facts import DEAD, GroupFacts
 from verdicts.judge import Judgement, judge
 from verdicts.names import Verdict
 from verdicts.thresholds import SETTINGS, Thresholds
@@ -142,6 +142,11 @@ class Verdicts:
             judgement = await slices.beside(work)
         self._hold(judgement, now_ms)
         return judgement
+
+    def judged_without_group(self, group_id: str) -> Judgement:
+        """What is wrong where a group does not exist: nobody could join."""
+        facts = GroupFacts(group_id, DEAD, refused=self.looks.refused(group_id))
+        return judge(facts, self.thresholds(), self._time.now().wall_ms)
 
     def thresholds(self) -> Thresholds:
         """From when on the rules speak, as the settings have it now."""

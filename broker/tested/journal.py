@@ -34,7 +34,8 @@ def events(sources: Sources, hosted: HostedGroups | None, group_id: str) -> list
         for note in head["notes"]
     ]
     found += [_moved_back(each) for each in head["moved_back"]["last"]]
-    found += [_rejected(each) for each in head["rejected_commits"]]
+    found += [_rejected(each, "commit") for each in head["rejected_commits"]]
+    found += [_rejected(each, "join") for each in head["refused_joins"]]
     return sorted(found, key=lambda each: int(each["at_ms"]))
 
 
@@ -136,13 +137,13 @@ def _moved_back(moved: View) -> View:
     }
 
 
-def _rejected(rejected: View) -> View:
+def _rejected(rejected: View, request: str) -> View:
     last = rejected["last"]
     who = last["member"] or last["client"] or "somebody"
-    count = "1 commit" if rejected["count"] == 1 else f"{rejected['count']} commits"
+    count = f"1 {request}" if rejected["count"] == 1 else f"{rejected['count']} {request}s"
     return {
         "at_ms": rejected["last_ms"],
-        "what": "rejected_commits",
+        "what": "refused_joins" if request == "join" else "rejected_commits",
         "sentence": (
             f"{count} refused with {rejected['error']}, the last: {who} from {last['host']},"
             f" {last['why']}"

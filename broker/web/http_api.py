@@ -158,6 +158,8 @@ class GroupsApi:
         head = journal_head(self.sources, hosted, group_id)
         if head is None:
             return None
+        if judgement is None:
+            judgement = self.sources.verdicts.judged_without_group(group_id)
         rebalances = rebalance_rows(self.sources, hosted, group_id, last)
         return head | findings_of(judgement), {"rebalances": rebalances}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated, Any
 
 from cli import output
@@ -64,7 +64,7 @@ def why(
 
 def story(journal: Value) -> list[str]:
     """The lines of a journal as the API shows it."""
-    head = f"{journal['group']}  {journal['state'] or 'is gone'}"
+    head = f"{journal['group']}  {journal['state'] or 'does not exist'}"
     if journal["state"] and not journal["findings"]:
         head += "  OK"
     lines = [head, *told(journal["findings"])]
@@ -84,9 +84,10 @@ def story(journal: Value) -> list[str]:
             paragraphs.append((moved["at_ms"], [_moved(moved)]))
     for _, paragraph in sorted(paragraphs, key=lambda pair: pair[0]):
         lines += paragraph
-    if not paragraphs:
+    counted = _counted(journal)
+    if not paragraphs and not counted:
         lines.append("nothing has happened to the group since the broker started")
-    lines += _counted(journal)
+    lines += counted
     lines += [text for mark, text in _MARKS.items() if any(line.endswith(mark) for line in lines)]
     return lines
 
@@ -94,14 +95,8 @@ def story(journal: Value) -> list[str]:
 def _counted(journal: Value) -> list[str]:
     """What happened again and again."""
     lines = []
-    for rejected in journal["rejected_commits"]:
-        example = rejected["last"]
-        who = example["member"] or example["client"] or "somebody"
-        lines.append(
-            f"{output.counted(rejected['count'], 'commit')} refused with {rejected['error']}, the"
-            f" last at {instant(rejected['last_ms'])}: {who} from {example['host']},"
-            f" {example['why']}{_mark(rejected)}"
-        )
+    lines += _refused(journal["rejected_commits"], "commit")
+    lines += _refused(journal.get("refused_joins", ()), "join")
     for each in journal["flapping"]:
         lines.append(
             f"{each['member']} from {each['host']} keeps changing its metadata"
@@ -114,6 +109,23 @@ def _counted(journal: Value) -> list[str]:
             f" {output.counted(each['times'], 'time')}, last at {instant(each['last_ms'])}:"
             f" {each['advice']}{_mark(each)}"
         )
+    return lines
+
+
+def _refused(rows: Sequence[Value], request: str) -> list[str]:
+    """Refused requests, those of the clients that were refused last."""
+    lines = []
+    for rejected in rows[-_NAMED:]:
+        example = rejected["last"]
+        who = example["member"] or example["client"] or "somebody"
+        lines.append(
+            f"{output.counted(rejected['count'], request)} refused with {rejected['error']}, the"
+            f" last at {instant(rejected['last_ms'])}: {who} from {example['host']},"
+            f" {example['why']}{_mark(rejected)}"
+        )
+    left = sum(each["count"] for each in rows[:-_NAMED])
+    if left:
+        lines.append(f"{output.counted(left, f'more {request}')} refused, all in --json")
     return lines
 
 

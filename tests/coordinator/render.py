@@ -8,6 +8,7 @@ from coordinator.events import (
     Event,
     GenerationFormed,
     GroupRemoved,
+    JoinRefused,
     MemberChanged,
     MemberJoined,
     MemberLeft,
@@ -198,6 +199,8 @@ def render_event(event: Event) -> str:
             return f"{event.group_id} assigned {got}"
         case CommitRejected():
             return f"{event.group_id} rejected commit {NAMES[event.error_code]}: {event.detail}"
+        case JoinRefused():
+            return f"{event.group_id} refused join {NAMES[event.error_code]}: {event.detail}"
         case OffsetsMovedBack():
             moved = " ".join(
                 f"{each.topic}/{each.partition} {each.offset_before}->{each.offset}"

@@ -13,6 +13,7 @@ from coordinator.events import (
     AssignedMember,
     Cause,
     CommitRejected,
+    JoinRefused,
     MovedOffset,
     OffsetsMovedBack,
 )
@@ -67,6 +68,14 @@ ENTRIES: list[Entry] = [
         3,
     ),
     Rejections(NOON, CommitRejected("g", "app-1", 22, "app", "/10.0.0.1", "late"), count=9),
+    Rejections(
+        NOON,
+        JoinRefused("g", "", 23, "app", "/10.0.0.1", "it offers range"),
+        since_ms=NOON - 5,
+        times=3,
+        is_over=True,
+        count=9,
+    ),
     Flapping("app-1", "app", "/10.0.0.1", 4, NOON, "other topics", True),
     Returning("app", "/10.0.0.1", 2, NOON, "app-2", "app-1", 40, [NOON - 9, NOON]),
 ]

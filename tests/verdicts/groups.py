@@ -12,6 +12,7 @@ from verdicts.facts import (
     HoldFacts,
     MemberFacts,
     PartitionFacts,
+    RefusedFacts,
     ReturnFacts,
 )
 
@@ -119,6 +120,18 @@ def returns(times: int, **fields: Any) -> ReturnFacts:
     """A client that came back so often, every ten seconds until ten seconds ago."""
     fields = {"client": "app", "host": "/10.0.0.7", **fields}
     return ReturnFacts("m9", at_ms=every_ten_seconds(times), **fields)
+
+
+def refused(last_s: float = 5, times: int = 7, **fields: Any) -> RefusedFacts:
+    """A client that was refused so often within a minute until so long ago."""
+    fields = {
+        "error": "INVALID_SESSION_TIMEOUT",
+        "client": "late",
+        "host": "/10.0.0.9",
+        "why": "its session.timeout.ms is 100, the broker accepts 6000 to 1800000",
+        **fields,
+    }
+    return RefusedFacts(since_ms=ago(last_s + 55), last_ms=ago(last_s), times=times, **fields)
 
 
 def every_ten_seconds(times: int) -> tuple[int, ...]:

@@ -122,6 +122,7 @@ function noticed(journal) {
   const entries = [
     ...journal.notes.map((each) => [each.at_ms, each.text]),
     ...journal.rejected_commits.map((each) => [each.last_ms, `${plural(each.count, "commit")} refused with ${each.error}, the last by ${by(each.last)}: ${each.last.why}`]),
+    ...journal.refused_joins.map((each) => [each.last_ms, `${plural(each.count, "join")} refused with ${each.error}, the last by ${by(each.last)}: ${each.last.why}`]),
     ...journal.moved_back.last.map((each) => [each.at_ms, `${by(each)} set ${plural(each.offsets, "offset")} back: ${moved(each)}`]),
     ...journal.flapping.map((each) => [each.last_ms, `${each.client || each.member} changed its topics or protocols ${plural(each.changes, "time")}: ${each.last}`]),
     ...journal.returning.map((each) => [each.last_ms, `${by(each)} has restarted, with a new member id, ${plural(each.times, "time")}: ${each.advice}`]),

@@ -5,7 +5,7 @@ import { h, plural, shortIds, ticking, topicLink, when } from "./dom.js";
 import { inOrder } from "./table.js";
 
 // The worst first.
-const NAMES = ["OUT_OF_RANGE", "BLOCKED", "HELD_BACK", "STALLED", "DEAD_LETTER", "FLAPPING", "ABANDONED", "LAGGING", "OK"];
+const NAMES = ["OUT_OF_RANGE", "BLOCKED", "REFUSED", "HELD_BACK", "STALLED", "DEAD_LETTER", "FLAPPING", "ABANDONED", "LAGGING", "OK"];
 const MILD = ["FLAPPING", "ABANDONED", "LAGGING"];
 
 // One that this page does not know is told before OK; none at all comes last.
@@ -44,7 +44,7 @@ function where(finding, members) {
 
 function finding(each, members, offsets) {
   const offset = offsets.find((row) => row.topic === each.topic && row.partition === each.partition);
-  return h("li", { "data-key": [each.verdict, each.topic, each.partition, each.member].join("\n"), class: kindOf(each.verdict) },
+  return h("li", { "data-key": [each.verdict, each.topic, each.partition, each.member, each.client, each.host].join("\n"), class: kindOf(each.verdict) },
     h("p", { class: "head" }, badge(each.verdict),
       each.since_ms ? h("span", null, "since ", when(each.since_ms), ", ", ticking("ago", each.since_ms)) : null,
       h("span", null, where(each, members))),

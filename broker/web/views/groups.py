@@ -113,7 +113,8 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
             }
             for note in ([] if journal is None else journal.notes)
         ],
-        "rejected_commits": [] if journal is None else _rejected(journal),
+        "rejected_commits": [] if journal is None else _rejected(journal, joins=False),
+        "refused_joins": [] if journal is None else _rejected(journal, joins=True),
         "moved_back": {
             "commits": 0 if journal is None else journal.moved_back_count,
             "last": [_moved_back(each) for each in ([] if journal is None else journal.moved_back)],
@@ -324,14 +325,17 @@ def _restored(restored: Restored) -> View:
     }
 
 
-def _rejected(journal: GroupJournal) -> list[View]:
+def _rejected(journal: GroupJournal, *, joins: bool) -> list[View]:
+    """Refused commits or joins, by error and client, the latest last."""
     rows = []
-    for code, kept in journal.rejected.items():
+    for key, kept in journal.rejected.items():
+        if key.is_join is not joins:
+            continue
         last = kept.last
         assert last is not None
         rows.append(
             {
-                "error": NAMES.get(code, str(code)),
+                "error": NAMES.get(key.error_code, str(key.error_code)),
                 "count": kept.count,
                 "last_ms": kept.last_ms,
                 "source": kept.source.value,

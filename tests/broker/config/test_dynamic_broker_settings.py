@@ -116,6 +116,7 @@ async def test_partitions_of_old_transactions_are_looked_up_or_not(tmp_path: Pat
     "group.verdict.blocked.ms",
     "group.verdict.dead.letter.ms",
     "group.verdict.flapping.ms",
+    "group.verdict.refused.ms",
     "group.verdict.flapping.rebalances",
     "group.verdict.flapping.returns",
     "group.verdict.held.back.ms",

@@ -143,6 +143,10 @@ def every_look_is_the_first(patch: Patch) -> None:
     patch.setattr(verdicts.Verdicts, "_hold", hold)
 
 
+def refused_joins_are_not_seen(patch: Patch) -> None:
+    patch.setattr(GroupLooks, "refused", lambda *_: ())
+
+
 PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     (a_commit_is_progress, stories.test_a_stuck_member_that_goes_on_committing_the_same_offset),
     (nothing_is_remembered, stories.test_a_stuck_member_that_goes_on_committing_the_same_offset),
@@ -163,6 +167,10 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     (
         joins_count_as_rebalances,
         stories.test_a_group_that_grows_and_one_that_is_restarted_do_not_flap,
+    ),
+    (
+        refused_joins_are_not_seen,
+        stories.test_client_that_is_refused_until_its_settings_are_changed,
     ),
     (returns_are_not_seen, stories.test_a_client_that_keeps_coming_back),
     (returns_count_for_ever, stories.test_a_client_that_keeps_coming_back),

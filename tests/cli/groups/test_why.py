@@ -70,6 +70,7 @@ def journal(**more: Any) -> dict[str, Any]:
         "rebalances": [],
         "notes": [],
         "rejected_commits": [],
+        "refused_joins": [],
         "moved_back": {"commits": 0, "last": []},
         "flapping": [],
         "returning": [],
@@ -352,3 +353,26 @@ def _watched_on_a_terminal(group: str, bootstrap: str, until: str) -> tuple[int,
     code = live.wait(30)
     os.close(ours)
     return code, shown.decode()
+
+
+def test_refused_joins_are_told_with_client_host_and_reason() -> None:
+    refused = [
+        {
+            "error": "INVALID_SESSION_TIMEOUT",
+            "count": number,
+            "last_ms": NOW_MS,
+            "source": "seen",
+            "last": {"member": None, "client": f"c-{number}", "host": "/h", "why": "it is 1"},
+        }
+        for number in (10, 1, 2, 3)
+    ]
+    lines = story(journal(state=None, refused_joins=refused))
+    assert lines[-4:] == [
+        f"1 join refused with INVALID_SESSION_TIMEOUT, the last at {instant(NOW_MS)}:"
+        " c-1 from /h, it is 1",
+        f"2 joins refused with INVALID_SESSION_TIMEOUT, the last at {instant(NOW_MS)}:"
+        " c-2 from /h, it is 1",
+        f"3 joins refused with INVALID_SESSION_TIMEOUT, the last at {instant(NOW_MS)}:"
+        " c-3 from /h, it is 1",
+        "10 more joins refused, all in --json",
+    ]
