@@ -183,10 +183,10 @@ class Lags:
     def records_of(self, hosted: HostedGroups, group: GroupView) -> int | None:
         """Records that a group has not read: the sum over its committed offsets.
 
-        None where its members have committed nothing: from where on they read is theirs to know.
+        None where it has committed nothing: from where on it reads is for its members to know.
         """
         fetched = hosted.core.view.offsets.fetch_all(group.group_id)
-        if not fetched and group.members:
+        if not fetched:
             return None
         return sum([self._records(each) for each in fetched])
 

@@ -84,7 +84,7 @@ def lag(
     empty = "No committed offsets" if groups else "No groups yet"
     output.show(shown, columns, empty, json, wide=wide)
     if fail_above is not None:
-        _fail_above(rows, fail_above)
+        _fail_above(found, rows, fail_above)
 
 
 def _totals(found: Sequence[Look]) -> list[output.Row]:
@@ -101,28 +101,34 @@ def _partitions(found: Sequence[Look], wide: bool, json: bool) -> list[output.Ro
 
 
 def _sum(look: Look) -> output.Row:
-    lags = [row["lag"] for row in look.offsets]
     return {
         "group": look.group.group_id,
         "verdict": look.told.verdict,
         "state": look.group.state,
         "members": len(look.group.members),
         "partitions": len(look.offsets),
-        "lag": sum(max(0, lag) for lag in lags if lag is not None),
-        "unknown": sum(lag is None for lag in lags),
+        "lag": look.known_lag,
+        "unknown": sum(row["lag"] is None for row in look.offsets),
         "out_of_range": sum(row["verdict"] == Verdict.OUT_OF_RANGE for row in look.offsets),
     }
 
 
-def _fail_above(rows: Sequence[output.Row], most: int) -> None:
+def _fail_above(looks: Sequence[Look], rows: Sequence[output.Row], most: int) -> None:
     """CommandError with what was found: each reason with the groups that it is about."""
     reasons = {
         f"lag is above {most} records": [
-            row for row in rows if row["lag"] is not None and row["lag"] > most
+            row["group"] for row in rows if row["lag"] is not None and row["lag"] > most
         ],
-        "lag is not known": [row for row in rows if row["lag"] is None or row.get("unknown")],
+        "lag is not known": [
+            look.group.group_id for look in looks if look.lag is None and not look.rebalances
+        ],
+        "lag is not known during a rebalance": [
+            look.group.group_id for look in looks if look.rebalances
+        ],
         "offsets are outside their logs": [
-            row for row in rows if row.get("out_of_range") or row["verdict"] == Verdict.OUT_OF_RANGE
+            row["group"]
+            for row in rows
+            if row.get("out_of_range") or row["verdict"] == Verdict.OUT_OF_RANGE
         ],
     }
     told = [f"{reason}: {_names(found)}" for reason, found in reasons.items() if found]
@@ -130,7 +136,7 @@ def _fail_above(rows: Sequence[output.Row], most: int) -> None:
         raise CommandError("; ".join(told), FOUND)
 
 
-def _names(rows: Sequence[output.Row]) -> str:
-    names = sorted({row["group"] for row in rows})
+def _names(groups: Sequence[str]) -> str:
+    names = sorted(set(groups))
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more

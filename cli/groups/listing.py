@@ -15,13 +15,21 @@ from cli.client.group_reads import list_groups as all_of_them
 from cli.errors import CommandError
 from cli.groups.judging import Manner
 from cli.groups.looking import Look, looks
-from cli.layout import Columns
+from cli.layout import Column, Columns
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Http, Json, SomeGroups, Timeout, Wide
 from cli.patterns import chosen
 from cli.sorting import Sort, Top, in_order
 from verdicts.names import Verdict, rank_of
 
-_COLUMNS: Columns = ["group", "verdict", "state", "members", "lag", "type", "protocol_type"]
+_COLUMNS: Columns = [
+    "group",
+    "verdict",
+    "state",
+    "members",
+    Column("lag", always=True),
+    "type",
+    "protocol_type",
+]
 
 
 def list_groups(
@@ -83,11 +91,10 @@ def _row(row: output.Row, look: Look | None) -> output.Row:
     if look is None:
         told = {"verdict": None, "verdict_since_ms": None, "sentence": None}
         return {**row, "members": None, "lag": None, **told}
-    lags = [max(0, each["lag"]) for each in look.offsets if each["lag"] is not None]
     return {
         **row,
         "members": len(look.group.members),
-        "lag": sum(lags) if lags or not look.offsets else None,
+        "lag": look.lag,
         "verdict": look.told.verdict,
         "verdict_since_ms": look.told.since_ms,
         "sentence": look.told.sentence,

@@ -13,6 +13,7 @@ from cli.groups.judging import Judged, Logs, Manner, Told, judged
 from cli.layout import Column, Columns
 from cli.names import numbered
 from cli.times import span
+from verdicts.facts import EMPTY, STABLE
 from verdicts.names import Verdict
 
 OFFSETS: Columns = [
@@ -49,6 +50,26 @@ class Look(NamedTuple):
     group: Group
     offsets: list[output.Row]
     told: Told
+
+    @property
+    def lag(self) -> int | None:
+        """The records of all its partitions; None unless the lag of each is known.
+
+        A group without a commit and without an owner of a partition may have read nothing.
+        """
+        lags = [row["lag"] for row in self.offsets]
+        return sum(max(0, lag) for lag in lags) if lags and None not in lags else None
+
+    @property
+    def known_lag(self) -> int | None:
+        """The records of the partitions whose lag is known; None where there is no such one."""
+        lags = [max(0, row["lag"]) for row in self.offsets if row["lag"] is not None]
+        return sum(lags) if lags else None
+
+    @property
+    def rebalances(self) -> bool:
+        """Its members join, so that nobody knows what they are going to read."""
+        return self.group.exists and self.group.state not in (STABLE, EMPTY)
 
 
 def looks(cluster: Cluster, known: Mapping[str, Known], manner: Manner) -> list[Look]:

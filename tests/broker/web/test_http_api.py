@@ -352,14 +352,18 @@ async def test_the_lag_of_members_that_have_committed_nothing_is_not_known(tmp_p
             await got(seen, f"/api/groups/{GROUP}"),
             *(await got(seen, "/api/groups"))["groups"],
         ]
+        gone = await Member(seen, "gone").alone()
+        await gone.leave()
+        empty = await got(seen, "/api/groups/gone")
         mine = {"member_id": member.member_id, "generation_id": member.generation}
         await seen.client.commit(GROUP, 1, **mine)
         after = [
             await got(seen, f"/api/groups/{GROUP}"),
-            *(await got(seen, "/api/groups"))["groups"],
+            *(await got(seen, "/api/groups"))["groups"][:1],
         ]
 
     assert [each["lag"] for each in before] == [None, None]
+    assert (empty["state"], empty["lag"]) == ("Empty", None)
     assert [each["lag"] for each in after] == [0, 0]
 
 

@@ -108,3 +108,19 @@ def test_a_partition_that_nobody_commits_has_no_lag_once_it_is_empty(
     assert unread.code == FOUND, "records in a log without an offset: nobody knows the lag"
     assert empty.code == 0, empty.err
     assert (never["committed"], never["lag"]) == (None, 0)
+
+
+def test_group_that_never_committed_has_no_known_lag(broker: Broker, topic: str) -> None:
+    member = group_member.GroupMember(Commands(broker.bootstrap), topic, [topic])
+    member.join()
+    [owned] = run("groups", "list", topic, "--json").json
+    member.leave()
+    until("it is empty", lambda: run("groups", "list", topic, "--json").json[0]["state"] == "Empty")
+    [listed] = run("groups", "list", topic, "--json").json
+    [total] = run("groups", "lag", topic, "--total", "--json").json
+    checks = [lag_above_nothing(topic), run("groups", "lag", topic, "--total", "--fail-above", "9")]
+
+    assert (owned["lag"], listed["lag"], total["lag"]) == (None, None, None)
+    for each in checks:
+        assert each.code == FOUND
+        assert f"lag is not known: {topic}" in each.err
