@@ -29,6 +29,16 @@ from protocol.errors import (
 )
 from protocol.now import Now
 
+ERRORS = (
+    ILLEGAL_GENERATION,
+    UNKNOWN_MEMBER_ID,
+    FENCED_INSTANCE_ID,
+    REBALANCE_IN_PROGRESS,
+    COORDINATOR_NOT_AVAILABLE,
+    INVALID_COMMIT_OFFSET_SIZE,
+    OFFSET_METADATA_TOO_LARGE,
+)
+"""All that an OffsetCommit is refused with here."""
 _MAX_TIMESTAMP_MS = 2**63 - 1
 _EXAMPLES = 8
 """Offsets that an event of many names."""

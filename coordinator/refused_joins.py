@@ -11,6 +11,7 @@ from coordinator.group import Group
 from coordinator.outcome import JoinReply
 from coordinator.step import Step
 from protocol.errors import (
+    COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,
     GROUP_MAX_SIZE_REACHED,
     INCONSISTENT_GROUP_PROTOCOL,
@@ -30,6 +31,8 @@ LASTING = frozenset(
     }
 )
 """Errors that the client gets again until somebody changes its settings, or the broker's."""
+ERRORS = (*sorted(LASTING), FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, COORDINATOR_NOT_AVAILABLE)
+"""All that a JoinGroup is refused with here."""
 _NAME_CHARACTERS = 100
 """Of a protocol's name in a sentence."""
 

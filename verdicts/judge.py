@@ -31,7 +31,7 @@ NEEDS_HISTORY = (
     Verdict.REFUSED,
     Verdict.HELD_BACK,
     Verdict.STALLED,
-    Verdict.DEAD_LETTER,
+    Verdict.STUCK_RECORD,
     Verdict.FLAPPING,
 )
 """What can't be judged by one look over the wire."""
@@ -287,14 +287,14 @@ class _Rules:
         return since_ms if self._for(since_ms) >= self.thresholds.abandoned_ms else None
 
     def _of_owners(self, behind: Sequence[PartitionFacts]) -> Iterator[Mark]:
-        """STALLED by owner, DEAD_LETTER by partition, LAGGING by owner of what is left."""
+        """STALLED by owner, STUCK_RECORD by partition, LAGGING by owner of what is left."""
         stalled: dict[str | None, list[PartitionFacts]] = {}
         left: list[PartitionFacts] = []
         for each in behind:
             verdict = self._of_standing(each)
             if verdict is Verdict.STALLED:
                 stalled.setdefault(each.owner, []).append(each)
-            elif verdict is Verdict.DEAD_LETTER:
+            elif verdict is Verdict.STUCK_RECORD:
                 yield Mark(verdict, each.stands_since_ms, (each,), each.owner)
             else:
                 left.append(each)
@@ -304,11 +304,11 @@ class _Rules:
         yield from self._lagging(left)
 
     def _of_standing(self, each: PartitionFacts) -> Verdict:
-        """STALLED or DEAD_LETTER for a partition that stands, else OK."""
+        """STALLED or STUCK_RECORD for a partition that stands, else OK."""
         if each.owner is None and self.facts.state != EMPTY:
             return Verdict.OK
         thresholds = self.thresholds
-        if not self._stands(each, min(thresholds.dead_letter_ms, thresholds.stalled_ms)):
+        if not self._stands(each, min(thresholds.stuck_record_ms, thresholds.stalled_ms)):
             return Verdict.OK
         if each.owner is None:
             return self._of_nobodys(each)
@@ -318,8 +318,8 @@ class _Rules:
         is_passed = others.read_to.get(place, 0) > since_ms
         is_retried = self._is_committed_again(each) and others.unread[place] == 1
         if is_passed or (is_retried and others.moved.get(each.topic, 0) > since_ms):
-            is_due = self._stands(each, thresholds.dead_letter_ms)
-            return Verdict.DEAD_LETTER if is_due else Verdict.OK
+            is_due = self._stands(each, thresholds.stuck_record_ms)
+            return Verdict.STUCK_RECORD if is_due else Verdict.OK
         if others.catching_up.get(each.owner, 0) > since_ms:
             return Verdict.OK  # its owner works through a backlog, partition by partition
         return Verdict.STALLED if self._stands(each, thresholds.stalled_ms) else Verdict.OK
@@ -329,11 +329,11 @@ class _Rules:
 
         That leaves one commit; a client that reads goes on committing.
         """
-        stalled_ms, dead_letter_ms = self.thresholds.stalled_ms, self.thresholds.dead_letter_ms
+        stalled_ms, stuck_record_ms = self.thresholds.stalled_ms, self.thresholds.stuck_record_ms
         since_ms = each.stands_since_ms or 0
         read_to_ms = self._others.read_to.get((None, each.topic), 0)
-        if read_to_ms > since_ms + dead_letter_ms and self._stands(each, dead_letter_ms):
-            return Verdict.DEAD_LETTER
+        if read_to_ms > since_ms + stuck_record_ms and self._stands(each, stuck_record_ms):
+            return Verdict.STUCK_RECORD
         goes_on = self._is_committed_again(each) and self._stands(each, stalled_ms)
         return Verdict.STALLED if goes_on else Verdict.OK
 
@@ -341,7 +341,7 @@ class _Rules:
     def _others(self) -> _Others:
         return _Others(
             self.facts.partitions,
-            lambda each: self._stands(each, self.thresholds.dead_letter_ms),
+            lambda each: self._stands(each, self.thresholds.stuck_record_ms),
             self.now_ms - self.thresholds.stalled_ms,
         )
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+_OLD_NAMES = {"DEAD_LETTER": "STUCK_RECORD"}
+"""Accepted until the release after 0.1."""
+
 
 class Verdict(StrEnum):
     """What is said of a group, and of each of its partitions; docs/verdicts.md has the rules."""
@@ -18,8 +21,8 @@ class Verdict(StrEnum):
     """Its readers wait for an open transaction to end."""
     STALLED = "STALLED"
     """A member is alive, owns the partition, and makes no progress with its unread records."""
-    DEAD_LETTER = "DEAD_LETTER"
-    """One partition stands while its neighbours move."""
+    STUCK_RECORD = "STUCK_RECORD"
+    """One partition is stuck at a record while its neighbours move."""
     FLAPPING = "FLAPPING"
     """A client, or the whole group, rejoins again and again."""
     ABANDONED = "ABANDONED"
@@ -28,6 +31,11 @@ class Verdict(StrEnum):
     """The oldest unread record is old."""
     OK = "OK"
     """None of these."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Verdict | None:
+        name = _OLD_NAMES.get(str(value))
+        return None if name is None else cls(name)
 
     @property
     def rank(self) -> int:

@@ -18,7 +18,7 @@ class Thresholds:
     """Readers may wait for an open transaction so long."""
     stalled_ms: int = 30_000
     """A committed offset may stand so long while unread records wait."""
-    dead_letter_ms: int = 30_000
+    stuck_record_ms: int = 30_000
     """The same where the owner goes on with other partitions of the topic."""
     flapping_ms: int = 300_000
     """So far back returns and rebalances count."""
@@ -34,9 +34,12 @@ class Thresholds:
     @classmethod
     def of(cls, settings: Mapping[str, int]) -> Thresholds:
         """From settings by their names; the defaults for those that are not there."""
-        return cls(
-            **{field: settings[name] for name, field in SETTINGS.items() if name in settings}
-        )
+        given = {field: settings[name] for name, field in SETTINGS.items() if name in settings}
+        for old, name in OLD_SETTINGS.items():
+            field = SETTINGS[name]
+            if old in settings and given.get(field, getattr(cls(), field)) == getattr(cls(), field):
+                given[field] = settings[old]
+        return cls(**given)
 
 
 SETTINGS: Mapping[str, str] = {
@@ -44,7 +47,7 @@ SETTINGS: Mapping[str, str] = {
     "group.verdict.refused.ms": "refused_ms",
     "group.verdict.held.back.ms": "held_back_ms",
     "group.verdict.stalled.ms": "stalled_ms",
-    "group.verdict.dead.letter.ms": "dead_letter_ms",
+    "group.verdict.stuck.record.ms": "stuck_record_ms",
     "group.verdict.flapping.ms": "flapping_ms",
     "group.verdict.flapping.returns": "flapping_returns",
     "group.verdict.flapping.rebalances": "flapping_rebalances",
@@ -52,3 +55,6 @@ SETTINGS: Mapping[str, str] = {
     "group.verdict.lagging.ms": "lagging_ms",
 }
 """Setting -> field of `Thresholds`."""
+
+OLD_SETTINGS: Mapping[str, str] = {"group.verdict.dead.letter.ms": "group.verdict.stuck.record.ms"}
+"""Names that are accepted until the release after 0.1; the new one is stronger."""

@@ -14,6 +14,7 @@ from verdicts.names import Verdict
 from verdicts.spelling import counted, instant, plain_host, ranges, since, span, verb
 
 _NAMED_TOPICS = 3
+_NEEDS_STOP = "a reset needs all consumers of the group stopped"
 
 
 def finding(mark: Mark, facts: GroupFacts) -> Finding:
@@ -69,22 +70,25 @@ def _out_of_range(mark: Mark, facts: GroupFacts) -> _Words:
             f"{place} is committed at {each.committed}, {counted(each.above, 'record')} above the"
             f" end of its log at {each.log_end}{by}"
         )
-        advice = "its topic was made anew, or its log was cut; set the offset to a record of it"
-        target = "--to-latest"
+        advice = (
+            "the topic was recreated, or its log was truncated; choose where the group goes on:"
+            " --to-earliest reads all that is there, --to-latest skips it"
+        )
+        target = "--to-earliest"
     else:
         sentence = (
             f"{place} is committed at {each.committed}, but its log begins at {each.log_start}:"
             f" {counted(each.lost, 'record')} {verb(each.lost, 'is', 'are')} lost to the group"
         )
         advice = (
-            f"they were removed before they were read; see the retention of {each.topic}, and set"
+            f"they were removed before they were read; check the retention of {each.topic}, and set"
             " the offset to the start"
         )
         target = "--to-earliest"
     if (member := _member(mark, facts)) is not None:
         sentence += f"; {named(member)} owns it"
     if facts.members:
-        advice += ", with the members of the group stopped"
+        advice += f"; {_NEEDS_STOP}"
     return sentence, advice, command("groups reset", facts.group, f"--topic {place}", target)
 
 
@@ -236,7 +240,7 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
     return sentence, advice, _evict(facts, member, mark.member_id)
 
 
-def _dead_letter(mark: Mark, facts: GroupFacts) -> _Words:
+def _stuck_record(mark: Mark, facts: GroupFacts) -> _Words:
     [each] = mark.partitions
     unread = counted(each.unread or 0, "unread record")
     stands = _stands(each, spelled(mark.partitions))
@@ -247,8 +251,8 @@ def _dead_letter(mark: Mark, facts: GroupFacts) -> _Words:
     if each.committed is not None:
         offset = max(each.committed, offset)
     advice = (
-        f"look at the record at offset {offset}: it is likely that it can't be processed; mend the"
-        " consumer, or set the offset behind it"
+        f"read the record at offset {offset}: it is likely that it can't be processed; fix the"
+        f" consumer, or skip the record: commit offset {offset + 1}; {_NEEDS_STOP}"
     )
     look = f"--offset {offset} --max 1"
     return sentence, advice, command("consume", f"{each.topic}:{each.partition}", look)
@@ -293,8 +297,8 @@ def _abandoned(mark: Mark, facts: GroupFacts) -> _Words:
         f"nobody is in the group, and {counted(unread, 'unread record')}"
         f" {verb(unread, 'waits', 'wait')} in {spelled(mark.partitions)}{since(mark.since_ms)}"
     )
-    advice = "start its consumers again; delete the group if nobody needs it"
-    return sentence, advice, command("groups delete", facts.group)
+    advice = "start its consumers again; if nobody needs the group any more, leave it to expire"
+    return sentence, advice, command("groups why", facts.group)
 
 
 def _lagging(mark: Mark, facts: GroupFacts) -> _Words:
@@ -324,7 +328,7 @@ _WORDS: dict[Verdict, Callable[[Mark, GroupFacts], _Words]] = {
     Verdict.REFUSED: _refused,
     Verdict.HELD_BACK: _held_back,
     Verdict.STALLED: _stalled,
-    Verdict.DEAD_LETTER: _dead_letter,
+    Verdict.STUCK_RECORD: _stuck_record,
     Verdict.FLAPPING: _flapping,
     Verdict.ABANDONED: _abandoned,
     Verdict.LAGGING: _lagging,
@@ -397,8 +401,8 @@ def _session_left(member: MemberFacts) -> str:
 def _evict(facts: GroupFacts, member: MemberFacts | None, member_id: str | None) -> str:
     if member is not None and member.instance is not None:
         instance = f"--instance={word(member.instance)}"
-        return command("groups evict", facts.group, instance, "--execute")
-    return command("groups evict", [facts.group, member_id or ""], "--execute")
+        return command("groups evict", facts.group, instance)
+    return command("groups evict", [facts.group, member_id or ""])
 
 
 # ------------------------------------------------------------------------------- partitions
@@ -421,7 +425,7 @@ def _stands(each: PartitionFacts, subject: str) -> str:
     at = since(each.stands_since_ms)
     if each.committed is None:
         return f"{subject} has had unread records{at} and never a commit"
-    return f"{subject} has stood at {each.committed}{at}"
+    return f"{subject} has been stuck at offset {each.committed}{at}"
 
 
 def _it(partitions: Sequence[PartitionFacts]) -> str:

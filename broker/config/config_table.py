@@ -113,7 +113,14 @@ _MUSTER: Final = (
         INT,
         30_000,
         "[0,...]",
-        "DEAD_LETTER: one partition may stand so long while its owner goes on with others."
+        "The old name of group.verdict.stuck.record.ms, for one release. Muster's own.",
+    ),
+    S(
+        "group.verdict.stuck.record.ms",
+        INT,
+        30_000,
+        "[0,...]",
+        "STUCK_RECORD: one partition may be stuck so long while its owner goes on with others."
         " Muster's own.",
     ),
     S(

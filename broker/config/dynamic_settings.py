@@ -13,7 +13,7 @@ from broker.config.config_table import BROKER_NAME_OF_TOPIC_SETTING, LIST, TOPIC
 from broker.config.config_value import BadValue
 from broker.config.listener_settings import row_of, split
 from broker.config.protection import Unprotected, protects
-from verdicts.thresholds import SETTINGS
+from verdicts.thresholds import OLD_SETTINGS, SETTINGS
 
 _STATIC_DEFAULTS = ("message.format.version",)
 """Topic settings whose default Kafka fixes at the start."""
@@ -24,6 +24,7 @@ DYNAMIC = frozenset(
     if topic not in _STATIC_DEFAULTS
 ) | {
     *SETTINGS,
+    *OLD_SETTINGS,
     "follower.replication.throttled.rate",
     "leader.replication.throttled.rate",
     "log.cleaner.backoff.ms",

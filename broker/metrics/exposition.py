@@ -35,37 +35,20 @@ from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
 from broker.metrics.transaction_series import (
     add_completion,
+    by_error,
     shards_by_phase,
     transaction_families,
 )
+from coordinator.commits import ERRORS as COMMIT_ERRORS
 from coordinator.events import Cause
 from coordinator.expiring import DAY_MS, HOUR_MS
-from coordinator.refused_joins import LASTING
+from coordinator.refused_joins import ERRORS as JOIN_ERRORS
 from protocol.errors import (
-    COORDINATOR_NOT_AVAILABLE,
-    FENCED_INSTANCE_ID,
-    ILLEGAL_GENERATION,
-    INVALID_COMMIT_OFFSET_SIZE,
     NAMES,
     NONE,
-    OFFSET_METADATA_TOO_LARGE,
-    REBALANCE_IN_PROGRESS,
-    UNKNOWN_MEMBER_ID,
 )
 from protocol.messages import BY_KEY
 
-REJECTING = (
-    ILLEGAL_GENERATION,
-    UNKNOWN_MEMBER_ID,
-    FENCED_INSTANCE_ID,
-    REBALANCE_IN_PROGRESS,
-    COORDINATOR_NOT_AVAILABLE,
-    INVALID_COMMIT_OFFSET_SIZE,
-    OFFSET_METADATA_TOO_LARGE,
-)
-"""What the coordinator refuses commits with."""
-REFUSING = (*sorted(LASTING), FENCED_INSTANCE_ID, UNKNOWN_MEMBER_ID, COORDINATOR_NOT_AVAILABLE)
-"""What it refuses joins with."""
 REMOVING = (Cause.EXPIRED.value, Cause.DELETED.value)
 """Why offsets are dropped."""
 # Counters with few label values show all of them from the start, at 0: `rate` and `increase` do not
@@ -179,12 +162,11 @@ class BrokerCollector(Collector):
         for cause, count in ({cause.value: 0 for cause in Cause} | totals.rebalances).items():
             rebalances.add_metric([cause], count)
         yield rebalances
-        refused = CounterMetricFamily(
-            "muster_joins_refused_total", "JoinGroup requests refused.", labels=["error"]
+        yield by_error(
+            "muster_joins_refused_total",
+            "JoinGroup requests refused.",
+            dict.fromkeys(JOIN_ERRORS, 0) | totals.joins_refused,
         )
-        for code, number in (dict.fromkeys(REFUSING, 0) | totals.joins_refused).items():
-            refused.add_metric([NAMES.get(code, str(code))], number)
-        yield refused
         yield CounterMetricFamily(
             "muster_generations_total",
             "Rebalances whose join phase ended with members.",
@@ -203,14 +185,11 @@ class BrokerCollector(Collector):
             "OffsetCommit requests handled by the coordinator.",
             value=self.sources.groups.counted,
         )
-        rejected = CounterMetricFamily(
+        yield by_error(
             "muster_commits_rejected_total",
             "OffsetCommit requests refused, as a whole or for their metadata.",
-            labels=["error"],
+            dict.fromkeys(COMMIT_ERRORS, 0) | totals.commits_rejected,
         )
-        for code, count in (dict.fromkeys(REJECTING, 0) | totals.commits_rejected).items():
-            rejected.add_metric([NAMES.get(code, str(code))], count)
-        yield rejected
         removed = CounterMetricFamily(
             "muster_offsets_removed_total",
             "Offsets dropped by retention, or with their group or topic.",

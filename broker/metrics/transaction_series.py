@@ -62,12 +62,12 @@ def transaction_families(sources: Sources, scan: Scan) -> Iterator[Metric]:
     for cause, count in totals.aborted.items():
         aborted.add_metric([cause.value], count)
     yield aborted
-    yield _by_error(
+    yield by_error(
         "muster_transaction_requests_refused_total",
         "Requests refused that a producer does not get over.",
         dict.fromkeys(REFUSING, 0) | totals.refused,
     )
-    yield _by_error(
+    yield by_error(
         "muster_transaction_verification_failures_total",
         "Batches refused since their partition is in no transaction of their producer.",
         dict.fromkeys(FAILING, 0) | totals.verification_failures,
@@ -103,7 +103,8 @@ def shards_by_phase(name: str, meaning: str, shards: Iterable[HostedShard[Any]])
     return found
 
 
-def _by_error(name: str, meaning: str, counts: dict[int, int]) -> Metric:
+def by_error(name: str, meaning: str, counts: dict[int, int]) -> Metric:
+    """A counter whose label is the name of an error."""
     found = CounterMetricFamily(name, meaning, labels=["error"])
     for code, count in counts.items():
         found.add_metric([NAMES.get(code, str(code))], count)

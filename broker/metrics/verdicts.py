@@ -26,7 +26,7 @@ from coordinator.read_only import GroupView
 from verdicts.facts import DEAD, GroupFacts
 from verdicts.judge import Judgement, judge
 from verdicts.names import Verdict
-from verdicts.thresholds import SETTINGS, Thresholds
+from verdicts.thresholds import OLD_SETTINGS, SETTINGS, Thresholds
 
 EVERY_S = 5.0
 _IDLE_PER_BUSY = 50
@@ -150,7 +150,7 @@ class Verdicts:
 
     def thresholds(self) -> Thresholds:
         """From when on the rules speak, as the settings have it now."""
-        return Thresholds.of({name: self._config[name] for name in SETTINGS})
+        return Thresholds.of({name: self._config[name] for name in (*SETTINGS, *OLD_SETTINGS)})
 
     def _hold(self, judgement: Judgement, now_ms: int) -> Held:
         group_id = judgement.facts.group

@@ -180,7 +180,7 @@ def delete(
     check_named(groups, all_groups)
     if not topic:
         raise CommandError(
-            "name the topics: --topic TOPIC[:0-1,5]; `muster groups delete` deletes a whole group",
+            "name the topics: --topic TOPIC[:0-1,5]",
             USAGE,
         )
     cluster = Cluster(bootstrap, timeout_s=timeout)

@@ -24,7 +24,7 @@ EXPECTED = {
     "billing": "STALLED",  # polled once; its thread hangs, its heartbeats go on
     "fraud": "BLOCKED",  # one member hangs, another came: the rebalance waits for the first
     "mail": "FLAPPING",  # comes and goes under one client id
-    "parcels": "DEAD_LETTER",  # goes round one record, and on with the other partitions
+    "parcels": "STUCK_RECORD",  # goes round one record, and on with the other partitions
     "reports": "ABANDONED",  # left; records come
     "restored": "OUT_OF_RANGE",  # its offset is above the end of the log
 }

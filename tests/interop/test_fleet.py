@@ -28,7 +28,7 @@ pytestmark = [
 SETTINGS = {
     "group.verdict.blocked.ms": "2000",
     "group.verdict.stalled.ms": "4000",
-    "group.verdict.dead.letter.ms": "4000",
+    "group.verdict.stuck.record.ms": "4000",
     "group.verdict.abandoned.ms": "4000",
     "group.verdict.lagging.ms": "60000",
 }
@@ -133,7 +133,7 @@ def test_groups_lag(trial: PageBroker) -> None:
 
     until(
         "the poisoned partition is told apart",
-        lambda: read() == {0: "OK", 1: "DEAD_LETTER", 2: "OK"},
+        lambda: read() == {0: "OK", 1: "STUCK_RECORD", 2: "OK"},
         WITHIN_S,
     )
     [outside] = cli(trial, "groups", "lag", "restored")
@@ -185,7 +185,7 @@ def test_the_alerts(trial: PageBroker, tmp_path: Path) -> None:
     """In a real Prometheus: pending at once, firing when it has been so for as long as they say."""
     raised = {
         "BLOCKED": "MusterGroupBlocked",
-        "DEAD_LETTER": "MusterGroupDeadLetter",
+        "STUCK_RECORD": "MusterGroupStuckRecord",
         "OUT_OF_RANGE": "MusterGroupOutOfRange",
         "STALLED": "MusterGroupStalled",
         "FLAPPING": "MusterGroupFlapping",

@@ -27,7 +27,7 @@ IN_TROUBLE = {
     "audit": "OUT_OF_RANGE",
     "reports": "BLOCKED",
     "recommendations": "STALLED",
-    "billing": "DEAD_LETTER",
+    "billing": "STUCK_RECORD",
     "mailer": "FLAPPING",
     "fraud-check": "ABANDONED",
     "clickstream-archive": "LAGGING",
@@ -40,7 +40,7 @@ STANDS_AT = ("orders", 3, 250)
 SOON = {
     "group.verdict.blocked.ms": "3000",
     "group.verdict.stalled.ms": "20000",
-    "group.verdict.dead.letter.ms": "12000",
+    "group.verdict.stuck.record.ms": "12000",
     "group.verdict.abandoned.ms": "10000",
     "group.verdict.lagging.ms": "3000",
 }

@@ -26,7 +26,7 @@ pytestmark = [
 ]
 
 GROUPS = "Consumer groups"
-SOON = {f"group.verdict.{rule}.ms": "1000" for rule in ("stalled", "dead.letter", "abandoned")}
+SOON = {f"group.verdict.{rule}.ms": "1000" for rule in ("stalled", "stuck.record", "abandoned")}
 OUT, LEFT, STUCK = "z-out-of-range", "y-left-behind", "x-stuck"
 HOSTILE = "-<b onclick=alert(1)>'$(touch x)`\u202e\n--execute"
 LETTERS = "letters"

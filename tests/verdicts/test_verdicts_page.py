@@ -6,8 +6,10 @@ import re
 from dataclasses import asdict
 from pathlib import Path
 
+import pytest
+
 from verdicts.judge import NEEDS_HISTORY
-from verdicts.names import Verdict
+from verdicts.names import Verdict, rank_of
 from verdicts.thresholds import SETTINGS, Thresholds
 
 PAGE = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
@@ -46,3 +48,21 @@ def test_settings_change_the_thresholds_that_they_name() -> None:
 def test_the_page_says_what_needs_history() -> None:
     last = PAGE.rpartition("\n\n")[2]
     assert re.findall(r"`(\w+)`", last) == [each.value for each in NEEDS_HISTORY]
+
+
+def test_old_name_of_a_verdict_is_accepted_for_one_release() -> None:
+    assert Verdict("DEAD_LETTER") is Verdict.STUCK_RECORD
+    assert rank_of("DEAD_LETTER") == Verdict.STUCK_RECORD.rank
+    with pytest.raises(ValueError, match="DEAD"):
+        Verdict("DEAD")
+
+
+def test_old_name_of_a_setting_is_accepted_for_one_release_and_the_new_one_is_stronger() -> None:
+    old, new, default = "group.verdict.dead.letter.ms", "group.verdict.stuck.record.ms", 30_000
+    for settings, expected in (
+        ({old: 7}, 7),
+        ({old: 7, new: default}, 7),
+        ({old: default, new: 8}, 8),
+        ({old: 7, new: 8}, 8),
+    ):
+        assert Thresholds.of(settings) == Thresholds(stuck_record_ms=expected)

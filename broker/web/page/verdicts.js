@@ -5,13 +5,13 @@ import { h, plural, shortIds, ticking, topicLink, when } from "./dom.js";
 import { inOrder } from "./table.js";
 
 // The worst first.
-const NAMES = ["OUT_OF_RANGE", "BLOCKED", "REFUSED", "HELD_BACK", "STALLED", "DEAD_LETTER", "FLAPPING", "ABANDONED", "LAGGING", "OK"];
+const NAMES = ["OUT_OF_RANGE", "BLOCKED", "REFUSED", "HELD_BACK", "STALLED", "STUCK_RECORD", "FLAPPING", "ABANDONED", "LAGGING", "OK"];
 const MILD = ["FLAPPING", "ABANDONED", "LAGGING"];
 
 // One that this page does not know is told before OK; none at all comes last.
 export function rank(verdict) {
   if (!verdict) return NAMES.length;
-  const at = NAMES.indexOf(verdict);
+  const at = NAMES.indexOf(verdict === "DEAD_LETTER" ? "STUCK_RECORD" : verdict);  // its old name
   return at < 0 ? NAMES.length - 1.5 : at;
 }
 

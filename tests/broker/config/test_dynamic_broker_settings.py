@@ -114,6 +114,7 @@ async def test_partitions_of_old_transactions_are_looked_up_or_not(tmp_path: Pat
 @reconfigures(
     "group.verdict.abandoned.ms",
     "group.verdict.blocked.ms",
+    "group.verdict.stuck.record.ms",
     "group.verdict.dead.letter.ms",
     "group.verdict.flapping.ms",
     "group.verdict.refused.ms",

@@ -69,7 +69,7 @@ def neighbours_are_not_looked_at(patch: Patch) -> None:
     patch.setattr(judge, "_raise", lambda *_: None)
 
 
-def any_neighbour_makes_a_dead_letter(patch: Patch) -> None:
+def any_neighbour_makes_a_stuck_record(patch: Patch) -> None:
     real = judge._Others.__init__
 
     def made(self: Any, *values: Any) -> None:
@@ -163,7 +163,7 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
     ),
     (what_is_above_the_end_is_read, stories.test_an_offset_above_the_end_and_one_below_the_start),
     (neighbours_are_not_looked_at, stories.test_one_partition_stands_while_its_neighbours_move),
-    (any_neighbour_makes_a_dead_letter, stories.test_of_two_members_one_hangs),
+    (any_neighbour_makes_a_stuck_record, stories.test_of_two_members_one_hangs),
     (
         joins_count_as_rebalances,
         stories.test_a_group_that_grows_and_one_that_is_restarted_do_not_flap,

@@ -27,7 +27,7 @@ from tests.wire import Wire
 RECORDS = 5
 OLD_MS = 600_000
 """The age of records that a group is LAGGING by."""
-UNJUDGED = "not judged: BLOCKED, REFUSED, HELD_BACK, STALLED, DEAD_LETTER and FLAPPING"
+UNJUDGED = "not judged: BLOCKED, REFUSED, HELD_BACK, STALLED, STUCK_RECORD and FLAPPING"
 
 
 def produce(broker: Broker, topic: str, age_ms: int) -> None:

@@ -1,0 +1,80 @@
+"""No advice harms: a suggested command deletes nothing, and shows its plan before a change."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.verdicts.test_judge import TABLE, judged
+from verdicts.facts import GroupFacts
+from verdicts.names import Verdict
+
+CHECKOUT = Path(__file__).parents[2]
+RUNBOOKS = sorted((CHECKOUT / "broker" / "web" / "runbooks").glob("*.md"))
+RULES = CHECKOUT / "dashboards" / "prometheus" / "rules.yml"
+PAGE = sorted((CHECKOUT / "broker" / "web" / "page").glob("*.js"))
+ROOMS = ("broker", "cli", "controller", "coordinator", "replication", "transactions", "verdicts")
+
+HARMS = re.compile(r"--execute|--yes|--force|\bgroups delete\b|--delete\b|\btopics delete\b")
+"""What a command to copy does not have."""
+UNCLEAR = re.compile(r"behind (it|its|the record|that)\b|\banew\b|\bin vain\b|\bmend\b")
+"""Words that say another thing than they mean: behind an offset is before it in English."""
+
+ANSWERS = {
+    "cli/groups/evict.py": "a plan that names a member by its number",
+    "cli/plans.py": "a plan without a terminal",
+    "cli/words.py": "a word of another tool that was typed",
+}
+"""Sentences that answer a command which changes something, by their module."""
+
+
+@pytest.mark.parametrize("facts", [each[1] for each in TABLE], ids=[each[0] for each in TABLE])
+def test_no_advice_of_a_verdict_harms(facts: GroupFacts) -> None:
+    for finding in judged(facts).findings:
+        assert not HARMS.search(finding.command or "")
+        assert not HARMS.search(finding.advice)
+        assert not UNCLEAR.search(finding.advice)
+
+
+def test_advice_of_every_verdict_is_checked() -> None:
+    found = {finding.verdict for each in TABLE for finding in judged(each[1]).findings}
+    assert found == set(Verdict) - {Verdict.OK}
+
+
+@pytest.mark.parametrize("path", RUNBOOKS, ids=lambda path: path.stem)
+def test_no_command_of_a_runbook_harms(path: Path) -> None:
+    page = path.read_text()
+    commands = [line for line in page.splitlines() if line.startswith("    ")]
+    commands += re.findall(r"`(muster [^`]+)`", page)
+    assert not [line for line in commands if HARMS.search(line)]
+
+
+def test_no_command_of_an_alert_harms() -> None:
+    assert not HARMS.search(RULES.read_text())
+
+
+def test_no_command_of_the_page_harms() -> None:
+    assert not [path.name for path in PAGE if HARMS.search(path.read_text())]
+
+
+def test_no_module_suggests_to_delete_a_group_or_to_go_without_a_plan() -> None:
+    found = {
+        str(path.relative_to(CHECKOUT))
+        for room in ROOMS
+        for path in (CHECKOUT / room).rglob("*.py")
+        if re.search(r"--execute|groups delete", " ".join(_texts(ast.parse(path.read_text()))))
+    }
+    assert found == set(ANSWERS)
+
+
+def _texts(module: ast.Module) -> Iterator[str]:
+    """The texts of a module that are no docstrings."""
+    nodes = list(ast.walk(module))
+    docs = {id(each.value) for each in nodes if isinstance(each, ast.Expr)}
+    for each in nodes:
+        if isinstance(each, ast.Constant) and isinstance(each.value, str) and id(each) not in docs:
+            yield each.value
