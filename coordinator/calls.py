@@ -15,6 +15,17 @@ from protocol.slotted import slotted
 Ticket = Any
 
 
+class Sender(NamedTuple):
+    """Who sent a request, for the journal."""
+
+    principal: str
+    client_id: str
+    client_host: str
+
+
+NOBODY = Sender("", "", "")
+
+
 @slotted
 class JoinGroup:
     """JoinGroup v0 to v9. ``rebalance_timeout_ms`` equals the session timeout for v0 (KIP-62)."""
@@ -110,7 +121,8 @@ class OffsetCommit:
     topics: Sequence[TopicOffsets]
     client_id: str = ""
     client_host: str = ""
-    """Who sent it, for the journal."""
+    principal: str = ""
+    """Who sent it, for the journal; the principal only of a commit without membership."""
 
 
 @slotted
@@ -181,6 +193,7 @@ class DeleteGroup:
 
     ticket: Ticket
     group_id: str
+    who: Sender = NOBODY
 
 
 @slotted
@@ -190,6 +203,7 @@ class OffsetDelete:
     ticket: Ticket
     group_id: str
     topics: Sequence[tuple[str, Sequence[int]]]
+    who: Sender = NOBODY
 
 
 Call = (

@@ -8,8 +8,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from coordinator.calls import OffsetCommit, OffsetFetch, TopicOffsets, TxnOffsetCommit
-from coordinator.events import CommitRejected, MovedOffset, OffsetsMovedBack
+from coordinator.calls import (
+    OffsetCommit,
+    OffsetFetch,
+    Sender,
+    TopicOffsets,
+    TxnOffsetCommit,
+)
+from coordinator.events import (
+    EXAMPLES_KEPT,
+    CommitRejected,
+    Loss,
+    LostByAdmin,
+    MovedOffset,
+    OffsetsMovedBack,
+)
 from coordinator.group import Group
 from coordinator.identity import check_member
 from coordinator.outcome import CommitReply, FetchReply, Outcome, answered
@@ -40,8 +53,6 @@ ERRORS = (
 )
 """All that an OffsetCommit is refused with here."""
 _MAX_TIMESTAMP_MS = 2**63 - 1
-_EXAMPLES = 8
-"""Offsets that an event of many names."""
 _ACCEPTED = CommitReply(NONE)
 
 _SURELY_FITS_BYTES = 32_000
@@ -99,21 +110,37 @@ def commit(state: ShardState, call: OffsetCommit, now: Now) -> Outcome:
     if group is None and runs:
         state.groups[call.group_id] = Group(call.group_id, now)
     reply = _ACCEPTED if errors is None else CommitReply(errors)
-    events: Sequence[OffsetsMovedBack | CommitRejected] = ()
+    events: Sequence[OffsetsMovedBack | CommitRejected | LostByAdmin] = ()
     if moved:
         who = call.member_id, call.client_id, call.client_host
-        events = (moved_back(call.group_id, who, moved),)
+        events = (moved_back(call.group_id, who, moved, call.principal),)
+    if call.generation_id < 0 and group is not None and group.protocol_type:
+        raised = state.cache.moved_forward(call.group_id, runs)
+        if raised:
+            sender = Sender(call.principal, call.client_id, call.client_host)
+            events = (*events, lost(call.group_id, Loss.SKIPPED, sender, raised))
     if errors is not None:
         events = (*events, metadata_too_large(call, errors, state))
     return tuple.__new__(Outcome, (runs, ((call.ticket, reply),), events))
 
 
 def moved_back(
-    group_id: str, who: tuple[str, str, str], moved: Sequence[tuple[str, int, int, int]]
+    group_id: str,
+    who: tuple[str, str, str],
+    moved: Sequence[tuple[str, int, int, int]],
+    principal: str = "",
 ) -> OffsetsMovedBack:
     """The event of offsets that were lowered, by a member, a client and its host."""
-    examples = tuple([MovedOffset(*each) for each in moved[:_EXAMPLES]])
-    return OffsetsMovedBack(group_id, *who, len(moved), examples)
+    examples = tuple([MovedOffset(*each) for each in moved[:EXAMPLES_KEPT]])
+    return OffsetsMovedBack(group_id, *who, len(moved), examples, principal)
+
+
+def lost(
+    group_id: str, loss: Loss, who: Sender, offsets: Sequence[tuple[str, int, int, int]]
+) -> LostByAdmin:
+    """The event of what an admin did to these offsets: topic, partition, before and after."""
+    examples = tuple([MovedOffset(*each) for each in offsets[:EXAMPLES_KEPT]])
+    return LostByAdmin(group_id, loss, *who, len(offsets), examples)
 
 
 def rejected(

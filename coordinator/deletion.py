@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from coordinator.calls import DeleteGroup, OffsetDelete
-from coordinator.events import Cause, OffsetsExpired
+from coordinator.commits import lost
+from coordinator.events import EXAMPLES_KEPT, Cause, Loss, LostByAdmin, OffsetsExpired
 from coordinator.group import Group
 from coordinator.outcome import OffsetDeleteReply
 from coordinator.states import State
@@ -27,6 +29,7 @@ def delete_group(step: Step, call: DeleteGroup) -> None:
         return step.reply(call.ticket, GROUP_ID_NOT_FOUND)
     match group.state:
         case State.EMPTY:
+            step.events.append(_group_lost(step, call))
             if not begin(step, GroupDeleted(step, group, call.ticket)):
                 bury(step, group, Cause.DELETED, "deleted")
         case State.PREPARING_REBALANCE | State.AWAITING_SYNC | State.STABLE:
@@ -34,6 +37,18 @@ def delete_group(step: Step, call: DeleteGroup) -> None:
         case State.DEAD:
             step.reply(call.ticket, GROUP_ID_NOT_FOUND)
     return None
+
+
+def _group_lost(step: Step, call: DeleteGroup) -> LostByAdmin:
+    cache = step.state.cache
+    count = 0
+    first: list[tuple[str, int, int, int]] = []
+    for topic, columns in cache.columns(call.group_id):
+        count += columns.count
+        if len(first) < EXAMPLES_KEPT:
+            rows = next(cache.commits(call.group_id, topic, EXAMPLES_KEPT), ())
+            first += [(topic, row[0], row[1], -1) for row in rows]
+    return replace(lost(call.group_id, Loss.GROUP_DELETED, call.who, first), offsets=count)
 
 
 def drop_offsets(step: Step, group: Group, keys: Sequence[tuple[str, int]], cause: Cause) -> None:
@@ -87,5 +102,12 @@ def _delete(
         for partition in cache.to_delete(group.group_id, topic)
     }
     found = [key for key in dict.fromkeys(keys) if key in existing]
+    if found:
+        before = [cache.get(group.group_id, *key) for key in found]
+        deleted = [
+            (*key, -1 if entry is None else entry.offset, -1)
+            for key, entry in zip(found, before, strict=True)
+        ]
+        step.events.append(lost(group.group_id, Loss.OFFSETS_DELETED, call.who, deleted))
     drop_offsets(step, group, found, Cause.DELETED)
     step.reply(call.ticket, OffsetDeleteReply(NONE, answers))

@@ -185,6 +185,39 @@ class OffsetsMovedBack:
     """How many."""
     examples: tuple[MovedOffset, ...]
     """The first few of them."""
+    principal: str = ""
+    """Who sent it, where it is a commit without membership."""
+
+
+class Loss(StrEnum):
+    """What an admin did that makes a group miss records."""
+
+    SKIPPED = "skipped"
+    """Offsets were set higher, without membership, in a group whose members use them."""
+    TRIMMED = "trimmed"
+    """Records that the group had not read were deleted."""
+    OFFSETS_DELETED = "offsets_deleted"
+    TOPIC_DELETED = "topic_deleted"
+    GROUP_DELETED = "group_deleted"
+
+
+EXAMPLES_KEPT = 8
+"""Offsets that an event of many names."""
+
+
+@slotted
+class LostByAdmin:
+    """A request of an admin after which a group misses records, or may."""
+
+    group_id: str
+    loss: Loss
+    principal: str
+    client_id: str
+    client_host: str
+    offsets: int
+    """How many of the group's committed offsets it concerned."""
+    examples: tuple[MovedOffset, ...]
+    """The first few of them, to where they were set or to the new start of the log; -1: deleted."""
 
 
 @slotted
@@ -263,6 +296,7 @@ Event = (
     | CommitRejected
     | JoinRefused
     | OffsetsMovedBack
+    | LostByAdmin
     | TransactionalOffsets
     | OffsetsExpiring
     | OffsetsExpired

@@ -10,6 +10,7 @@ from coordinator.journal_entries import (
     Change,
     Entry,
     Flapping,
+    Lost,
     MovedBack,
     Note,
     Rebalance,
@@ -20,13 +21,14 @@ from coordinator.returns import Returns, Streak
 from protocol.kept_text import Source, long_bytes
 from protocol.unsaved import SAVED_AGAIN_MS, Unsaved
 
-LOSSES = frozenset(
+FLAPPING_CAUSES = frozenset(
     {Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.SYNC_TIMED_OUT, Cause.JOIN_TIMED_OUT}
 )
 """Rebalances that count for FLAPPING. A group that grows has others: new members join, and
 cooperative assignors give partitions up in a rebalance of their own."""
 _NOTES_KEPT = 64
 _MOVED_BACK_KEPT = 64
+_LOSSES_KEPT = 64
 _PENDING_KEPT = 32
 _REJECTED_KEPT = 128
 """Clients whose refused requests are told apart, once for each error."""
@@ -45,9 +47,11 @@ class GroupJournal:
         "bytes",
         "changed",
         "count",
+        "flapping",
         "group_id",
         "loads",
         "losses",
+        "losses_count",
         "moved_back",
         "moved_back_count",
         "notes",
@@ -71,8 +75,8 @@ class GroupJournal:
         self.loads = 0
         """The number of the last load whose generations are among the rebalances."""
         self.rebalances: deque[Rebalance] = deque(maxlen=rebalances_kept)
-        self.losses = Streak()
-        """The last rebalances with a cause of LOSSES."""
+        self.flapping = Streak()
+        """The last rebalances with one of FLAPPING_CAUSES."""
         self.open_rebalance: Rebalance | None = None
         """The last of ``rebalances``, while it has not ended."""
         self.notes: deque[Note] = deque(maxlen=_NOTES_KEPT)
@@ -81,6 +85,9 @@ class GroupJournal:
         self.moved_back: deque[MovedBack] = deque(maxlen=_MOVED_BACK_KEPT)
         self.moved_back_count = 0
         """Commits that moved offsets back, the forgotten ones included."""
+        self.losses: deque[Lost] = deque(maxlen=_LOSSES_KEPT)
+        self.losses_count = 0
+        """What admins did that makes the group miss records, the forgotten ones included."""
         self.changed: dict[str, Flapping] = {}
         """By member id: who has changed its topics or protocols, the latest last."""
         self.returns = Returns()
@@ -109,8 +116,8 @@ class GroupJournal:
     def open(self, rebalance: Rebalance) -> None:
         """A rebalance begins; it stays the last one."""
         self.append(rebalance)
-        if rebalance.cause in LOSSES:
-            self.losses.note(rebalance.began_ms)
+        if rebalance.cause in FLAPPING_CAUSES:
+            self.flapping.note(rebalance.began_ms)
         self.open_rebalance = rebalance
         self.seen += 1
         self.save(rebalance.number, rebalance)
@@ -173,6 +180,20 @@ class GroupJournal:
         if note.source is Source.SEEN:
             self._noted += 1
             self.save(self._noted, note)
+
+    def add_loss(self, lost: Lost) -> None:
+        """Keep what an admin did; a client that goes on and on has one entry."""
+        together = self.losses[-1].followed_by(lost) if self.losses else None
+        if together is not None:
+            lost = together
+            self.bytes -= self.losses.pop().size()
+        elif len(self.losses) == self.losses.maxlen:
+            self.bytes -= self.losses[0].size()
+        self.losses_count = lost.number
+        self.losses.append(lost)
+        self.bytes += lost.size()
+        if lost.source is Source.SEEN and lost.times & (lost.times - 1) == 0:
+            self.save(lost.number, lost)
 
     def keep_rejections(self, kept: Rejections) -> None:
         """Keep refused requests of a client in place of the entry that ``take_rejections`` gave."""

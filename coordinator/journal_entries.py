@@ -15,6 +15,8 @@ from coordinator.events import (
     Cause,
     CommitRejected,
     JoinRefused,
+    Loss,
+    LostByAdmin,
     MemberJoined,
     MemberLeft,
     OffsetsMovedBack,
@@ -216,6 +218,52 @@ class MovedBack(NamedTuple):
         return _MOVED_BACK_BYTES + long_bytes(event.member_id, event.client_id) + topics
 
 
+class Lost(NamedTuple):
+    """What an admin did that makes the group miss records."""
+
+    at_ms: int
+    event: LostByAdmin
+    number: int = 0
+    """Counted per group, from 1."""
+    times: int = 1
+    """How often the same client did so in a row, each time from where it had left off."""
+    source: Source = Source.SEEN
+
+    @classmethod
+    def of(cls, event: LostByAdmin, group_id: str, number: int, now: Now) -> Lost:
+        """The entry of an event; ``group_id`` is the journal's own."""
+        kept = replace(
+            event,
+            group_id=group_id,
+            principal=kept_id(event.principal),
+            client_id=kept_id(event.client_id),
+        )
+        return cls(now.wall_ms, kept, number)
+
+    def followed_by(self, later: Lost) -> Lost | None:
+        """Both as one entry, where the later one only goes on; else None."""
+        mine, other = self.event, later.event
+        if replace(mine, offsets=0, examples=()) != replace(other, offsets=0, examples=()):
+            return None
+        if mine.loss is not Loss.SKIPPED or len(mine.examples) != len(other.examples):
+            return None
+        pairs = list(zip(mine.examples, other.examples, strict=True))
+        if any(
+            (was.topic, was.partition, was.offset) != (now.topic, now.partition, now.offset_before)
+            for was, now in pairs
+        ):
+            return None
+        examples = tuple([was._replace(offset=now.offset) for was, now in pairs])
+        event = replace(other, examples=examples)
+        return Lost(later.at_ms, event, self.number, self.times + later.times, later.source)
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        event = self.event
+        topics = long_bytes(*(each.topic for each in event.examples))
+        return _MOVED_BACK_BYTES + long_bytes(event.principal, event.client_id) + topics
+
+
 IN_A_ROW_MS = 600_000
 """Refusals of one client that are no further apart belong together."""
 
@@ -309,13 +357,13 @@ class Flapping:
         )
 
 
-Entry = Rebalance | Note | MovedBack | Rejections | Flapping | Returning
+Entry = Rebalance | Note | MovedBack | Lost | Rejections | Flapping | Returning
 """What is written down for the next run."""
 
 
 def copied(entry: Entry) -> Entry:
     """The entry for another thread, while the original goes on changing."""
-    if isinstance(entry, Note | MovedBack):
+    if isinstance(entry, Note | MovedBack | Lost):
         return entry
     if isinstance(entry, Rebalance):
         return replace(entry, changes=list(entry.changes))

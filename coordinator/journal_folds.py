@@ -16,6 +16,7 @@ from coordinator.events import (
     GenerationFormed,
     GroupRemoved,
     JoinRefused,
+    LostByAdmin,
     MemberChanged,
     MemberJoined,
     MemberLeft,
@@ -29,6 +30,7 @@ from coordinator.group_journal import GroupJournal
 from coordinator.journal_entries import (
     Change,
     Flapping,
+    Lost,
     MovedBack,
     Note,
     Rebalance,
@@ -229,6 +231,10 @@ def _moved_back(journal: GroupJournal, event: OffsetsMovedBack, now: Now) -> Non
     journal.add_moved_back(MovedBack.of(event, journal.group_id, number, now))
 
 
+def _lost(journal: GroupJournal, event: LostByAdmin, now: Now) -> None:
+    journal.add_loss(Lost.of(event, journal.group_id, journal.losses_count + 1, now))
+
+
 def _expired(journal: GroupJournal, event: OffsetsExpired, now: Now) -> None:
     text = f"{event.offsets} offsets were dropped: {event.cause}"
     journal.add_note(Note(now.wall_ms, "offsets_dropped", text))
@@ -262,6 +268,7 @@ FOLDS: dict[type, Callable[[GroupJournal, Any, Now], None]] = {
     CommitRejected: _rejected,
     JoinRefused: _rejected,
     OffsetsMovedBack: _moved_back,
+    LostByAdmin: _lost,
     TransactionalOffsets: _transactional,
     OffsetsExpired: _expired,
     OffsetsExpiring: _expiring,

@@ -13,6 +13,8 @@ from coordinator.events import (
     Cause,
     CommitRejected,
     JoinRefused,
+    Loss,
+    LostByAdmin,
     MovedOffset,
     OffsetsMovedBack,
 )
@@ -20,6 +22,7 @@ from coordinator.journal_entries import (
     Change,
     Entry,
     Flapping,
+    Lost,
     MovedBack,
     Note,
     Rebalance,
@@ -51,6 +54,7 @@ _RETURNING = (
 )  # fmt: skip
 _FLAPPING = ("member_id", "client_id", "client_host", "changes", "last_ms", "detail", "flaps")
 _REJECTED = ("member_id", "error_code", "client_id", "client_host", "detail")
+_LOST = ("principal", "client_id", "client_host", "offsets", "examples")
 _IN_A_ROW = ("since_ms", "times", "is_over")
 
 
@@ -101,7 +105,12 @@ def _written(entry: Entry) -> Fields:
             "client_host": event.client_host,
             "offsets": event.offsets,
             "examples": event.examples,
+            **({"principal": event.principal} if event.principal else {}),
         }
+    if isinstance(entry, Lost):
+        lost = {name: getattr(entry.event, name) for name in _LOST}
+        head = {"number": entry.number, "at_ms": entry.at_ms, "times": entry.times}
+        return {"kind": "lost", **head, "what": entry.event.loss.value, **lost}
     if isinstance(entry, Rejections):
         last = {name: getattr(entry.last, name) for name in _REJECTED}
         last |= {"count": entry.count, "last_ms": entry.last_ms}
@@ -142,8 +151,14 @@ def _read(fields: Fields) -> Entry:
     if kind == "moved_back":
         who = (fields["member_id"], fields["client_id"], fields["client_host"])
         examples = tuple([MovedOffset(*each) for each in fields["examples"]])
-        event = OffsetsMovedBack(fields["group"], *who, fields["offsets"], examples)
+        more = (fields["offsets"], examples, fields.get("principal", ""))
+        event = OffsetsMovedBack(fields["group"], *who, *more)
         return MovedBack(fields["at_ms"], event, fields["number"])
+    if kind == "lost":
+        lost = {name: fields[name] for name in _LOST}
+        lost["examples"] = tuple([MovedOffset(*each) for each in lost["examples"]])
+        about = LostByAdmin(fields["group"], Loss(fields["what"]), **lost)
+        return Lost(fields["at_ms"], about, fields["number"], fields["times"])
     if kind == "rejected":
         last = CommitRejected(fields["group"], **{name: fields[name] for name in _REJECTED})
         return Rejections(fields["last_ms"], last, count=fields["count"])

@@ -11,7 +11,15 @@ from dataclasses import replace
 
 from coordinator.events import LOADED_ID_CHARACTERS, Cause, LoadedGeneration
 from coordinator.group_journal import GroupJournal
-from coordinator.journal_entries import Entry, Flapping, MovedBack, Note, Rebalance, Rejections
+from coordinator.journal_entries import (
+    Entry,
+    Flapping,
+    Lost,
+    MovedBack,
+    Note,
+    Rebalance,
+    Rejections,
+)
 from protocol.kept_text import Source, cut
 
 WHY_OF_THE_LOG = "only the log holds this generation, and not why it was formed"
@@ -25,6 +33,10 @@ def restore(journal: GroupJournal, entry: Entry) -> None:
         journal.add_note(entry._replace(source=Source.KEPT))
     elif isinstance(entry, MovedBack):
         journal.add_moved_back(entry._replace(source=Source.KEPT))
+    elif isinstance(entry, Lost):
+        if journal.losses and journal.losses[-1].number == entry.number:
+            journal.grow(-journal.losses.pop().size())
+        journal.add_loss(entry._replace(source=Source.KEPT))
     elif isinstance(entry, Rejections):
         if entry.last is not None:
             journal.take_rejections(entry.key)

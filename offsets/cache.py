@@ -179,6 +179,19 @@ class OffsetCache:
                 ]
         return lowered
 
+    def moved_forward(
+        self, group_id: str, runs: Iterable[Run]
+    ) -> Sequence[tuple[str, int, int, int]]:
+        """What `moved_back` gives, of offsets that these runs would raise."""
+        topics = self._groups.get(group_id, {})
+        raised: list[tuple[str, int, int, int]] = []
+        for run in runs:
+            if isinstance(run, OffsetRun) and (columns := topics.get(run.topic)) is not None:
+                now = columns.fetch(run.partitions)[0]
+                both = zip(run.partitions, now, run.offsets, strict=True)
+                raised += [(run.topic, *each) for each in both if 0 <= each[1] < each[2]]
+        return raised
+
     def lowered(
         self, group_id: str, topic: str, pending: TopicColumns
     ) -> Iterator[tuple[str, int, int, int]]:

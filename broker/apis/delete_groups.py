@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.gather import Gather
+from broker.apis.losses import sender_of
 from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import DeleteGroup
@@ -23,7 +24,7 @@ def _handle(services: Services, request: Request) -> Steps:
     groups = list(dict.fromkeys(request.value["groups_names"]))
     gather: Gather[int] = Gather()
     for group_id in groups:
-        services.groups.submit(group_id, DeleteGroup(gather.ticket(), group_id))
+        services.groups.submit(group_id, DeleteGroup(gather.ticket(), group_id, sender_of(request)))
         yield from gather.sent()
     yield from gather.rest()
     results = request.array("results")

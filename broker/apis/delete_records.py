@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.apis.losses import report_trimmed, sender_of
 from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi
 from broker.topics.registry import absent_error
@@ -41,12 +42,15 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
     answers = []
     slices = services.slicer.work(API.name)
     await slices.pause()
+    starts: dict[str, dict[int, int]] = {}
     for topic in value["topics"]:
         partitions = []
         for wanted in topic["partitions"]:
-            partitions.append(
-                _delete(services, topic["name"], wanted["partition_index"], wanted["offset"])
-            )
+            name, index = topic["name"], wanted["partition_index"]
+            before = _start(services, name, index)
+            partitions.append(_delete(services, name, index, wanted["offset"]))
+            if partitions[-1]["low_watermark"] > before:
+                starts.setdefault(name, {})[index] = partitions[-1]["low_watermark"]
             if slices.over:
                 await slices.pause()
         answers.append({"name": topic["name"], "partitions": partitions})
@@ -62,6 +66,15 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
                     entry.update(error_code=KAFKA_STORAGE_ERROR, low_watermark=_NO_LOW_WATERMARK)
     worst = next((entry["error_code"] for entry in entries if entry["error_code"]), NONE)
     request.respond({"topics": answers}, worst)
+    slices = services.slicer.work(API.name)
+    await report_trimmed(services, sender_of(request), starts, slices)
+    slices.end()
+
+
+def _start(services: Services, name: str, index: int) -> int:
+    entry = services.logs.topics.get(name)
+    partition = None if entry is None else entry.partition(index)
+    return _NO_LOW_WATERMARK if partition is None else partition.log.log_start_offset
 
 
 def _delete(services: Services, name: str, index: int, offset: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, THROTTLED_MESSAGE
+from broker.apis.losses import readers_of, report_deleted, sender_of
 from broker.net.needs import Own, Rights, cluster, of_each
 from broker.net.request import Request, ServedApi
 from broker.topics.owned_topics import OWNED
@@ -63,6 +64,9 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
         if slices.over:
             await slices.pause()
     answers = []
+    names = dict.fromkeys([_resolved(services, target)[0] for target in asked])
+    there = [name for name in names if name and services.registry.topic(name) is not None]
+    readers = await readers_of(services, there, slices)
     for target in dict.fromkeys(asked):
         if slices.over:
             await slices.pause()
@@ -101,6 +105,8 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
     slices.end()
     worst = next((answer["error_code"] for answer in answers if answer["error_code"]), NONE)
     request.respond({"responses": answers}, worst)
+    gone = {name: readers[name] for name in going if name in readers}
+    report_deleted(services, sender_of(request), gone)
 
 
 def _resolved(services: Services, target: Target) -> Target:

@@ -54,6 +54,7 @@ def _handle(services: Services, request: Request) -> Steps | None:
             offsets,
             request.client_id,
             request.connection.client_host,
+            str(request.connection.principal) if generation_id < 0 else "",
         ),
     )
     return None

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.gather import Gather
+from broker.apis.losses import sender_of
 from broker.net.needs import Each, Rights, group
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetDelete
@@ -42,9 +43,10 @@ def _handle(services: Services, request: Request) -> Steps:
             existing.append((name, there))
         yield None
     codes: dict[tuple[str, int], int] = {}
+    sender = sender_of(request)
     for piece in _pieces(existing):
         gather: Gather[OffsetDeleteReply] = Gather()
-        services.groups.submit(group_id, OffsetDelete(gather.ticket(), group_id, piece))
+        services.groups.submit(group_id, OffsetDelete(gather.ticket(), group_id, piece, sender))
         yield from gather.rest()
         reply = gather.replies[0]
         if reply.error_code:

@@ -15,7 +15,7 @@ from broker.metrics.lag import BLOCK, Lags
 from broker.metrics.progress import Arrivals, Columns, Look, Mark, Progress, unread_since
 from broker.metrics.record_times import Key
 from broker.topics.partition import Partition
-from coordinator.group_journal import LOSSES, GroupJournal
+from coordinator.group_journal import FLAPPING_CAUSES, GroupJournal
 from coordinator.journal import Journal
 from coordinator.read_only import GroupView, MemberView
 from coordinator.refused_joins import LASTING
@@ -243,7 +243,9 @@ class GroupLooks:
         """What is known of it beside its partitions, step by step."""
         journal = self._journal.group(group.group_id)
         losses = [
-            each for each in (() if journal is None else journal.rebalances) if each.cause in LOSSES
+            each
+            for each in (() if journal is None else journal.rebalances)
+            if each.cause in FLAPPING_CAUSES
         ]
         awaits = _awaits(group, now)
         returns = () if journal is None else self._returns(journal, now)
@@ -266,7 +268,7 @@ class GroupLooks:
             returns=returns,
             refused=self.refused(group.group_id),
             rebalances_ms=[each.began_ms for each in losses],
-            rebalances_streak=None if journal is None else _streak(journal.losses),
+            rebalances_streak=None if journal is None else _streak(journal.flapping),
             last_why=losses[-1].detail if losses else None,
         )
 

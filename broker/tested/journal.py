@@ -34,6 +34,10 @@ def events(sources: Sources, hosted: HostedGroups | None, group_id: str) -> list
         for note in head["notes"]
     ]
     found += [_moved_back(each) for each in head["moved_back"]["last"]]
+    found += [
+        {"at_ms": each["at_ms"], "what": "lost", "sentence": each["sentence"]}
+        for each in head["losses"]["last"]
+    ]
     found += [_rejected(each, "commit") for each in head["rejected_commits"]]
     found += [_rejected(each, "join") for each in head["refused_joins"]]
     return sorted(found, key=lambda each: int(each["at_ms"]))

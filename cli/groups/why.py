@@ -82,6 +82,10 @@ def story(journal: Value) -> list[str]:
     for moved in journal["moved_back"]["last"]:
         if moved["at_ms"] >= since_ms:
             paragraphs.append((moved["at_ms"], [_moved(moved)]))
+    for lost in journal.get("losses", {"last": ()})["last"]:
+        if lost["at_ms"] >= since_ms:
+            line = f"{instant(lost['at_ms'])}  {lost['sentence']}{_mark(lost)}"
+            paragraphs.append((lost["at_ms"], [line]))
     for _, paragraph in sorted(paragraphs, key=lambda pair: pair[0]):
         lines += paragraph
     counted = _counted(journal)
@@ -249,8 +253,16 @@ def _generation(entry: Value) -> str:
 def _moved(moved: Value) -> str:
     one = moved["examples"][0]
     more = f" and {moved['offsets'] - 1} more" if moved["offsets"] > 1 else ""
-    who = moved["member"] or moved["client"] or "somebody"
+    who = moved["member"] or _sender(moved)
     return (
         f"{instant(moved['at_ms'])}  {who} from {moved['host']} moved {one['topic']}:"
         f"{one['partition']} back from {one['from']} to {one['to']}{more}{_mark(moved)}"
     )
+
+
+def _sender(change: Value) -> str:
+    """Who sent a change: principal and client, as far as they are known."""
+    principal, client = change.get("principal"), change["client"]
+    if principal and client:
+        return f"{principal} (client {client})"
+    return principal or client or "somebody"

@@ -9,6 +9,7 @@ from coordinator.events import (
     GenerationFormed,
     GroupRemoved,
     JoinRefused,
+    LostByAdmin,
     MemberChanged,
     MemberJoined,
     MemberLeft,
@@ -209,6 +210,12 @@ def render_event(event: Event) -> str:
             return (
                 f"{event.group_id} moved back {event.offsets} by {event.member_id or '-'} {moved}"
             )
+        case LostByAdmin():
+            moved = " ".join(
+                f"{each.topic}/{each.partition} {each.offset_before}->{each.offset}"
+                for each in event.examples
+            )
+            return f"{event.group_id} lost by an admin {event.loss.value} {event.offsets} {moved}"
         case TransactionalOffsets():
             done = "committed" if event.committed else "dropped"
             return f"{event.group_id} {done} {event.offsets} of producer {event.producer_id}"

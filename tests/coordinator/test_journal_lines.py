@@ -14,6 +14,8 @@ from coordinator.events import (
     Cause,
     CommitRejected,
     JoinRefused,
+    Loss,
+    LostByAdmin,
     MovedOffset,
     OffsetsMovedBack,
 )
@@ -21,6 +23,7 @@ from coordinator.journal_entries import (
     Change,
     Entry,
     Flapping,
+    Lost,
     MovedBack,
     Note,
     Rebalance,
@@ -66,6 +69,12 @@ ENTRIES: list[Entry] = [
         NOON,
         OffsetsMovedBack("g", "", "reset", "/10.0.0.9", 2, (MovedOffset("t", 1, 2**62, 0),)),
         3,
+    ),
+    Lost(
+        NOON,
+        LostByAdmin("g", Loss.SKIPPED, "User:a", "cli", "/h", 1, (MovedOffset("t", 1, 5, 20),)),
+        2,
+        7,
     ),
     Rejections(NOON, CommitRejected("g", "app-1", 22, "app", "/10.0.0.1", "late"), count=9),
     Rejections(

@@ -69,7 +69,7 @@ def test_a_large_group_is_deleted_in_pieces_and_answered_at_the_end() -> None:
     assert list(driver.shard.view.groups) == ["small"]
     assert driver.shard.view.offsets.count() == 1
     told = [type(event).__name__ for piece in pieces for event in piece.events]
-    assert told == ["Transition", "OffsetsExpired", "GroupRemoved"]
+    assert told == ["LostByAdmin", "Transition", "OffsetsExpired", "GroupRemoved"]
 
 
 def test_a_deletion_that_a_crash_ends_has_taken_some_offsets_and_no_group() -> None:

@@ -10,6 +10,7 @@ from coordinator.events import (
     Event,
     GenerationFormed,
     GroupRemoved,
+    LostByAdmin,
     MemberChanged,
     MemberJoined,
     MemberLeft,
@@ -99,6 +100,17 @@ def _observe_offsets(event: Event) -> None:
             host=event.client_host,
             offsets=event.offsets,
             example=f"{first.topic}-{first.partition}: {first.offset_before} to {first.offset}",
+        )
+    elif isinstance(event, LostByAdmin):
+        logger.warning(
+            "records lost to a group by request",
+            group=event.group_id,
+            what=event.loss.value,
+            principal=event.principal,
+            client=event.client_id,
+            host=event.client_host,
+            offsets=event.offsets,
+            examples=[f"{each.topic}-{each.partition}" for each in event.examples],
         )
     elif isinstance(event, TransactionalOffsets):
         logger.debug(

@@ -121,6 +121,7 @@ function noticed(journal) {
   const moved = (each) => each.examples.slice(0, 3).map((one) => `${one.topic}:${one.partition} from ${count(one.from)} to ${count(one.to)}`).join(", ");
   const entries = [
     ...journal.notes.map((each) => [each.at_ms, each.text]),
+    ...journal.losses.last.map((each) => [each.at_ms, each.sentence]),
     ...journal.rejected_commits.map((each) => [each.last_ms, `${plural(each.count, "commit")} refused with ${each.error}, the last by ${by(each.last)}: ${each.last.why}`]),
     ...journal.refused_joins.map((each) => [each.last_ms, `${plural(each.count, "join")} refused with ${each.error}, the last by ${by(each.last)}: ${each.last.why}`]),
     ...journal.moved_back.last.map((each) => [each.at_ms, `${by(each)} set ${plural(each.offsets, "offset")} back: ${moved(each)}`]),

@@ -13,19 +13,17 @@ from typing import Any
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.lag import PartitionLag
 from broker.metrics.sources import Sources
+from broker.web.views.noticed import flapping, loss, moved_back, rejected, returning
 from broker.web.views.pending import pending_view
 from broker.web.views.verdicts import findings_of, never_committed, verdict_of
 from coordinator.events import AssignedMember
-from coordinator.group_journal import GroupJournal
 from coordinator.journal import Restored
-from coordinator.journal_entries import Change, Flapping, MovedBack, Rebalance
+from coordinator.journal_entries import Change, Rebalance
 from coordinator.read_only import GroupView, MemberView
-from coordinator.returns import ADVICE, Returning
 from coordinator.signs import awaited, silent_ms
 from offsets.cache import CachedOffset
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
-from protocol.errors import NAMES, ProtocolError
-from protocol.kept_text import Source
+from protocol.errors import ProtocolError
 from protocol.now import Now
 from verdicts.judge import Judgement
 from verdicts.names import Verdict
@@ -83,7 +81,7 @@ def group_summary(
         **findings_of(judgement),
         "pending_members": list(group.pending),
         "lag": sources.lags.records_of(hosted, group),
-        "flapping": [_flapping(each) for each in sources.journal.flapping(group.group_id)],
+        "flapping": [flapping(each) for each in sources.journal.flapping(group.group_id)],
     }
 
 
@@ -113,14 +111,18 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
             }
             for note in ([] if journal is None else journal.notes)
         ],
-        "rejected_commits": [] if journal is None else _rejected(journal, joins=False),
-        "refused_joins": [] if journal is None else _rejected(journal, joins=True),
+        "rejected_commits": [] if journal is None else rejected(journal, joins=False),
+        "refused_joins": [] if journal is None else rejected(journal, joins=True),
         "moved_back": {
             "commits": 0 if journal is None else journal.moved_back_count,
-            "last": [_moved_back(each) for each in ([] if journal is None else journal.moved_back)],
+            "last": [moved_back(each) for each in ([] if journal is None else journal.moved_back)],
         },
-        "flapping": [_flapping(each) for each in sources.journal.flapping(group_id)],
-        "returning": [_returning(each) for each in sources.journal.returning(group_id)],
+        "losses": {
+            "count": 0 if journal is None else journal.losses_count,
+            "last": [loss(each) for each in ([] if journal is None else journal.losses)],
+        },
+        "flapping": [flapping(each) for each in sources.journal.flapping(group_id)],
+        "returning": [returning(each) for each in sources.journal.returning(group_id)],
     }
 
 
@@ -322,73 +324,6 @@ def _restored(restored: Restored) -> View:
             }
             for each in restored.generations
         ],
-    }
-
-
-def _rejected(journal: GroupJournal, *, joins: bool) -> list[View]:
-    """Refused commits or joins, by error and client, the latest last."""
-    rows = []
-    for key, kept in journal.rejected.items():
-        if key.is_join is not joins:
-            continue
-        last = kept.last
-        assert last is not None
-        rows.append(
-            {
-                "error": NAMES.get(key.error_code, str(key.error_code)),
-                "count": kept.count,
-                "last_ms": kept.last_ms,
-                "source": kept.source.value,
-                "last": {
-                    "member": last.member_id or None,
-                    "client": last.client_id,
-                    "host": last.client_host,
-                    "why": last.detail,
-                },
-            }
-        )
-    return rows
-
-
-def _moved_back(moved: MovedBack) -> View:
-    event = moved.event
-    return {
-        "at_ms": moved.at_ms,
-        "source": moved.source.value,
-        "member": event.member_id or None,
-        "client": event.client_id,
-        "host": event.client_host,
-        "offsets": event.offsets,
-        "examples": [
-            {"topic": topic, "partition": partition, "from": before, "to": after}
-            for topic, partition, before, after in event.examples
-        ],
-    }
-
-
-def _flapping(each: Flapping) -> View:
-    return {
-        "member": each.member_id,
-        "client": each.client_id,
-        "host": each.client_host,
-        "changes": each.changes,
-        "last_ms": each.last_ms,
-        "last": each.detail,
-        "source": each.source.value,
-    }
-
-
-def _returning(each: Returning) -> View:
-    return {
-        "client": each.client_id,
-        "host": each.client_host,
-        "times": each.times,
-        "last_ms": each.last_ms,
-        "member": each.member_id,
-        "before": each.before,
-        "away_ms": each.away_ms,
-        "source": (Source.KEPT if each.is_kept else Source.SEEN).value,
-        "advice": ADVICE,
     }
 
 

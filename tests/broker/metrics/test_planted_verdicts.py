@@ -81,7 +81,7 @@ def any_neighbour_makes_a_stuck_record(patch: Patch) -> None:
 
 
 def joins_count_as_rebalances(patch: Patch) -> None:
-    patch.setattr(group_facts, "LOSSES", frozenset(Cause))
+    patch.setattr(group_facts, "FLAPPING_CAUSES", frozenset(Cause))
     patch.setattr(judge._Rules, "_recent", lambda self, at_ms: list(at_ms) * 8)
 
 

@@ -200,6 +200,11 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         preparing = await got(seen, f"/api/groups/{GROUP}")
         await came_back(seen)
         returning = await got(seen, "/api/groups/returns/journal")
+        gone = await Member(seen, "lossy").alone()
+        await gone.leave()
+        await seen.client.commit("lossy", 1)
+        await seen.client.commit("lossy", 9)
+        losses = (await got(seen, "/api/groups/lossy/journal"))["losses"]
         entry = seen.broker.keeper.journal.group(GROUP)
         assert entry is not None
         entry.add_note(Note(1, "kind", "text"))
@@ -224,6 +229,7 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         "NOTE": journal["notes"][0],
         "REJECTED": journal["rejected_commits"][0],
         "MOVED": journal["moved_back"]["last"][0],
+        "LOSS": losses["last"][0],
         "FLAPPING": group["flapping"][0],
         "RETURNING": returning["returning"][0],
         "SAME": returning["rebalances"][-1]["changes"][0]["same_client"],

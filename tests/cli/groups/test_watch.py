@@ -151,7 +151,12 @@ def one(verdict: str, findings: list[Any]) -> dict[str, Any]:
 def test_a_lag_that_is_not_known_is_a_dash(monkeypatch: pytest.MonkeyPatch) -> None:
     journal = {"group": "billing", "rebalances": [], "findings": []}
     quiet = {"restored": None, "notes": [], "rejected_commits": [], "flapping": []}
-    quiet |= {"returning": [], "moved_back": {"commits": 0, "last": []}, "state": "Stable"}
+    quiet |= {
+        "returning": [],
+        "moved_back": {"commits": 0, "last": []},
+        "losses": {"last": []},
+        "state": "Stable",
+    }
     view = {**one("OK", []), "lag": None}
     drawn = watched(monkeypatch, [view], "billing", journal=journal | quiet)
 
@@ -175,6 +180,7 @@ def test_one_group_has_its_findings_and_its_members_by_number(
         "notes": [],
         "rejected_commits": [],
         "moved_back": {"commits": 0, "last": []},
+        "losses": {"count": 0, "last": []},
         "flapping": [],
         "returning": [],
         "findings": [finding],

@@ -72,6 +72,7 @@ def journal(**more: Any) -> dict[str, Any]:
         "rejected_commits": [],
         "refused_joins": [],
         "moved_back": {"commits": 0, "last": []},
+        "losses": {"count": 0, "last": []},
         "flapping": [],
         "returning": [],
         "findings": [],
@@ -167,6 +168,7 @@ def test_what_is_no_rebalance_stands_where_it_happened() -> None:
                         "source": "kept",
                         "member": None,
                         "client": "reset",
+                        "principal": "User:ops",
                         "host": "/10.0.0.9",
                         "offsets": 2,
                         "examples": [{"topic": "t", "partition": 1, "from": 9, "to": 0}],
@@ -191,8 +193,8 @@ def test_what_is_no_rebalance_stands_where_it_happened() -> None:
     assert lines[2].endswith(f"left: bye, last heard at {instant(NOW_MS - 10_000)}")
     assert lines[5:] == [
         f"{instant(NOW_MS + 2000)}  something happened  [kept]",
-        f"{instant(NOW_MS + 3000)}  reset from /10.0.0.9 moved t:1 back from 9 to 0 and 1 more"
-        "  [kept]",
+        f"{instant(NOW_MS + 3000)}  User:ops (client reset) from /10.0.0.9 moved t:1 back"
+        " from 9 to 0 and 1 more  [kept]",
         f"2 commits refused with ILLEGAL_GENERATION, the last at {instant(NOW_MS)}:"
         " b-2 from /10.0.0.1, late",
         "c-3 from /10.0.0.1 keeps changing its metadata (5 times), last: offers other things",
@@ -376,3 +378,13 @@ def test_refused_joins_are_told_with_client_host_and_reason() -> None:
         " c-3 from /h, it is 1",
         "10 more joins refused, all in --json",
     ]
+
+
+def test_losses_stand_where_they_happened() -> None:
+    sentence = "User:ops (client cli) from 10.0.0.9 moved t:1 forward from 5 to 20"
+    losses = {
+        "count": 1,
+        "last": [{"at_ms": NOW_MS + 1000, "sentence": sentence, "source": "seen"}],
+    }
+    lines = story(journal(rebalances=[rebalance()], losses=losses))
+    assert lines[-1] == f"{instant(NOW_MS + 1000)}  {sentence}"

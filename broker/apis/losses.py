@@ -1,0 +1,87 @@
+"""What admins do that makes groups miss records: reported to the journals of the groups here.
+
+In a cluster those are the groups that this broker coordinates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from broker.loop.slices import Slices
+from broker.metrics.lag import readable
+from broker.net.request import Request
+from coordinator.calls import Sender
+from coordinator.commits import lost
+from coordinator.events import Loss
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+Moved = tuple[str, int, int, int]
+"""Topic, partition, the committed offset, and the new start of the log; -1: it is deleted."""
+Starts = Mapping[str, Mapping[int, int]]
+"""By topic and partition: where a log begins since its records were deleted."""
+
+
+def sender_of(request: Request) -> Sender:
+    """Who sent a request."""
+    connection = request.connection
+    return Sender(str(connection.principal), request.client_id, connection.client_host)
+
+
+async def report_trimmed(
+    services: Services, sender: Sender, starts: Starts, slices: Slices
+) -> None:
+    """Report deleted records to the groups that had not read them."""
+    for topic, begins in starts.items():
+        for group_id, offsets in _committed(services, topic):
+            lost_here = [
+                (topic, partition, offset, begins[partition])
+                for partition, offset in offsets
+                if 0 <= offset < begins.get(partition, 0)
+            ]
+            if lost_here:
+                event = lost(group_id, Loss.TRIMMED, sender, lost_here)
+                services.groups.life.emit([event])
+            if slices.over:
+                await slices.pause()
+
+
+async def readers_of(
+    services: Services, topics: Iterable[str], slices: Slices
+) -> dict[str, dict[str, list[Moved]]]:
+    """The offsets that groups have in topics which are about to be deleted, by topic and group."""
+    found: dict[str, dict[str, list[Moved]]] = {}
+    for topic in topics:
+        groups = found[topic] = {}
+        for group_id, offsets in _committed(services, topic):
+            if offsets:
+                groups[group_id] = [(topic, partition, offset, -1) for partition, offset in offsets]
+            if slices.over:
+                await slices.pause()
+    return found
+
+
+def report_deleted(
+    services: Services, sender: Sender, readers: Mapping[str, Mapping[str, list[Moved]]]
+) -> None:
+    """Report deleted topics to the groups that had offsets in them."""
+    services.groups.life.emit(
+        lost(group_id, Loss.TOPIC_DELETED, sender, offsets)
+        for groups in readers.values()
+        for group_id, offsets in groups.items()
+    )
+
+
+def _committed(services: Services, topic: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:
+    """Every group with its partitions and offsets in a topic; most have none there."""
+    for hosted in readable(services.groups):
+        cached = hosted.core.view.offsets
+        for group_id in list(cached.groups()):
+            if topic in cached.topics(group_id):
+                partitions = cached.partitions(group_id, topic)
+                fetched = cached.fetch(group_id, topic, partitions)
+                yield group_id, list(zip(partitions, fetched.offsets, strict=True))
+            else:
+                yield group_id, []

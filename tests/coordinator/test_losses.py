@@ -1,0 +1,136 @@
+"""What admins do that makes a group miss records: what is an event, and what the journal keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from coordinator.calls import DeleteGroup, OffsetDelete, Sender
+from coordinator.events import Loss, LostByAdmin, MovedOffset
+from coordinator.journal import Journal
+from coordinator.journal_entries import Lost
+from protocol.kept_text import Source
+from protocol.now import Now
+from tests.coordinator.calls_for_tests import commit, leave
+from tests.coordinator.test_journal import Told, measured, offsets
+from tests.coordinator.test_restored import Writing, told_of
+
+OPS = Sender("User:ops", "cli", "/10.0.0.9")
+
+
+def used(told: Told | None = None) -> Told:
+    """A group that had a member and has committed 5 and 7."""
+    told = told or Told()
+    (a,) = told.form("a")
+    told.handle(commit(1, a, 1, topics=offsets((0, 5), (1, 7))))
+    told.handle(leave("bye", a))
+    return told
+
+
+def reset(told: Told, *pairs: tuple[int, int]) -> None:
+    who = {"client_id": "cli", "client_host": "/10.0.0.9", "principal": "User:ops"}
+    told.handle(commit(("reset", pairs), topics=offsets(*pairs), **who))
+
+
+def test_reset_forward_is_kept_with_principal_client_and_what_was_skipped() -> None:
+    told = used()
+    reset(told, (0, 20), (1, 7))
+    (lost,) = told.entry.losses
+    assert lost.event == LostByAdmin(
+        "g", Loss.SKIPPED, "User:ops", "cli", "/10.0.0.9", 1, (MovedOffset("t", 0, 5, 20),)
+    )
+    assert (lost.at_ms, lost.number, lost.times) == (told.now.wall_ms, 1, 1)
+
+
+def test_reset_back_is_kept_with_its_principal_and_is_no_loss() -> None:
+    told = used()
+    reset(told, (0, 1))
+    (moved,) = told.entry.moved_back
+    assert moved.event.principal == "User:ops"
+    assert not told.entry.losses
+
+
+def test_commits_of_members_and_of_clients_that_assign_to_themselves_are_no_losses() -> None:
+    told = Told()
+    (a,) = told.form("a")
+    told.handle(commit(1, a, 1, topics=offsets((0, 5))))
+    told.handle(commit(2, a, 1, topics=offsets((0, 50))))
+    assert not told.entry.losses
+    simple = Told()
+    for number in range(3):
+        reset(simple, (0, number))
+    assert simple.journal.group("g") is None
+
+
+def test_client_that_goes_on_and_on_is_one_loss() -> None:
+    """A consumer that assigns partitions to itself, in a group that once had members."""
+    told = used()
+    for number in range(10, 500):
+        reset(told, (0, number), (1, number))
+    (lost,) = told.entry.losses
+    assert lost.times == 490
+    assert lost.event.examples == (MovedOffset("t", 0, 5, 499), MovedOffset("t", 1, 7, 499))
+    assert told.journal.bytes == told.entry.bytes
+
+
+def test_two_resets_are_two_losses_unless_one_goes_on_from_the_other() -> None:
+    told = used()
+    reset(told, (0, 20))
+    reset(told, (1, 20))
+    reset(told, (1, 30))
+    first, second = told.entry.losses
+    assert first.event.examples == (MovedOffset("t", 0, 5, 20),)
+    assert second.event.examples == (MovedOffset("t", 1, 7, 30),)
+
+
+def test_deleted_offsets_and_a_deleted_group_are_kept_with_principal_and_client() -> None:
+    told = used()
+    told.handle(OffsetDelete("o", "g", [("t", [1, 9])], OPS))
+    told.handle(DeleteGroup("d", "g", OPS))
+    deleted, group = [each.event for each in told.entry.losses]
+    assert deleted == LostByAdmin("g", Loss.OFFSETS_DELETED, *OPS, 1, (MovedOffset("t", 1, 7, -1),))
+    assert group == LostByAdmin("g", Loss.GROUP_DELETED, *OPS, 1, (MovedOffset("t", 0, 5, -1),))
+
+
+def test_losses_are_known_to_the_next_run() -> None:
+    told = used(Writing())
+    assert isinstance(told, Writing)
+    reset(told, (0, 20))
+    for number in (30, 40, 50):
+        reset(told, (1, number))
+    before = list(told.entry.losses)
+    after = told_of(told.next_run())
+    assert after.losses[0]._replace(source=Source.SEEN) == before[0]
+    assert [each.number for each in after.losses] == [1, 2]
+    assert after.losses_count == 2
+    assert after.losses[-1].source is Source.KEPT
+
+
+@pytest.mark.parametrize("length", [30, 32_000])
+def test_estimate_of_losses_is_within_twice_the_truth(length: int) -> None:
+    def build() -> Journal:
+        journal = Journal()
+        for number in range(100):
+            for group in range(5):
+                text = "x" * length + str(number)
+                moved = tuple(
+                    MovedOffset(f"{number}-{i}" + "t" * min(length, 200), i, 5, 10**6 + number)
+                    for i in range(8)
+                )
+                event = LostByAdmin(f"g{group}", Loss.TRIMMED, text, text + "c", "/h", 8, moved)
+                journal.observe(event, Now(number, number))
+        assert journal.bytes == sum(journal.group(name).bytes for name in journal.groups())
+        return journal
+
+    said, taken = measured(build)
+    assert taken / 2 < said < 2 * taken
+
+
+def test_losses_of_a_group_are_bounded() -> None:
+    journal = Journal()
+    for number in range(200):
+        event = LostByAdmin("g", Loss.TRIMMED, "p", "c", "/h", 1, (MovedOffset("t", number, 1, 2),))
+        journal.observe(event, Now(number, number))
+    kept = journal.group("g")
+    assert kept is not None
+    assert (len(kept.losses), kept.losses_count) == (64, 200)
+    assert isinstance(kept.losses[0], Lost)
