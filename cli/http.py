@@ -169,12 +169,17 @@ def every_api(cluster: Cluster, what: str) -> dict[int, Api | str]:
 
 
 def _told_by(deadline: Deadline, broker: Connection, node_id: int, what: str) -> str | None:
-    settings = describe(
-        broker,
-        Resource(BROKER_RESOURCE, str(node_id)),
-        [_LISTENER, _ADVERTISED, _PROTOCOL],
-        deadline.left_s(),
-    )
+    where = Resource(BROKER_RESOURCE, str(node_id))
+    try:
+        settings = describe(broker, where, [_LISTENER, _ADVERTISED, _PROTOCOL], deadline.left_s())
+    except CommandError as error:
+        if error.exit_code != REFUSED:
+            raise
+        raise CommandError(
+            f"{what} needs Muster's HTTP, and the broker at {broker.address} does not say where it"
+            f" is ({error}); name it with --http HOST:PORT",
+            REFUSED,
+        ) from None
     if _LISTENER not in settings:
         return None
     protocol = settings[_PROTOCOL]["value"] if _PROTOCOL in settings else None

@@ -33,6 +33,7 @@ NEEDS_HISTORY = (
     Verdict.STALLED,
     Verdict.STUCK_RECORD,
     Verdict.FLAPPING,
+    Verdict.ABANDONED,
 )
 """What can't be judged by one look over the wire."""
 
@@ -220,7 +221,7 @@ class _Rules:
             yield from self._of_owners(behind)
         elif (since_ms := self._abandoned_since(behind)) is not None:
             behind.sort(key=lambda each: -(each.unread or 0))
-            yield Mark(Verdict.ABANDONED, since_ms or None, tuple(behind), None)
+            yield Mark(Verdict.ABANDONED, since_ms, tuple(behind), None)
         else:
             yield from self._lagging(behind)
 
@@ -278,11 +279,11 @@ class _Rules:
         )
 
     def _abandoned_since(self, behind: Sequence[PartitionFacts]) -> int | None:
-        """Since when nobody has read on, 0 where that is not known; None if somebody may."""
+        """Since when nobody has read on; None if somebody may, or where that is not known."""
         moved = [each.moved_ms for each in self.facts.partitions if each.moved_ms is not None]
         stood = [each.stands_since_ms for each in behind if each.stands_since_ms is not None]
-        if not stood:  # one look over the wire: a client that assigns to itself may be there
-            return 0 if self.facts.protocol_type else None
+        if not stood:  # one look over the wire: its members may have left a moment ago
+            return None
         since_ms = max(self.facts.state_since_ms or 0, min(stood), *moved)
         return since_ms if self._for(since_ms) >= self.thresholds.abandoned_ms else None
 

@@ -91,6 +91,13 @@ def _shown(entry: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
+PUBLIC = frozenset({"http.listener", "http.advertised.listener", "http.security.protocol"})
+"""Where the HTTP is, which asks its readers who they are itself. Kafka has no such settings."""
+
 SERVED = ServedApi(
-    API, 0, 4, _handle, rights=Rights(each=EachResource(Operation.DESCRIBE_CONFIGS, "results"))
+    API,
+    0,
+    4,
+    _handle,
+    rights=Rights(each=EachResource(Operation.DESCRIBE_CONFIGS, "results", public=PUBLIC)),
 )

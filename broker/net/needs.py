@@ -80,6 +80,8 @@ class EachResource:
     operation: Operation
     answers: str
     skips_duplicates: bool = False
+    public: frozenset[str] = frozenset()
+    """Settings of a broker that everybody may read who asks for nothing else of it."""
 
 
 @slotted(frozen=True)

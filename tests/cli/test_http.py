@@ -18,7 +18,7 @@ from cli.clock import Deadline
 from cli.errors import REFUSED, UNREACHABLE, USAGE, CommandError
 from cli.http import Api, api_of, find_api
 from client.security import PLAINTEXT
-from protocol.errors import NONE
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
 from tests.broker.transactional import initialized
 from tests.broker.transactional_calls import create_led
 from tests.brokers import KIND, Broker, KafkaBroker, free_port, running
@@ -35,6 +35,7 @@ class Scripted:
     def __init__(self, settings: dict[str, str], host: str = "10.0.0.5", here: bool = False):
         self.settings, self.host, self.is_here = settings, host, here
         self.address = f"{host}:9092"
+        self.error_code = NONE
 
     def call(self, _name: str, asked: Any, _timeout_s: float | None) -> Any:
         [resource] = asked["resources"]
@@ -42,7 +43,8 @@ class Scripted:
         assert resource["configuration_keys"] == wanted
         configs = [{"name": name, "value": value} for name, value in self.settings.items()]
         kind, name = resource["resource_type"], resource["resource_name"]
-        answer = {"error_code": 0, "resource_type": kind, "resource_name": name}
+        answer = {"error_code": self.error_code, "resource_type": kind, "resource_name": name}
+        answer["error_message"] = None
         return {"results": [{**answer, "configs": configs}]}
 
 
@@ -147,6 +149,19 @@ def test_of_several_brokers_the_coordinator_is_asked_for_a_group_and_any_muster_
     assert found(one, kafka, group="g") is None, "its coordinator keeps no journal"
     with pytest.raises(CommandError, match=r"http\.listener is off"):
         found(kafka, off)
+
+
+def test_broker_that_does_not_say_where_its_http_is_leads_to_the_option_that_does() -> None:
+    older = Scripted(HERE)
+    older.error_code = CLUSTER_AUTHORIZATION_FAILED
+    with pytest.raises(CommandError) as caught:
+        found(older)
+
+    assert str(caught.value) == (
+        "groups why needs Muster's HTTP, and the broker at 10.0.0.5:9092 does not say where it is"
+        " (settings of broker 0: CLUSTER_AUTHORIZATION_FAILED); name it with --http HOST:PORT"
+    )
+    assert caught.value.exit_code == REFUSED
 
 
 @pytest.mark.usefixtures("unchecked")

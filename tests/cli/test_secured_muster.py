@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.skipif(KIND != "muster", reason="its HTTP is Muster's own"),
 ]
 
-PASSWORDS = {"admin": "admin-secret", "alice": "alice-secret"}
+PASSWORDS = {"admin": "admin-secret", "alice": "alice-secret", "carol": "carol-secret"}
 
 
 class Secured:
@@ -109,8 +109,28 @@ def test_whoever_may_not_is_told_which_right_is_missing(secured: Secured) -> Non
         assert ran.code == REFUSED, (words, ran.out, ran.err)
         assert any(each in ran.err for each in said.split("|")), ran.err
     assert secured.as_("alice", "groups", "list", "--json").json == []
-    # Only who may describe settings is told where HTTP is.
-    assert "CLUSTER_AUTHORIZATION_FAILED" in secured.as_("alice", "groups", "why", "billing").err
+    asked = secured.as_("alice", "groups", "why", "billing")
+    assert "User:alice has no Describe on group billing" in asked.err
+
+
+def test_user_with_rights_on_a_group_alone_gets_its_history_and_the_broker_s_verdict(
+    secured: Secured,
+) -> None:
+    """It may not describe the broker's settings: the list said ABANDONED, the broker OK."""
+    assert secured.as_("admin", "offsets", "set", "mail", "orders:0=0", "--execute").code == 0
+    for what in (("--group", "mail"), ("--topic", "orders")):
+        allowed = ("acls", "add", "--principal", "User:carol", "--operation", "describe", *what)
+        assert secured.as_("admin", *allowed).code == 0
+
+    why = secured.as_("carol", "groups", "why", "mail")
+    listed = secured.as_("carol", "groups", "list", "--json")
+
+    assert why.code == 0, why.err
+    assert why.out.startswith("mail  Empty")
+    assert "not judged" not in listed.err
+    [row] = listed.json
+    told = secured.as_("admin", "groups", "list", "mail", "--json").json
+    assert (row["group"], row["verdict"]) == ("mail", told[0]["verdict"])
 
 
 def test_a_wrong_password_and_a_stranger_s_certificate_are_sentences(secured: Secured) -> None:

@@ -304,8 +304,11 @@ TABLE = [
     ("clients that assigned to themselves", simple(at(0, 5, 9, moved=100, stands=100)),
      "ABANDONED", "nobody is in the group, and 4 unread records wait in orders:0 since"
      " 2026-11-22T12:03:51Z"),
-    ("by one look over the wire", empty(at(0, 5, 9), for_s=None),
-     "ABANDONED", "nobody is in the group, and 4 unread records wait in orders:0"),
+    ("by one look over the wire, its members may just have left", empty(at(0, 5, 9), for_s=None),
+     "OK", "4 records to read, nothing is late; the group has no members"),
+    ("by one look over the wire, of old records", empty(at(0, 5, 9, oldest=600), for_s=None),
+     "LAGGING", "orders:0 is behind by 4 records, the oldest from 2026-11-22T11:55:31Z; the group"
+     " has no members"),
     ("by one look, of a client that may be there", empty(at(0, 5, 9), for_s=None,
                                                          protocol_type=""),
      "OK", "4 records to read, nothing is late; the group has no members"),

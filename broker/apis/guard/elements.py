@@ -32,9 +32,10 @@ MADE_AT_ONCE_BYTES = 4096
 SORTED_AT_ONCE = 2000
 """Elements told apart by what was decided, in less than a millisecond."""
 
+_BROKER = 4
 _RESOURCES = {
     2: ResourceType.TOPIC,
-    4: ResourceType.CLUSTER,
+    _BROKER: ResourceType.CLUSTER,
     8: ResourceType.CLUSTER,
     16: ResourceType.CLUSTER,
     32: ResourceType.GROUP,
@@ -86,7 +87,9 @@ def _asked(each: Each | EachResource, request: Request) -> Asked:
     value = request.value
     if isinstance(each, EachResource):
         found = value["resources"]
-        places: list[tuple[ResourceType, str] | None] = [_resource(element) for element in found]
+        places: list[tuple[ResourceType, str] | None] = [
+            None if _is_public(element, each.public) else _resource(element) for element in found
+        ]
         keys = [(element["resource_type"], element["resource_name"]) for element in found]
         if each.skips_duplicates:
             _skip_duplicates(keys, places)
@@ -100,6 +103,14 @@ def _asked(each: Each | EachResource, request: Request) -> Asked:
             None if _is_bad(name) else place for name, place in zip(names, places, strict=True)
         ]
     return Asked(value, each.elements, places)
+
+
+def _is_public(element: Mapping[str, Any], public: frozenset[str]) -> bool:
+    """Whether nothing is asked for but settings of a broker that everybody may read."""
+    if not public or element["resource_type"] != _BROKER:
+        return False
+    names = element["configuration_keys"]
+    return bool(names) and public.issuperset(names)
 
 
 def _resource(element: Mapping[str, Any]) -> tuple[ResourceType, str] | None:

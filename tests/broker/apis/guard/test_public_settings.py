@@ -1,0 +1,51 @@
+"""Where the HTTP of a broker is may be read by everybody; no other setting is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
+from tests.broker.apis.guard.asking import guarded_broker
+
+HTTP = ["http.listener", "http.advertised.listener", "http.security.protocol"]
+BROKER, TOPIC = 4, 2
+
+
+@pytest.mark.parametrize(
+    ("names", "error_code"),
+    [
+        (HTTP, NONE),
+        (HTTP[:1], NONE),
+        ([*HTTP, "log.dirs"], CLUSTER_AUTHORIZATION_FAILED),
+        (["log.dirs"], CLUSTER_AUTHORIZATION_FAILED),
+        ([], CLUSTER_AUTHORIZATION_FAILED),
+        (None, CLUSTER_AUTHORIZATION_FAILED),
+    ],
+)
+async def test_user_without_rights_is_told_only_where_the_http_is(
+    tmp_path: Path, names: list[str] | None, error_code: int
+) -> None:
+    async with guarded_broker(tmp_path) as asking:
+        node_id = str(asking.broker.registry.node_id)
+        asked = {"resource_type": BROKER, "resource_name": node_id, "configuration_keys": names}
+        answer = await asking.ask(
+            "alice",
+            "DescribeConfigs",
+            2,
+            {"resources": [asked], "include_synonyms": False},
+        )
+    [result] = answer["results"]
+    assert result["error_code"] == error_code
+    told = {entry["name"] for entry in result["configs"]}
+    assert told == ({*(names or ())} if error_code == NONE else set())
+
+
+async def test_topic_is_not_told_to_a_user_without_rights_whatever_is_asked(tmp_path: Path) -> None:
+    async with guarded_broker(tmp_path) as asking:
+        asked = {"resource_type": TOPIC, "resource_name": "t", "configuration_keys": HTTP}
+        answer = await asking.ask(
+            "alice", "DescribeConfigs", 2, {"resources": [asked], "include_synonyms": False}
+        )
+    assert answer["results"][0]["error_code"] != NONE
