@@ -223,7 +223,7 @@ TABLE = [
      " has been stuck at offset 5 since 2026-11-22T12:04:01Z,"
      " though a client that is no member goes on committing"),
 
-    # ---- dead letters
+    # ---- stuck records
     ("its neighbour of the same member moves",
      stable(at(0, 5, 9, stands=31, moved=40), at(1, 9, 9, moved=5)),
      "STUCK_RECORD", f"orders:0"
