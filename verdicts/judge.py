@@ -7,10 +7,9 @@ asked for. docs/verdicts.md has the rules in one table, which a test holds again
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
-from typing import TypeVar
 
 from verdicts.facts import (
     EMPTY,
@@ -23,6 +22,7 @@ from verdicts.facts import (
 )
 from verdicts.findings import Finding, Mark
 from verdicts.names import Verdict
+from verdicts.others import Others
 from verdicts.thresholds import Thresholds
 from verdicts.wording import finding, nothing_wrong
 
@@ -339,8 +339,8 @@ class _Rules:
         return Verdict.STALLED if goes_on else Verdict.OK
 
     @cached_property
-    def _others(self) -> _Others:
-        return _Others(
+    def _others(self) -> Others:
+        return Others(
             self.facts.partitions,
             lambda each: self._stands(each, self.thresholds.stuck_record_ms),
             self.now_ms - self.thresholds.stalled_ms,
@@ -383,44 +383,3 @@ def _waits_since(each: PartitionFacts) -> int:
     """Since when readers have waited in a partition: all below the transaction was read then."""
     opened_ms = 0 if each.hold is None else each.hold.since_ms
     return max(opened_ms, each.stands_since_ms or 0)
-
-
-class _Others:
-    """What the partitions beside one that stands do, by owner and topic; made once for a group."""
-
-    def __init__(
-        self,
-        partitions: Iterable[PartitionFacts],
-        stands: Callable[[PartitionFacts], bool],
-        backlog_before_ms: int,
-    ) -> None:
-        self.unread: Counter[tuple[str | None, str]] = Counter()
-        """How many have unread records."""
-        self.moved: dict[str, int] = {}
-        """By topic: when one of them moved last."""
-        self.read_to: dict[tuple[str | None, str], int] = {}
-        """Up to records of which time one of them is read, and has moved since then."""
-        self.catching_up: dict[str | None, int] = {}
-        """By owner: when one moved last that still has old records to read."""
-        for each in partitions:
-            place = (each.owner, each.topic)
-            if each.unread:
-                self.unread[place] += 1
-            if each.moved_ms is None or each.above or (each.unread and stands(each)):
-                continue  # it does not move, or a client of it reads nothing
-            _raise(self.moved, each.topic, each.moved_ms)
-            oldest_ms = each.unread_since_ms or 0
-            _raise(
-                self.read_to,
-                place,
-                min(each.moved_ms, oldest_ms) if each.unread else each.moved_ms,
-            )
-            if each.unread and oldest_ms < backlog_before_ms:
-                _raise(self.catching_up, each.owner, each.moved_ms)
-
-
-Key = TypeVar("Key")
-
-
-def _raise(most: dict[Key, int], key: Key, value: int) -> None:
-    most[key] = max(most.get(key, 0), value)

@@ -11,6 +11,7 @@ from verdicts.commands import command, word
 from verdicts.facts import EMPTY, GroupFacts, MemberFacts, PartitionFacts
 from verdicts.findings import Finding, Mark
 from verdicts.names import Verdict
+from verdicts.refused_words import refused
 from verdicts.spelling import counted, instant, plain_host, ranges, since, span, verb
 
 _NAMED_TOPICS = 3
@@ -139,43 +140,6 @@ def _reads_nothing(facts: GroupFacts) -> str:
     if facts.reads_nothing_since_ms is None:
         return ""
     return f"; no member of the group has read{since(facts.reads_nothing_since_ms)}"
-
-
-def _refused(mark: Mark, facts: GroupFacts) -> _Words:
-    last = mark.refused[0]
-    times = sum([each.times for each in mark.refused])
-    where = f" on {plain_host(last.host)}" if last.host else ""
-    who = f"client {last.client!r}{where}" if last.client else f"a client without an id{where}"
-    if len(mark.refused) > 1:
-        who = f"{counted(len(mark.refused), 'client')}, the last {who},"
-    sentence = (
-        f"{who} {verb(len(mark.refused), 'was', 'were')} refused {counted(times, 'time')}"
-        f"{since(mark.since_ms)} with {last.error}: {last.why}"
-    )
-    advice = _CHANGES.get(last.error, "change what it sends, then start it again")
-    return sentence, advice, command("groups why", facts.group)
-
-
-_CHANGES = {
-    "INCONSISTENT_GROUP_PROTOCOL": (
-        "give all members an assignor in common: let partition.assignment.strategy name the new and"
-        " the old one, roll that out, and only then leave out the old one; other applications need"
-        " a group.id of their own"
-    ),
-    "INVALID_SESSION_TIMEOUT": (
-        "change session.timeout.ms of the client, or group.min.session.timeout.ms and"
-        " group.max.session.timeout.ms of the broker"
-    ),
-    "GROUP_MAX_SIZE_REACHED": "stop members that are not needed, or raise group.max.size",
-    "UNSUPPORTED_VERSION": (
-        "remove group.instance.id from the client, or upgrade the brokers of before Kafka 2.3"
-    ),
-    "UNKNOWN_SERVER_ERROR": (
-        "raise max.message.bytes of __consumer_offsets, or have fewer members or topics in the"
-        " group"
-    ),
-}
-"""What helps, by the error that clients get."""
 
 
 def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
@@ -325,7 +289,7 @@ def _lagging(mark: Mark, facts: GroupFacts) -> _Words:
 _WORDS: dict[Verdict, Callable[[Mark, GroupFacts], _Words]] = {
     Verdict.OUT_OF_RANGE: _out_of_range,
     Verdict.BLOCKED: _blocked,
-    Verdict.REFUSED: _refused,
+    Verdict.REFUSED: refused,
     Verdict.HELD_BACK: _held_back,
     Verdict.STALLED: _stalled,
     Verdict.STUCK_RECORD: _stuck_record,

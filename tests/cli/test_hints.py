@@ -16,7 +16,7 @@ from tests.brokers import CHECKOUT
 
 TREE = {" ".join(path): each for path, each in commands(command_of())}
 NAMED = re.compile(r"`muster ([^`{]+)[`{]")
-FILES = [*sorted((CHECKOUT / "cli").rglob("*.py")), CHECKOUT / "verdicts" / "wording.py"]
+FILES = [*sorted((CHECKOUT / "cli").rglob("*.py")), *sorted((CHECKOUT / "verdicts").glob("*.py"))]
 
 FOREIGN = {"`muster topics alter`"}
 """What others type, and is answered with our command for it."""

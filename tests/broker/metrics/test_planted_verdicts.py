@@ -13,7 +13,7 @@ from broker.metrics.group_facts import GroupLooks
 from broker.metrics.progress import Look, Progress
 from coordinator.events import Cause
 from tests.broker.metrics import test_verdicts as stories
-from verdicts import judge
+from verdicts import judge, others
 from verdicts.facts import PartitionFacts
 
 Patch = pytest.MonkeyPatch
@@ -66,18 +66,18 @@ def what_is_above_the_end_is_read(patch: Patch) -> None:
 
 
 def neighbours_are_not_looked_at(patch: Patch) -> None:
-    patch.setattr(judge, "_raise", lambda *_: None)
+    patch.setattr(others, "_raise", lambda *_: None)
 
 
 def any_neighbour_makes_a_stuck_record(patch: Patch) -> None:
-    real = judge._Others.__init__
+    real = judge.Others.__init__
 
     def made(self: Any, *values: Any) -> None:
         real(self, *values)
         for _, topic in list(self.unread):
             self.read_to.update(((owner, topic), 1 << 60) for owner, _ in list(self.unread))
 
-    patch.setattr(judge._Others, "__init__", made)
+    patch.setattr(judge.Others, "__init__", made)
 
 
 def joins_count_as_rebalances(patch: Patch) -> None:

@@ -1,0 +1,49 @@
+"""What the other partitions of a topic and of an owner do while one partition is stuck."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from verdicts.facts import PartitionFacts
+
+Key = TypeVar("Key")
+
+
+class Others:
+    """Made once for a group, by owner and topic."""
+
+    def __init__(
+        self,
+        partitions: Iterable[PartitionFacts],
+        stands: Callable[[PartitionFacts], bool],
+        backlog_before_ms: int,
+    ) -> None:
+        self.unread: Counter[tuple[str | None, str]] = Counter()
+        """How many have unread records."""
+        self.moved: dict[str, int] = {}
+        """By topic: when one of them moved last."""
+        self.read_to: dict[tuple[str | None, str], int] = {}
+        """Up to records of which time one of them is read, and has moved since then."""
+        self.catching_up: dict[str | None, int] = {}
+        """By owner: when one moved last that still has old records to read."""
+        for each in partitions:
+            place = (each.owner, each.topic)
+            if each.unread:
+                self.unread[place] += 1
+            if each.moved_ms is None or each.above or (each.unread and stands(each)):
+                continue  # it does not move, or a client of it reads nothing
+            _raise(self.moved, each.topic, each.moved_ms)
+            oldest_ms = each.unread_since_ms or 0
+            _raise(
+                self.read_to,
+                place,
+                min(each.moved_ms, oldest_ms) if each.unread else each.moved_ms,
+            )
+            if each.unread and oldest_ms < backlog_before_ms:
+                _raise(self.catching_up, each.owner, each.moved_ms)
+
+
+def _raise(most: dict[Key, int], key: Key, value: int) -> None:
+    most[key] = max(most.get(key, 0), value)

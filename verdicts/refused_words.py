@@ -1,0 +1,46 @@
+"""The words of REFUSED: which clients can't join a group, why, and what to change."""
+
+from __future__ import annotations
+
+from verdicts.commands import command
+from verdicts.facts import GroupFacts
+from verdicts.findings import Mark
+from verdicts.spelling import counted, plain_host, since, verb
+
+
+def refused(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
+    """Sentence, advice and command for clients whose JoinGroup is refused."""
+    last = mark.refused[0]
+    times = sum([each.times for each in mark.refused])
+    where = f" on {plain_host(last.host)}" if last.host else ""
+    who = f"client {last.client!r}{where}" if last.client else f"a client without an id{where}"
+    if len(mark.refused) > 1:
+        who = f"{counted(len(mark.refused), 'client')}, the last {who},"
+    sentence = (
+        f"{who} {verb(len(mark.refused), 'was', 'were')} refused {counted(times, 'time')}"
+        f"{since(mark.since_ms)} with {last.error}: {last.why}"
+    )
+    advice = _CHANGES.get(last.error, "change what it sends, then start it again")
+    return sentence, advice, command("groups why", facts.group)
+
+
+_CHANGES = {
+    "INCONSISTENT_GROUP_PROTOCOL": (
+        "give all members an assignor in common: let partition.assignment.strategy name the new and"
+        " the old one, roll that out, and only then leave out the old one; other applications need"
+        " a group.id of their own"
+    ),
+    "INVALID_SESSION_TIMEOUT": (
+        "change session.timeout.ms of the client, or group.min.session.timeout.ms and"
+        " group.max.session.timeout.ms of the broker"
+    ),
+    "GROUP_MAX_SIZE_REACHED": "stop members that are not needed, or raise group.max.size",
+    "UNSUPPORTED_VERSION": (
+        "remove group.instance.id from the client, or upgrade the brokers of before Kafka 2.3"
+    ),
+    "UNKNOWN_SERVER_ERROR": (
+        "raise max.message.bytes of __consumer_offsets, or have fewer members or topics in the"
+        " group"
+    ),
+}
+"""What helps, by the error that clients get."""
