@@ -47,7 +47,6 @@ class ScramServer:
         self._find = find
         self._server_nonce = server_nonce
         self._decoy = decoy
-        self._found: Found | None = None
         self._shown: ScramCredential
         """That of the user, or what is like it."""
         self._name = ""
@@ -86,9 +85,8 @@ class ScramServer:
         self._name = name
         # Made for every name: whoever guesses names can't measure for which it was needed.
         self._shown = self._decoy(name, self._by_token)
-        known = self._find(name, self._by_token)
-        if known is not None and known.credential.iterations >= ITERATIONS_MIN:
-            self._found = known
+        known = self._known()
+        if known is not None:
             self._shown = known.credential
         salt, iterations = self._shown.salt, self._shown.iterations
         self._nonce = found["nonce"] + self._server_nonce.encode()
@@ -97,6 +95,11 @@ class ScramServer:
         answer = b"r=%s,s=%s,i=%d" % (self._nonce, b64encode(salt), iterations)
         self._said = found["bare"] + b"," + answer
         return Challenge(answer)
+
+    def _known(self) -> Found | None:
+        """The credential that there is now; None where it lets nobody in."""
+        known = self._find(self._name, self._by_token)
+        return known if known and known.credential.iterations >= ITERATIONS_MIN else None
 
     def _final(self, message: bytes) -> Step:
         found = _FINAL.fullmatch(message)
@@ -109,7 +112,7 @@ class ScramServer:
             if found["nonce"].endswith(self._nonce):
                 said += ": librdkafka before 2.6.1 sends its own twice, and Kafka 4 refuses it too"
             return Refused(said)
-        mechanism, known, shown = self._mechanism, self._found, self._shown
+        mechanism, shown = self._mechanism, self._shown
         try:
             proof = b64decode(found["proof"], validate=True)
         except binascii.Error:
@@ -120,9 +123,12 @@ class ScramServer:
         signature = mechanism.hmac(shown.stored_key, covered)
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         is_right = hmac.compare_digest(mechanism.hash(client_key), shown.stored_key)
+        known = self._known()
         if known is None:
             what = "no token that is alive" if self._by_token else "no credential"
             return Refused(f"{self._name!r} has {what} for {mechanism.mechanism}")
+        if known.credential != shown:
+            return Refused(f"the credential of {self._name!r} changed during the login")
         if not is_right:
             return Refused(f"the proof of {self._name!r} is wrong")
         verifier = b64encode(mechanism.hmac(shown.server_key, covered))

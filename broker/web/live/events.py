@@ -58,6 +58,11 @@ class Row(NamedTuple):
 class Source(Protocol):
     """What a channel shows; read in the loop's own thread."""
 
+    @property
+    def epoch(self) -> int:
+        """Moves when its reader's rights may have changed."""
+        return 0
+
     async def prepare(self, slices: Slices) -> None:
         """Have ready what takes a moment; for most that is nothing."""
         del slices
@@ -105,6 +110,8 @@ class Channel:
         self._slicer = slicer
         self._pause_s = 0.0
         """How long until the next look, whatever happens meanwhile; the first is at once."""
+        self._epoch = 0
+        """The source's at the beginning of the last look."""
         self._head = ""
         self._rows: dict[Place, tuple[object, str]] = {}
         """Token, and the row as it stands in an event."""
@@ -126,6 +133,7 @@ class Channel:
     async def look(self) -> float:
         """Read the source and send the changes; returns how long that held the loop."""
         slices = self._slicer.work("/api/live")
+        self._epoch = self.source.epoch
         before = self._rows
         seen: set[Place] = set()
         changes: list[str] = []
@@ -154,6 +162,14 @@ class Channel:
                 if slices.over:
                     await slices.pause()
         return slices.end()
+
+    async def looked(self) -> None:
+        """Waits for the first look, or for one that began after rights have changed."""
+        await self.read.wait()
+        while self._epoch != self.source.epoch:
+            self.read.clear()
+            self.wake.set()
+            await self.read.wait()
 
     def everything(self) -> Iterator[bytes]:
         """The events with the full state of now."""
@@ -253,7 +269,7 @@ async def _write(time: Time, channel: Channel, client: Client, reader: Reader, s
     await send({"type": "http.response.start", "status": 200, "headers": headers})
     # Sent at once, so that the client knows that it is connected, and how soon to come again.
     await _send(time, send, b"retry: 1000\n\n")
-    await channel.read.wait()
+    await channel.looked()
     asked_s = time.monotonic_s()
     while True:
         if time.monotonic_s() - asked_s >= STANDS_S:
@@ -261,6 +277,7 @@ async def _write(time: Time, channel: Channel, client: Client, reader: Reader, s
                 return
             asked_s = time.monotonic_s()
         if client.behind:
+            await channel.looked()
             client.behind = False
             while not client.queue.empty():
                 client.queue.get_nowait()

@@ -35,6 +35,11 @@ class SeenBy(Source):
         self._reader = reader
         self._kind, self._of_one, self._name = watch.partition("/")
 
+    @property
+    def epoch(self) -> int:
+        """That of the reader."""
+        return self._reader.epoch
+
     async def prepare(self, slices: Slices) -> None:
         """As for everybody."""
         await self._inner.prepare(slices)

@@ -3,7 +3,7 @@
 PLAIN's are in the settings of listeners with SASL. Of SCRAM's the broker knows no password: the one
 that is given is hashed, in a thread, and compared with what is kept. What was found right is
 remembered for a while, as a digest under a key of this process, since a browser sends it with each
-request and a hash takes milliseconds.
+request and a hash takes milliseconds. It is forgotten when what is kept of its user changes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from broker.logins.users import Users
 
 REMEMBERED_S: Final = 30.0
-"""So long after it was taken a password is good for HTTP, whatever becomes of its user."""
+"""So long a password is not hashed again while its user's credentials stay the same."""
 REMEMBERED_MAX: Final = 1000
 _NOBODYS: Final = b"\0"
 """What the password of an unknown user is compared with: no password has this byte."""
@@ -64,16 +64,21 @@ class ListenerUsers:
         self._scram = scram
         self._time = time
         self._key = time.fresh_id() + time.fresh_id()
-        self._until_s: OrderedDict[bytes, float] = OrderedDict()
-        """By digest of a name with its password, how long it is good without another look."""
+        self._good: OrderedDict[bytes, tuple[float, Credentials]] = OrderedDict()
+        """By digest of a name with its password: until when it is good without another look, and
+        the credentials for which it was found so."""
 
     def _digest(self, name: str, password: str) -> bytes:
         return hmac.digest(self._key, f"{name}\0{password}".encode(), "sha256")
 
     def remembered(self, name: str, password: str) -> Principal | None:
         """Who it is, if this was found right a short time ago."""
-        until_s = self._until_s.get(self._digest(name, password), 0.0)
-        return user(name) if until_s > self._time.monotonic_s() else None
+        found = self._good.get(self._digest(name, password))
+        if found is None:
+            return None
+        until_s, credentials = found
+        is_good = until_s > self._time.monotonic_s() and credentials == self._scram(name)
+        return user(name) if is_good else None
 
     async def check(self, name: str, password: str) -> Principal | None:
         """Who it is; None where the password is not that of a user."""
@@ -81,12 +86,15 @@ class ListenerUsers:
         if known is not None:
             return known
         digest = self._digest(name, password)
-        self._until_s.pop(digest, None)
-        if not self._is_plain(name, password.encode()) and not await self._is_scram(name, password):
+        self._good.pop(digest, None)
+        credentials = dict(self._scram(name))
+        if not self._is_plain(name, password.encode()) and not await self._is_scram(
+            credentials, password
+        ):
             return None
-        self._until_s[digest] = self._time.monotonic_s() + REMEMBERED_S
-        if len(self._until_s) > REMEMBERED_MAX:
-            self._until_s.popitem(last=False)
+        self._good[digest] = self._time.monotonic_s() + REMEMBERED_S, credentials
+        if len(self._good) > REMEMBERED_MAX:
+            self._good.popitem(last=False)
         return user(name)
 
     def _is_plain(self, name: str, password: bytes) -> bool:
@@ -97,11 +105,10 @@ class ListenerUsers:
             found |= hmac.compare_digest(expected, password)
         return found
 
-    async def _is_scram(self, name: str, password: str) -> bool:
-        credentials = self._scram(name)
+    async def _is_scram(self, credentials: Credentials, password: str) -> bool:
         if not credentials:
             return False
-        return await self._time.in_thread(_fits, dict(credentials), password.encode())
+        return await self._time.in_thread(_fits, credentials, password.encode())
 
 
 def _fits(credentials: Credentials, password: bytes) -> bool:

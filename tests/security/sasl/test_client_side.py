@@ -70,7 +70,7 @@ def test_our_server_lets_our_client_in(mechanism: ScramMechanism, who: Credentia
 
     assert isinstance(accepted, Accepted)
     assert client.answer(accepted.message) is None
-    assert asked == [(who.name, who.by_token)]
+    assert asked == [(who.name, who.by_token)] * 2, "at the first message and at the final one"
 
 
 def test_plain() -> None:

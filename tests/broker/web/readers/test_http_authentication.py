@@ -262,28 +262,47 @@ async def test_guessing_at_two_addresses_holds_back_no_other_user_or_address() -
     await asyncio.gather(*waiting, return_exceptions=True)
 
 
-async def test_a_password_of_scram_is_hashed_once_and_then_remembered_for_a_while() -> None:
+def scram_of(password: str) -> Any:
+    """What is kept of a user with this password."""
     mechanism = ScramMechanism.SHA_512
-    salted = mechanism.salted_password("pä ss".encode(), b"salt", 4096)
-    known = {"alice": {mechanism: credential(mechanism, salted, b"salt", 4096)}}
-    asked: list[str] = []
+    salted = mechanism.salted_password(password.encode(), b"salt", 4096)
+    return {mechanism: credential(mechanism, salted, b"salt", 4096)}
+
+
+async def test_a_password_of_scram_is_hashed_once_and_then_remembered_for_a_while() -> None:
+    known = {"alice": scram_of("pä ss")}
+    hashed: list[str] = []
     clock = [0.0]
 
-    def of(name: str) -> Any:
-        asked.append(name)
-        return known.get(name, {})
+    class Counting(Time):
+        async def in_thread(self, work: Any, *args: Any) -> Any:
+            hashed.append(args[-1].decode())
+            return work(*args)
 
-    users = ListenerUsers([], of, Time(monotonic_s=lambda: clock[0]))
+    time = Counting(monotonic_s=lambda: clock[0])
+    users = ListenerUsers([], lambda name: known.get(name, {}), time)
 
     assert await users.check("alice", "pä ss") == user("alice")
     assert await users.check("alice", "pä ss") == user("alice")
-    assert asked == ["alice"]
+    assert hashed == ["pä ss"]
     assert await users.check("alice", "pass") is None
     assert await users.check("bob", "pä ss") is None
-    del known["alice"]
-    assert await users.check("alice", "pä ss") == user("alice"), "it is remembered"
     clock[0] = 31.0
-    assert await users.check("alice", "pä ss") is None
+    assert await users.check("alice", "pä ss") == user("alice")
+    assert hashed == ["pä ss", "pass", "pä ss"]
+
+
+async def test_a_password_is_forgotten_when_its_user_is_removed_or_gets_another() -> None:
+    known = {"alice": scram_of("first")}
+    users = ListenerUsers([], lambda name: known.get(name, {}), Time())
+
+    assert await users.check("alice", "first") == user("alice")
+    known["alice"] = scram_of("second")
+    assert await users.check("alice", "first") is None
+    assert await users.check("alice", "second") == user("alice")
+    del known["alice"]
+    assert users.remembered("alice", "second") is None
+    assert await users.check("alice", "second") is None
 
 
 async def test_a_password_of_nobody_is_hashed_too_where_some_listener_takes_scram() -> None:
