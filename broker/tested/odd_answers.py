@@ -12,7 +12,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.fetch.sessions import FINAL_EPOCH, INITIAL_EPOCH, FetchSessionError, Wanted
+from broker.apis.fetch.sessions import (
+    CONSUMER,
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    FetchSessionError,
+    Wanted,
+)
 from broker.net.error_answers import error_answer
 from broker.net.response import unsupported_api_versions
 from protocol import errors
@@ -28,6 +34,7 @@ if TYPE_CHECKING:
     from broker.net.request import Request
 
 _FIRST_WITH_TOPIC_IDS = 13
+_FIRST_WITH_REPLICA_STATE = 15
 _OF_SESSIONS = frozenset(
     {
         errors.FETCH_SESSION_ID_NOT_FOUND,
@@ -155,8 +162,11 @@ def _next_in_session(
         for topic in value["forgotten_topics_data"]
         for index in topic["partitions"]
     ]
+    state = value["replica_state"] if request.api_version >= _FIRST_WITH_REPLICA_STATE else value
+    owner = request.connection.principal, max(state["replica_id"], CONSUMER)
     session = services.fetch_sessions.resume(
         value["session_id"],
+        owner,
         value["session_epoch"],
         wanted,
         forgotten,

@@ -6,52 +6,72 @@ whole answer; v4 isolation level, and batches of magic 2; v5 log start offsets; 
 topic ids; v15 the replica's state in place of its id; v16 other leaders (never here); v17 and v18
 are for replicas. Another replica reads to the log's end, and tells by each Fetch how far it is.
 
+With an authorizer (`FetchRights`) the role is judged first: a Fetch that claims to be a broker's
+and is none touches no session. Then the final list of topics is judged, what the session has
+included, whenever the logs are about to be read. The answer opens the session, so that a denied
+request leaves none behind.
+
 The first batch of an answer is whole however large it is, so that every reader makes progress. An
 answer without enough bytes waits for appends until max_wait_ms.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence, Set
+from typing import TYPE_CHECKING, Protocol
 
 from broker.apis.among_brokers import comes_from_broker
-from broker.apis.fetch.reading import NO_NEWS, Done, Elsewhere, Look, Reader
+from broker.apis.fetch.answer import Answer
+from broker.apis.fetch.reading import DenyingReader, Done, Elsewhere, Look, Reader
 from broker.apis.fetch.response import Fetched, fetch_frame
 from broker.apis.fetch.rights import RIGHTS
 from broker.apis.fetch.sessions import (
+    CONSUMER,
     FINAL_EPOCH,
     INITIAL_EPOCH,
     NO_SESSION,
     FetchSessionError,
+    Owner,
     ReplicaSession,
     Session,
     TopicKey,
     Wanted,
 )
 from broker.loop.slices import Slices
-from broker.net.request import Chunk, Handler, Request, ServedApi
+from broker.net.request import Handler, Request, ServedApi, Steps
 from broker.topics.long_poll import Waiter
-from broker.topics.replica_of import replica_of
-from broker.topics.topic_logs import TopicLogs
-from protocol.errors import NONE
+from protocol.errors import FETCH_SESSION_ID_NOT_FOUND
 from protocol.generated.fetch import DECODE_REQUEST, Forgotten, Topic
 from protocol.messages.fetch import API
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
-AT_ONCE = 200
-"""So many partitions are looked at in one piece: 2 ms."""
+ENCODED_AT_ONCE = 200
+"""Partitions of an answer that is encoded in the loop's thread: 1 ms."""
 _FIRST_WITH_IDS = 13
+_FIRST_WITH_SESSIONS = 7
+_LOOKS_PER_CLOCK = 8
+"""Partitions that are read between two looks at the clock."""
 
 
-def handler_of(make: Callable[[Services, Request], Any]) -> Handler:
-    """What handles a request; ``make`` makes its work, a `Fetching` or what begins like one."""
+class FetchRights(Protocol):
+    """What the authorizer decides about a Fetch; `broker/apis/guard/records.py` has it."""
+
+    def may_follow(self, request: Request) -> bool:
+        """Whether the peer may do what brokers alone do."""
+
+    def judge(self, fetch: Fetching) -> Steps | None:
+        """Denies the topics of ``fetch`` that may not be read; None where all are known to be
+        allowed."""
+
+
+def handler_of(rights: FetchRights | None) -> Handler:
+    """What handles a request; without ``rights`` everybody may read everything."""
 
     def handle(services: Services, request: Request) -> None:
         try:
-            fetch = make(services, request)
+            fetch = Fetching(services, request, rights)
         except FetchSessionError as error:
             version, code = request.api_version, error.error_code
             frame = fetch_frame(version, request.correlation_id, code, NO_SESSION, ())
@@ -65,7 +85,10 @@ def handler_of(make: Callable[[Services, Request], Any]) -> Handler:
 class Fetching:
     """One request, from its first read of the logs to its answer."""
 
-    def __init__(self, services: Services, request: Request) -> None:
+    def __init__(
+        self, services: Services, request: Request, rights: FetchRights | None = None
+    ) -> None:
+        """Raises FetchSessionError."""
         version = request.api_version
         (
             replica_id,
@@ -81,6 +104,7 @@ class Fetching:
         ) = request.context or DECODE_REQUEST[version](request.buffer, request.position)
         self.services = services
         self.request = request
+        self.rights = rights
         self.max_wait_ms = max_wait_ms
         self.uses_ids = version >= _FIRST_WITH_IDS
         self.session: Session | None = None
@@ -88,8 +112,14 @@ class Fetching:
         self.max_bytes = min(max_bytes, services.config["fetch.max.bytes"])
         self.min_bytes = min(min_bytes, self.max_bytes)
         self.reader = Reader(services, version, isolation_level == 1, replica_id)
+        self.is_denied = False
+        """Nothing of it is allowed: it opens no session."""
         if replica_id >= 0:
             self.reader.is_client = not comes_from_broker(services, request)
+            may_follow = rights is None or rights.may_follow(request)
+            self.is_denied = self.reader.is_client or not may_follow
+        self._opens: type[Session] | None = None
+        """The kind of session that the answer opens."""
         self.wanted = self._wanted(session_id, session_epoch, topics, forgotten)
         self.waiter: Waiter | None = None
         self.due = False
@@ -107,23 +137,28 @@ class Fetching:
         forgotten: Iterable[Forgotten],
     ) -> Sequence[Wanted]:
         """What is to be read, by the request or by its session. Raises FetchSessionError."""
-        sessions = self.services.fetch_sessions
-        now_ms = self.services.time.now().mono_ms
         wanted = [
             Wanted(topic, partition, offset, max_bytes, leader_epoch, last_epoch)
             for topic, partitions in topics
             for partition, leader_epoch, offset, last_epoch, _, max_bytes in partitions
         ]
-        if epoch in (FINAL_EPOCH, INITIAL_EPOCH):
-            if session_id != NO_SESSION:
-                sessions.close(session_id)
-            if epoch == INITIAL_EPOCH and self.request.api_version >= 7 and wanted:
-                told = self.reader.replica_id >= 0 and self.min_bytes <= 1  # of whatever comes
-                kind = ReplicaSession if told else Session
-                self.session = sessions.create(wanted, self.uses_ids, now_ms, kind)
+        is_full = epoch in (FINAL_EPOCH, INITIAL_EPOCH)
+        if self.is_denied:
+            if not is_full:
+                raise FetchSessionError(FETCH_SESSION_ID_NOT_FOUND)
             return wanted
+        sessions = self.services.fetch_sessions
+        if is_full:
+            if session_id != NO_SESSION:
+                sessions.close(session_id, self._owner)
+            if epoch == INITIAL_EPOCH and self.request.api_version >= _FIRST_WITH_SESSIONS:
+                told = self.reader.replica_id >= 0 and self.min_bytes <= 1  # of whatever comes
+                self._opens = ReplicaSession if told else Session
+            return wanted
+        now_ms = self.services.time.now().mono_ms
         session = sessions.resume(
             session_id,
+            self._owner,
             epoch,
             wanted,
             ((topic, partition) for topic, partitions in forgotten for partition in partitions),
@@ -141,31 +176,68 @@ class Fetching:
             return ()
         return list(session.partitions.values())
 
+    @property
+    def _owner(self) -> Owner:
+        replica_id = self.reader.replica_id
+        return self.request.connection.principal, replica_id if replica_id >= 0 else CONSUMER
+
     # -- looking
 
     def begin(self) -> None:
-        """Looks at the logs; answers, or waits for more."""
+        """Judges what is to be read and looks at the logs; answers, or waits for more."""
         session = self.reader.replica
         if session is not None:
             self.wanted = session.due()
         if self.waiter is not None:
             self.reader.takes_position = False
+        judging = None if self.rights is None else self.rights.judge(self)
+        if judging is not None and not self._judged_at_once(judging):
+            self._look_later(judging, None, None)
+            return
         look = Look(self.reader, self.wanted, self.max_bytes)
-        elsewhere = None
-        if look.left <= AT_ONCE:
-            try:
-                while look.left:
-                    look.step()
-            except Elsewhere as found:
-                elsewhere = found
-            else:
-                self._looked(look)
-                return
+        try:
+            self._look_at_once(look)
+        except Elsewhere as found:
+            self._look_later(None, look, found)
+            return
+        if look.left:
+            self._look_later(None, look, None)
+        else:
+            self._looked(look)
+
+    def deny(self, denied: Set[TopicKey]) -> None:
+        """Answers these topics with the denial."""
+        if denied:
+            self.reader = DenyingReader(self.reader, denied)
+            self.is_denied = all(wanted.topic in denied for wanted in self.wanted)
+
+    def _judged_at_once(self, judging: Steps) -> bool:
+        """Judges while this turn of the loop has time; whether that was enough."""
+        slicer = self.services.slicer
+        until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
+        return ticks_ns() < until_ns and all(ticks_ns() < until_ns for _ in judging)
+
+    def _look_at_once(self, look: Look) -> None:
+        """Looks while this turn of the loop has time. Raises Elsewhere."""
+        if look.left <= _LOOKS_PER_CLOCK:  # the usual case
+            while look.left:
+                look.step()
+            return
+        slicer = self.services.slicer
+        until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
+        while look.left and ticks_ns() < until_ns:
+            for _ in range(min(look.left, _LOOKS_PER_CLOCK)):
+                look.step()
+
+    def _look_later(
+        self, judging: Steps | None, look: Look | None, elsewhere: Elsewhere | None
+    ) -> None:
+        """Goes on in slices, with what is ``judging`` or with a ``look`` that has begun."""
         if self.waiter is None and self.max_wait_ms > 0:
             self._wait()  # what is appended behind the look's back must not be missed
         self.looking = True
         self.again = False
-        self.request.answer_later(self._go_on(look, elsewhere))
+        self.request.answer_later(self._go_on(judging, look, elsewhere))
 
     def _looked(self, look: Look) -> None:
         """Answers at once what was found at once, or waits."""
@@ -179,11 +251,17 @@ class Fetching:
             pass
         answer.send(self.services)
 
-    async def _go_on(self, look: Look, elsewhere: Elsewhere | None) -> None:
-        """Looks and answers in slices; reads in a thread what is not in memory."""
+    async def _go_on(
+        self, judging: Steps | None, look: Look | None, elsewhere: Elsewhere | None
+    ) -> None:
+        """Judges, looks and answers in slices; reads in a thread what is not in memory."""
         slices = self.services.slicer.work("Fetch")
         try:
             await slices.pause()
+            if judging is not None:
+                await slices.through(judging)
+            if look is None:
+                look = Look(self.reader, self.wanted, self.max_bytes)
             await self._look_on(slices, look, elsewhere)
             if self.request.connection.closed:
                 self._forget()
@@ -228,10 +306,10 @@ class Fetching:
             result = error
         return Done(elsewhere.partition, result)
 
-    async def _answer_on(self, slices: Slices, answer: _Answer) -> None:
+    async def _answer_on(self, slices: Slices, answer: Answer) -> None:
         await slices.through(answer.steps())
         frame = None
-        if answer.partitions > AT_ONCE:
+        if answer.partitions > ENCODED_AT_ONCE:
             client = self.request.connection
             frame = await slices.beside(self.services.worker.run(client, answer.frame))
         answer.send(self.services, frame)
@@ -295,102 +373,16 @@ class Fetching:
         if self.waiter is not None:
             self.services.long_polls.forget(self.waiter)
 
-    def _answer(self, found: list[Fetched]) -> _Answer:
+    def _answer(self, found: list[Fetched]) -> Answer:
         replica_id = self.reader.replica_id
-        return _Answer(
+        if self._opens is not None and self.wanted and not self.is_denied:
+            now_ms = self.services.time.now().mono_ms
+            self.session = self.services.fetch_sessions.create(
+                self._owner, self.wanted, self.uses_ids, now_ms, self._opens
+            )
+        return Answer(
             self.request, self.session, self.is_incremental, self.wanted, found, replica_id
         )
 
 
-class _Answer:
-    """The answer: everything that was found, or in a session what has changed."""
-
-    def __init__(
-        self,
-        request: Request,
-        session: Session | None,
-        is_incremental: bool,
-        wanted: Sequence[Wanted],
-        found: Sequence[Fetched],
-        replica_id: int,
-    ) -> None:
-        """``replica_id`` is the broker to which it goes, which is no consumer; else -1."""
-        self.partitions = 0
-        """How many partitions are in the answer."""
-        self._replica_id = replica_id
-        self._request = request
-        self._session = session
-        self._is_incremental = is_incremental
-        self._wanted = wanted
-        self._found = found
-        self._topics: dict[TopicKey, list[Fetched]] = {}
-        self._worst = NONE
-
-    def steps(self) -> Iterator[None]:
-        """Gathers the answer, partition by partition."""
-        session = self._session
-        for wanted, entry in zip(self._wanted, self._found, strict=True):
-            if entry is NO_NEWS:
-                yield
-                continue
-            self._worst = self._worst or entry.error_code
-            if session is None or _is_news(wanted, entry) or not self._is_incremental:
-                self._topics.setdefault(wanted.topic, []).append(entry)
-                self.partitions += 1
-            if session is not None and entry.size_bytes:
-                session.gave_data(wanted.key)
-            yield
-
-    def frame(self) -> list[Chunk]:
-        """The answer's frame; in any thread."""
-        session_id = NO_SESSION if self._session is None else self._session.session_id
-        request = self._request
-        topics = list(self._topics.items())
-        return fetch_frame(request.api_version, request.correlation_id, NONE, session_id, topics)
-
-    def send(self, services: Services, frame: list[Chunk] | None = None) -> None:
-        """Ends the request, with ``frame`` if that has been made."""
-        if self._replica_id >= 0:
-            self._count_replicated(services)
-        else:
-            self._count(services)
-        self._request.complete(self.frame() if frame is None else frame, self._worst)
-
-    def _count(self, services: Services) -> None:
-        for key, entries in self._topics.items():
-            size_bytes = sum([entry.size_bytes for entry in entries])
-            if size_bytes and (topic := _topic(services, key)) is not None:
-                topic.bytes_out += size_bytes
-
-    def _count_replicated(self, services: Services) -> None:
-        for key, entries in self._topics.items():
-            topic = _topic(services, key)
-            for entry in entries:
-                partition = None if topic is None else topic.partition(entry.partition)
-                replica = replica_of(partition)
-                if replica is not None:
-                    replica.quotas.leader.count(replica.topic, replica.index, entry.size_bytes)
-                    replica.totals.given(replica.state, self._replica_id, entry.size_bytes)
-
-
-def _topic(services: Services, key: TopicKey) -> TopicLogs | None:
-    name = services.registry.topic_name(key) if isinstance(key, bytes) else key
-    return None if name is None else services.logs.topics.get(name)
-
-
-def _is_news(wanted: Wanted, entry: Fetched) -> bool:
-    """Whether an incremental answer must have this partition; remembers what it has."""
-    news = (
-        entry.size_bytes > 0
-        or entry.error_code != NONE
-        or entry.diverging is not None
-        or entry.high_watermark != wanted.high_watermark
-        or entry.log_start_offset != wanted.log_start_offset
-    )
-    # After an error the next answer has the partition as soon as the error is gone.
-    wanted.high_watermark = -1 if entry.error_code else entry.high_watermark
-    wanted.log_start_offset = entry.log_start_offset
-    return news
-
-
-SERVED = ServedApi(API, 0, 18, handler_of(Fetching), decoders=DECODE_REQUEST, rights=RIGHTS)
+SERVED = ServedApi(API, 0, 18, handler_of(None), decoders=DECODE_REQUEST, rights=RIGHTS)

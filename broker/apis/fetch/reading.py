@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +11,7 @@ import structlog
 from broker.apis.any_replica import error_at
 from broker.apis.fetch.old_form import Converted, old_form, size_of, without_zstd
 from broker.apis.fetch.response import Fetched, refused
-from broker.apis.fetch.sessions import ReplicaSession, Wanted
+from broker.apis.fetch.sessions import ReplicaSession, TopicKey, Wanted
 from broker.net.request import Chunk
 from broker.topics.partition import Partition
 from broker.topics.registry import absent_error
@@ -346,6 +346,20 @@ class Reader:
             fetched.records = converted.chunks
             fetched.size_bytes = sum([size_of(chunk) for chunk in converted.chunks])
         return fetched
+
+
+class DenyingReader(Reader):
+    """A reader that does not read denied topics."""
+
+    def __init__(self, reader: Reader, denied: Set[TopicKey]) -> None:
+        self.__dict__.update(reader.__dict__)
+        self._denied = denied
+
+    def partition(self, wanted: Wanted, room: int, first: bool, done: Done | None) -> Fetched:
+        """See `Reader`."""
+        if wanted.topic in self._denied:
+            return refused(wanted.partition, TOPIC_AUTHORIZATION_FAILED)
+        return super().partition(wanted, room, first, done)
 
 
 def _read_at_once(records: Sequence[Chunk]) -> list[Chunk] | None:

@@ -1,9 +1,10 @@
 """Incremental fetch sessions (KIP-227): a client's partitions, kept between its requests.
 
 A session keeps its partitions in the order in which they are read. A partition that gave data moves
-to the end, so that each gets its turn when answers are full. The number of sessions is bounded: a
-new one replaces one that was idle for two minutes, or an older and smaller one; otherwise it is not
-made, and its client goes on with full requests.
+to the end, so that each gets its turn when answers are full. A session belongs to a principal and
+to a kind of client (`Owner`): to others it does not exist, and they can't close it. The number of
+sessions is bounded: a new one replaces one that was idle for two minutes, or an older and smaller
+one; otherwise it is not made, and its client goes on with full requests.
 
 A replica's session (`ReplicaSession`) may have thousands of partitions of which a few change. One
 that has nothing new is left alone until its leader stirs it: by an append, a new high watermark,
@@ -14,7 +15,7 @@ Source: Kafka 3.9 ``FetchSession.scala``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from random import Random
 
 from protocol.errors import (
@@ -23,6 +24,7 @@ from protocol.errors import (
     INVALID_FETCH_SESSION_EPOCH,
 )
 from protocol.slotted import slotted
+from security.principal import Principal
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
@@ -35,6 +37,9 @@ _INT_MAX = 2**31 - 1
 TopicKey = str | bytes
 Key = tuple[TopicKey, int]
 """A topic's name, or its id from version 13 on, and a partition."""
+Owner = tuple[Principal, int]
+"""Who fetches: a principal, and the id of the broker that follows, or -1 for a consumer."""
+CONSUMER = -1
 
 
 @slotted
@@ -59,10 +64,18 @@ class Wanted:
 class Session:
     """One client's session."""
 
-    __slots__ = ("created_ms", "epoch", "partitions", "session_id", "used_ms", "uses_ids")
+    __slots__ = ("created_ms", "epoch", "owner", "partitions", "session_id", "used_ms", "uses_ids")
 
-    def __init__(self, session_id: int, wanted: Iterable[Wanted], uses_ids: bool, now_ms: int):
+    def __init__(
+        self,
+        session_id: int,
+        owner: Owner,
+        wanted: Iterable[Wanted],
+        uses_ids: bool,
+        now_ms: int,
+    ) -> None:
         self.session_id = session_id
+        self.owner = owner
         self.partitions: dict[Key, Wanted] = {entry.key: entry for entry in wanted}
         self.uses_ids = uses_ids
         self.epoch = 1
@@ -100,8 +113,15 @@ class ReplicaSession(Session):
 
     __slots__ = ("_due", "_through_ms", "wake")
 
-    def __init__(self, session_id: int, wanted: Iterable[Wanted], uses_ids: bool, now_ms: int):
-        super().__init__(session_id, wanted, uses_ids, now_ms)
+    def __init__(
+        self,
+        session_id: int,
+        owner: Owner,
+        wanted: Iterable[Wanted],
+        uses_ids: bool,
+        now_ms: int,
+    ) -> None:
+        super().__init__(session_id, owner, wanted, uses_ids, now_ms)
         self._due = dict(self.partitions)
         """Those that are not known to have nothing new."""
         self._through_ms = now_ms
@@ -168,12 +188,13 @@ class FetchSessions:
         return len(self._sessions)
 
     def get(self, session_id: int) -> Session | None:
-        """A session as it is; for who only looks."""
+        """A session as it is, whoever owns it."""
         return self._sessions.get(session_id)
 
     def resume(
         self,
         session_id: int,
+        owner: Owner,
         epoch: int,
         wanted: Iterable[Wanted],
         forgotten: Iterable[Key],
@@ -186,7 +207,7 @@ class FetchSessions:
         Raises FetchSessionError.
         """
         session = self._sessions.get(session_id)
-        if session is None:
+        if session is None or session.owner != owner:
             raise FetchSessionError(FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != epoch:
             raise FetchSessionError(INVALID_FETCH_SESSION_EPOCH)
@@ -202,12 +223,19 @@ class FetchSessions:
         self._sessions[session_id] = session
         return session
 
-    def close(self, session_id: int) -> None:
-        """Ends a session; one that is not there is no error."""
-        self._sessions.pop(session_id, None)
+    def close(self, session_id: int, owner: Owner) -> None:
+        """Ends a session of this owner; nothing happens where there is none."""
+        session = self._sessions.get(session_id)
+        if session is not None and session.owner == owner:
+            del self._sessions[session_id]
 
     def create(
-        self, wanted: list[Wanted], uses_ids: bool, now_ms: int, kind: type[Session] = Session
+        self,
+        owner: Owner,
+        wanted: Sequence[Wanted],
+        uses_ids: bool,
+        now_ms: int,
+        kind: type[Session] = Session,
     ) -> Session | None:
         """A new session, None when there is no room for it."""
         if len(self._sessions) >= self.slots and not self._evict(len(wanted), now_ms):
@@ -215,7 +243,7 @@ class FetchSessions:
         session_id = self._chance.randint(1, _INT_MAX)
         while session_id in self._sessions:
             session_id = self._chance.randint(1, _INT_MAX)
-        session = self._sessions[session_id] = kind(session_id, wanted, uses_ids, now_ms)
+        session = self._sessions[session_id] = kind(session_id, owner, wanted, uses_ids, now_ms)
         return session
 
     def _evict(self, size: int, now_ms: int) -> bool:

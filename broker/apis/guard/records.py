@@ -7,17 +7,14 @@ request which names no other is handled after one look into a set.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Set
+from collections.abc import Generator, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.fetch.handler import Fetching
 from broker.apis.fetch.handler import handler_of as fetch_handler
-from broker.apis.fetch.reading import Done as Read
-from broker.apis.fetch.reading import Reader
-from broker.apis.fetch.response import Fetched, refused
-from broker.apis.fetch.sessions import TopicKey, Wanted
-from broker.apis.guard.judging import BY_KEY, JUDGED_AT_ONCE, keep, may, permitted
+from broker.apis.fetch.sessions import TopicKey
+from broker.apis.guard.judging import BY_KEY, keep, may, permitted
 from broker.apis.produce.handler import Make, Prepared
 from broker.apis.produce.handler import handler_of as produce_handler
 from broker.apis.produce.producing import Place, Producing
@@ -27,6 +24,7 @@ from broker.net.needs import Own, Rights
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import TOPIC_AUTHORIZATION_FAILED, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from protocol.generated.produce import Request as Decoded
+from security.acls.model import CLUSTER_NAME
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -39,10 +37,6 @@ def produce(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler: 
     may_write = BY_KEY | write.operation
 
     def make(services: Services, request: Request, decoded: Decoded) -> Producing:
-        known = permitted(authorizer, request.connection, may_write)
-        if not known.issuperset([topic[0] for topic in decoded[3]]):
-            judged = _Judged(authorizer, services, request, write)
-            return _Producing(authorizer, write_id, services, request, decoded, judged)
         try:
             producing = Producing(services, request, decoded)
         except Refused:
@@ -52,8 +46,9 @@ def produce(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler: 
             _check_id(authorizer, request, write_id, decoded[0])
         return producing
 
-    def judge_many(services: Services, request: Request, decoded: Decoded) -> Prepared:
-        if len(decoded[3]) <= JUDGED_AT_ONCE:
+    def judge(services: Services, request: Request, decoded: Decoded) -> Prepared:
+        known = permitted(authorizer, request.connection, may_write)
+        if known.issuperset([topic[0] for topic in decoded[3]]):
             return None
         return judged_first(services, request, decoded)
 
@@ -69,34 +64,52 @@ def produce(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler: 
             yield None
         return partial(_Producing, authorizer, write_id, judged=judged)
 
-    return produce_handler(make, judge_many)
+    return produce_handler(make, judge)
 
 
 def fetch(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:  # noqa: ARG001
     """Fetch; of a session every topic is judged at each request."""
     read, among_brokers = rights.own
-    may_read = BY_KEY | read.operation
+    return fetch_handler(_FetchRights(authorizer, read, among_brokers))
 
-    def make(services: Services, request: Request) -> Any:
-        fetching = Fetching(services, request)
-        if fetching.reader.replica_id >= 0:
-            if not may(authorizer, request, among_brokers):
-                _deny_replica(fetching)
-            return fetching
-        known = permitted(authorizer, request.connection, may_read)
-        topics = [wanted.topic for wanted in fetching.wanted]
+
+class _FetchRights:
+    """See `FetchRights`."""
+
+    def __init__(self, authorizer: Authorizer, read: Own, among_brokers: Own) -> None:
+        self._authorizer = authorizer
+        self._read = read
+        self._among_brokers = among_brokers
+        self._may_read = BY_KEY | read.operation
+
+    def may_follow(self, request: Request, *, is_logged: bool = True) -> bool:
+        """See `FetchRights`."""
+        right = self._among_brokers
+        api = request.served.api.name
+        return self._authorizer.allows(
+            request.connection, right.operation, right.kind, CLUSTER_NAME,
+            api=api, is_logged=is_logged,
+        )  # fmt: skip
+
+    def judge(self, fetch: Fetching) -> Steps | None:
+        """See `FetchRights`."""
+        topics = [wanted.topic for wanted in fetch.wanted]
+        if fetch.reader.replica_id >= 0:
+            # Asked for again: it may have been taken away while the request waited.
+            if not self.may_follow(fetch.request, is_logged=False):
+                fetch.deny(frozenset(topics))
+            return None
+        known = permitted(self._authorizer, fetch.request.connection, self._may_read)
         if known.issuperset(topics):
-            return fetching
-        keys = Counter(topics)
-        judged = _Judged(authorizer, services, request, read)
-        if len(keys) > JUDGED_AT_ONCE:
-            return _JudgedLater(request, fetching, judged, keys)
-        for key, count in keys.items():
-            judged.allows(key, count)
-        _leave_out(fetching, judged.denied)
-        return fetching
+            return None
+        return self._judge_each(fetch, Counter(topics))
 
-    return fetch_handler(make)
+    def _judge_each(self, fetch: Fetching, topics: Mapping[TopicKey, int]) -> Steps:
+        judged = _Judged(self._authorizer, fetch.services, fetch.request, self._read)
+        for topic, count in topics.items():
+            judged.allows(topic, count)
+            yield None
+        fetch.deny(judged.denied)
 
 
 class _Judged:
@@ -113,19 +126,20 @@ class _Judged:
         self._registry = services.registry
         self._request = request
         self._right = right
-        self.known = permitted(authorizer, request.connection, BY_KEY | right.operation)
         self.denied: set[TopicKey] = set()
 
     def allows(self, key: TopicKey, count: int = 1) -> bool:
         """Whether the peer may; an id that no topic has is left to the handler."""
-        if key in self.known:
+        request, right = self._request, self._right
+        # Looked up anew: entries may have changed since the request came.
+        known = permitted(self._authorizer, request.connection, BY_KEY | right.operation)
+        if key in known:
             return True
         if key in self.denied:
             return False
         name = self._registry.topic_name(key) if isinstance(key, bytes) else key
         if name is None:
             return True
-        request, right = self._request, self._right
         if self._authorizer.allows(
             request.connection,
             right.operation,
@@ -134,7 +148,7 @@ class _Judged:
             api=request.served.api.name,
             count=count,
         ):
-            keep(self.known, key)
+            keep(known, key)
             return True
         self.denied.add(key)
         return False
@@ -197,54 +211,3 @@ def _check_id(
 
 def _refusal(partition: int) -> Done:
     return Refused(TOPIC_AUTHORIZATION_FAILED).done(partition)
-
-
-class _JudgedLater:
-    """A Fetch of many topics, which are judged with pauses before it begins."""
-
-    def __init__(
-        self, request: Request, fetching: Fetching, judged: _Judged, keys: Mapping[TopicKey, int]
-    ) -> None:
-        self._request = request
-        self._fetching = fetching
-        self._judged = judged
-        self._keys = keys
-
-    def begin(self) -> None:
-        """See `Fetching`."""
-        self._request.work_off(self._steps())
-
-    def _steps(self) -> Steps:
-        for key, count in self._keys.items():
-            self._judged.allows(key, count)
-            yield None
-        _leave_out(self._fetching, self._judged.denied)
-        self._fetching.begin()
-
-
-def _leave_out(fetching: Fetching, denied: Set[TopicKey]) -> None:
-    """Has these topics answered with the denial."""
-    if denied:
-        fetching.reader = _AllowedReader(fetching.reader, frozenset(denied))
-
-
-def _deny_replica(fetching: Fetching) -> None:
-    """All partitions of who says that it is a broker and is none."""
-    if fetching.session is not None:
-        fetching.wanted = list(fetching.session.partitions.values())
-    _leave_out(fetching, {wanted.topic for wanted in fetching.wanted})
-    fetching.reader.replica = None
-
-
-class _AllowedReader(Reader):
-    """A reader that does not read what is denied."""
-
-    def __init__(self, reader: Reader, denied: frozenset[TopicKey]) -> None:
-        self.__dict__.update(reader.__dict__)
-        self._denied = denied
-
-    def partition(self, wanted: Wanted, room: int, first: bool, done: Read | None) -> Fetched:
-        """See `Reader`."""
-        if wanted.topic in self._denied:
-            return refused(wanted.partition, TOPIC_AUTHORIZATION_FAILED)
-        return super().partition(wanted, room, first, done)

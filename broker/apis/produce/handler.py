@@ -51,11 +51,12 @@ def handler_of(make: Make, prepare: Prepare | None = None) -> Handler:
             return
         decoded = DECODE_REQUEST[request.api_version](request.buffer, request.position)
         steps = None if prepare is None else prepare(services, request, decoded)
-        if steps is not None:
-            request.answer_later(_produce_prepared(services, request, decoded, make, steps))
-            return
         try:
-            producing = make(services, request, decoded)
+            made = make if steps is None else _made_at_once(services, steps)
+            if made is None:
+                request.answer_later(_produce_prepared(services, request, decoded, make, steps))
+                return
+            producing = made(services, request, decoded)
         except Refused as refused:
             _refuse(services, request, decoded, refused)
             return
@@ -68,6 +69,19 @@ def handler_of(make: Make, prepare: Prepare | None = None) -> Handler:
             request.answer_later(producing.go_on())
 
     return handle
+
+
+def _made_at_once(services: Services, steps: Generator[None, None, Make]) -> Make | None:
+    """What steps end with, as far as this turn of the loop has time; None when it has not."""
+    slicer = services.slicer
+    until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
+    while ticks_ns() < until_ns:
+        try:
+            next(steps)
+        except StopIteration as end:
+            made: Make = end.value
+            return made
+    return None
 
 
 def _is_quickly_decoded(request: Request) -> bool:

@@ -93,9 +93,10 @@ def _emptied(request: Request, frame: Body, sessions: FetchSessions) -> Body:
         return frame
     # Behind the three numbers and the isolation level.
     _, epoch = _SESSION.unpack_from(request.buffer, _fields_at(request) + 13)
-    if epoch <= 0:
-        sessions.close(session_id)  # it has just been made
+    session = sessions.get(session_id)
+    if session is not None and epoch <= 0:
+        sessions.close(session_id, session.owner)  # it has just been made
         session_id = _NO_SESSION
-    elif (session := sessions.get(session_id)) is not None:
+    elif session is not None:
         session.was_not_told()
     return request.frame({"session_id": session_id, "responses": []})

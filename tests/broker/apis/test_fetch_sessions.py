@@ -7,6 +7,7 @@ import random
 import pytest
 
 from broker.apis.fetch.sessions import (
+    CONSUMER,
     EVICTION_MS,
     LOOKED_THROUGH_MS,
     FetchSessionError,
@@ -17,6 +18,9 @@ from broker.apis.fetch.sessions import (
     next_epoch,
 )
 from protocol.errors import FETCH_SESSION_ID_NOT_FOUND
+from security.principal import user
+
+OWNER = (user("alice"), CONSUMER)
 
 
 def wanted(count: int) -> list[Wanted]:
@@ -28,7 +32,7 @@ def sessions(slots: int) -> FetchSessions:
 
 
 def created(cache: FetchSessions, size: int, now_ms: int = 0) -> Session:
-    session = cache.create(wanted(size), False, now_ms)
+    session = cache.create(OWNER, wanted(size), False, now_ms)
     assert session is not None
     return session
 
@@ -38,25 +42,25 @@ def test_there_are_no_more_sessions_than_slots() -> None:
     created(cache, 1)
     created(cache, 1)
 
-    assert cache.create(wanted(9), False, 0) is None
+    assert cache.create(OWNER, wanted(9), False, 0) is None
     assert len(cache) == 2
 
 
 def test_without_slots_there_are_no_sessions() -> None:
-    assert sessions(0).create(wanted(1), False, 0) is None
+    assert sessions(0).create(OWNER, wanted(1), False, 0) is None
 
 
 def test_one_that_was_idle_for_two_minutes_makes_room() -> None:
     cache = sessions(2)
     idle, used = created(cache, 1), created(cache, 1)
-    cache.resume(used.session_id, 1, [], [], False, EVICTION_MS)
+    cache.resume(used.session_id, OWNER, 1, [], [], False, EVICTION_MS)
 
     created(cache, 1, EVICTION_MS + 1)
 
     with pytest.raises(FetchSessionError) as gone:
-        cache.resume(idle.session_id, 1, [], [], False, EVICTION_MS + 1)
+        cache.resume(idle.session_id, OWNER, 1, [], [], False, EVICTION_MS + 1)
     assert gone.value.error_code == FETCH_SESSION_ID_NOT_FOUND
-    assert cache.resume(used.session_id, 2, [], [], False, EVICTION_MS + 1) is used
+    assert cache.resume(used.session_id, OWNER, 2, [], [], False, EVICTION_MS + 1) is used
 
 
 def test_an_older_and_smaller_one_makes_room_for_a_bigger_one_only() -> None:
@@ -64,21 +68,21 @@ def test_an_older_and_smaller_one_makes_room_for_a_bigger_one_only() -> None:
     small, big = created(cache, 2), created(cache, 5)
     now_ms = EVICTION_MS + 1
     for session in (small, big):
-        cache.resume(session.session_id, 1, [], [], False, now_ms)
+        cache.resume(session.session_id, OWNER, 1, [], [], False, now_ms)
 
-    assert cache.create(wanted(2), False, now_ms) is None
+    assert cache.create(OWNER, wanted(2), False, now_ms) is None
     created(cache, 3, now_ms)
 
     with pytest.raises(FetchSessionError):
-        cache.resume(small.session_id, 2, [], [], False, now_ms)
-    assert cache.resume(big.session_id, 2, [], [], False, now_ms) is big
+        cache.resume(small.session_id, OWNER, 2, [], [], False, now_ms)
+    assert cache.resume(big.session_id, OWNER, 2, [], [], False, now_ms) is big
 
 
 def test_a_young_session_makes_room_for_nobody() -> None:
     cache = sessions(1)
     created(cache, 1)
 
-    assert cache.create(wanted(100), False, EVICTION_MS) is None
+    assert cache.create(OWNER, wanted(100), False, EVICTION_MS) is None
 
 
 def test_the_epoch_wraps_to_one_and_never_to_zero() -> None:
@@ -91,7 +95,7 @@ def test_an_update_moves_offsets_adds_and_forgets() -> None:
     moved = Wanted("t", 1, 77, 500, current_leader_epoch=4)
     added = Wanted("u", 0, 5, 1000)
 
-    cache.resume(session.session_id, 1, [moved, added], [("t", 0)], False, 0)
+    cache.resume(session.session_id, OWNER, 1, [moved, added], [("t", 0)], False, 0)
 
     assert list(session.partitions) == [("t", 1), ("t", 2), ("u", 0)]
     entry = session.partitions["t", 1]
@@ -99,7 +103,7 @@ def test_an_update_moves_offsets_adds_and_forgets() -> None:
 
 
 def replicas_session(size: int) -> ReplicaSession:
-    session = sessions(1).create(wanted(size), False, 0, ReplicaSession)
+    session = sessions(1).create(OWNER, wanted(size), False, 0, ReplicaSession)
     assert isinstance(session, ReplicaSession)
     return session
 

@@ -285,7 +285,9 @@ async def test_a_session_that_its_leader_has_lost_is_begun_anew() -> None:
         await eventually(lambda: len(one.sessions) == 1)
         one.append(3, index=4)
         await alike(*fellows, index=4)
-        one.sessions.close(one.session_id)
+        lost = one.sessions.get(one.session_id)
+        assert lost is not None
+        one.sessions.close(lost.session_id, lost.owner)
         one.append(3, index=1)
         await alike(*fellows, index=1)  # by the answer of a Fetch that waited in the lost session
         await eventually(lambda: len(one.sessions) == 1)

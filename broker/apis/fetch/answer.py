@@ -1,0 +1,108 @@
+"""The answer to a Fetch: everything that was found, or in a session what has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from broker.apis.fetch.reading import NO_NEWS
+from broker.apis.fetch.response import Fetched, fetch_frame
+from broker.apis.fetch.sessions import NO_SESSION, Session, TopicKey, Wanted
+from broker.net.request import Chunk, Request
+from broker.topics.replica_of import replica_of
+from broker.topics.topic_logs import TopicLogs
+from protocol.errors import NONE
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+class Answer:
+    """See the module."""
+
+    def __init__(
+        self,
+        request: Request,
+        session: Session | None,
+        is_incremental: bool,
+        wanted: Sequence[Wanted],
+        found: Sequence[Fetched],
+        replica_id: int,
+    ) -> None:
+        """``replica_id`` is the broker to which it goes, which is no consumer; else -1."""
+        self.partitions = 0
+        """How many partitions are in the answer."""
+        self._replica_id = replica_id
+        self._request = request
+        self._session = session
+        self._is_incremental = is_incremental
+        self._wanted = wanted
+        self._found = found
+        self._topics: dict[TopicKey, list[Fetched]] = {}
+        self._worst = NONE
+
+    def steps(self) -> Iterator[None]:
+        """Gathers the answer, partition by partition."""
+        session = self._session
+        for wanted, entry in zip(self._wanted, self._found, strict=True):
+            if entry is NO_NEWS:
+                yield
+                continue
+            self._worst = self._worst or entry.error_code
+            if session is None or _is_news(wanted, entry) or not self._is_incremental:
+                self._topics.setdefault(wanted.topic, []).append(entry)
+                self.partitions += 1
+            if session is not None and entry.size_bytes:
+                session.gave_data(wanted.key)
+            yield
+
+    def frame(self) -> list[Chunk]:
+        """The answer's frame; in any thread."""
+        session_id = NO_SESSION if self._session is None else self._session.session_id
+        request = self._request
+        topics = list(self._topics.items())
+        return fetch_frame(request.api_version, request.correlation_id, NONE, session_id, topics)
+
+    def send(self, services: Services, frame: list[Chunk] | None = None) -> None:
+        """Ends the request, with ``frame`` if that has been made."""
+        if self._replica_id >= 0:
+            self._count_replicated(services)
+        else:
+            self._count(services)
+        self._request.complete(self.frame() if frame is None else frame, self._worst)
+
+    def _count(self, services: Services) -> None:
+        for key, entries in self._topics.items():
+            size_bytes = sum([entry.size_bytes for entry in entries])
+            if size_bytes and (topic := _topic(services, key)) is not None:
+                topic.bytes_out += size_bytes
+
+    def _count_replicated(self, services: Services) -> None:
+        for key, entries in self._topics.items():
+            topic = _topic(services, key)
+            for entry in entries:
+                partition = None if topic is None else topic.partition(entry.partition)
+                replica = replica_of(partition)
+                if replica is not None:
+                    replica.quotas.leader.count(replica.topic, replica.index, entry.size_bytes)
+                    replica.totals.given(replica.state, self._replica_id, entry.size_bytes)
+
+
+def _topic(services: Services, key: TopicKey) -> TopicLogs | None:
+    name = services.registry.topic_name(key) if isinstance(key, bytes) else key
+    return None if name is None else services.logs.topics.get(name)
+
+
+def _is_news(wanted: Wanted, entry: Fetched) -> bool:
+    """Whether an incremental answer must have this partition; remembers what it has."""
+    news = (
+        entry.size_bytes > 0
+        or entry.error_code != NONE
+        or entry.diverging is not None
+        or entry.high_watermark != wanted.high_watermark
+        or entry.log_start_offset != wanted.log_start_offset
+    )
+    # After an error the next answer has the partition as soon as the error is gone.
+    wanted.high_watermark = -1 if entry.error_code else entry.high_watermark
+    wanted.log_start_offset = entry.log_start_offset
+    return news

@@ -1,0 +1,138 @@
+"""Member ids of others, in another role, and after READ was revoked.
+
+A member id is used by whoever may read the group, as in Kafka: an administrator removes members
+with LeaveGroup. The right is judged at each request.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from protocol.errors import (
+    FENCED_INSTANCE_ID,
+    GROUP_AUTHORIZATION_FAILED,
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_MEMBER_ID,
+)
+from tests.broker.handed_on.scene import ALICE, Scene
+from tests.broker.handed_on.table import Kind, Misuse, case
+from tests.wire import Wire
+
+
+class Member(NamedTuple):
+    """A member of a group of one."""
+
+    group: str
+    member_id: str
+    generation: int
+    instance: str
+
+
+def joined(scene: Scene, wire: Wire, topic: str) -> Member:
+    """A static member, in a group and for a topic that the user of ``wire`` may read."""
+    group, instance = scene.group(), scene.name("instance")
+    scene.grant(ALICE, f"READ GROUP {group}", f"READ TOPIC {topic}")
+    answer = wire.call("JoinGroup", 5, join(group, instance))
+    assert answer["error_code"] == NONE
+    member = Member(group, answer["member_id"], answer["generation_id"], instance)
+    assert synced(wire, member) == NONE
+    return member
+
+
+def join(group: str, instance: str | None, member_id: str = "") -> dict[str, Any]:
+    """A JoinGroup."""
+    return {
+        "group_id": group, "session_timeout_ms": 30_000, "rebalance_timeout_ms": 30_000,
+        "member_id": member_id, "group_instance_id": instance, "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b""}],
+    }  # fmt: skip
+
+
+def of(member: Member) -> dict[str, Any]:
+    """What most requests say of a member."""
+    return {
+        "group_id": member.group, "member_id": member.member_id,
+        "generation_id": member.generation, "group_instance_id": member.instance,
+    }  # fmt: skip
+
+
+def synced(wire: Wire, member: Member) -> int:
+    """The error of a SyncGroup."""
+    mine = [{"member_id": member.member_id, "assignment": b"mine"}]
+    code: int = wire.call("SyncGroup", 3, {**of(member), "assignments": mine})["error_code"]
+    return code
+
+
+def beaten(wire: Wire, member: Member) -> int:
+    """The error of a Heartbeat."""
+    code: int = wire.call("Heartbeat", 3, of(member))["error_code"]
+    return code
+
+
+def committed(wire: Wire, member: Member, topic: str) -> int:
+    """The error of an OffsetCommit."""
+    partitions = [{"partition_index": 0, "committed_offset": 1}]
+    about = of(member)
+    about["generation_id_or_member_epoch"] = about.pop("generation_id")
+    asked = {**about, "topics": [{"name": topic, "partitions": partitions}]}
+    answer = wire.call("OffsetCommit", 8, asked)
+    code: int = answer["topics"][0]["partitions"][0]["error_code"]
+    return code
+
+
+def left(wire: Wire, member: Member) -> int:
+    """The error of a LeaveGroup."""
+    who = {"member_id": member.member_id, "group_instance_id": member.instance}
+    answer = wire.call("LeaveGroup", 3, {"group_id": member.group, "members": [who]})
+    code: int = answer["error_code"] or answer["members"][0]["error_code"]
+    return code
+
+
+def every_use(wire: Wire, member: Member, topic: str) -> set[int]:
+    """The errors of all that can be done with a member id; leaving comes last."""
+    again = join(member.group, member.instance, member.member_id)
+    return {
+        beaten(wire, member),
+        synced(wire, member),
+        committed(wire, member, topic),
+        wire.call("JoinGroup", 5, again)["error_code"],
+        left(wire, member),
+    }
+
+
+@case(Kind.MEMBER_ID, Misuse.BY_ANOTHER)
+def a_member_id_is_of_no_use_without_a_right_to_the_group(scene: Scene) -> None:
+    topic = scene.topic()
+    alice, bob = scene.both()
+    member = joined(scene, alice, topic)
+    assert every_use(bob, member, topic) == {GROUP_AUTHORIZATION_FAILED}
+    assert beaten(alice, member) == NONE
+
+
+@case(Kind.MEMBER_ID, Misuse.IN_ANOTHER_ROLE)
+def a_member_id_is_of_its_group_and_instance_alone(scene: Scene) -> None:
+    topic = scene.topic()
+    alice = scene.logged_in(ALICE)
+    one, other = joined(scene, alice, topic), joined(scene, alice, topic)
+    assert every_use(alice, one._replace(group=other.group), topic) == {
+        UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID,
+    } - {FENCED_INSTANCE_ID}  # fmt: skip
+    crossed = other._replace(member_id=one.member_id)
+    assert every_use(alice, crossed, topic) == {FENCED_INSTANCE_ID}
+    simple = one._replace(member_id="", generation=-1)
+    assert committed(alice, simple._replace(instance=None), topic) == UNKNOWN_MEMBER_ID  # type: ignore[arg-type]
+    assert beaten(alice, one) == beaten(alice, other) == NONE
+
+
+@case(Kind.MEMBER_ID, Misuse.AFTER_REVOCATION)
+def a_member_does_nothing_when_its_right_to_the_group_is_revoked(scene: Scene) -> None:
+    topic = scene.topic()
+    alice = scene.logged_in(ALICE)
+    member = joined(scene, alice, topic)
+    assert beaten(alice, member) == committed(alice, member, topic) == NONE
+    scene.revoke(ALICE, f"READ TOPIC {topic}")
+    assert beaten(alice, member) == NONE
+    assert committed(alice, member, topic) == TOPIC_AUTHORIZATION_FAILED
+    scene.revoke(ALICE, f"READ GROUP {member.group}")
+    assert every_use(alice, member, topic) == {GROUP_AUTHORIZATION_FAILED}
