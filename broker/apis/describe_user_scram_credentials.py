@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from broker.apis.services import Services
     from broker.logins.users import Users
 
-SLICE = 500
-
 
 def _handle(services: Services, request: Request) -> Steps:
     users = services.users
@@ -30,10 +28,9 @@ def _handle(services: Services, request: Request) -> Steps:
 
 def _answer(users: Users, request: Request, asked: Counter[str]) -> Steps:
     results = []
-    for number, (name, count) in enumerate(asked.items(), 1):
+    for name, count in asked.items():
         results.append(_described(users, name, count))
-        if number % SLICE == 0:
-            yield None
+        yield None
     request.respond({"error_code": NONE, "error_message": None, "results": results})
 
 

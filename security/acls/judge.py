@@ -66,7 +66,12 @@ class Judge:
         """``principal`` as ``Type:name``, ``host`` as an address without a slash."""
         if principal in self._super_users:
             return _SUPER_USER
-        patterns = self.index.covering(kind, name)
+        return self._verdict(principal, host, operation, self.index.covering(kind, name))
+
+    def _verdict(
+        self, principal: str, host: str, operation: Operation, patterns: list[Pattern]
+    ) -> Verdict:
+        """By the entries of these patterns, which cover the resource."""
         if not patterns:
             return self._without_acl
         allowed_by = None
@@ -112,10 +117,14 @@ class Judge:
 
     def operations(self, principal: str, host: str, kind: ResourceType, name: str) -> int:
         """What is allowed on a resource, as bits (KIP-430)."""
+        operations = OPERATIONS[kind]
+        if principal in self._super_users:
+            return sum(1 << operation for operation in operations)
+        patterns = self.index.covering(kind, name)
         return sum(
             1 << operation
-            for operation in OPERATIONS[kind]
-            if self.verdict(principal, host, operation, kind, name).is_allowed
+            for operation in operations
+            if self._verdict(principal, host, operation, patterns).is_allowed
         )
 
 

@@ -195,6 +195,9 @@ class Fetching:
             self._look_later(judging, None, None)
             return
         look = Look(self.reader, self.wanted, self.max_bytes)
+        if look.left > ENCODED_AT_ONCE:
+            self._look_later(None, look, None)
+            return
         try:
             self._look_at_once(look)
         except Elsewhere as found:

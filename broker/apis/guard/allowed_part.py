@@ -6,7 +6,6 @@ that were denied are put in, those that the peer may not see are left out.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
@@ -121,9 +120,7 @@ class AllowedPart(Request):
             error_code = value.get("error_code", NONE)
         code = self._counted(error_code)
         if self._is_soon_done():
-            self._put_in(value)
-            deque(self._finished(value), maxlen=0)
-            self._whole.respond(value, code)
+            self._whole.work_off(self._responded(value, code))
         else:
             self._whole.answer_later(self._responded_later(value, code))
 
@@ -134,9 +131,7 @@ class AllowedPart(Request):
         if not isinstance(frame, bytes) or not frame:
             self._whole.complete(frame, code)
         elif len(frame) <= CHANGED_AT_ONCE_BYTES and self._is_soon_done():
-            value = self._read(frame)
-            deque(self._changed(value), maxlen=0)
-            self._whole.complete(self._made(value), code)
+            self._whole.work_off(self._completed(self._read(frame), code))
         else:
             self._whole.answer_later(self._changed_later(frame, code))
 
@@ -232,6 +227,17 @@ class AllowedPart(Request):
                 yield
             value[array] = kept
         yield from self._finished(value)
+
+    def _responded(self, value: Value, error_code: int) -> Steps:
+        self._put_in(value)
+        for _ in self._finished(value):
+            yield None
+        self._whole.respond(value, error_code)
+
+    def _completed(self, value: Value, error_code: int) -> Steps:
+        for _ in self._changed(value):
+            yield None
+        self._whole.complete(self._made(value), error_code)
 
     async def _responded_later(self, value: Value, error_code: int) -> None:
         if self._denied is not None:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.guard.allowed_part import AllowedPart, DeniedElements
 from broker.apis.guard.elements import with_elements
-from broker.apis.guard.judging import (
-    BY_KEY,
-    JUDGED_AT_ONCE,
-    denied_in_steps,
-    denied_of,
-    keep,
-    permitted,
-)
+from broker.apis.guard.judging import BY_KEY, counted, denied_in_steps, keep, permitted
 from broker.net.needs import Each, EachCommitted
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import TOPIC_AUTHORIZATION_FAILED
@@ -48,17 +40,7 @@ def with_commits(each: EachCommitted, inner: Handler, authorizer: Authorizer) ->
         known = permitted(authorizer, request.connection, by_key)
         if known.issuperset(keys):
             return inner(services, request)
-        names = _names(services, request, decoded[-1])
-        if len(names) > JUDGED_AT_ONCE:
-            return _in_steps(services, request, names, inner, authorizer, operation)
-        known_names = Counter(name for name in names if name is not None)
-        denied = denied_of(authorizer, request, operation, _TOPIC, known_names)
-        if denied:
-            return inner(services, _part(services, request, names, denied))
-        for key, name in zip(keys, names, strict=True):
-            if name is not None:
-                keep(known, key)
-        return inner(services, request)
+        return _in_steps(services, request, keys, inner, authorizer, operation)
 
     return handle
 
@@ -73,13 +55,19 @@ def _names(services: Services, request: Request, topics: list[Any]) -> list[str 
 def _in_steps(
     services: Services,
     request: Request,
-    names: list[str | None],
+    keys: list[Any],
     inner: Handler,
     authorizer: Authorizer,
     operation: Operation,
 ) -> Steps:
-    known = Counter(each for each in names if each is not None)
-    denied = yield from denied_in_steps(authorizer, request, operation, _TOPIC, known)
+    names = _names(services, request, request.context[-1])
+    wanted = counted(each for each in names if each is not None)
+    denied = yield from denied_in_steps(authorizer, request, operation, _TOPIC, wanted)
+    if not denied:
+        known = permitted(authorizer, request.connection, BY_KEY | operation)
+        for key, name in zip(keys, names, strict=True):
+            if name is not None:
+                keep(known, key)
     steps = inner(services, _part(services, request, names, denied) if denied else request)
     if steps is not None:
         yield from steps

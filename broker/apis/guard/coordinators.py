@@ -9,9 +9,7 @@ from broker.apis.guard.allowed_part import AllowedPart, Keeps
 from broker.apis.guard.denials import deny
 from broker.apis.guard.elements import with_elements
 from broker.apis.guard.judging import (
-    JUDGED_AT_ONCE,
     counted,
-    denied_of,
     may,
     own_denied_in_steps,
     permitted,
@@ -19,7 +17,7 @@ from broker.apis.guard.judging import (
 )
 from broker.apis.guard.needs_met import error_of, with_needs
 from broker.apis.guard.shown import own_shows
-from broker.net.needs import Each, Need, Own, Rights, group
+from broker.net.needs import Each, Need, Rights, group
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import GROUP_AUTHORIZATION_FAILED, NONE, TOPIC_AUTHORIZATION_FAILED
 
@@ -94,20 +92,9 @@ def offset_fetch(inner: Handler, authorizer: Authorizer, rights: Rights) -> Hand
         groups = decoded[0]
         if _is_known(authorizer, own, request, groups):
             return inner(services, request)
-        if len(groups) + sum(len(each[3] or ()) for each in groups) > JUDGED_AT_ONCE:
-            return _in_steps(services, request, own, authorizer, inner)
-        denied_groups = _denied(authorizer, request, own.group, counted(g[0] for g in groups))
-        names = _names(services, request, denied_groups)
-        denied = denied_groups, _denied(authorizer, request, own.topic, names)
-        return _go_on(services, request, own, authorizer, denied, inner)
+        return _in_steps(services, request, own, authorizer, inner)
 
     return handle
-
-
-def _denied(
-    authorizer: Authorizer, request: Request, own: Own, names: Mapping[str, int]
-) -> frozenset[str]:
-    return denied_of(authorizer, request, own.operation, own.kind, names)
 
 
 def _is_known(

@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from broker.apis.guard.allowed_part import AllowedPart, DeniedElements
 from broker.apis.guard.denials import denied_entries
 from broker.apis.guard.judging import (
-    JUDGED_AT_ONCE,
     denied_in_steps,
-    denied_of,
     may,
     permitted,
     right_of,
@@ -67,18 +65,7 @@ def with_elements(each: Each | EachResource, inner: Handler, authorizer: Authori
             names = [element[field] for element in found] if field else found
             if permitted(authorizer, request.connection, of).issuperset(names):
                 return inner(services, request)
-        if len(request.value[plain.elements if plain else "resources"]) > JUDGED_AT_ONCE:
-            return _in_steps(services, request, each, inner, authorizer)
-        asked = _asked(each, request)
-        by_kind = _by_kind(asked)
-        denied = {
-            (kind, name)
-            for kind, names in by_kind.items()
-            for name in denied_of(authorizer, request, each.operation, kind, names)
-        }
-        if not denied:
-            return inner(services, request)
-        return _partly(services, request, each, asked, denied, inner)
+        return _in_steps(services, request, each, inner, authorizer)
 
     return handle
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from broker.apis.authorized import NOT_ASKED
 from broker.apis.guard.allowed_part import AllowedPart, DeniedElements
 from broker.apis.guard.judging import (
-    JUDGED_AT_ONCE,
     counted,
     denied_in_steps,
     may,
@@ -79,10 +78,7 @@ def metadata(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:
             return inner(services, request)
         ids = any(entry["topic_id"] != ZERO_UUID for entry in asked)
         judge = _judged_ids if ids else _judged_names
-        if len(asked) > JUDGED_AT_ONCE:
-            return _in_steps(services, request, inner, judge(services, request, guard), guard)
-        denied = _at_once(judge(services, request, guard))
-        return inner(services, _part(services, request, denied, guard))
+        return _in_steps(services, request, inner, judge(services, request, guard), guard)
 
     return handle
 
@@ -98,15 +94,6 @@ def _is_known(services: Services, request: Request, guard: _Guard) -> bool:
         (name := entry["name"]) in known and name in topics and entry["topic_id"] == ZERO_UUID
         for entry in value["topics"]
     )
-
-
-def _at_once(steps: Generator[None, None, list[Entry]]) -> list[Entry]:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: list[Entry] = end.value
-            return found
 
 
 def _in_steps(

@@ -13,7 +13,6 @@ import pytest
 
 from broker.apis.guard import commits
 from broker.apis.guard.allowed_part import PUT_IN_AT_ONCE
-from broker.apis.guard.judging import JUDGED_AT_ONCE
 from broker.net.permitted import NAME_KEPT_MAX
 from protocol.errors import NONE, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 from tests.broker.apis.guard.asking import (
@@ -23,15 +22,25 @@ from tests.broker.apis.guard.asking import (
     by_name,
     codes,
     commit,
+    fetch,
     guarded_broker,
+    list_offsets,
+    metadata,
     produce,
 )
+from tests.broker.apis.guard.rules import ADMIN
 from tests.broker.counting import counted
 from tests.wire import Wire
 
-MANY = 3 * JUDGED_AT_ONCE
+MANY = 600
 NAMES = [f"hidden-{number}" for number in range(MANY)]
 DENIED = {TOPIC_AUTHORIZATION_FAILED}
+
+
+def offset_fetch(*topics: str) -> Value:
+    """The offsets of the first partition of each topic."""
+    named = [{"name": name, "partition_indexes": [0]} for name in topics]
+    return {"group_id": GROUP, "topics": named}
 
 
 async def turns_of(asking: Asking, user: str, api: str, version: int, value: Value) -> int:
@@ -48,6 +57,46 @@ async def test_the_topics_of_a_produce_are_judged_with_pauses(tmp_path: Path) ->
         turns = await turns_of(asking, "alice", "Produce", 7, produce("absent-1", *NAMES))
         assert turns > MANY
         assert len([each for each in asking.rules.asked if each.name in NAMES]) == MANY
+
+
+FEW = [f"hidden-{number}" for number in range(60)]
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "value"),
+    [
+        ("Produce", 7, produce(*FEW)),
+        ("Fetch", 11, fetch(*FEW)),
+        ("Fetch", 11, fetch(*FEW, session_epoch=0)),
+        ("OffsetCommit", 8, commit(*FEW)),
+        ("OffsetFetch", 5, offset_fetch(*FEW)),
+        ("ListOffsets", 5, list_offsets(*FEW)),
+        ("Metadata", 9, metadata(*FEW)),
+        ("DescribeTopicPartitions", 0, {"topics": [{"name": name} for name in FEW]}),
+        ("DeleteTopics", 5, {"topic_names": FEW}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+async def test_others_have_their_turn_between_two_verdicts(
+    tmp_path: Path, api: str, version: int, value: Value
+) -> None:
+    """However few there are: with prefixes of many lengths a verdict is slow."""
+    async with guarded_broker(tmp_path, f"alice: READ GROUP {GROUP}") as asking:
+        asking.broker.slicer.slice_ns = -1
+        assert await turns_of(asking, "alice", api, version, value) >= len(FEW)
+        denied = [each for each in asking.rules.asked if each.name in FEW]
+        assert {each.name for each in denied} == set(FEW)
+
+
+async def test_others_have_their_turn_while_a_small_answer_is_judged(tmp_path: Path) -> None:
+    async with guarded_broker(tmp_path) as asking:
+        for number in range(60):
+            await asking.ask(ADMIN, "OffsetCommit", 8, commit("orders", group=f"g{number}"))
+        asking.broker.slicer.slice_ns = -1
+        turns = counted(asking.broker.slicer, "turn")
+        answer = await asking.ask("alice", "ListGroups", 4, {"states_filter": []})
+        assert answer["groups"] == []
+        assert len(turns) >= 60
 
 
 async def test_the_id_of_a_transaction_is_judged_before_many_topics(tmp_path: Path) -> None:
