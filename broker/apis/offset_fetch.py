@@ -9,7 +9,7 @@ ignores; v10 topic ids. With require_stable or without, an answer waits for ever
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from broker.apis.services import Services
 
 
-TOPICS_AT_ONCE = 500
-"""Topics of one call to a shard: 2 ms at most, as long as no topic has 100,000 partitions."""
+OFFSETS_AT_ONCE = 2_500
+"""Offsets of one call to a shard, which one topic may exceed: 1 ms. A topic counts as one more."""
 ENCODED_AT_ONCE = 5_000
 """Offsets of an answer that is encoded in the loop's thread: 2 ms."""
 
@@ -45,8 +45,7 @@ def _handle(services: Services, request: Request) -> Steps | None:
     )
     if version < 10 and len(groups) == 1:
         group = groups[0]
-        topics = _kept(services, group[0]) if group[3] is None else group[3]
-        if len(topics) <= TOPICS_AT_ONCE:
+        if _are_few(services, group[0], group[3]):
             request.context = group
             request.encode = _answer
             call = OffsetFetch(request, group[0], group[3], require_stable)
@@ -55,10 +54,12 @@ def _handle(services: Services, request: Request) -> Steps | None:
     return _in_pieces(services, request, groups, require_stable)
 
 
-def _kept(services: Services, group_id: str) -> Collection[str]:
-    """The topics in which a group has offsets; none while its shard does not serve."""
+def _are_few(services: Services, group_id: str, topics: Topics | None) -> bool:
+    """Whether one call may fetch so many offsets; all there are where no topics are named."""
+    if topics is not None:
+        return len(topics) + sum([len(topic[1]) for topic in topics]) <= OFFSETS_AT_ONCE
     view = services.groups.view_of(group_id)
-    return () if view is None else view.offsets.topics(group_id)
+    return view is None or not view.offsets.has_more_than(group_id, OFFSETS_AT_ONCE)
 
 
 def _answer(request: Request, reply: FetchReply) -> None:
@@ -123,15 +124,33 @@ def _in_pieces(
 
 def _pieces(services: Services, group_id: str, topics: Topics | None) -> Iterator[Topics | None]:
     """The topics of a call after the other; None for all, where these are not too many."""
-    if topics is None:
-        view = services.groups.view_of(group_id)
-        kept = _kept(services, group_id)
-        if view is None or len(kept) <= TOPICS_AT_ONCE:
-            yield None
-            return
-        topics = [(topic, view.offsets.partitions(group_id, topic)) for topic in kept]
-    for first in range(0, max(len(topics), 1), TOPICS_AT_ONCE):
-        yield topics[first : first + TOPICS_AT_ONCE]
+    named: Iterator[tuple[Any, Sequence[int]]]
+    if topics is not None:
+        named = iter(topics)
+    elif _are_few(services, group_id, None):
+        yield None
+        return
+    else:
+        named = _kept(services, group_id)
+    piece: list[tuple[Any, Sequence[int]]] = []
+    size = 0
+    is_first = True
+    for topic in named:
+        more = 1 + len(topic[1])
+        if piece and size + more > OFFSETS_AT_ONCE:
+            yield piece
+            piece, size, is_first = [], 0, False
+        piece.append(topic)
+        size += more
+    if piece or is_first:
+        yield piece
+
+
+def _kept(services: Services, group_id: str) -> Iterator[tuple[str, Sequence[int]]]:
+    """The topics and partitions in which a group has offsets, while its shard serves."""
+    view = services.groups.view_of(group_id)
+    for topic in () if view is None else list(view.offsets.topics(group_id)):
+        yield topic, view.offsets.partitions(group_id, topic)
 
 
 def _named(services: Services, topics: Topics) -> Generator[None, None, tuple[Topics, list[Any]]]:

@@ -113,7 +113,10 @@ class AclIndex:
 
         The entries may change between two steps.
         """
-        for pattern, of in self._candidates(wanted):
+        for pattern in self._candidates(wanted):
+            of = self._patterns.get(pattern)
+            if of is None:
+                continue  # removed between two steps
             if not wanted.takes_pattern(pattern):
                 yield pattern, []
                 continue
@@ -122,17 +125,15 @@ class AclIndex:
                 some = of_pattern[first : first + AT_A_TIME]
                 yield pattern, [entry for entry in some if wanted.takes(entry)]
 
-    def _candidates(self, wanted: AclFilter) -> Iterable[tuple[Pattern, _Of]]:
+    def _candidates(self, wanted: AclFilter) -> Iterable[Pattern]:
         """The patterns to look at: those of a name where there is one, all otherwise."""
         if wanted.name is None or wanted.resource_type == ResourceType.ANY:
-            return list(self._patterns.items())
+            return list(self._patterns)
         kind, name = wanted.resource_type, wanted.name
         exact = [Pattern(kind, name, PatternType.PREFIXED), Pattern(kind, name)]
         if wanted.pattern_type == PatternType.MATCH:
             exact += self.covering(kind, name)
-        return [
-            (each, self._patterns[each]) for each in dict.fromkeys(exact) if each in self._patterns
-        ]
+        return dict.fromkeys(exact)
 
     def covering(self, kind: ResourceType, name: str) -> list[Pattern]:
         """The patterns with entries that cover a name: its own, the wildcard, its prefixes."""

@@ -27,9 +27,6 @@ if TYPE_CHECKING:
 MADE_AT_ONCE_BYTES = 4096
 """Of a request up to this the entries of what is denied are made in the loop's thread."""
 
-SORTED_AT_ONCE = 2000
-"""Elements told apart by what was decided, in less than a millisecond."""
-
 _BROKER = 4
 _RESOURCES = {
     2: ResourceType.TOPIC,
@@ -48,6 +45,8 @@ class Asked(NamedTuple):
     elements: str
     places: list[tuple[ResourceType, str] | None]
     """What each element is; None for one that is left to the handler."""
+    by_kind: dict[ResourceType, Counter[str]]
+    """How often each resource is named."""
 
 
 def with_elements(each: Each | EachResource, inner: Handler, authorizer: Authorizer) -> Handler:
@@ -70,48 +69,43 @@ def with_elements(each: Each | EachResource, inner: Handler, authorizer: Authori
     return handle
 
 
-def _asked(each: Each | EachResource, request: Request) -> Asked:
+def _asked(each: Each | EachResource, request: Request) -> Generator[None, None, Asked]:
+    """What is judged, and how often each is named; a pause after each element."""
     value = request.value
+    keys: list[Any]
     if isinstance(each, EachResource):
-        found = value["resources"]
-        places: list[tuple[ResourceType, str] | None] = [
-            None if _is_public(element, each.public) else _resource(element) for element in found
-        ]
-        keys = [(element["resource_type"], element["resource_name"]) for element in found]
-        if each.skips_duplicates:
-            _skip_duplicates(keys, places)
-        return Asked(value, "resources", places)
-    names = [element[each.name] if each.name else element for element in value[each.elements]]
-    places = [(each.kind, name) for name in names]
-    if each.skips_duplicates:
-        _skip_duplicates(names, places)
-    if each.skips_bad_names:
-        places = [
-            None if _is_bad(name) else place for name, place in zip(names, places, strict=True)
-        ]
-    return Asked(value, each.elements, places)
+        elements = "resources"
+        keys = [(element["resource_type"], element["resource_name"]) for element in value[elements]]
+    else:
+        elements = each.elements
+        keys = [element[each.name] if each.name else element for element in value[elements]]
+    times = Counter(keys) if each.skips_duplicates else {}
+    asked = Asked(value, elements, [], {})
+    for key, element in zip(keys, value[elements], strict=True):
+        is_handlers = times.get(key, 1) > 1 or _is_public(each, element)
+        place = None if is_handlers else _place(each, key)
+        asked.places.append(place)
+        if place is not None:
+            asked.by_kind.setdefault(place[0], Counter())[place[1]] += 1
+        yield None
+    return asked
 
 
-def _is_public(element: Mapping[str, Any], public: frozenset[str]) -> bool:
+def _is_public(each: Each | EachResource, element: Any) -> bool:
     """Whether nothing is asked for but settings of a broker that everybody may read."""
-    if not public or element["resource_type"] != _BROKER:
+    if not isinstance(each, EachResource) or element["resource_type"] != _BROKER:
         return False
     names = element["configuration_keys"]
-    return bool(names) and public.issuperset(names)
+    return bool(names) and each.public.issuperset(names)
 
 
-def _resource(element: Mapping[str, Any]) -> tuple[ResourceType, str] | None:
-    kind = _RESOURCES.get(element["resource_type"])
-    if kind is None:
-        return None
-    return kind, CLUSTER_NAME if kind is ResourceType.CLUSTER else element["resource_name"]
-
-
-def _skip_duplicates(keys: list[Any], places: list[tuple[ResourceType, str] | None]) -> None:
-    times = Counter(keys)
-    for number, key in enumerate(keys):
-        if times[key] > 1:
-            places[number] = None
+def _place(each: Each | EachResource, key: Any) -> tuple[ResourceType, str] | None:
+    if isinstance(each, EachResource):
+        kind, name = _RESOURCES.get(key[0]), key[1]
+        if kind is None:
+            return None
+        return kind, CLUSTER_NAME if kind is ResourceType.CLUSTER else name
+    return None if each.skips_bad_names and _is_bad(key) else (each.kind, key)
 
 
 def _is_bad(name: str) -> bool:
@@ -122,14 +116,6 @@ def _is_bad(name: str) -> bool:
     return False
 
 
-def _by_kind(asked: Asked) -> dict[ResourceType, Counter[str]]:
-    found: dict[ResourceType, Counter[str]] = {}
-    for place in asked.places:
-        if place is not None:
-            found.setdefault(place[0], Counter())[place[1]] += 1
-    return found
-
-
 def _in_steps(
     services: Services,
     request: Request,
@@ -137,12 +123,9 @@ def _in_steps(
     inner: Handler,
     authorizer: Authorizer,
 ) -> Steps:
-    asked = _asked(each, request)
-    yield None
-    by_kind = _by_kind(asked)
-    yield None
+    asked = yield from _asked(each, request)
     denied = set()
-    for kind, names in by_kind.items():
+    for kind, names in asked.by_kind.items():
         found = yield from denied_in_steps(authorizer, request, each.operation, kind, names)
         denied |= {(kind, name) for name in found}
     if denied:
@@ -162,17 +145,16 @@ def _partly(
     inner: Handler,
 ) -> Steps:
     """Has the handler answer for what is allowed."""
-    value, elements, places = asked
+    value, elements, places, _ = asked
     allowed: list[Any] = []
     refused: dict[int, list[Any]] = {}
-    for number, (element, place) in enumerate(zip(value[elements], places, strict=True), 1):
+    for element, place in zip(value[elements], places, strict=True):
         if place in denied:
             assert place is not None
             refused.setdefault(DENIED[place[0]], []).append(element)
         else:
             allowed.append(element)
-        if number % SORTED_AT_ONCE == 0:
-            yield None
+        yield None
     entries = yield from entries_of(services, request, value, elements, refused)
     part = AllowedPart(
         services,
