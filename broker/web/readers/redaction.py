@@ -11,8 +11,8 @@ that a group may have, its sentences name a few.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property
 from typing import Any, Final
 
 from broker.web.readers.reader import Reader
@@ -56,8 +56,8 @@ def redacted(
 class Redaction:
     """Takes out of one view after another what one reader may not see.
 
-    What all of them may name is judged once; so they are shown within one moment, as the rows of
-    one group are.
+    What they name is judged once; so they are shown within one moment, as the rows of one group
+    are.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class Redaction:
             return view
         for kind, name in _names(view):
             hidden.add(kind, name)
-        return _without(view, "", hidden) if hidden.anything else view
+        return _without(view, "", hidden)
 
     def rows(self, rows: Iterator[Row | None]) -> Iterator[Row | None]:
         """Rows without what the reader may not see; a row of what is hidden is None."""
@@ -90,6 +90,11 @@ class _Hidden:
 
     def __init__(self, reader: Reader, topics: Iterable[str], groups: Iterable[str]) -> None:
         self._named = {_TOPIC: set(topics), _GROUP: set(groups), _ID: set[str]()}
+        self._all = (self._named[_TOPIC] | self._named[_GROUP]) - {""}
+        self._lengths = sorted(set(map(len, self._all)))
+        """Of all names, the shortest first."""
+        self._phrases = sorted(filter(_is_phrase, self._named[_GROUP]), key=len, reverse=True)
+        """Names of more than one word, the longest first."""
         self._sees: Mapping[str, Callable[[str], bool]] = {
             _TOPIC: reader.sees_topic,
             _GROUP: reader.sees_group,
@@ -99,16 +104,16 @@ class _Hidden:
 
     def add(self, kind: str, name: str) -> None:
         """A name more that may stand in what is shown."""
-        names = self._named[kind]
-        if name not in names:
-            names.add(name)
-            for found in ("anything", "_all", "_phrases", "_lengths"):
-                self.__dict__.pop(found, None)
-
-    @cached_property
-    def anything(self) -> bool:
-        """Whether there is something to be taken out."""
-        return any(self.hides(kind, name) for kind, names in self._named.items() for name in names)
+        self._named[kind].add(name)
+        if name in self._all or not name:
+            return
+        self._all.add(name)
+        at = bisect_left(self._lengths, len(name))
+        if self._lengths[at : at + 1] != [len(name)]:
+            self._lengths.insert(at, len(name))
+        if kind != _TOPIC and _is_phrase(name):
+            self._phrases.append(name)
+            self._phrases.sort(key=len, reverse=True)
 
     def hides(self, kind: str, name: object) -> bool:
         """Whether it is a name that the reader may not see."""
@@ -125,21 +130,6 @@ class _Hidden:
             if name in text and self._hides_any(name):
                 text = _without_phrase(text, name)
         return _WORD.sub(self._shown, text).replace(_HERE, HIDDEN)
-
-    @cached_property
-    def _all(self) -> set[str]:
-        return set().union(*self._named.values()) - {""}
-
-    @cached_property
-    def _phrases(self) -> list[str]:
-        """Names of more than one word, the longest first."""
-        phrases = (name for name in self._all if _WORD.fullmatch(name) is None)
-        return sorted(phrases, key=len, reverse=True)
-
-    @cached_property
-    def _lengths(self) -> list[int]:
-        """Of all names, the shortest first."""
-        return sorted(set(map(len, self._all)))
 
     def _shown(self, found: re.Match[str]) -> str:
         """A word, or what is left of it behind the longest name that is hidden."""
@@ -158,6 +148,11 @@ class _Hidden:
 
     def _hides_any(self, name: str) -> bool:
         return any(name in names and self.hides(kind, name) for kind, names in self._named.items())
+
+
+def _is_phrase(name: str) -> bool:
+    """Whether a group's name, or an id, has more words than one; a topic's has not."""
+    return bool(name) and _WORD.fullmatch(name) is None
 
 
 def _without_phrase(text: str, name: str) -> str:
