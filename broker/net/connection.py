@@ -156,9 +156,9 @@ class Connection(asyncio.Protocol):
         self.on_close: Callable[[Connection], None] | None = None
         """Called once when the connection has closed; set by the APIs of members of groups."""
         self.verdicts: object | None = None
-        """What the authorizer has decided about `principal`; kept and read by it alone."""
+        """As whom the authorizer knows `principal`; kept and read by it alone."""
         self.permitted: Permitted | None = None
-        """Of these, the allowed ones as requests name them; kept and read by the guard alone."""
+        """What it was allowed, as requests name it; kept and read by the guard alone."""
         self.client_id = ""
         self.client_host = ""
         """The peer's address as Kafka shows it, such as ``/127.0.0.1``."""
@@ -253,6 +253,8 @@ class Connection(asyncio.Protocol):
         self.closed = True
         if self.session is not None:
             self.session.ended()
+        if self.permitted is not None:
+            self.permitted.forget()
         self.server.forget(self)
         for frame in [each for each in self._backlog if each.startswith(_LEAVE_GROUP)]:
             self._handle(frame, 0)  # Kafka does when the JoinGroup before it is answered

@@ -11,6 +11,7 @@ from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.net.connection import Connection
+    from broker.net.permitted import PermittedMemory
     from security.acls.index import AclIndex
 
 
@@ -24,6 +25,10 @@ class Authorizer(Protocol):
     @property
     def index(self) -> AclIndex:
         """The entries, whose epoch it is; always the same object."""
+
+    @property
+    def permitted(self) -> PermittedMemory:
+        """What the guard remembers of what was allowed, for all connections together."""
 
     def allows(
         self,

@@ -1,16 +1,17 @@
 """The authorizer that judges by access control entries, as Kafka's StandardAuthorizer does.
 
-What was decided for a connection is kept with it, denials too, until an entry is added or removed
-or its principal is another. So a request costs a look into a dict for each resource, however many
-entries there are.
+What was decided is kept, denials too, until an entry is added or removed. So a request costs a look
+into a dict for each resource, however many entries there are. All connections share one memory, so
+that it has one bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Set
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Set
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from broker.net.permitted import NAME_KEPT_MAX
+from broker.net.permitted import NAME_KEPT_MAX, PermittedMemory
 from broker.rights.audit import Audit
 from security.acls.index import AclIndex
 from security.acls.judge import Judge, Rule, Verdict
@@ -20,22 +21,60 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
 
 KEPT_MAX = 10_000
-"""Verdicts that are kept with a connection; beyond them it begins anew."""
+"""Decisions of a kind that are kept; then those before are forgotten, and as many may come."""
 
 
-class _Kept:
-    """What was decided for one connection while the entries were those of ``epoch``."""
+class _Who:
+    """A connection's principal and address as entries name them."""
 
-    __slots__ = ("bits", "epoch", "host", "name", "principal", "verdicts")
+    __slots__ = ("host", "name", "principal")
 
-    def __init__(self, connection: Connection, epoch: int) -> None:
-        self.epoch = epoch
+    def __init__(self, connection: Connection) -> None:
         self.principal = connection.principal
         self.name = str(connection.principal)
         self.host = connection.client_host.removeprefix("/")
-        self.verdicts: dict[tuple[Operation, ResourceType, str], Verdict] = {}
-        self.bits: dict[tuple[ResourceType, str], int] = {}
-        """All that may be done to a resource."""
+
+
+Decided = TypeVar("Decided")
+
+
+class Recent(Generic[Decided]):
+    """What was decided lately: at least the last `KEPT_MAX`, at most twice as many.
+
+    The key ends with the name of the resource; what is decided of long names is not kept.
+    """
+
+    __slots__ = ("_before", "_now")
+
+    def __init__(self) -> None:
+        self._now: dict[tuple[Any, ...], Decided] = {}
+        self._before: dict[tuple[Any, ...], Decided] = {}
+
+    def __len__(self) -> int:
+        return len(self._now) + len(self._before)
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return chain(self._now, self._before)
+
+    def get(self, key: tuple[Any, ...]) -> Decided | None:
+        """What was decided; None where that is not known."""
+        found = self._now.get(key)
+        if found is None:
+            found = self._before.get(key)
+            if found is not None:
+                self.keep(key, found)
+        return found
+
+    def keep(self, key: tuple[Any, ...], decided: Decided) -> None:
+        """Has it known from now on."""
+        if len(key[-1]) <= NAME_KEPT_MAX:
+            if len(self._now) >= KEPT_MAX:
+                self._now, self._before = {}, self._now
+            self._now[key] = decided
+
+    def clear(self) -> None:
+        """Knows nothing any more."""
+        self._now, self._before = {}, {}
 
 
 class JudgingAuthorizer:
@@ -47,10 +86,17 @@ class JudgingAuthorizer:
         self.index = index
         self.audit = audit
         self._judge = Judge(index, super_users, allow_everyone=allow_everyone)
-        self._somewhere: dict[tuple[str, str, Operation, ResourceType], bool] = {}
-        """Whether a principal from a host may do something to any resource of a type; for all
-        connections, since many entries have to be looked at."""
-        self._somewhere_epoch = index.epoch
+        self.permitted = PermittedMemory()
+        """See Authorizer."""
+        self.verdicts: Recent[Verdict] = Recent()
+        """By principal, host, operation, type and name."""
+        self.bits: Recent[int] = Recent()
+        """All that may be done to a resource, by principal, host, type and name."""
+        self._somewhere: Recent[bool] = Recent()
+        """Whether something may be done to any resource of a type, by operation, type, principal
+        and host."""
+        self._epoch = index.epoch
+        """When these were decided."""
 
     @property
     def epoch(self) -> int:
@@ -69,11 +115,12 @@ class JudgingAuthorizer:
         is_logged: bool = True,
     ) -> bool:
         """See Authorizer."""
-        kept = self._kept(connection)
-        verdict = kept.verdicts.get((operation, kind, name))
+        who = self._who(connection)
+        key = who.name, who.host, operation, kind, name
+        verdict = self.verdicts.get(key)
         if verdict is None:
-            verdict = self._judge.verdict(kept.name, kept.host, operation, kind, name)
-            _keep(kept.verdicts, (operation, kind, name), verdict)
+            verdict = self._judge.verdict(*key)
+            self.verdicts.keep(key, verdict)
         if not verdict.is_allowed and is_logged:
             self.audit.denied(
                 connection, operation, kind, name, api=api, count=count, rule=verdict.rule
@@ -84,15 +131,12 @@ class JudgingAuthorizer:
         self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
     ) -> bool:
         """See Authorizer."""
-        kept = self._kept(connection)
-        if self._somewhere_epoch != self.index.epoch or len(self._somewhere) >= KEPT_MAX:
-            self._somewhere_epoch = self.index.epoch
-            self._somewhere.clear()
-        key = kept.name, kept.host, operation, kind
+        who = self._who(connection)
+        key = operation, kind, who.host, who.name
         allowed = self._somewhere.get(key)
         if allowed is None:
-            allowed = self._judge.may_somewhere(*key)
-            self._somewhere[key] = allowed
+            allowed = self._judge.may_somewhere(who.name, who.host, operation, kind)
+            self._somewhere.keep(key, allowed)
         if not allowed:
             rule = Rule.NOTHING_ALLOWS
             self.audit.denied(connection, operation, kind, "", api=api, count=1, rule=rule)
@@ -100,28 +144,21 @@ class JudgingAuthorizer:
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
         """See Authorizer."""
-        kept = self._kept(connection)
-        bits = kept.bits.get((kind, name))
+        who = self._who(connection)
+        key = who.name, who.host, kind, name
+        bits = self.bits.get(key)
         if bits is None:
-            bits = self._judge.operations(kept.name, kept.host, kind, name)
-            _keep(kept.bits, (kind, name), bits)
+            bits = self._judge.operations(*key)
+            self.bits.keep(key, bits)
         return bits
 
-    def _kept(self, connection: Connection) -> _Kept:
-        kept = connection.verdicts
-        if (
-            type(kept) is _Kept
-            and kept.epoch == self.index.epoch
-            and kept.principal is connection.principal
-        ):
-            return kept
-        kept = connection.verdicts = _Kept(connection, self.index.epoch)
-        return kept
-
-
-def _keep(kept: dict[Any, Any], key: tuple[Any, ...], decided: object) -> None:
-    """``key`` ends with the name of the resource."""
-    if len(key[-1]) <= NAME_KEPT_MAX:
-        if len(kept) >= KEPT_MAX:
-            kept.clear()
-        kept[key] = decided
+    def _who(self, connection: Connection) -> _Who:
+        """Whose decisions these are; those of other entries are forgotten."""
+        if self._epoch != self.index.epoch:
+            self._epoch = self.index.epoch
+            for decided in (self.verdicts, self.bits, self._somewhere):
+                decided.clear()
+        who = connection.verdicts
+        if type(who) is not _Who or who.principal is not connection.principal:
+            who = connection.verdicts = _Who(connection)
+        return who

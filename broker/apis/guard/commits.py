@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.guard.allowed_part import AllowedPart, DeniedElements
 from broker.apis.guard.elements import with_elements
-from broker.apis.guard.judging import BY_KEY, counted, denied_in_steps, keep, permitted
+from broker.apis.guard.judging import BY_KEY, counted, denied_in_steps, permitted
 from broker.net.needs import Each, EachCommitted
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import TOPIC_AUTHORIZATION_FAILED
@@ -67,7 +67,7 @@ def _in_steps(
         known = permitted(authorizer, request.connection, BY_KEY | operation)
         for key, name in zip(keys, names, strict=True):
             if name is not None:
-                keep(known, key)
+                known.keep(key)
     steps = inner(services, _part(services, request, names, denied) if denied else request)
     if steps is not None:
         yield from steps

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from broker.net.needs import AnyOf, Need, Own
-from broker.net.permitted import NAME_KEPT_MAX, Permitted
+from broker.net.permitted import Names, Permitted
 from broker.net.request import Request
 from security.acls.model import CLUSTER_NAME, Operation, ResourceType
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from broker.rights.authorizer import Authorizer
 
 NAMES_KEPT = 10_000
-"""Names kept on a connection for one operation; then it begins anew."""
+"""Names kept on a connection for one operation; then it begins anew. What is forgotten at a time
+is bounded so, too."""
 
 BY_KEY = 1 << 17
 """In a right of topics whose names and ids are known as requests have them."""
@@ -33,22 +34,20 @@ def right_of(operation: Operation, kind: ResourceType) -> int:
     return operation << 8 | kind
 
 
-def permitted(authorizer: Authorizer, connection: Connection, of: int) -> set[Any]:
+def permitted(authorizer: Authorizer, connection: Connection, of: int) -> Names:
     """The names that are known to be allowed for the right ``of``, to be read and added to."""
     known = connection.permitted
     epoch = authorizer.index.epoch
     if known is None or known.epoch != epoch or known.principal is not connection.principal:
+        if known is not None:
+            known.forget()
         known = connection.permitted = Permitted(epoch, connection.principal)
     names = known.names.get(of)
-    if names is None or len(names) > NAMES_KEPT:
-        names = known.names[of] = set()
+    if names is None:
+        names = known.names[of] = Names(authorizer.permitted)
+    elif len(names) > NAMES_KEPT:
+        names.forget()
     return names
-
-
-def keep(known: set[Any], name: str | bytes) -> None:
-    """Has a name that was allowed known from now on."""
-    if len(name) <= NAME_KEPT_MAX:
-        known.add(name)
 
 
 def own_denied_in_steps(
@@ -85,7 +84,7 @@ def denied_in_steps(
         if authorizer.allows(
             connection, operation, kind, name, api=api, count=count, is_logged=is_logged
         ):
-            keep(known, name)
+            known.keep(name)
         else:
             denied.append(name)
         yield None

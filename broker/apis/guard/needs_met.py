@@ -10,7 +10,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from broker.apis.guard.denials import deny
-from broker.apis.guard.judging import keep, may, permitted, right_of
+from broker.apis.guard.judging import may, permitted, right_of
 from broker.net.needs import DENIED, AnyOf, Need, Own
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import ProtocolError
@@ -82,7 +82,7 @@ def _with_first_field(need: Need, inner: Handler, authorizer: Authorizer) -> Han
             deny(request, error_of(need))
             return None
         if name:
-            keep(permitted(authorizer, request.connection, of), name.encode())
+            permitted(authorizer, request.connection, of).keep(name.encode())
         return inner(services, request)
 
     def handle(services: Services, request: Request) -> Steps | None:

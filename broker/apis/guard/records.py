@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from broker.apis.fetch.handler import Fetching
 from broker.apis.fetch.handler import handler_of as fetch_handler
 from broker.apis.fetch.sessions import TopicKey
-from broker.apis.guard.judging import BY_KEY, keep, may, permitted
+from broker.apis.guard.judging import BY_KEY, may, permitted
 from broker.apis.produce.handler import Make, Prepared
 from broker.apis.produce.handler import handler_of as produce_handler
 from broker.apis.produce.producing import Place, Producing
@@ -148,7 +148,7 @@ class _Judged:
             api=request.served.api.name,
             count=count,
         ):
-            keep(known, key)
+            known.keep(key)
             return True
         self.denied.add(key)
         return False

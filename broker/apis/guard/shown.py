@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.authorized import NOT_ASKED
 from broker.apis.guard.allowed_part import AllowedPart, Keeps
-from broker.apis.guard.judging import keep, may, permitted, right_of
+from broker.apis.guard.judging import may, permitted, right_of
 from broker.net.needs import Hides, Own, Rights, Tells
 from broker.net.request import Handler, Request, Steps
 from protocol.errors import NONE
@@ -45,7 +45,7 @@ def shows(
         if named in known:
             return True
         if authorizer.allows(connection, operation, kind, named, api=api, is_logged=False):
-            keep(known, named)
+            known.keep(named)
             return True
         return False
 

@@ -120,7 +120,7 @@ class Asker:
         self.client_host = f"/{host}"
         self.client_id = "http"
         self.verdicts: object | None = None
-        """As a connection's."""
+        """See `Connection`."""
 
 
 class JudgedReader(Reader):

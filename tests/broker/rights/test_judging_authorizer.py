@@ -7,7 +7,7 @@ import pytest
 from broker.net.permitted import NAME_KEPT_MAX
 from broker.rights import judging_authorizer
 from broker.rights.audit import Audit
-from broker.rights.judging_authorizer import KEPT_MAX, JudgingAuthorizer
+from broker.rights.judging_authorizer import JudgingAuthorizer
 from broker.time import Time
 from security.acls.index import AclIndex
 from security.acls.judge import Judge
@@ -128,18 +128,29 @@ async def test_a_long_name_is_judged_and_not_kept(what):
             assert rights.allows(connection, READ, ResourceType.GROUP, "g" * size, api="Heartbeat")
         else:
             assert rights.operations(connection, ResourceType.GROUP, "g" * size)
-    kept = connection.verdicts
-    assert [len(key[-1]) for key in (*kept.verdicts, *kept.bits)] == [NAME_KEPT_MAX]
+    assert [len(key[-1]) for key in (*rights.verdicts, *rights.bits)] == [NAME_KEPT_MAX]
 
 
 @pytest.mark.parametrize("what", ["allows", "operations"])
-async def test_what_is_kept_is_bounded(what):
+async def test_what_is_kept_is_bounded_for_all_connections_together(what, monkeypatch):
+    monkeypatch.setattr(judging_authorizer, "KEPT_MAX", 50)
     rights = authorizer(allow_everyone=True)
-    connection = peer()
-    for number in range(KEPT_MAX + 10):
-        if what == "allows":
-            assert rights.allows(connection, READ, TOPIC, f"t{number}", api="Fetch")
-        else:
-            assert rights.operations(connection, TOPIC, f"t{number}") == 3576
-    kept = connection.verdicts
-    assert len(kept.verdicts) + len(kept.bits) <= KEPT_MAX
+    for connection in [peer(f"User:{number}") for number in range(30)]:
+        for number in range(40):
+            if what == "allows":
+                assert rights.allows(connection, READ, TOPIC, f"t{number}", api="Fetch")
+            else:
+                assert rights.operations(connection, TOPIC, f"t{number}") == 3576
+    assert 50 <= len(rights.verdicts) + len(rights.bits) <= 100
+
+
+async def test_what_is_asked_for_again_stays_among_what_is_asked_for_once(monkeypatch):
+    monkeypatch.setattr(judging_authorizer, "KEPT_MAX", 50)
+    judged = []
+    real = Judge.verdict
+    monkeypatch.setattr(Judge, "verdict", lambda *args: judged.append(args[-1]) or real(*args))
+    rights = authorizer(allow_everyone=True)
+    for number in range(500):
+        for name in ("mine", f"t{number}"):
+            assert rights.allows(peer(), READ, TOPIC, name, api="Fetch")
+    assert judged.count("mine") == 1

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from broker.net.connection import Connection
+from broker.net.permitted import PermittedMemory
 from security.acls.index import AclIndex
 from security.acls.judge import Judge
 from security.acls.model import (
@@ -40,6 +41,7 @@ class Rules:
     def __init__(self, *rules: str, allow_everyone: bool = False) -> None:
         self.index = AclIndex()
         self.judge = Judge(self.index, {f"User:{ADMIN}"}, allow_everyone=allow_everyone)
+        self.permitted = PermittedMemory()
         self.asked: list[Asked] = []
         """Everything that was asked, in order."""
         for rule in rules:
