@@ -121,8 +121,7 @@ class Secured:
     def apply_quotas(self, server: Server, fetch_sessions: FetchSessions) -> None:
         """From now on quotas hold for what a server answers."""
         server.limit_rates(ListenerRates(self._config, self._time))
-        is_in_cluster = self._config.is_in_cluster
-        Measuring(self.quotas.quotas, server, fetch_sessions, is_in_cluster=is_in_cluster)
+        Measuring(self.quotas.quotas, server, fetch_sessions)
 
     def protect(self, listener: Listener) -> None:
         """Has those who come by a listener log in, where its protocol says so.

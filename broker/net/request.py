@@ -268,6 +268,13 @@ class Request:
         """Holds back the later requests of this connection until this one is answered."""
         self.connection.park(self)
 
+    def exempt(self) -> None:
+        """It is of another broker, as has been judged: no quota bounds it."""
+
+    def fetched_at_most(self, asked_bytes: int) -> int:
+        """How many bytes its sender may be given, of as many as it asks for."""
+        return asked_bytes
+
     def mutations(self, strict_from: int | None) -> Mutations:  # noqa: ARG002
         """What it may change of the topics; from a version on, what is too much is refused.
 

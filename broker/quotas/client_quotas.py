@@ -229,7 +229,9 @@ class ClientQuotas:
         allowed = quota_of_address(self.values, address)
         if allowed is None:
             return None
-        return self._share_in((Kind.CONNECTION, address, ""), allowed, self.time.now().mono_ms)
+        now_ms = self.time.now().mono_ms
+        self._make_room(now_ms)
+        return self._share_in((Kind.CONNECTION, address, ""), allowed, now_ms)
 
     def count(self, kind: Kind, wait_ms: int, user: str | None = None) -> None:
         """Somebody is told to wait, whose name is known behind a login."""
@@ -244,6 +246,7 @@ class ClientQuotas:
     def _found(self, user: str, client_id: str) -> Shares:
         shares = Shares()
         now_ms = self.time.now().mono_ms
+        self._make_room(now_ms)
         shares.produce = self._share(Kind.PRODUCE, user, client_id, now_ms)
         shares.fetch = self._share(Kind.FETCH, user, client_id, now_ms)
         shares.request = self._share(Kind.REQUEST, user, client_id, now_ms)
@@ -252,7 +255,6 @@ class ClientQuotas:
             shared_by = _kept(*found.shared_by)
             bucket = self._mutations.get(shared_by)
             if bucket is None:
-                _drop_unused(self._mutations, now_ms)
                 tokens = TokenBucket(
                     self._mutation_windows, self._mutation_window_ms, found.value, now_ms
                 )
@@ -261,6 +263,16 @@ class ClientQuotas:
                 bucket.tokens.configure(found.value, now_ms)
             shares.mutation = MutationShare(found.value, bucket)
         return shares
+
+    def _make_room(self, now_ms: int) -> None:
+        """Before some shares are found, so that none of their buckets is dropped for another.
+
+        Who shared a dropped bucket looks it up anew: else those who are known would go on with it,
+        and those who come would get another of the same quota.
+        """
+        dropped = _drop_unused(self._buckets, now_ms)
+        if _drop_unused(self._mutations, now_ms) or dropped:
+            self._shares.clear()
 
     def _share(self, kind: Kind, user: str, client_id: str, now_ms: int) -> Share | None:
         found = quota_of(self.values, KEYS[kind], user, client_id)
@@ -271,7 +283,6 @@ class ClientQuotas:
     def _share_in(self, place: tuple[Kind, str, str], allowed: float, now_ms: int) -> Share:
         bucket = self._buckets.get(place)
         if bucket is None:
-            _drop_unused(self._buckets, now_ms)
             bucket = Bucket(ClientRate(self._windows, self._window_ms), now_ms)
             self._buckets[place] = bucket
         is_bytes = place[0] in (Kind.PRODUCE, Kind.FETCH)
@@ -291,13 +302,15 @@ def _name_kept(name: str) -> str:
     return f"{name[:NAME_KEPT_MAX]} {sha256(name.encode()).hexdigest()}"
 
 
-def _drop_unused(buckets: dict[Place, AnyBucket], now_ms: int) -> None:
-    """Where there are too many, drops those that were not used for long, or else the older half."""
+def _drop_unused(buckets: dict[Place, AnyBucket], now_ms: int) -> bool:
+    """Where there are too many, drops those that were not used for long, or else the older half;
+    whether it did."""
     if len(buckets) < KEPT_MAX:
-        return
+        return False
     by_use: Iterable[Place] = sorted(buckets, key=lambda place: buckets[place].used_ms)
     at_least = KEPT_MAX // 2
     for number, place in enumerate(by_use):
         if number >= at_least and now_ms - buckets[place].used_ms < UNUSED_MS:
             break
         del buckets[place]
+    return True

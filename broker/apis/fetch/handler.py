@@ -109,8 +109,6 @@ class Fetching:
         self.uses_ids = version >= _FIRST_WITH_IDS
         self.session: Session | None = None
         self.is_incremental = False
-        self.max_bytes = min(max_bytes, services.config["fetch.max.bytes"])
-        self.min_bytes = min(min_bytes, self.max_bytes)
         self.reader = Reader(services, version, isolation_level == 1, replica_id)
         self.is_denied = False
         """Nothing of it is allowed: it opens no session."""
@@ -118,6 +116,11 @@ class Fetching:
             self.reader.is_client = not comes_from_broker(services, request)
             may_follow = rights is None or rights.may_follow(request)
             self.is_denied = self.reader.is_client or not may_follow
+            if not self.is_denied:
+                request.exempt()
+        max_bytes = min(max_bytes, services.config["fetch.max.bytes"])
+        self.max_bytes = request.fetched_at_most(max_bytes)
+        self.min_bytes = min(min_bytes, self.max_bytes)
         self._opens: type[Session] | None = None
         """The kind of session that the answer opens."""
         self.wanted = self._wanted(session_id, session_epoch, topics, forgotten)

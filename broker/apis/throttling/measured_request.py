@@ -62,8 +62,6 @@ class MeasuredRequest(Request):
         """Since when it is worked on, while it is: since the outermost piece began."""
         self._mutations: Mutations = UNBOUND
         self.shares = self.measures.quotas.shares_of(connection.principal.name, client_id)
-        if self.shares.fetch is not None and route.served.api.key == FETCH:
-            throttled_fetch.cap(self, self.shares.fetch.at_once)
 
     # -- time
 
@@ -119,6 +117,15 @@ class MeasuredRequest(Request):
         if not self.measures.throttles.park(self):
             super().park()
 
+    def exempt(self) -> None:
+        """See `Request`."""
+        self.shares = _UNBOUND
+
+    def fetched_at_most(self, asked_bytes: int) -> int:
+        """See `Request`."""
+        share = self.shares.fetch
+        return asked_bytes if share is None else min(asked_bytes, share.at_once)
+
     def mutations(self, strict_from: int | None) -> Mutations:
         """See `Request`."""
         share = self.shares.mutation
@@ -136,7 +143,7 @@ class MeasuredRequest(Request):
     def complete(self, frame: Body, error_code: int = 0) -> None:
         """See `Request`."""
         if is_of_brokers(self.route.served) and error_code != CLUSTER_AUTHORIZATION_FAILED:
-            self.shares = _UNBOUND
+            self.exempt()
         super().complete(self._told(frame), error_code)
 
     def _told(self, frame: Body) -> Body:

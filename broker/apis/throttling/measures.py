@@ -18,7 +18,6 @@ class Measures(NamedTuple):
     quotas: ClientQuotas
     throttles: Throttles
     fetch_sessions: FetchSessions
-    is_in_cluster: bool
 
     def now_ms(self) -> int:
         """The clock by which quotas are held, monotonic."""

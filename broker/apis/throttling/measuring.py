@@ -24,13 +24,11 @@ class Measuring:
         quotas: ClientQuotas,
         server: Server,
         fetch_sessions: FetchSessions,
-        *,
-        is_in_cluster: bool,
     ) -> None:
         self.quotas = quotas
         self._server, self._rates = server, AddressRates(quotas)
         self.throttles = server.throttles = Throttles(quotas.time)
-        self._measures = Measures(quotas, self.throttles, fetch_sessions, is_in_cluster)
+        self._measures = Measures(quotas, self.throttles, fetch_sessions)
         self._routes = list(server.routes.values())
         self._plain: dict[Route, Handler] = {}
         """The handlers in whose place measured ones are."""

@@ -1,7 +1,8 @@
 """Fetch under a quota: at most what is allowed at once is read, and too much is not sent at all.
 
 An answer that is too much is empty, and does not count: the client asks for the same again when its
-time is over. Its session is as if nothing had been answered.
+time is over. Its session is as if nothing had been answered. No quota bounds a broker, which the
+handler says when it has judged that it is one (`Request.exempt`).
 
 Unlike Kafka, an answer that can never be within the quota is sent, whole, once its client is: one
 batch that is larger than all windows allow. Its reader would wait for ever. It has to wait for it
@@ -21,25 +22,11 @@ from broker.net.request import Body, Request
 from broker.quotas.client_quotas import Kind, Share
 from protocol.messages.fetch import API
 
-_INT32 = struct.Struct(">i")
 _ERROR_AND_SESSION = struct.Struct(">hi")
 _SESSION = struct.Struct(">ii")
-_FIRST_WITH_BOUND = 3
 _FIRST_WITH_SESSIONS = 7
 _FIRST_WITHOUT_REPLICA = 15
 _NO_SESSION = 0
-_OF_A_FETCHER = "-fetcher-"
-"""In the client ids of all brokers that fetch, Kafka's and ours."""
-
-
-def cap(request: Request, at_most: int) -> None:
-    """Has the request ask for at most so many bytes."""
-    if request.api_version < _FIRST_WITH_BOUND:
-        return
-    buffer, place = request.buffer, _fields_at(request) + 8  # behind max_wait_ms and min_bytes
-    if len(buffer) < place + 4 or _INT32.unpack_from(buffer, place)[0] <= at_most:
-        return
-    request.buffer = b"".join((buffer[:place], _INT32.pack(at_most), buffer[place + 4 :]))
 
 
 def bounded(
@@ -51,9 +38,6 @@ def bounded(
 ) -> Body:
     """Records an answer and adds how long to wait for it; the answer that may be sent."""
     version, now_ms = request.api_version, measures.now_ms()
-    if measures.is_in_cluster and _is_of_replica(request):
-        waits.clear()
-        return frame
     size = 4 + size_of(frame) - header_bytes(API.key, version)  # as Kafka counts it
     if share is not None:
         was_within = size > share.at_once and share.is_within(now_ms)
@@ -65,16 +49,6 @@ def bounded(
     if share is not None:
         share.take_back(size, now_ms)
     return _emptied(request, frame, measures.fetch_sessions)
-
-
-def _is_of_replica(request: Request) -> bool:
-    """Whether another broker fetches, as far as it says so."""
-    if request.api_version < _FIRST_WITHOUT_REPLICA:
-        return bool(_INT32.unpack_from(request.buffer, request.position)[0] >= 0)
-    if _OF_A_FETCHER not in request.client_id:
-        return False
-    value = API.decode_request(request.api_version, request.buffer, request.position)
-    return bool(value["replica_state"]["replica_id"] >= 0)
 
 
 def _fields_at(request: Request) -> int:

@@ -46,6 +46,29 @@ def test_of_many_client_ids_those_used_longest_ago_are_forgotten(
     assert used(quotas, time, "c7") > 0, "remembered"
 
 
+def test_clients_of_one_user_share_a_bucket_when_that_of_others_was_dropped(
+    time: HandTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_quotas, "KEPT_MAX", BUCKETS)
+    quotas = ClientQuotas(Config({}), time)
+    rates = dict.fromkeys(("producer_byte_rate", "consumer_byte_rate"), 1000.0)
+    quotas.change({Entity(user=None): {**rates, "controller_mutation_rate": 1.0}})
+    for number in range(10 * BUCKETS):
+        time.move(1)
+        old = quotas.shares_of("u", "old")
+        quotas.shares_of(f"user-{number}", "x")
+        new = quotas.shares_of("u", f"new-{number}")
+        assert old.produce is not None
+        assert new.produce is not None
+        again = quotas.shares_of("u", "old")
+        assert again.produce is not None
+        assert again.produce.bucket is new.produce.bucket, number
+        assert again.mutation is not None
+        assert new.mutation is not None
+        assert again.mutation.bucket is new.mutation.bucket, number
+    assert len(quotas._buckets) <= BUCKETS + 2
+
+
 def test_where_there_is_no_room_all_that_are_unused_for_an_hour_go(
     quotas: ClientQuotas, time: HandTime
 ) -> None:

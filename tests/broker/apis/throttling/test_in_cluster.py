@@ -13,6 +13,7 @@ from broker.apis.throttling.throttle_field import has_field
 from broker.config.authorizer_rules import STANDARD
 from broker.net.request import ServedApi
 from broker.tested.hand_time import HandTime
+from protocol.api_keys import FETCH
 from security.acls.model import (
     CLUSTER_NAME,
     AclEntry,
@@ -84,3 +85,21 @@ async def test_who_is_denied_what_brokers_ask_each_other_is_throttled(tmp_path: 
         for row in OTHERS:
             await check(bound, row)
         await entries.change([], [NO_RIGHT])
+
+
+async def test_a_fetch_that_claims_to_be_a_brokers_is_throttled_when_it_is_denied(
+    tmp_path: Path,
+) -> None:
+    async with bounded_member(tmp_path) as bound:
+        entries = bound.broker.standing.stores.acls
+        row = SERVED_IN_CLUSTER[FETCH]
+        for version in (4, 12, 17):
+            claim = {"replica_id": 2} if version < 15 else {"replica_state": {"replica_id": 2}}
+            value = {**asked(row.api, version), **claim}
+            follower = await bound.client()
+            assert (await follower.call(FETCH, version, **value))["throttle_time_ms"] == 0
+            follower.close()
+            await entries.change([NO_RIGHT], [])
+            answer = await throttled_call(bound, FETCH, version, value)
+            assert answer["throttle_time_ms"] == WINDOW_MS, version
+            await entries.change([], [NO_RIGHT])

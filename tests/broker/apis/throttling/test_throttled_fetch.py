@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from broker.apis.fetch import handler as fetch_handler
 from broker.quotas.client_quotas import Kind
 from protocol.messages.fetch import API as FETCH
 from protocol.messages.produce import API as PRODUCE
@@ -130,19 +131,22 @@ async def test_one_batch_beyond_all_windows_is_sent_and_waited_for_afterwards(
     ("version", "replica"),
     [(12, {"replica_id": 2}), (17, {"replica_state": {"replica_id": 2, "replica_epoch": 1}})],
 )
-async def test_what_another_broker_fetches_is_not_counted(
-    version: int, replica: dict[str, Any], tmp_path: Path
+@pytest.mark.parametrize("comes_from_broker", [True, False])
+async def test_what_another_broker_fetches_is_not_counted_and_what_claims_to_be_one_is(
+    version: int,
+    replica: dict[str, Any],
+    comes_from_broker: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(fetch_handler, "comes_from_broker", lambda *_: comes_from_broker)
     async with filled(tmp_path) as bound:
         await bound.set(request_percentage=1e-7)
-        routes = bound.broker.server.routes
-        cls = routes[FETCH.key << 16 | version].request_class
-        cls.measures = cls.measures._replace(is_in_cluster=True)
         topic_id = bound.broker.registry.topic("t").topic_id
         fetcher = await bound.client("broker-2-fetcher-0")
-        for _ in range(3):
+        for _ in range(3 if comes_from_broker else 1):
             answer = await fetched(fetcher, version=version, topic_id=topic_id, **replica)
-            assert answer["throttle_time_ms"] == 0
-            assert answer["responses"]
+            assert (answer["throttle_time_ms"] > 0) is not comes_from_broker
+            assert bool(answer["responses"]) is comes_from_broker
         client = await bound.client("broker-2-fetcher-0")
         assert (await fetched(client, version=version, topic_id=topic_id))["throttle_time_ms"] > 0
