@@ -93,7 +93,9 @@ def _asked(each: Each | EachResource, request: Request) -> Generator[None, None,
 
 def _is_public(each: Each | EachResource, element: Any) -> bool:
     """Whether nothing is asked for but settings of a broker that everybody may read."""
-    if not isinstance(each, EachResource) or element["resource_type"] != _BROKER:
+    if not isinstance(each, EachResource) or not each.public:
+        return False
+    if element["resource_type"] != _BROKER:
         return False
     names = element["configuration_keys"]
     return bool(names) and each.public.issuperset(names)
