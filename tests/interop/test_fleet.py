@@ -198,6 +198,8 @@ def test_the_alerts(trial: PageBroker, tmp_path: Path) -> None:
             found = dict.fromkeys(EXPECTED, "OK")
             for each in prometheus.query('ALERTS{alertname=~"MusterGroup.*"}'):
                 labels = each["metric"]
+                if labels["alertname"] == "MusterGroupReadsNothing":
+                    continue  # of no verdict: it comes with any of them
                 found[labels["consumergroup"]] = names[labels["alertname"]]
             return found
 
