@@ -51,8 +51,8 @@ ENCODED_AT_ONCE = 200
 """Partitions of an answer that is encoded in the loop's thread: 1 ms."""
 _FIRST_WITH_IDS = 13
 _FIRST_WITH_SESSIONS = 7
-_LOOKS_PER_CLOCK = 8
-"""Partitions that are read between two looks at the clock."""
+_LOOKS_PER_CLOCK = 32
+"""Partitions that are read between two looks at the clock: about 1 ms."""
 
 
 class FetchRights(Protocol):

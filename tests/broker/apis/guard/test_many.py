@@ -88,6 +88,16 @@ async def test_others_have_their_turn_between_two_verdicts(
         assert {each.name for each in denied} == set(FEW)
 
 
+async def test_others_have_their_turn_while_few_partitions_are_read(tmp_path: Path) -> None:
+    names = tuple(f"topic-{number}" for number in range(60))
+    async with guarded_broker(tmp_path, topics=names) as asking:
+        assert codes(await asking.ask(ADMIN, "Fetch", 11, fetch(*names))) == {NONE}
+        asking.broker.slicer.slice_ns = -1
+        turns = counted(asking.broker.slicer, "turn")
+        assert codes(await asking.ask(ADMIN, "Fetch", 11, fetch(*names))) == {NONE}
+        assert len(turns) >= len(names)
+
+
 async def test_others_have_their_turn_while_a_small_answer_is_judged(tmp_path: Path) -> None:
     async with guarded_broker(tmp_path) as asking:
         for number in range(60):
