@@ -26,9 +26,10 @@ QUICK = {"log.cleaner.backoff.ms": 20, "log.segment.bytes": 100_000}
 
 @contextmanager
 def opened(directory: Path, fs: FileSystem | None = None, **settings: Any) -> Iterator[Broker]:
-    """A broker whose data directory is open, listening nowhere; ``fs`` is cleaned by a thread."""
+    """A broker whose data directory is open, and that accepts nobody; a thread cleans ``fs``."""
     values = {
         "log.dirs": str(directory),
+        "listeners": "PLAINTEXT://127.0.0.1:0",
         **QUICK,
         **{k.replace("_", "."): v for k, v in settings.items()},
     }
