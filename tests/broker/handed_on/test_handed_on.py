@@ -155,6 +155,7 @@ FAULTS: list[tuple[list[Callable[[pytest.MonkeyPatch], None]], Callable[[Scene],
 ]
 
 
+@pytest.mark.planted("state of a request used by others")
 @pytest.mark.parametrize(
     ("plants", "run"),
     FAULTS,
@@ -172,6 +173,7 @@ def test_a_planted_fault_is_found(
         run(there)
 
 
+@pytest.mark.planted("state of a request used by others")
 def test_a_password_that_outlives_its_user_is_found(
     there: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -84,6 +84,7 @@ class _ShortWait(_DroppedJoins):
     session_ms = 5_000
 
 
+@pytest.mark.planted("churn compared with Kafka's rule")
 @pytest.mark.parametrize("scenario", [crash_loop_of_one, crash_loop_of_three])
 def test_joins_that_go_with_their_connections_are_found(scenario: Scenario) -> None:
     kafkas, _ = share(KafkaGroup, scenario)
