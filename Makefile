@@ -15,7 +15,7 @@ ROOMS := protocol verdicts client offsets coordinator transactions controller re
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help run pipeline test check unit smoke simulate campaign soak planted lock codecs golden coverage dashboards pictures dist format clean
+.PHONY: help run pipeline test check unit smoke simulate campaign durations soak planted lock codecs golden coverage dashboards pictures dist format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -65,17 +65,21 @@ smoke: $(VENV)/test.done ## one test of each kind with real programs: clients, k
 	$(PYTEST) --tier test -m "$(OTHER_PROGRAMS)"
 
 simulate: $(VENV)/test.done ## run the simulations again from one seed: make simulate SEED=4711
-	SEED=$(SEED) $(BIN)/pytest -q tests/simulation -k "the_laws_hold" --tier test
+	SEED=$(SEED) $(BIN)/pytest -q tests/simulation -k "the_laws_hold and not fresh" --tier test
 
 SLICE ?= 1 2 3 4 5 6
 
-campaign: $(VENV)/test.done ## everything else, in six slices of 15 minutes: make campaign SLICE=3 runs one
+campaign: $(VENV)/test.done ## everything else, in six slices of 8 to 15 minutes: make campaign SLICE=3 runs one
 	$(BIN)/python -m tests.java
 	$(BIN)/python -m tests.archives
 	@failed=; for slice in $(SLICE); do \
 		echo "slice $$slice of 6"; \
 		$(PYTEST) --tier campaign --slice $$slice || failed="$$failed $$slice"; \
 	done; [ -z "$$failed" ] || { echo "failed slices:$$failed"; exit 1; }
+
+durations: ## run the campaign and deal its tests to the slices anew, by how long each takes
+	$(MAKE) campaign ARGS=--record-durations
+	$(BIN)/python -m tests.tiers
 
 soak: $(VENV)/test.done ## long campaigns, for hours
 	$(BIN)/pytest -q --tier soak --timeout 7200 $(ARGS)

@@ -4,9 +4,9 @@ A test is in the tier `test`, unless it runs another program (`interop`, `faults
 has the mark `campaign`: then it is in the tier `campaign`. The mark `smoke` keeps one test of each
 kind of program in `make test`. The mark `soak` is for hours and comes before the others.
 
-A slice is what one run of CI adds to `make test`. Files are dealt to the slices by the durations
-that `--record-durations` has written into `tests/durations.json`, so that the slices take equally
-long. A new file is dealt by a hash of its name.
+A slice is what one run of CI adds to `make test`. Files are dealt to the slices by
+`tests/durations.json`, so that the slices take equally long. A new file is dealt by a hash of its
+name. `make durations` runs the campaign and writes that file again.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ TIERS = ("test", "campaign", "soak")
 SLICES = 6
 RECORDED = Path(__file__).parent / "durations.json"
 """Seconds by node id, of each test in the tier `campaign`, set-up and tear-down included."""
+RECORDINGS = RECORDED.parent.parent / "build" / "durations"
+"""A file of each slice that was run with `--record-durations`."""
 LONG_S = 20.0
 """A test that takes longer begins first, so that no worker ends alone."""
 SPLIT_S = 120.0
@@ -98,11 +100,28 @@ def slice_of(node: str) -> int:
 
 
 def record(number: int, seconds: Mapping[str, float]) -> None:
-    """Write how long the tests of slice ``number`` took; forget those that left the slice."""
-    kept = {node: each for node, each in recorded().items() if slice_of(node) != number}
-    kept |= {node: round(each, 1) for node, each in seconds.items()}
-    lines = [f"{json.dumps(node)}: {kept[node]}" for node in sorted(kept)]
+    """Write how long the tests of slice ``number`` took, for `fold`."""
+    _recording(number).parent.mkdir(parents=True, exist_ok=True)
+    _recording(number).write_text(json.dumps(seconds))
+
+
+def fold() -> None:
+    """Make `tests/durations.json` of what all slices have recorded, and of nothing else.
+
+    While they run the file stays as it is: another one would deal the tests anew. Raises
+    FileNotFoundError if a slice was not recorded.
+    """
+    kept: dict[str, float] = {}
+    for number in range(1, SLICES + 1):
+        kept |= json.loads(_recording(number).read_text())
+    lines = [f"{json.dumps(node)}: {round(kept[node], 1)}" for node in sorted(kept)]
     RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    for number in range(1, SLICES + 1):
+        _recording(number).unlink()
+
+
+def _recording(number: int) -> Path:
+    return RECORDINGS / f"slice-{number}.json"
 
 
 def in_order(nodes: Sequence[T], workers: int, is_long: Callable[[T], object]) -> list[T]:
@@ -130,7 +149,7 @@ def add_options(parser: pytest.Parser) -> None:
     group.addoption(
         "--record-durations",
         action="store_true",
-        help="write how long the tests of a slice took into tests/durations.json",
+        help="record how long the tests of a slice take; see make durations",
     )
 
 
@@ -145,8 +164,12 @@ class Tiers:
         self._seconds: defaultdict[str, float] = defaultdict(float)
         if self._slice is not None and self._tier != "campaign":
             raise pytest.UsageError("--slice goes with --tier campaign")
-        if self._records and self._slice is None:
-            raise pytest.UsageError("--record-durations goes with --tier campaign --slice N")
+        is_part = config.getoption("keyword") or config.args_source.name != "TESTPATHS"
+        if self._records and not self._is_worker and (self._slice is None or is_part):
+            raise pytest.UsageError(
+                "--record-durations goes with --tier campaign --slice N, without files and -k:"
+                " a whole slice is recorded"
+            )
 
     @pytest.hookimpl(trylast=True)  # after pytest-randomly, -m and -k
     def pytest_collection_modifyitems(
@@ -176,9 +199,10 @@ class Tiers:
         """Add what one phase of a test took."""
         self._seconds[report.nodeid] += report.duration
 
-    def pytest_sessionfinish(self) -> None:
-        """Write the durations down, if that was asked for."""
-        if self._records and not self._is_worker and self._slice is not None:
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Record the durations of a slice that ran to its end, if that was asked for."""
+        has_run = self._seconds and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+        if self._records and not self._is_worker and self._slice is not None and has_run:
             record(self._slice, self._seconds)
 
     def pytest_terminal_summary(
@@ -190,9 +214,9 @@ class Tiers:
         failed = terminalreporter.stats.get("failed", []) + terminalreporter.stats.get("error", [])
         if self._slice is not None and failed:
             seed = config.getoption("randomly_seed", default=None)
-            terminalreporter.write_line(
-                f"repeat it: make campaign SLICE={self._slice} ARGS=--randomly-seed={seed}"
-            )
+            order = f" ARGS=--randomly-seed={seed}" if isinstance(seed, int) else ""
+            terminalreporter.write_line(f"one test: .venv/bin/pytest '{failed[0].nodeid}'")
+            terminalreporter.write_line(f"the slice: make campaign SLICE={self._slice}{order}")
 
 
 def summary(skipped: list[pytest.TestReport]) -> list[str]:
@@ -209,3 +233,7 @@ def summary(skipped: list[pytest.TestReport]) -> list[str]:
     if packages:
         lines.append(f"install what is missing: apt-get install -y {' '.join(sorted(packages))}")
     return lines
+
+
+if __name__ == "__main__":
+    fold()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import pytest
 
@@ -88,6 +89,31 @@ def test_recorded_durations_make_slices_of_equal_length() -> None:
     assert max(seconds.values()) < 1.05 * min(seconds.values())
 
 
+def test_durations_are_those_of_all_slices_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiers, "RECORDED", tmp_path / "durations.json")
+    monkeypatch.setattr(tiers, "RECORDINGS", tmp_path / "recordings")
+    tiers.RECORDED.write_text('{"gone.py::test_a": 3.0}')
+    for number in range(1, tiers.SLICES):
+        tiers.record(number, {f"test_{number}.py::test_a": number + 0.04})
+    with pytest.raises(FileNotFoundError):
+        tiers.fold()
+    assert tiers.recorded() == {"gone.py::test_a": 3.0}
+    tiers.record(tiers.SLICES, {"test_6.py::test_a": 6.04})
+    tiers.fold()
+    assert tiers.recorded() == {f"test_{n}.py::test_a": float(n) for n in range(1, 7)}
+
+
+@pytest.mark.parametrize("options", [["--tier", "campaign"], ["-k", "slow"], ["test_kinds.py"]])
+def test_part_of_a_slice_is_not_recorded(options: list[str], project: pytest.Pytester) -> None:
+    if options[0] != "--tier":
+        options = ["--tier", "campaign", "--slice", "1", *options]
+    done = project.runpytest("--record-durations", *options)
+    assert done.ret == pytest.ExitCode.USAGE_ERROR
+    done.stderr.fnmatch_lines(["*a whole slice is recorded"])
+
+
 def test_long_tests_are_begun_first_by_each_worker() -> None:
     order = tiers.in_order(["a", "long", "b", "c", "longer"], 2, lambda node: "long" in node)
     assert order == ["long", "a", "b", "longer", "c"]
@@ -113,7 +139,10 @@ def test_failed_slice_prints_the_command_that_repeats_it(project: pytest.Pyteste
     number = tiers.slice_of("test_broken.py")
     done = project.runpytest("--tier", "campaign", "--slice", str(number), "-p", "randomly")
     done.stdout.re_match_lines(
-        [rf"repeat it: make campaign SLICE={number} ARGS=--randomly-seed=\d+"]
+        [
+            r"one test: \.venv/bin/pytest 'test_broken\.py::test_x'",
+            rf"the slice: make campaign SLICE={number} ARGS=--randomly-seed=\d+",
+        ]
     )
 
 

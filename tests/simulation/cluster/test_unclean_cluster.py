@@ -13,6 +13,7 @@ from tests.simulation.cluster.test_planted_cluster_faults import (
 from tests.simulation.cluster.unclean import UncleanCluster
 from tests.simulation.whole.runs import Record, find_fault, run
 
+pytestmark = [] if "SEED" in os.environ else [pytest.mark.campaign]
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(24)
 SECONDS = int(os.environ.get("SECONDS", "40"))
 """Some 1.2 s of a core for a seed."""
@@ -28,7 +29,6 @@ HAPPENS = {
 }
 
 
-@pytest.mark.campaign
 @pytest.mark.timeout(1200)
 def test_the_laws_hold_in_clusters_with_unclean_elections(record_property: Record) -> None:
     happened: Counter[str] = Counter()
@@ -38,7 +38,6 @@ def test_the_laws_hold_in_clusters_with_unclean_elections(record_property: Recor
     assert not missed or "SEED" in os.environ
 
 
-@pytest.mark.campaign
 @pytest.mark.planted("simulated cluster")
 @pytest.mark.timeout(600)
 def test_unclean_clusters_find_a_follower_that_keeps_records_of_its_own(
