@@ -2,8 +2,8 @@
 
 Measured is the share of the time in which living members own partitions. The times are 0.6 of those
 in tests/coordinator/churn, whose comparison is exact; here two brokers share a busy machine, and
-each has its own luck with the phases. The first scenario is of `make campaign`, the rest of
-`make soak`.
+each has its own luck with the phases. `make campaign` plays the first scenario, `make soak` the
+others.
 """
 
 from __future__ import annotations
