@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
-from threading import Thread
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
 
 from cli.errors import REFUSED, USAGE
 from cli.groups.evict import _result
@@ -19,7 +20,20 @@ from tests.interop.cluster import Cluster
 from tests.waiting import until
 
 CLASSIC = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "300"}
-CLOSES_WITHIN_S = 60.0
+MEMBER = """
+import json, sys
+from confluent_kafka import Consumer
+consumer = Consumer(json.loads(sys.argv[1]))
+consumer.subscribe([sys.argv[2]])
+for line in sys.stdin:
+    consumer.poll(0.05)
+    print("polled", flush=True)
+"""
+"""A member that polls once for each line, in a process of its own that is killed at the end.
+
+librdkafka 2.16 was seen to wait for ever to leave a group of Kafka 4.3.1 that had evicted it. It
+holds Python's lock meanwhile, so that no timeout ended the test, and all workers waited for it.
+"""
 Row = dict[str, Any]
 Join = Callable[..., str]
 
@@ -34,34 +48,44 @@ def members(group: str) -> list[Row]:
 def join(at: Broker, name: str) -> Iterator[Join]:
     """Start a member of the group ``name`` and return its id, once it owns partitions."""
     Cluster(at.bootstrap).create_topic(name, 4)
-    consumers: list[Consumer] = []
+    processes: list[subprocess.Popen[str]] = []
 
     def start(**config: str) -> str:
         known = {row["member"] for row in members(name)}
         settings = {key.replace("_", "."): value for key, value in config.items()}
         classic = {} if "group.protocol" in settings else CLASSIC
-        consumers.append(
-            Consumer({"bootstrap.servers": at.bootstrap, "group.id": name, **classic, **settings})
+        consumer = {"bootstrap.servers": at.bootstrap, "group.id": name, **classic, **settings}
+        processes.append(
+            subprocess.Popen(
+                [sys.executable, "-c", MEMBER, json.dumps(consumer), name],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+            )
         )
-        consumers[-1].subscribe([name])
 
         def joined() -> list[str]:
-            for consumer in consumers:
-                consumer.poll(0.05)
+            for each in processes:
+                poll(each)
             rows = members(name)
-            settled = len(rows) == len(consumers) and all(row["partitions"] for row in rows)
+            settled = len(rows) == len(processes) and all(row["partitions"] for row in rows)
             return [row["member"] for row in rows if settled and row["member"] not in known]
 
         [member] = until("the member owns partitions", joined)
         return member
 
     yield start
-    for consumer in consumers:
-        # librdkafka 2.16 was seen to wait for ever to leave a group of Kafka 4.3.1 that had evicted
-        # it, in its own code, where no timeout of pytest's reaches it.
-        closing = Thread(target=consumer.close, daemon=True)
-        closing.start()
-        closing.join(CLOSES_WITHIN_S)
+    for each in processes:
+        each.kill()
+        each.communicate()
+
+
+def poll(member: subprocess.Popen[str]) -> None:
+    assert member.stdin is not None
+    assert member.stdout is not None
+    member.stdin.write("\n")
+    member.stdin.flush()
+    assert member.stdout.readline() == "polled\n"
 
 
 @pytest.mark.interop
