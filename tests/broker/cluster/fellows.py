@@ -98,10 +98,15 @@ class HeldIsr:
 
 @dataclass
 class Coordinating:
-    """The coordinator of groups, as far as others ask it: how many partitions its topic has."""
+    """The coordinator of groups, as far as others ask it: how many partitions its topic has. It
+    has no groups."""
 
     partitions: int = 0
     """0: it does not know yet."""
+    hosted_shards: tuple[()] = ()
+
+    def emit(self, events: Iterable[object]) -> None:
+        assert not list(events)
 
     @property
     def is_started(self) -> bool:
