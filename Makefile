@@ -45,7 +45,7 @@ run: $(VENV)/broker.done ## set up and start a broker on 127.0.0.1:9092, data in
 
 pipeline: $(VENV)/pipeline.done ## set up what `muster pipeline` needs, Spark included
 
-test: check unit smoke ## set up and run what a change must pass: 12 minutes on two cores
+test: check unit smoke ## set up and run what a change must pass: 10 minutes on two cores
 
 check: $(VENV)/test.done ## ruff, mypy and the import rules
 	$(BIN)/ruff check $(CODE)
@@ -69,7 +69,7 @@ simulate: $(VENV)/test.done ## run the simulations again from one seed: make sim
 
 SLICE ?= 1 2 3 4 5 6
 
-campaign: $(VENV)/test.done ## everything else, in six slices of 8 to 15 minutes: make campaign SLICE=3 runs one
+campaign: $(VENV)/test.done ## everything else, in six slices of 6 to 9 minutes: make campaign SLICE=3 runs one
 	$(BIN)/python -m tests.java
 	$(BIN)/python -m tests.archives
 	@failed=; for slice in $(SLICE); do \
