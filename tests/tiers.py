@@ -176,9 +176,11 @@ class Tiers:
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
         """Select the tests, and order them for the workers."""
-        chosen = [item for item in items if self._is_chosen(item)]
-        if len(chosen) < len(items):
-            left_out = [item for item in items if not self._is_chosen(item)]
+        chosen: list[pytest.Item] = []
+        left_out: list[pytest.Item] = []
+        for item in items:
+            (chosen if self._is_chosen(item) else left_out).append(item)
+        if left_out:
             config.hook.pytest_deselected(items=left_out)
         workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
         seconds = recorded()
