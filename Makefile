@@ -80,6 +80,7 @@ campaign: $(VENV)/test.done ## everything else, in six slices of 6 to 9 minutes:
 durations: ## run the campaign and deal its tests to the slices anew, by how long each takes
 	$(MAKE) campaign ARGS=--record-durations
 	$(BIN)/python -m tests.tiers
+	MUSTER_GOLDEN=write $(BIN)/pytest -q tests/house/test_planted_faults.py
 
 soak: $(VENV)/test.done ## long campaigns, for hours
 	$(BIN)/pytest -q --tier soak --timeout 7200 $(ARGS)

@@ -4,9 +4,9 @@ A test is in the tier `test`, unless it runs another program (`interop`, `faults
 has the mark `campaign`: then it is in the tier `campaign`. The mark `smoke` keeps one test of each
 kind of program in `make test`. The mark `soak` is for hours and comes before the others.
 
-A slice is what one run of CI adds to `make test`. Files are dealt to the slices by
-`tests/durations.json`, so that the slices take equally long. A new file is dealt by a hash of its
-name. `make durations` runs the campaign and writes that file again.
+A slice is what one run of CI adds to `make test`. `tests/durations.json` has the slice of each test
+that was recorded, so that the slices take equally long. A new test is in the slice of its file, and
+a new file in that of a hash of its name. `make durations` runs the campaign and deals again.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from _pytest.mark import ParameterSet
 TIERS = ("test", "campaign", "soak")
 SLICES = 6
 RECORDED = Path(__file__).parent / "durations.json"
-"""Seconds by node id, of each test in the tier `campaign`, set-up and tear-down included."""
+"""Slice and seconds (set-up and tear-down included) by node id, of the tier `campaign`."""
 RECORDINGS = RECORDED.parent.parent / "build" / "durations"
 """A file of each slice that was run with `--record-durations`."""
 LONG_S = 20.0
@@ -61,29 +61,41 @@ def sampled(values: Iterable[T], sample: Container[T]) -> list[T | ParameterSet]
     ]
 
 
-def recorded() -> dict[str, float]:
-    """Seconds by node id, as they were last recorded."""
+def recorded() -> dict[str, tuple[int, float]]:
+    """Slice and seconds by node id, as they were last recorded."""
     return dict(json.loads(RECORDED.read_text())) if RECORDED.exists() else {}
 
 
-@functools.cache
-def _dealt() -> dict[str, int]:
-    """Slice by file, or by node id where the file is split: the longest first, to the shortest."""
-    files: defaultdict[str, dict[str, float]] = defaultdict(dict)
-    for node, seconds in recorded().items():
-        files[file_of(node)][node] = seconds
-    parts: dict[str, float] = {}
-    for file, tests in files.items():
-        seconds = sum(tests.values())
-        whole = seconds <= SPLIT_S and not file.startswith(SPLIT)
-        parts |= {file: seconds} if whole else tests
+def deal(seconds: Mapping[str, float]) -> dict[str, int]:
+    """Slice by node id: the longest file first, each to the shortest slice.
+
+    A file is dealt whole, unless it is longer than `SPLIT_S` or in `SPLIT`.
+    """
+    files: defaultdict[str, list[str]] = defaultdict(list)
+    for node in seconds:
+        files[file_of(node)].append(node)
+    parts: list[tuple[float, list[str]]] = []
+    for file, nodes in files.items():
+        total = sum(seconds[node] for node in nodes)
+        whole = total <= SPLIT_S and not file.startswith(SPLIT)
+        parts += [(total, nodes)] if whole else [(seconds[node], [node]) for node in nodes]
     slices = [(0.0, number) for number in range(1, SLICES + 1)]
     dealt: dict[str, int] = {}
-    for part in sorted(parts, key=lambda part: (-parts[part], part)):
+    for total, nodes in sorted(parts, key=lambda part: (-part[0], part[1])):
         taken, number = heapq.heappop(slices)
-        dealt[part] = number
-        heapq.heappush(slices, (taken + parts[part], number))
+        dealt |= dict.fromkeys(nodes, number)
+        heapq.heappush(slices, (taken + total, number))
     return dealt
+
+
+@functools.cache
+def _slices() -> dict[str, int]:
+    """Slice by node id, and by file where all tests of the file are in one slice."""
+    by_node = {node: number for node, (number, _) in recorded().items()}
+    by_file: defaultdict[str, set[int]] = defaultdict(set)
+    for node, number in by_node.items():
+        by_file[file_of(node)].add(number)
+    return by_node | {file: min(numbers) for file, numbers in by_file.items() if len(numbers) == 1}
 
 
 def file_of(node: str) -> str:
@@ -93,10 +105,9 @@ def file_of(node: str) -> str:
 
 def slice_of(node: str) -> int:
     """The slice of a test in the tier `campaign`: 1 to `SLICES`."""
-    dealt = _dealt()
     file = file_of(node)
-    new = zlib.crc32(file.encode()) % SLICES + 1
-    return dealt.get(file) or dealt.get(node, new)
+    new = node if file.startswith(SPLIT) else file
+    return _slices().get(node) or _slices().get(file) or zlib.crc32(new.encode()) % SLICES + 1
 
 
 def record(number: int, seconds: Mapping[str, float]) -> None:
@@ -111,10 +122,12 @@ def fold() -> None:
     While they run the file stays as it is: another one would deal the tests anew. Raises
     FileNotFoundError if a slice was not recorded.
     """
-    kept: dict[str, float] = {}
+    seconds: dict[str, float] = {}
     for number in range(1, SLICES + 1):
-        kept |= json.loads(_recording(number).read_text())
-    lines = [f"{json.dumps(node)}: {round(kept[node], 1)}" for node in sorted(kept)]
+        seconds |= json.loads(_recording(number).read_text())
+    dealt = deal(seconds)
+    rows = {node: [dealt[node], round(seconds[node], 1)] for node in sorted(seconds)}
+    lines = [f"{json.dumps(node)}: {json.dumps(row)}" for node, row in rows.items()]
     RECORDED.write_text("{\n" + ",\n".join(lines) + "\n}\n")
     for number in range(1, SLICES + 1):
         _recording(number).unlink()
@@ -183,11 +196,11 @@ class Tiers:
         if left_out:
             config.hook.pytest_deselected(items=left_out)
         workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-        seconds = recorded()
+        long = {node for node, (_, seconds) in recorded().items() if seconds >= LONG_S}
         items[:] = in_order(
             chosen,
             workers,
-            lambda item: item.get_closest_marker("long") or seconds.get(item.nodeid, 0.0) >= LONG_S,
+            lambda item: item.get_closest_marker("long") or item.nodeid in long,
         )
 
     def _is_chosen(self, item: pytest.Item) -> bool:

@@ -83,8 +83,9 @@ def test_each_test_of_the_campaign_is_in_one_slice(project: pytest.Pytester) -> 
 
 def test_recorded_durations_make_slices_of_equal_length() -> None:
     seconds: defaultdict[int, float] = defaultdict(float)
-    for node, each in tiers.recorded().items():
-        seconds[tiers.slice_of(node)] += each
+    for node, (number, each) in tiers.recorded().items():
+        assert tiers.slice_of(node) == number
+        seconds[number] += each
     assert set(seconds) == set(range(1, tiers.SLICES + 1))
     assert max(seconds.values()) < 1.05 * min(seconds.values())
 
@@ -94,15 +95,37 @@ def test_durations_are_those_of_all_slices_together(
 ) -> None:
     monkeypatch.setattr(tiers, "RECORDED", tmp_path / "durations.json")
     monkeypatch.setattr(tiers, "RECORDINGS", tmp_path / "recordings")
-    tiers.RECORDED.write_text('{"gone.py::test_a": 3.0}')
+    tiers.RECORDED.write_text('{"gone.py::test_a": [2, 3.0]}')
     for number in range(1, tiers.SLICES):
         tiers.record(number, {f"test_{number}.py::test_a": number + 0.04})
     with pytest.raises(FileNotFoundError):
         tiers.fold()
-    assert tiers.recorded() == {"gone.py::test_a": 3.0}
+    assert tiers.recorded() == {"gone.py::test_a": [2, 3.0]}
     tiers.record(tiers.SLICES, {"test_6.py::test_a": 6.04})
     tiers.fold()
-    assert tiers.recorded() == {f"test_{n}.py::test_a": float(n) for n in range(1, 7)}
+    assert tiers.recorded() == {f"test_{n}.py::test_a": [7 - n, float(n)] for n in range(1, 7)}
+
+
+def test_file_is_dealt_whole_unless_it_is_long_or_simulates() -> None:
+    seconds = {"a.py::x": 50.0, "a.py::y": 50.0, "b.py::x": 70.0, "b.py::y": 60.0}
+    simulated = {"tests/simulation/s.py::x": 1.0, "tests/simulation/s.py::y": 1.0}
+    dealt = tiers.deal(seconds | simulated)
+    assert dealt["a.py::x"] == dealt["a.py::y"]
+    assert dealt["b.py::x"] != dealt["b.py::y"]
+    assert len({dealt[node] for node in simulated}) == len(simulated)
+
+
+def test_new_test_is_in_the_slice_of_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tiers, "RECORDED", tmp_path / "durations.json")
+    monkeypatch.setattr(tiers, "_slices", tiers._slices.__wrapped__)
+    simulated = "tests/simulation/s.py"
+    tiers.RECORDED.write_text(
+        f'{{"a.py::x": [4, 1.0], "{simulated}::x": [5, 1.0], "{simulated}::y": [6, 1.0]}}'
+    )
+    assert tiers.slice_of("a.py::new") == 4
+    assert {tiers.slice_of(f"{simulated}::new[{n}]") for n in range(99)} == set(range(1, 7))
 
 
 @pytest.mark.parametrize("options", [["--tier", "campaign"], ["-k", "slow"], ["test_kinds.py"]])
