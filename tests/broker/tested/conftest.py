@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from broker.tested import hand_time
 from tests.tested import Tested, tested
 
 
@@ -19,3 +20,9 @@ def process() -> Iterator[Tested]:
 def muster(process: Tested) -> Tested:
     process.post("/reset")
     return process
+
+
+@pytest.fixture(autouse=True)
+def exact_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clocks of this process move from timer to timer, however slow the machine is."""
+    monkeypatch.setattr(hand_time, "EXACT_S", 3600.0)

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Awaitable, Callable
 from heapq import heappop, heappush
 from random import Random
-from unittest.mock import patch
 
 import pytest
 import uvloop
@@ -266,6 +265,23 @@ async def test_a_tick_each_second_is_exact_at_first_and_bounded_over_ten_years()
     assert ticks[-1] > 10 * YEAR_MS - 10 * YEAR_MS / LONG_STEPS
 
 
+async def test_a_move_goes_on_in_long_steps_when_the_exact_ones_take_too_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hand_time, "EXACT_S", 0.0)
+    time = frozen()
+    start_ms = time.now().mono_ms
+    ticks: list[int] = []
+
+    def tick() -> None:
+        ticks.append(time.now().mono_ms - start_ms)
+        time.call_later(600, tick)
+
+    tick()
+    assert LONG_STEPS // 2 < await time.advance(WEEK_MS) <= LONG_STEPS + 2
+    assert ticks[-1] == WEEK_MS, "the last step ends where the move does"
+
+
 async def test_others_have_their_turn_while_it_is_moved() -> None:
     time = frozen()
 
@@ -354,8 +370,7 @@ def test_no_round_that_would_have_done_something_is_left_out_or_late(
             task.cancel()
 
     failures: list[Exception] = []
-    with patch.object(hand_time, "EXACT_S", 3600):  # however slow this machine is
-        in_a_loop(play)
+    in_a_loop(play)
     assert not failures
 
 
