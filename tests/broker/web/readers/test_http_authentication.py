@@ -22,6 +22,7 @@ from broker.web.readers.authentication import Authenticated, HttpAccess
 from broker.web.readers.users import ListenerUsers, plain_users, scram_users
 from security.credentials import ScramMechanism, credential
 from security.principal import user
+from tests.broker.hand_time import HandTime
 from tests.broker.logins.letting_in import with_scram
 from tests.broker.seen import Scrape
 from tests.broker.web.rights import CLUSTER, JAAS, PASSWORDS, TOKEN, basic, securely
@@ -196,11 +197,19 @@ class Reached:
         self.hosts.append(scope["client"][0])
 
 
+class Still(HandTime):
+    """A clock that stands, so that no failure is forgotten and no turn comes."""
+
+    async def sleep(self, seconds: float) -> None:
+        if seconds:
+            await asyncio.get_running_loop().create_future()
+
+
 class Door:
     """`Authenticated` before an application that sees who comes through."""
 
     def __init__(self) -> None:
-        time = Time()
+        time = Still()
         self.logins = Logins(time)
         users = ListenerUsers([PASSWORDS], lambda name: {}, time)
         access = HttpAccess(frozenset([BASIC]), TOKEN, users, lambda: None, 0, self.logins)
