@@ -7,6 +7,12 @@ import asyncio
 from broker.time import Time
 from protocol.now import Now
 
+IDLE_MS = 1 << 50
+"""connections.max.idle.ms of a broker under `HandTime`.
+
+The check for idle connections runs each real second: a move of the clock must not close them.
+"""
+
 
 class HandTime(Time):
     """Both clocks of `now`, moved by hand; the rest is the system's."""

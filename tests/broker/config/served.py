@@ -17,7 +17,7 @@ from log.filesystem import FileSystem
 from protocol.messages.describe_configs import API as DESCRIBE_CONFIGS
 from protocol.messages.join_group import API as JOIN_GROUP
 from tests.broker.edge import Client, eventually
-from tests.broker.hand_time import HandTime
+from tests.broker.hand_time import IDLE_MS, HandTime
 
 GROUP = "auditors"
 MINUTE_MS = 60_000
@@ -159,7 +159,8 @@ async def serving(
 ) -> AsyncIterator[Served]:
     """A broker on ``directory`` with these properties, loaded; ``opened`` is called before that."""
     time = HandTime()
-    broker = Broker(config(directory, **(settings or {})), fs=fs, time=time)
+    wanted = {"connections.max.idle.ms": IDLE_MS, **(settings or {})}
+    broker = Broker(config(directory, **wanted), fs=fs, time=time)
     broker.open()
     opened()
     try:

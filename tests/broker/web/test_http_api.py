@@ -479,7 +479,6 @@ async def test_a_commit_that_moves_back_is_told_with_its_client(tmp_path: Path) 
 CHECKS = {
     "offsets.retention.minutes": 3 * 24 * 60,
     "offsets.retention.check.interval.ms": 600_000,
-    "connections.max.idle.ms": 30 * DAY_MS,
 }
 
 
