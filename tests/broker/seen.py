@@ -14,6 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.broker.config.served import Served, serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
+WITHIN_S = 60
+"""A bound for what hangs: the first request imports the HTTP side, seconds on a busy machine."""
 ONLY_IN_A_CLUSTER = "## In a cluster"
 
 
@@ -53,7 +55,7 @@ class Seen(Served):
 
     async def get(self, path: str, headers: dict[str, str] | None = None) -> httpx.Response:
         """Ask the HTTP side."""
-        async with httpx.AsyncClient(base_url=f"http://{self.address}") as client:
+        async with httpx.AsyncClient(base_url=f"http://{self.address}", timeout=WITHIN_S) as client:
             return await client.get(path, headers=headers)
 
     async def scrape(self) -> Scrape:
