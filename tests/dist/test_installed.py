@@ -45,19 +45,21 @@ def test_whoever_imports_musterd_meets_his_own_modules(clean: Environment) -> No
 
 
 @pytest.mark.smoke
-def test_the_test_of_the_readme(clean: Environment, tmp_path: Path) -> None:
-    """In under three seconds, start included: of CPU time, as this machine may be busy."""
+def test_readme_test_takes_under_three_seconds(clean: Environment, tmp_path: Path) -> None:
+    """Start included, in CPU time: the smaller of two runs, as other programs empty the caches."""
     (text,) = re.findall(r"```python\n(.*?)```", (CHECKOUT / "README.md").read_text(), re.DOTALL)
     assert len(text.splitlines()) <= 20
     (tmp_path / "test_readme.py").write_text(text)
     (tmp_path / "test_own.py").write_text(OWN)
-    before = getrusage(RUSAGE_CHILDREN)
 
-    said = clean.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path))
+    def cpu_s() -> float:
+        before = getrusage(RUSAGE_CHILDREN)
+        said = clean.run("python", "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path))
+        after = getrusage(RUSAGE_CHILDREN)
+        assert "2 passed" in said
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    after = getrusage(RUSAGE_CHILDREN)
-    assert "2 passed" in said
-    assert after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime < 3
+    assert min(cpu_s(), cpu_s()) < 3
 
 
 def test_one_name_is_in_the_environment_and_one_command(clean: Environment) -> None:
