@@ -79,6 +79,31 @@ def is_heard(group: GroupView, member: MemberView, now: Now) -> bool:
     return group.state not in _REBALANCING or now.mono_ms - silent > group.state_since_ms
 
 
+def phase_end_ms(group: GroupView, now: Now) -> int | None:
+    """When the phase ends if nothing more is heard of the silent members; monotonic.
+
+    The coordinator removes a member when its session ends, so a join phase may end before its
+    deadline, with the last of these sessions. A sync phase ends with the first: it is followed by
+    the next rebalance. None while no phase runs.
+    """
+    waits = group.awaited()
+    if waits.deadline_ms is None:
+        return None
+    left_ms = [_silence_left_ms(group, member_id, now) for member_id in waits.members]
+    ends_ms = [now.mono_ms + each for each in left_ms if each is not None]
+    if not ends_ms or (waits.phase != "sync" and len(ends_ms) < len(left_ms)):
+        return waits.deadline_ms
+    return min(waits.deadline_ms, min(ends_ms) if waits.phase == "sync" else max(ends_ms))
+
+
+def _silence_left_ms(group: GroupView, member_id: str, now: Now) -> int | None:
+    """How long the session of a silent member still runs; None for a member that heartbeats."""
+    member = group.members.get(member_id)
+    if member is None or is_heard(group, member, now):
+        return None
+    return session_left_ms(member, now)
+
+
 def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
     """What a member does that the group waits for now."""
     member = group.members.get(member_id)

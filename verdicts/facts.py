@@ -109,7 +109,7 @@ class AwaitedFacts(NamedTuple):
     phase: str
     """"join" or "sync"; other phases wait for time, not for members."""
     until_ms: int | None
-    """When it ends at the latest."""
+    """When it ends at the latest: its deadline, or the end of its silent members' sessions."""
     members: tuple[str, ...]
 
 

@@ -105,7 +105,10 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
     if known is None:
         sentence += "it was given its id and has not joined with it"
     else:
-        sentence += _sign(known, "sync" if is_sync else "rejoin")
+        heard = known
+        if until:  # it counts the sessions in, and one deadline is enough
+            heard = known._replace(session_timeout_ms=None, session_left_ms=None)
+        sentence += _sign(heard, "sync" if is_sync else "rejoin")
         sentence += _restarts(known, facts)
     if len(awaits.members) > 1:
         sentence += f" (one of {len(awaits.members)} that are awaited)"

@@ -20,7 +20,13 @@ from coordinator.journal import Journal
 from coordinator.read_only import GroupView, MemberView
 from coordinator.refused_joins import LASTING
 from coordinator.returns import Streak
-from coordinator.signs import closed_for_ms, is_heard, session_left_ms, silent_ms
+from coordinator.signs import (
+    closed_for_ms,
+    is_heard,
+    phase_end_ms,
+    session_left_ms,
+    silent_ms,
+)
 from coordinator.states import State
 from protocol.errors import NAMES
 from protocol.now import Now
@@ -371,7 +377,8 @@ def _without_commit(found: _Topic, partition: int, start: int, end: int) -> Part
 
 def _awaits(group: GroupView, now: Now) -> AwaitedFacts | None:
     waits = group.awaited()
-    if waits.deadline_ms is None:
+    end_ms = phase_end_ms(group, now)
+    if end_ms is None:
         return None
-    until_ms = now.wall_ms + max(0, waits.deadline_ms - now.mono_ms)
+    until_ms = now.wall_ms + max(0, end_ms - now.mono_ms)
     return AwaitedFacts(waits.phase, until_ms, waits.members)

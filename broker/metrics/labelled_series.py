@@ -17,6 +17,7 @@ from broker.topics.partition import Partition
 from broker.topics.topic_logs import TopicLogs
 from coordinator.read_only import GroupView, MemberView
 from protocol.now import Now
+from verdicts.spelling import plain_host
 
 PARTS = [f".{each:03d}" for each in range(1000)]
 """Thousandths as they are written behind whole seconds: a float takes twice as long to write."""
@@ -219,9 +220,10 @@ class NativeView(View):
             if not self.families.has_room(3):
                 continue
             member = lag.member
+            host = plain_host(member.client_host)
             labels = (
                 f"{self._group},{label('member', member.member_id)},"
-                f"{label('client', member.client_id)},{label('host', member.client_host)}"
+                f"{label('client', member.client_id)},{label('host', host)}"
             )
             self._member_partitions.add(labels, lag.partitions)
             self._member_lag.add(labels, lag.records)

@@ -15,6 +15,8 @@ from broker.loop.slices import Slicer
 from broker.web.readers.reader import Reader, reader_of
 from security.acls.model import CLUSTER_NAME, Operation, ResourceType
 
+ALONE = "this broker is alone, and in no cluster: zookeeper.connect is not set"
+
 
 def refused(status: int, sentence: str) -> Response:
     """An error with its sentence."""

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from broker.cluster.zookeeper.bad_nodes import bad_nodes
 from broker.cluster.zookeeper.zookeeper import ZooKeeperError
 from broker.metrics.sources import Sources
-from broker.web.answers import for_cluster, forbidden, path_parts, refused, whole_number
+from broker.web.answers import ALONE, for_cluster, forbidden, path_parts, refused, whole_number
 from broker.web.readers.reader import reader_of
 from broker.web.readers.redaction import redacted
 from broker.web.views.cluster import (
@@ -185,4 +185,4 @@ def _story(member: Member, name: str) -> list[dict[str, Any]]:
 
 
 def _alone() -> Response:
-    return refused(404, "this broker is alone, and in no cluster: zookeeper.connect is not set")
+    return refused(404, ALONE)

@@ -45,6 +45,7 @@ from broker.web.views.topics import (
     client_rows,
     partition_rows,
     readers,
+    setting_rows,
     topic_summary,
     topic_view,
     unsupported_rows,
@@ -245,7 +246,10 @@ class GroupsApi:
             for row in readers(self.sources, name)
         )
         partitions = partition_rows(self.sources, name)
-        return listing(self.sources.slicer, view, partition_list=partitions, groups=rows)
+        may = reader.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, name)
+        settings = setting_rows(self.sources, name) if may else iter(())
+        lists = {"partition_list": partitions, "groups": rows, "settings": settings}
+        return listing(self.sources.slicer, view, **lists)
 
     async def of_broker(self, request: Request) -> Response:
         """The broker itself; to one who may not describe the cluster, which one it is."""

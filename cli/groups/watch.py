@@ -37,6 +37,7 @@ _GROUPS: Columns = [
 _MEMBERS: Columns = ["member", "instance", "client", "host", "heard", "partitions"]
 _NOT_A_CHANGE = frozenset(
     {
+        "ends_ms",
         "findings",
         "lag",
         "last_heard_ms",
@@ -200,7 +201,8 @@ def _one(view: Value, width: int | None) -> list[Text]:
     awaits = view["awaits"]
     if awaits is not None:
         names = some(_awaited(each, numbers) for each in awaits["members"]) or "the initial delay"
-        left = span(awaits["remaining_ms"])
+        earlier_ms = awaits["deadline_ms"] - awaits["ends_ms"]
+        left = span(awaits["remaining_ms"] - earlier_ms)
         lines.append(f"{awaits['phase']}: waits for {names}, {left} more at most")
     rows = list(map(_member, members))
     journal = story({**view["journal"], "findings": []})[1:]

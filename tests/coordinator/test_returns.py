@@ -15,7 +15,7 @@ from coordinator.returns import (
     SameClient,
     Streak,
 )
-from coordinator.signs import Sign, awaited, is_heard
+from coordinator.signs import Sign, awaited, is_heard, phase_end_ms
 from protocol.now import Now
 from tests.coordinator.calls_for_tests import Driver, commit, heartbeat, join, sync
 from tests.coordinator.test_journal import Told
@@ -182,6 +182,33 @@ def test_one_that_was_heard_of_since_and_then_no_more_is_silent() -> None:
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
     assert (found.sign, found.silent_ms) == (Sign.SILENT, 5001)
     assert found.words == "nothing was heard of it for 5.0 s; its session ends in 5.0 s"
+
+
+def test_phase_ends_with_the_session_of_the_only_member_that_is_awaited_and_silent() -> None:
+    driver, _ = preparing()
+    group = driver.shard.view.groups["g"]
+    driver.mono_ms += 2000
+    deadline_ms = group.awaited().deadline_ms
+    assert deadline_ms is not None
+    assert deadline_ms > driver.mono_ms + 7500
+    assert phase_end_ms(group, driver.now) == driver.mono_ms + 7500
+
+
+def test_phase_ends_at_its_deadline_when_an_awaited_member_heartbeats() -> None:
+    driver, a = preparing()
+    driver.mono_ms += 2000
+    driver.handle(heartbeat("beat", a, 2))
+    driver.mono_ms += 1600
+    group = driver.shard.view.groups["g"]
+    assert phase_end_ms(group, driver.now) == group.awaited().deadline_ms
+
+
+def test_phase_ends_at_its_deadline_when_an_id_is_awaited_too() -> None:
+    driver, _ = preparing()
+    driver.handle(join("m", member_id_required=True))
+    driver.mono_ms += 2000
+    group = driver.shard.view.groups["g"]
+    assert phase_end_ms(group, driver.now) == group.awaited().deadline_ms
 
 
 def test_of_one_that_was_given_an_id_and_of_one_that_is_gone() -> None:

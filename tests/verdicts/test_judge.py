@@ -97,13 +97,12 @@ TABLE = [
      " 2026-11-22T12:06:21Z at the latest: it still heartbeats, 1.6 s ago, but does not rejoin"),
     ("its process crashed", joining("m2", for_s=10, members=(member(), CRASHED)),
      "BLOCKED", "a rebalance since 2026-11-22T12:05:21Z waits for m2 on 10.0.0.8 until"
-     " 2026-11-22T12:06:21Z at the latest: its connection closed 2.0 s ago, its session ends in"
-     " 8.0 s"),
+     " 2026-11-22T12:06:21Z at the latest: its connection closed 2.0 s ago"),
     ("its process crashed once more",
      joining("m2", for_s=10, members=(member(), CRASHED))._replace(returns=[RESTARTED]),
      "BLOCKED", "a rebalance since 2026-11-22T12:05:21Z waits for m2 on 10.0.0.8 until"
-     " 2026-11-22T12:06:21Z at the latest: its connection closed 2.0 s ago, its session ends in"
-     " 8.0 s; its client has restarted 412 times since 1970-01-01T00:00:00Z"),
+     " 2026-11-22T12:06:21Z at the latest: its connection closed 2.0 s ago; its client has"
+     " restarted 412 times since 1970-01-01T00:00:00Z"),
     ("nobody reads meanwhile",
      joining("m2", for_s=60, members=TWO)._replace(partitions=[at(0, 5, 9, moved=90, stands=70)]),
      "BLOCKED", "a rebalance since 2026-11-22T12:04:31Z waits for m2 on 10.0.0.8 until"
@@ -112,7 +111,7 @@ TABLE = [
     ("a silent static one",
      joining("m2", for_s=20, members=(member(), member("m2", silent_s=30, instance="i-2"))),
      "BLOCKED", "a rebalance since 2026-11-22T12:05:11Z waits for i-2 (m2) on 10.0.0.7 until"
-     " 2026-11-22T12:06:21Z at the latest: nothing heard for 30.0 s, its session ends in 15.0 s"),
+     " 2026-11-22T12:06:21Z at the latest: nothing heard for 30.0 s"),
     ("an id that was given out and not used", joining("m7", for_s=20, members=TWO),
      "BLOCKED", "a rebalance since 2026-11-22T12:05:11Z waits for m7 until 2026-11-22T12:06:21Z at"
      " the latest: it was given its id and has not joined with it"),
@@ -497,7 +496,7 @@ def test_thresholds_decide() -> None:
 NUMBERS = st.none() | st.integers(-5, 50) | st.integers(-(2**63), 2**63 - 1)
 TIMES = st.none() | st.integers(NOW_MS - 400_000, NOW_MS + 5000) | st.integers(-(2**63), 2**63 - 1)
 IDS = st.sampled_from(["m1", "m2", "m3", "", "-x", "a b"])
-NAMES = st.none() | st.text(max_size=5)
+NAMES = st.none() | st.text(max_size=5).filter(lambda text: "None" not in text)
 PHASES = st.sampled_from(["join", "sync", "initial delay", "coalescing", ""])
 STATES = st.sampled_from(["Stable", "Empty", "Dead", "PreparingRebalance", "Assigning", ""])
 HOLDS = st.builds(

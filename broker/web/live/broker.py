@@ -11,6 +11,7 @@ from broker.web.live.events import Row, Source
 from broker.web.views.groups import View
 from broker.web.views.security import denial_view, session_views, sessions
 from broker.web.views.topics import api_rows, broker_view
+from verdicts.spelling import plain_host
 
 CLIENTS_SHOWN = 100
 CONNECTIONS_READ = 2_000
@@ -38,7 +39,8 @@ class TheBroker(Source):
             yield Row("api", row["api"], (row["requests"],), partial(dict, row))
         yield None
         shown = sorted(sessions(self.sources, CONNECTIONS_READ).items())[:CLIENTS_SHOWN]
-        for (client, host), counts in shown:
+        for (client, address), counts in shown:
+            host = plain_host(address)
             made = {"client": client, "host": host, "sessions": session_views(counts)}
             yield Row("client", f"{host} {client}", tuple(counts.items()), partial(dict, made))
         before, self._denials = self._denials, {}

@@ -22,6 +22,7 @@ from starlette.types import Receive, Scope, Send
 from broker.loop.background import repeat
 from broker.loop.slices import Slicer, Slices
 from broker.time import Time
+from broker.web.answers import ALONE
 from broker.web.readers.reader import Reader, reader_of
 
 TICK_S = 1.0
@@ -221,7 +222,12 @@ class Live:
         watched = (watch, reader.key)
         source = self._find(watch, reader)
         if source is None or scope["method"] != "GET":
-            problem = f"watch={watch}: there are groups, groups/GROUP, topics, topics/TOPIC, broker"
+            kinds = (
+                "groups, groups/GROUP, transactions, transactions/ID, topics, topics/TOPIC, broker"
+            )
+            problem = f"watch={watch}: there are {kinds}"
+            if watch == "cluster":
+                problem = ALONE
             await JSONResponse({"error": problem}, 404)(scope, receive, send)
             return
         if self.clients >= CLIENTS_MAX:

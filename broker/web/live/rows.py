@@ -35,6 +35,7 @@ from broker.web.views.search_names import search_names, topics_named
 from broker.web.views.topics import (
     partition_view,
     readers,
+    setting_rows,
     topic_summary,
 )
 from broker.web.views.verdicts import findings_of, never_committed, verdict_of
@@ -171,6 +172,8 @@ class OneGroup(Source):
         self.group_id = group_id
         self._judgement: Judgement | None = None
         self._judged_s = 0.0
+        self._judged_in: tuple[object, int] | None = None
+        """The state and generation that it was judged in: what was said of another is over."""
 
     async def prepare(self, slices: Slices) -> None:
         """Judge it, and have looked up how old the first unread records are.
@@ -182,8 +185,10 @@ class OneGroup(Source):
             self._judgement = None
         else:
             now_s = self.sources.time.real.monotonic_s()
-            if self._judgement is None or now_s - self._judged_s >= JUDGED_EVERY_S:
-                self._judged_s = now_s
+            group_is = (found[1].state, found[1].generation_id)
+            is_due = now_s - self._judged_s >= JUDGED_EVERY_S or group_is != self._judged_in
+            if self._judgement is None or is_due:
+                self._judged_s, self._judged_in = now_s, group_is
                 self._judgement = await self.sources.verdicts.judged(*found, slices)
             await slices.through(self.sources.lags.ask(found[0], self.group_id))
             await slices.wait_for(self.sources.lags.times.settled(), LOOKUP_S_MAX)
@@ -209,6 +214,7 @@ class OneGroup(Source):
             awaited = group_head(self.sources, *found)
             if awaited["awaits"] is not None:  # a span, which would change with every look
                 awaited["awaits"].pop("remaining_ms")
+                awaited["awaits"]["ends_ms"] = _steady(awaited["awaits"]["ends_ms"])
                 _without_spans(awaited["awaits"]["members"])
             head |= awaited | verdict_of(self.sources, *found) | findings_of(self._judgement)
             head["state_since_ms"] = _steady(awaited["state_since_ms"])
@@ -328,7 +334,7 @@ class Topics(Source):
 
 
 class OneTopic(Source):
-    """A topic: tables ``partition`` and ``group``, who reads it."""
+    """A topic: tables ``partition``, ``setting`` and ``group``, who reads it."""
 
     def __init__(self, sources: Sources, name: str) -> None:
         self.sources = sources
@@ -342,12 +348,15 @@ class OneTopic(Source):
         return {**topic_summary(entry), "exists": True}
 
     def rows(self) -> Iterator[Row | None]:
-        """Partitions and readers."""
+        """Partitions, settings and readers."""
         entry = self.sources.logs.topics.get(self.name)
         if entry is None:
             return
         for each in list(entry.partitions):
             yield Row("partition", str(each.index), None, partial(partition_view, each))
+        for setting in setting_rows(self.sources, self.name):
+            token = (setting["value"], setting["source"])
+            yield Row("setting", setting["name"], token, partial(dict, setting))
         for reader in readers(self.sources, self.name):
             yield None if reader is None else Row("group", reader["group"], None, _given(reader))
 

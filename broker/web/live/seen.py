@@ -97,6 +97,8 @@ class SeenBy(Source):
                 return reader.sees_group(row.key)
             case "topic":
                 return reader.sees_topic(row.key)
+            case "setting":
+                return reader.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, self._name)
             case "transaction":
                 return reader.sees_transactional_id(row.key)
             case "offset" | "held":

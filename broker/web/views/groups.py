@@ -20,13 +20,14 @@ from coordinator.events import AssignedMember
 from coordinator.journal import Restored
 from coordinator.journal_entries import Change, Rebalance
 from coordinator.read_only import GroupView, MemberView
-from coordinator.signs import awaited, silent_ms
+from coordinator.signs import awaited, phase_end_ms, silent_ms
 from offsets.cache import CachedOffset
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
 from protocol.errors import ProtocolError
 from protocol.now import Now
 from verdicts.judge import Judgement
 from verdicts.names import Verdict
+from verdicts.spelling import plain_host
 
 View = dict[str, Any]
 
@@ -47,6 +48,7 @@ def summary(
         "lag": sources.lags.records_of(hosted, group) if lag is None else lag,
         "rebalances": 0 if journal is None else journal.seen,
         "last_rebalance_ms": None if last is None else last.began_ms,
+        "last_cause": None if last is None else str(last.cause),
         "last_why": None if last is None else last.detail,
         **verdict_of(sources, hosted, group),
     }
@@ -187,9 +189,11 @@ def _awaits(group: GroupView, now: Now) -> View | None:
     if waits.deadline_ms is None:
         return None
     remaining_ms = max(0, waits.deadline_ms - now.mono_ms)
+    end_ms = phase_end_ms(group, now) or waits.deadline_ms
     return {
         "phase": waits.phase,
         "deadline_ms": now.wall_ms + remaining_ms,
+        "ends_ms": now.wall_ms + max(0, end_ms - now.mono_ms),
         "remaining_ms": remaining_ms,
         "members": [_awaited(group, member_id, now) for member_id in waits.members],
     }
@@ -223,7 +227,7 @@ def _who(member: MemberView | Change | AssignedMember) -> View:
         "member": member.member_id,
         "instance": member.group_instance_id,
         "client": member.client_id,
-        "host": member.client_host,
+        "host": plain_host(member.client_host),
     }
 
 

@@ -33,7 +33,7 @@ def rejected(journal: GroupJournal, *, joins: bool) -> list[View]:
                 "last": {
                     "member": last.member_id or None,
                     "client": last.client_id,
-                    "host": last.client_host,
+                    "host": plain_host(last.client_host),
                     "why": last.detail,
                 },
             }
@@ -49,7 +49,7 @@ def moved_back(moved: MovedBack) -> View:
         "source": moved.source.value,
         "member": event.member_id or None,
         "client": event.client_id,
-        "host": event.client_host,
+        "host": plain_host(event.client_host),
         "principal": event.principal or None,
         "offsets": event.offsets,
         "examples": _examples(event.examples),
@@ -65,7 +65,7 @@ def loss(lost: Lost) -> View:
         "what": event.loss.value,
         "principal": event.principal or None,
         "client": event.client_id,
-        "host": event.client_host,
+        "host": plain_host(event.client_host),
         "times": lost.times,
         "offsets": event.offsets,
         "examples": _examples(event.examples),
@@ -109,7 +109,7 @@ def flapping(each: Flapping) -> View:
     return {
         "member": each.member_id,
         "client": each.client_id,
-        "host": each.client_host,
+        "host": plain_host(each.client_host),
         "changes": each.changes,
         "last_ms": each.last_ms,
         "last": each.detail,
@@ -121,7 +121,7 @@ def returning(each: Returning) -> View:
     """A client that came back under new ids."""
     return {
         "client": each.client_id,
-        "host": each.client_host,
+        "host": plain_host(each.client_host),
         "times": each.times,
         "last_ms": each.last_ms,
         "member": each.member_id,

@@ -7,6 +7,7 @@ from itertools import islice
 
 from broker.cores.groups.runtime import HostedGroups
 from coordinator.read_only import GroupView, MemberView
+from verdicts.spelling import plain_host
 
 NAMES_MAX = 100
 """Of each kind, so that a group of thousands does not make a row of megabytes."""
@@ -22,7 +23,7 @@ def search_names(group: GroupView, committed: Iterable[str]) -> Names:
     topics = {*islice(committed, NAMES_MAX), *islice(group.subscribed_topics or (), NAMES_MAX)}
     return {
         "clients": _some({name for each in members for name in _called(each)}),
-        "hosts": _some({each.client_host for each in members}),
+        "hosts": _some({plain_host(each.client_host) for each in members}),
         "topics": _some(topics),
     }
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
+from broker.config.described_configs import DEFAULT_SOURCE, TOPIC_SOURCE, topic_entries
 from broker.metrics.lag import readable
 from broker.metrics.sources import Sources
 from broker.metrics.trends import memory_bytes
@@ -18,6 +19,7 @@ from broker.web.views.groups import View
 from broker.web.views.security import session_views, sessions
 from protocol.errors import NAMES
 from protocol.messages import BY_KEY
+from verdicts.spelling import plain_host
 
 UNSUPPORTED_MAX = 100
 """Clients of which is shown what they asked for in vain."""
@@ -132,7 +134,7 @@ def unsupported_rows(sources: Sources) -> Iterator[View]:
         yield {
             "api": wanted.api,
             "client_id": wanted.client_id,
-            "host": wanted.host,
+            "host": plain_host(wanted.host),
             "software": wanted.software,
             "advice": wanted.advice,
             "count": wanted.count,
@@ -159,7 +161,7 @@ def client_rows(sources: Sources) -> list[View]:
     return [
         {
             "client": client,
-            "host": host,
+            "host": plain_host(host),
             **asdict(traffic),
             "sessions": session_views(open_now.get((client, host), Counter())),
         }
@@ -171,6 +173,21 @@ def topic_view(sources: Sources, name: str) -> View | None:
     """A topic without its partitions and readers; None if there is none."""
     entry = sources.logs.topics.get(name)
     return None if entry is None else topic_summary(entry)
+
+
+_SOURCES = {TOPIC_SOURCE: "topic", DEFAULT_SOURCE: "default"}
+
+
+def setting_rows(sources: Sources, name: str) -> Iterator[View]:
+    """The settings of a topic, as DescribeConfigs has them; whose value holds: ``source``."""
+    topic = sources.registry.topic(name)
+    for entry in () if topic is None else topic_entries(sources.config, topic.configs):
+        yield {
+            "name": entry["name"],
+            "value": entry["value"],
+            "source": _SOURCES.get(entry["config_source"], "broker"),
+            "documentation": entry["documentation"],
+        }
 
 
 def partition_rows(sources: Sources, name: str) -> Iterator[View]:

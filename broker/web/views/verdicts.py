@@ -10,7 +10,9 @@ from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.sources import Sources
 from coordinator.read_only import GroupView
 from verdicts.facts import PartitionFacts
+from verdicts.findings import Finding
 from verdicts.judge import Judgement
+from verdicts.spelling import plain_host
 
 FINDINGS_MAX = 32
 """Findings of a group that are shown; the others are counted."""
@@ -32,8 +34,13 @@ def findings_of(judgement: Judgement | None) -> View:
     """All that is wrong with a group, the worst first; nothing for one that is gone."""
     if judgement is None:
         return {"findings": [], "more_findings": 0}
-    shown = [asdict(each) for each in judgement.first(FINDINGS_MAX)]
+    shown = [_finding(each) for each in judgement.first(FINDINGS_MAX)]
     return {"findings": shown, "more_findings": len(judgement.marks) - len(shown)}
+
+
+def _finding(finding: Finding) -> View:
+    host = None if finding.host is None else plain_host(finding.host)
+    return {**asdict(finding), "host": host}
 
 
 def never_committed(judgement: Judgement) -> Iterator[tuple[PartitionFacts, View]]:

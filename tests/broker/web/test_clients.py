@@ -16,7 +16,7 @@ from tests.broker.web.live.test_live import table_of
 async def told(seen: Seen) -> dict[str, Any]:
     """The rows by client id."""
     rows = (await seen.get("/api/clients")).json()["clients"]
-    assert {row["host"] for row in rows} == {"/127.0.0.1"}
+    assert {row["host"] for row in rows} == {"127.0.0.1"}
     return {row["client"]: row for row in rows}
 
 

@@ -35,6 +35,7 @@ OF_THE_PAGE = {
     "TOPIC",
     "PARTITION",
     "READER",
+    "SETTING",
     "BROKER",
     "TRENDS",
     "API",
@@ -304,7 +305,7 @@ async def test_a_group_that_prepares_shows_whom_it_waits_for_and_until_when(tmp_
     assert [each["member"] for each in group["awaits"]["members"]] == [member.member_id]
     assert group["awaits"]["remaining_ms"] == 55_000
     now_ms = seen.time.wall_ms
-    assert group["awaits"]["deadline_ms"] == now_ms + 55_000
+    assert group["awaits"]["deadline_ms"] == group["awaits"]["ends_ms"] == now_ms + 55_000
     waits = {each["member"]: each["waits_with"] for each in group["members"]}
     assert waits == {member.member_id: None, newcomer.member_id: "JoinGroup"}
     last = journal["rebalances"][-1]
@@ -314,6 +315,22 @@ async def test_a_group_that_prepares_shows_whom_it_waits_for_and_until_when(tmp_
     for (awaited,) in (group["awaits"]["members"], last["awaited"]):
         assert (awaited["sign"], awaited["last_heard_ms"]) == ("heartbeats", now_ms - 1600)
         assert awaited["words"] == "it still heartbeats, 1.6 s ago, but does not rejoin"
+
+
+async def test_phase_ends_with_the_session_of_the_member_that_it_waits_for(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        await Member(seen).alone()
+        newcomer = Member(seen, session_ms=30_000)
+        await newcomer.take_id()
+        newcomer.send_join(["orders"])
+        await eventually(lambda: state_of(seen) is State.PREPARING_REBALANCE)
+        seen.pass_ms(4000)
+        group = await got(seen, f"/api/groups/{GROUP}")
+        rows = (await got(seen, "/api/groups"))["groups"]
+    now_ms = seen.time.wall_ms
+    assert group["awaits"]["deadline_ms"] == now_ms + 56_000
+    assert group["awaits"]["ends_ms"] == now_ms + 6000
+    assert [each["last_cause"] for each in rows] == ["member_joined"]
 
 
 async def test_what_is_wrong_with_a_group_is_said_partition_by_partition(tmp_path: Path) -> None:
@@ -468,7 +485,7 @@ async def test_a_commit_that_moves_back_is_told_with_its_client(tmp_path: Path) 
         journal = await got(seen, "/api/groups/readers/journal")
         scrape = await seen.scrape()
     (moved,) = journal["moved_back"]["last"]
-    assert moved["host"] == "/127.0.0.1"
+    assert moved["host"] == "127.0.0.1"
     assert moved["client"]
     assert moved["examples"] == [{"topic": "orders", "partition": 0, "from": 40, "to": 7}]
     assert scrape["muster_commits_moved_back_total"] == 1

@@ -144,7 +144,13 @@ def one(verdict: str, findings: list[Any]) -> dict[str, Any]:
         "findings": findings,
         "more_findings": 0,
         "members": [member(long, 1400), member(f"{long}-b", None)],
-        "awaits": {"phase": "join", "members": [awaited], "remaining_ms": 58_600},
+        "awaits": {
+            "phase": "join",
+            "members": [awaited],
+            "deadline_ms": 158_600,
+            "ends_ms": 108_600,
+            "remaining_ms": 58_600,
+        },
     }
 
 
@@ -193,7 +199,7 @@ def test_one_group_has_its_findings_and_its_members_by_number(
         "BLOCKED: a rebalance waits",
         "    take it out",
         "    $ muster groups evict billing app-1 --execute",
-        "join: waits for #1, 58.6 s more at most",
+        "join: waits for #1, 8.6 s more at most",
         "MEMBER  CLIENT  HOST      HEARD                PARTITIONS",
         "#1      app     10.0.0.5  1.4 s ago of 10.0 s  orders:0-1,5",
         "#2      app     10.0.0.5  waits (JoinGroup)    orders:0-1,5",

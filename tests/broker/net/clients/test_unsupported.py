@@ -134,7 +134,7 @@ async def test_share_groups_are_named(tmp_path: Path, lines: list[Any]) -> None:
         assert told == {
             "api": "FindCoordinator",
             "client_id": "payer",
-            "host": "/127.0.0.1",
+            "host": "127.0.0.1",
             "software": "librdkafka 2.16.0",
             "advice": advice,
             "count": 2,

@@ -110,7 +110,7 @@ async def test_a_group_is_found_by_its_clients_hosts_and_topics(tmp_path: Path) 
             row = stream.tables.get("group", {}).get(GROUP, {})
             return [row.get(kind) for kind in ("clients", "hosts", "topics")]
 
-        at = ["/127.0.0.1"]
+        at = ["127.0.0.1"]
         member = await Member(seen).alone("payments")
         await stream.until("its member", lambda: names() == [["tester"], at, ["payments"]])
         mine = {"member_id": member.member_id, "generation_id": member.generation}
@@ -201,6 +201,40 @@ async def test_a_group_that_is_not_there_yet_appears(tmp_path: Path) -> None:
         await stream.until("it exists", lambda: stream.head["exists"])
 
 
+async def test_group_is_judged_again_when_its_state_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_rows, "JUDGED_EVERY_S", 3600.0)
+    async with seeing(tmp_path) as seen:
+        await seen.client.commit(GROUP, 5)
+        async with watching(seen, f"groups/{GROUP}") as stream:
+            assert [each["verdict"] for each in stream.head["findings"]] == ["OUT_OF_RANGE"]
+            await seen.client.commit(GROUP, 0)
+            await Member(seen).alone()
+            await stream.until("it is stable", lambda: stream.head["state"] == "Stable")
+            await stream.until("nothing is wrong", lambda: stream.head["findings"] == [])
+
+
+async def test_settings_of_a_topic_with_where_each_is_set(tmp_path: Path) -> None:
+    async with seeing(tmp_path, {"log.retention.hours": "24"}) as seen:
+        await seen.broker.topics.create("short", 1, {"segment.bytes": "1048576"})
+        async with watching(seen, "topics/short") as stream:
+            rows = stream.tables["setting"]
+            known = {name: (rows[name]["value"], rows[name]["source"]) for name in rows}
+        told = (await seen.get("/api/topics/short")).json()["settings"]
+    assert known["segment.bytes"] == ("1048576", "topic")
+    assert known["retention.ms"] == ("86400000", "broker")
+    assert known["cleanup.policy"] == ("delete", "default")
+    assert {row["name"]: (row["value"], row["source"]) for row in told} == known
+
+
+async def test_cluster_of_a_broker_alone_is_refused_with_the_reason(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        answer = await seen.get("/api/live?watch=cluster")
+    assert answer.status_code == 404
+    assert "this broker is alone" in answer.json()["error"]
+
+
 async def test_topics_and_who_reads_them(tmp_path: Path) -> None:
     async with seeing(tmp_path) as seen:
         await seen.client.commit("readers", 0)
@@ -210,10 +244,11 @@ async def test_topics_and_who_reads_them(tmp_path: Path) -> None:
         async with watching(seen, "topics/orders") as stream:
             assert stream.head["exists"]
             assert set(stream.tables["partition"]["0"]) == table_of("PARTITION")
+            assert set(stream.tables["setting"]["retention.ms"]) == table_of("SETTING")
             assert stream.tables["group"]["readers"]["partitions"] == 1
             assert set(stream.tables["group"]["readers"]) == table_of("READER")
         one = (await seen.get("/api/topics/orders")).json()
-        assert set(one) == table_of("TOPIC") | {"partition_list", "groups"}
+        assert set(one) == table_of("TOPIC") | {"partition_list", "groups", "settings"}
         assert one["groups"][0]["group"] == "readers"
         listed = (await seen.get("/api/topics")).json()["topics"]
         assert "orders" in [each["topic"] for each in listed]

@@ -17,6 +17,7 @@ from broker.web.live.events import Row, Source
 from broker.web.live.seen import SeenBy
 from broker.web.readers.reader import Asker, JudgedReader
 from security.acls.judge import Rule
+from security.acls.model import Operation
 from security.principal import user
 from tests.broker.edge import eventually
 from tests.broker.seen import Scrape
@@ -153,6 +154,23 @@ async def test_a_record_is_shown_to_who_may_read_it(tmp_path: Path) -> None:
             "error": "User:alice has no Read on topic orders"
         }
         assert (await seen.json("bob", path))["offset"] == 0
+
+
+async def test_settings_of_a_topic_are_shown_to_who_may_describe_its_configs(
+    tmp_path: Path,
+) -> None:
+    async with busy(tmp_path) as seen:
+        seen.rights.give("alice", [(DESCRIBE, TOPIC, "orders")])
+        configs = (Operation.DESCRIBE_CONFIGS, TOPIC, "orders")
+        seen.rights.give("bob", [(DESCRIBE, TOPIC, "orders"), configs])
+        path = "/api/topics/orders"
+        assert (await seen.json("alice", path))["settings"] == []
+        shown = {row["name"]: row for row in (await seen.json("bob", path))["settings"]}
+        assert shown["retention.ms"]["value"] == "604800000"
+        for who, tables in (("alice", {"partition"}), ("bob", {"partition", "setting"})):
+            async with following(seen, who, "topics/orders") as stream:
+                await stream.next()
+                assert set(stream.tables) - {"group"} == tables
 
 
 async def test_the_broker_its_clients_and_its_cluster_are_for_who_may_describe_the_cluster(
