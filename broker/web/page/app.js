@@ -47,7 +47,7 @@ function show({ first = false, back = false } = {}) {
     if (each.dataset.view === to.kind) each.setAttribute("aria-current", "page");
     else each.removeAttribute("aria-current");
   }
-  main.replaceChildren(h("p", { class: "nothing" }, "Loading…"));
+  main.replaceChildren();
   if (!first) main.focus({ preventScroll: true });
   arrival = { scroll: back ? scrolled.get(location.hash) ?? 0 : 0, from: first ? null : from };
   tell("connecting");
@@ -68,7 +68,7 @@ history.scrollRestoration = "manual";
 window.addEventListener("scroll", () => { if (!arrival) scrolled.set(location.hash, window.scrollY); }, { passive: true });
 
 function tell(state) {
-  const words = { live: "live", waiting: "broker not reached, trying again", connecting: "connecting" };
+  const words = { live: "live", waiting: "broker not reached, trying again", connecting: "connecting", refused: "not shown" };
   if (link.dataset.state === state) return;
   link.dataset.state = state;
   link.textContent = words[state];
@@ -85,7 +85,7 @@ async function meet() {
   setBootstrap(broker.address);
   const where = document.getElementById("where");
   where.replaceChildren(h("b", null, `broker ${broker.broker}`), ` at ${broker.address}, cluster `, h("span", null, broker.cluster));
-  document.querySelector("[data-view=cluster]").hidden = !broker.in_cluster;
+  for (const each of document.querySelectorAll(".in-cluster")) each.hidden = !broker.in_cluster;
   nameDocument();
   redraw();
 }
@@ -101,11 +101,12 @@ function redraw() {
 
 function draw() {
   scheduled = 0;
-  if (!watch || !watch.head) return;
+  // What the broker does not show, or not to this reader, has one sentence in place of its view.
+  const problem = watch?.head?.denied ?? watch?.problem;
+  if (!problem && !watch?.head) return;
   hasten(rest !== 0);
   const fresh = h("main", { id: "main", tabindex: "-1" });
-  // What a reader may not see has one sentence in place of its view.
-  const seen = watch.head.denied ? [h("h1", null, view.title), nothing(`${watch.head.denied}.`)] : view.render(watch);
+  const seen = problem ? [h("h1", null, view.title), nothing(`${problem[0].toUpperCase()}${problem.slice(1)}.`)] : view.render(watch);
   fresh.append(...[seen].flat(Infinity).filter(Boolean));
   morph(main, fresh);
   if (arrival) arrive();

@@ -1,12 +1,14 @@
 // The broker: how busy, how large, how loaded, and what it was asked.
-import { brief, bytes, count, h, now, nothing, span, sparkline } from "./dom.js";
+import { brief, bytes, chart, count, h, nothing, span, ticking } from "./dom.js";
 import { table } from "./table.js";
 
-const tile = (name, value, more, values, label) =>
+const tile = (name, value, more, values, words) =>
   h("section", { class: "tile" }, h("h2", null, name), h("p", { class: "big" }, value),
     h("p", { class: "faint" }, more || "\u00a0"),
-    values ? sparkline(values, { width: 220, height: 40, label: label || name }) : null);
+    chart(values, { label: name, words }));
 
+const perSecond = (rate) => `${brief(rate)}/s`;
+const ofCore = (cores) => (cores === null ? "–" : `${(cores * 100).toFixed(1)} %`);
 const refused = (each) => Object.values(each.errors).reduce((a, b) => a + b, 0);
 
 const APIS = [
@@ -18,7 +20,7 @@ const APIS = [
 
 const CLIENTS = [
   { title: "Client", by: "client", kind: "name", of: (each) => each.client, cell: (each) => each.client || h("span", { class: "faint" }, "no id") },
-  { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: (each) => each.host.replace(/^\//, "") },
+  { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: (each) => each.host },
   { title: "Principal", by: "principal", kind: "words", of: (each) => each.sessions.map((of) => of.principal).join(" "),
     cell: (each) => each.sessions.map((of) => h("span", { class: "chip" }, of.principal)) },
   { title: "Listener", by: "listener", kind: "words", of: (each) => each.sessions.map((of) => of.listener).join(" "),
@@ -33,33 +35,21 @@ const DENIALS = [
   { title: "Request", by: "request", kind: "still", of: (each) => each.api, cell: (each) => each.api },
   { title: "Client", by: "client", kind: "still", of: (each) => each.client, cell: (each) => `${each.client || "no id"} at ${each.host}` },
   { title: "Times", by: "times", kind: "number", down: true, of: (each) => each.count, cell: (each) => count(each.count) },
-  { title: "Last", by: "last", kind: "number", down: true, of: (each) => each.last_ms, cell: (each) => `${span(now() - each.last_ms)} ago` },
+  { title: "Last", by: "last", kind: "number", down: true, of: (each) => each.last_ms, cell: (each) => ticking("ago", each.last_ms) },
 ];
 
 const open = (each) => each.sessions.reduce((sum, of) => sum + of.connections, 0);
 const lineOf = (each) => [each.principal, each.host, each.client, each.api, each.operation, each.resource].join("|");
 
 export function brokerView() {
-  let last = null;
-  let rates = { requests: null, commits: null, cpu: null };
   const render = (watch) => {
     const head = watch.head;
-    const at = now();
-    if (last && at - last.at >= 900) {
-      const seconds = (at - last.at) / 1000;
-      rates = {
-        requests: Math.max(0, head.requests - last.requests) / seconds,
-        commits: Math.max(0, head.commits - last.commits) / seconds,
-        cpu: Math.max(0, head.cpu_ms - last.cpu) / 10 / seconds,
-      };
-    }
-    if (!last || at - last.at >= 900) last = { at, requests: head.requests, commits: head.commits, cpu: head.cpu_ms };
     const trends = head.trends;
+    const latest = (name) => trends[name].at(-1) ?? null;
     const apis = watch.rows("api").sort((a, b) => b.requests - a.requests || (a.api < b.api ? -1 : 1));
     const clients = watch.rows("client");
     const denials = watch.rows("denial");
     const shards = Object.entries(head.shards).map(([name, value]) => `${value} ${name}`).join(", ");
-    const delay = Math.max(0, ...trends.delay_ms);
     const load = head.load;
     return [
       h("div", { class: "title" }, h("h1", null, `Broker ${head.broker}`),
@@ -67,12 +57,12 @@ export function brokerView() {
       head.reason ? h("p", { class: "note bad" }, head.reason) : null,
       load ? h("p", { class: "note" }, `Loading: ${load.partitions_loaded} of ${load.partitions} partitions, ${count(load.records_loaded)} records, ${count(load.groups_loaded)} groups so far.`) : null,
       h("div", { class: "tiles" },
-        tile("Requests", `${brief(rates.requests)}/s`, `${count(head.requests)} since the start`, trends.requests),
-        tile("Commits", `${brief(rates.commits)}/s`, `${count(head.commits)} since the start`, trends.commits),
-        tile("CPU", rates.cpu === null ? "–" : `${rates.cpu.toFixed(1)} %`, "of one core", trends.cpu),
-        tile("Memory", bytes(head.memory_bytes), "resident", trends.memory_bytes),
-        tile("Loop", span(trends.delay_ms.at(-1) ?? null), `latest at most ${span(delay)} in ten minutes`, trends.delay_ms, "how late the loop was"),
-        tile("Connections", count(head.connections), head.connections_refused ? `${count(head.connections_refused)} refused` : "none refused", trends.connections)),
+        tile("Requests", perSecond(latest("requests")), `${count(head.requests)} since the start`, trends.requests, perSecond),
+        tile("Commits", perSecond(latest("commits")), `${count(head.commits)} since the start`, trends.commits, perSecond),
+        tile("CPU", ofCore(latest("cpu")), "of one core", trends.cpu, ofCore),
+        tile("Memory", bytes(head.memory_bytes), "resident", trends.memory_bytes, bytes),
+        tile("Event loop", span(latest("delay_ms")), "late at most, in the last sample", trends.delay_ms, span),
+        tile("Connections", count(head.connections), head.connections_refused ? `${count(head.connections_refused)} refused` : "none refused", trends.connections, count)),
       h("dl", { class: "facts" },
         fact("Groups", count(head.groups)), fact("Members", count(head.members)), fact("Records behind", brief(head.lag)),
         fact("Committed offsets", count(head.offsets)), fact("Topics", count(head.topics)),

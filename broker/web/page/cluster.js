@@ -1,6 +1,6 @@
 // The cluster: who leads what since when and why, who is out of sync, what the controller waits for.
 import { command, commandLine } from "./commands.js";
-import { count, h, nothing, plural, ticking, topicLink, when } from "./dom.js";
+import { count, h, nothing, plural, ticking, topicLink } from "./dom.js";
 import { place } from "./place.js";
 import { inOrder, matching, search, table } from "./table.js";
 
@@ -33,7 +33,7 @@ const PARTITIONS = [
   { title: "Epoch", by: "epoch", kind: "number", down: true, of: (each) => each.leader_epoch, cell: (each) => count(each.leader_epoch) },
   { title: "Replicas", by: "replicas", kind: "still", of: (each) => ids(each.replicas), cell: (each) => ids(each.replicas) },
   { title: "ISR", by: "isr", kind: "still", of: (each) => each.isr.length, cell: (each) => ids(each.isr) },
-  { title: "Since", by: "since", kind: "still", down: true, of: (each) => each.since_ms, cell: (each) => (each.since_ms ? when(each.since_ms) : faint("–")) },
+  { title: "For", by: "since", kind: "still", of: (each) => each.since_ms, cell: (each) => (each.since_ms ? ticking("for", each.since_ms) : faint("–")) },
   { title: "Why", by: "why", kind: "words", of: (each) => each.why, cell: (each) => each.why ?? faint("another broker knows") },
   { title: "Out of the ISR", by: "out", kind: "words", down: true, of: (each) => each.out.length, cell: outOf },
 ];
@@ -79,7 +79,7 @@ export function clusterView() {
       table({ name: "brokers", caption: "Brokers", columns: BROKERS, rows: brokers, key: (each) => each.broker, standing: "broker" }),
       h("h2", null, "Controller"),
       h("p", null, head.controller === null ? "There is none." : [`Broker ${head.controller}, in epoch ${head.controller_epoch}`,
-        head.controller_since_ms ? [", since ", when(head.controller_since_ms)] : null, "."]),
+        head.controller_since_ms ? [", for ", ticking("for", head.controller_since_ms)] : null, "."]),
       head.doing ? doing(head.doing) : h("p", { class: "faint" }, "What it is at is on its own page."),
       waits.length ? h("ul", null, waits.map(waiting)) : null,
       bad.length ? commandLine(command("cluster why", [`${bad[0].topic}-${bad[0].partition}`]), "What all brokers know of the first") : null,
@@ -88,7 +88,7 @@ export function clusterView() {
       found.length ? table({ caption: "Partitions", columns: PARTITIONS, rows: found, key: (each) => `${each.topic}-${each.partition}`, standing: "trouble" })
         : nothing(all.length ? `None of ${plural(all.length, "partition")} matches “${place.get("q")}”.` : "There are no topics yet."),
       h("h2", null, "What this broker was told"),
-      h("ul", null, story.map((each) => h("li", { "data-key": `${each.at_ms} ${each.why}` }, when(each.at_ms), ` ${each.why}`))),
+      h("ul", null, story.map((each) => h("li", { "data-key": `${each.at_ms} ${each.why}` }, ticking("ago", each.at_ms), ` ${each.why}`))),
     ];
   };
   return { render };

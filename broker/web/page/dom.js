@@ -144,9 +144,19 @@ export function span(ms) {
   if (ms === null || ms === undefined) return "–";
   if (ms < 1000) return `${Math.max(0, Math.round(ms))} ms`;
   if (ms < 60000) return `${(ms / 1000).toFixed(ms < 10000 && ms % 1000 ? 1 : 0)} s`;
-  if (ms < 3600000) return `${Math.floor(ms / 60000)} min ${Math.floor(ms / 1000) % 60} s`;
-  if (ms < 172800000) return `${Math.floor(ms / 3600000)} h ${Math.floor(ms / 60000) % 60} min`;
-  return `${Math.floor(ms / 86400000)} days`;
+  if (ms < 3600000) return two(Math.floor(ms / 60000), "min", Math.floor(ms / 1000) % 60, "s");
+  if (ms < 172800000) return two(Math.floor(ms / 3600000), "h", Math.floor(ms / 60000) % 60, "min");
+  return two(Math.floor(ms / 86400000), "days", Math.floor(ms / 3600000) % 24, "h");
+}
+
+const two = (large, unit, small, of) => `${large} ${unit}${small ? ` ${small} ${of}` : ""}`;
+
+// How long something has lasted, as one says it: the instant is a pointer away.
+function lasted(ms) {
+  if (ms < 1000) return "under 1 s";
+  if (ms < 60000) return `${Math.floor(ms / 1000)} s`;
+  if (ms < 3600000) return `${Math.floor(ms / 60000)} min`;
+  return span(ms);
 }
 
 export function ago(ms) {
@@ -159,7 +169,7 @@ export function ago(ms) {
   return `${Math.round(passed / 86400000)} days ago`;
 }
 
-// Every time that a person reads is UTC with its zone; a pointer over it shows the time here.
+// A time stands as its distance from now; a pointer over it shows it in UTC and as it is here.
 export const instant = (ms) => (ms ? `${new Date(ms).toISOString().slice(0, 19)}Z` : "–");
 const local = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "long" });
 const here = (ms) => `${local.format(new Date(ms))}, your time`;
@@ -172,12 +182,29 @@ export const ticking = (kind, ms) =>
     title: ms ? `${instant(ms)}\n${here(ms)}` : null }, tickText(kind, ms));
 export function tickText(kind, ms) {
   if (!ms) return "–";
-  if (kind === "for") {
-    const whole = Math.floor((now() - ms) / 1000) * 1000;
-    return whole < 1000 ? "under 1 s" : span(whole);
-  }
-  if (kind === "until") return span(Math.max(0, ms - now()));
+  if (kind === "for") return lasted(now() - ms);
+  if (kind === "until") return span(Math.max(0, Math.ceil((ms - now()) / 1000) * 1000));
   return ago(ms);
+}
+
+// A sentence of the broker, its instants as distances that tick. They are whole clauses, such as
+// "since 2026-11-22T12:04:31Z": "for 5 min" is said of what lasts, "in 5 min" of what was counted.
+const CLAUSE = /(?<counted>(?:\d+ times?) )?(?<word>since|until|from|at|soon after|of) (?<at>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)(?<latest> at the latest)?/g;
+export function spoken(text) {
+  const parts = [];
+  let end = 0;
+  for (const found of (text || "").matchAll(CLAUSE)) {
+    const { counted, word, at } = found.groups;
+    const ms = Date.parse(at);
+    parts.push(text.slice(end, found.index));
+    if (counted) parts.push(counted, "in ", ticking("for", ms));
+    else if (word === "since") parts.push(/a rebalance $/.test(parts.at(-1)) ? "under way for " : "for ", ticking("for", ms));
+    else if (word === "until") parts.push("for at most ", ticking("until", ms));
+    else if (word === "soon after") parts.push("in about ", ticking("until", ms));
+    else parts.push(word === "at" ? "" : `${word} `, ticking("ago", ms));
+    end = found.index + found[0].length;
+  }
+  return [...parts, (text || "").slice(end)];
 }
 
 export const ranges = (numbers) => {
@@ -234,6 +261,26 @@ export function sparkline(values, { width = 120, height = 28, label = "" } = {})
     svg("polyline", { class: "line", points: points.join(" "), "vector-effect": "non-scaling-stroke" }),
   );
   return box;
+}
+
+// A chart with its numbers: the top and the bottom of its scale, and how far back it begins. Samples
+// are taken every five seconds. A pointer over a sample shows it.
+const SAMPLE_MS = 5000;
+export function chart(values, { label, words }) {
+  const [width, height] = [440, 44];
+  const box = sparkline(values, { width, height, label: "" });
+  if (values.length < 2) return h("p", { class: "faint" }, "Its chart begins with the next samples.");
+  const [top, low] = [Math.max(...values), Math.min(...values, 0)];
+  const step = width / (values.length - 1);
+  const before = (i) => (i === values.length - 1 ? "now" : `${lasted((values.length - 1 - i) * SAMPLE_MS)} ago`);
+  box.setAttribute("aria-label", `${label} from ${before(0)}: at most ${words(top)}, now ${words(values.at(-1))}`);
+  values.forEach((value, i) => {
+    box.append(svg("rect", { class: "sample", x: ((i - 0.5) * step).toFixed(1), y: 0, width: step.toFixed(1), height },
+      svg("title", null, `${words(value)}, ${before(i)}`)));
+  });
+  return h("figure", { class: "chart" }, box,
+    h("span", { class: "most" }, words(top)), top === low ? null : h("span", { class: "least" }, words(low)),
+    h("figcaption", null, h("span", null, before(0)), h("span", null, "now")));
 }
 
 export const nothing = (...words) => h("p", { class: "nothing" }, ...words);

@@ -1,12 +1,13 @@
 // One group: what is wrong, its members, its offsets, and the story of its rebalances.
+import { causeOf } from "./causes.js";
 import { command, commandLine } from "./commands.js";
-import { brief, count, h, nothing, plural, ranges, shortIds, sparkline, span, stateBadge, ticking, topicLink } from "./dom.js";
-import { Members, plainHost } from "./members.js";
+import { brief, chart, count, h, nothing, plural, ranges, shortIds, span, spoken, stateBadge, ticking, topicLink } from "./dom.js";
+import { Members, hostOf } from "./members.js";
 import { look } from "./peek.js";
 import { place } from "./place.js";
 import { table } from "./table.js";
 import { story } from "./timeline.js";
-import { badge, findings, hasUnread, lookButton, rank, worst, worstFirst } from "./verdicts.js";
+import { AWAITED, badge, findings, hasUnread, lookButton, rank, WAITS, worst, worstFirst } from "./verdicts.js";
 
 const faint = (words) => h("span", { class: "faint" }, words);
 const key = (topic, partition) => `${topic}\n${partition}`;
@@ -23,6 +24,7 @@ function sign(each, phase) {
   if (each.sign === "heartbeats") {
     return [", still heartbeats", each.last_heard_ms ? [", ", ticking("ago", each.last_heard_ms)] : "", `, but does not ${phase === "sync" ? "sync" : "rejoin"}`];
   }
+  if (each.sign === "closed") return [", its connection closed, last heard ", ticking("ago", each.last_heard_ms)];
   if (each.sign === "silent") return [", last heard ", ticking("ago", each.last_heard_ms)];
   return each.sign === "new" ? ", has its id and has not joined yet" : "";
 }
@@ -41,10 +43,10 @@ function banner(head, members) {
   const named = awaits.members.slice(0, 4);
   const more = awaits.members.length - named.length;
   const whom = named.length
-    ? ["waiting for ", named.map((each, i) => [i ? ", " : "", members.name(each), ` (${plainHost(each.host)}`, sign(each, awaits.phase), ")"]), more > 0 ? ` and ${more} more` : ""]
+    ? ["waiting for ", named.map((each, i) => [i ? ", " : "", members.name(each), ` (${hostOf(each)}`, sign(each, awaits.phase), ")"]), more > 0 ? ` and ${more} more` : ""]
     : "collecting joins";
   return h("p", { class: "note", role: "status" }, h("b", null, PHASES[awaits.phase] || awaits.phase),
-    ": ", whom, ", for at most ", ticking("until", awaits.deadline_ms));
+    ": ", whom, ", for at most ", ticking("until", awaits.ends_ms));
 }
 
 // ---------------------------------------------------------------------------------- the tables
@@ -53,9 +55,12 @@ function banner(head, members) {
 function memberRows(rows, offsets, head) {
   const byPartition = new Map(offsets.map((each) => [keyOf(each), each]));
   const named = Map.groupBy(head.findings ?? [], (each) => each.member);
+  const awaited = new Set((head.awaits?.members ?? []).map((each) => each.member));
   return rows.map((row) => {
     const its = owned(row).map((each) => byPartition.get(each)).filter(Boolean);
     const verdicts = [...its, ...(named.get(row.member) ?? [])].map((each) => each.verdict);
+    if (awaited.has(row.member)) verdicts.push(AWAITED);
+    else if (row.waits_with) verdicts.push(WAITS);
     const known = its.filter((each) => each.lag !== null);
     const lag = its.length && !known.length ? null : known.reduce((sum, each) => sum + Math.max(0, each.lag), 0);
     return { ...row, lag, verdict: worst(verdicts) ?? "OK" };
@@ -74,7 +79,7 @@ function membersTable(rows, members, head) {
         each.instance ? [" ", h("span", { class: "tag" }, `instance ${each.instance}`)] : null,
         h("details", null, h("summary", null, shortIds(each.member)), h("code", null, each.member), commandLine(evict(each), "Plan to evict it"))) },
     { title: "Verdict", by: "verdict", kind: "still", of: (each) => rank(each.verdict), cell: (each) => badge(each.verdict) },
-    { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: (each) => plainHost(each.host) },
+    { title: "Host", by: "host", kind: "still", of: (each) => each.host, cell: hostOf },
     { title: "Owns", by: "owns", kind: "words", of: (each) => owned(each).length, down: true,
       cell: (each) => (each.partitions === null && each.assignment_bytes ? `${each.assignment_bytes} bytes that only the members can read` : owns(each.partitions)) },
     { title: "Lag", by: "lag", kind: "number", of: (each) => each.lag, down: true, cell: (each) => brief(each.lag) },
@@ -90,8 +95,15 @@ function lagOf(each) {
   return h("span", { class: each.lag < 0 ? "bad" : null }, count(each.lag));
 }
 
+// How much of the group's lag is in a partition.
+function shareOf(each, whole) {
+  const lag = Math.max(0, each.lag || 0);
+  const percent = `${Math.round((100 * lag) / (whole || 1))} %`;
+  return [h("meter", { min: 0, max: whole || 1, value: lag, "aria-label": `${percent} of the lag` }), h("small", null, percent)];
+}
+
 function offsetsTable(rows, owners, members) {
-  const most = rows.reduce((top, each) => Math.max(top, each.lag || 0), 1);
+  const whole = rows.reduce((sum, each) => sum + Math.max(0, each.lag || 0), 0);
   const owner = (each) => owners.get(keyOf(each));
   const columns = [
     { title: "Partition", by: "partition", kind: "name", of: (each) => `${each.topic}\n${String(each.partition).padStart(10, "0")}`,
@@ -106,7 +118,7 @@ function offsetsTable(rows, owners, members) {
     { title: "Unread for", by: "unread", kind: "number", of: (each) => each.unread_since_ms,
       cell: (each) => (each.unread_since_ms ? ticking("for", each.unread_since_ms) : faint(hasUnread(each) ? "–" : "read")) },
     { title: "Share", kind: "chart",
-      cell: (each) => h("meter", { min: 0, max: most, value: Math.max(0, each.lag || 0), "aria-label": `lag ${each.lag || 0}` }) },
+      cell: (each) => shareOf(each, whole) },
     { title: "Last commit", by: "commit", kind: "still", of: (each) => each.committed_ms, down: true, cell: (each) => ticking("ago", each.committed_ms) },
     { title: "Record", kind: "still", cell: (each) => (hasUnread(each) ? lookButton(each) : null) },
   ];
@@ -117,7 +129,7 @@ function offsetsTable(rows, owners, members) {
 
 function noticed(journal) {
   if (!journal) return null;
-  const by = (each) => `${each.client || each.member || "somebody"} from ${plainHost(each.host)}`;
+  const by = (each) => `${each.client || each.member || "somebody"} from ${hostOf(each)}`;
   const moved = (each) => each.examples.slice(0, 3).map((one) => `${one.topic}:${one.partition} from ${count(one.from)} to ${count(one.to)}`).join(", ");
   const entries = [
     ...journal.notes.map((each) => [each.at_ms, each.text]),
@@ -130,7 +142,7 @@ function noticed(journal) {
   ].sort((a, b) => b[0] - a[0]).slice(0, 20);
   if (!entries.length) return null;
   return [h("h2", null, "Also noticed"), h("ul", { class: "noticed" },
-    entries.map(([at, text]) => h("li", null, ticking("ago", at), " ", shortIds(text))))];
+    entries.map(([at, text]) => h("li", null, ticking("ago", at), " ", spoken(shortIds(text)))))];
 }
 
 const commands = (group) => h("details", { class: "commands" }, h("summary", null, "Commands for a terminal"),
@@ -138,10 +150,11 @@ const commands = (group) => h("details", { class: "commands" }, h("summary", nul
   commandLine(command("groups why", [group]), "Why it rebalances"),
   commandLine(command("groups reset", [group], ["--all-topics", "--to-current", "--dry-run"]), "Plan to move its offsets"));
 
-function title(head, rows) {
+function title(head, rows, last) {
   const facts = [`generation ${head.generation}`, head.protocol && `assigned by ${head.protocol}`, plural(rows.length, "member")].filter(Boolean).join(", ");
   return h("div", { class: "title" }, h("h1", null, head.group),
-    h("p", { class: "sub" }, badge(head.verdict), " ", stateBadge(head.state), " for ", ticking("for", head.state_since_ms), `, ${facts}`));
+    h("p", { class: "sub" }, badge(head.verdict), " ", stateBadge(head.state), " for ", ticking("for", head.state_since_ms), `, ${facts}`),
+    last ? h("p", { class: "sub last" }, "Last rebalance: ", h("b", null, causeOf(last.cause)), ", ", ticking("ago", last.began_ms), `: ${shortIds(last.why)}`) : null);
 }
 
 export function groupView() {
@@ -164,11 +177,11 @@ export function groupView() {
     worstFirst(offsets, (each) => `${each.topic}\n${String(each.partition).padStart(10, "0")}`);
     const oldest = Math.min(...offsets.map((each) => each.unread_since_ms || Infinity));
     return [
-      crumbs, title(head, rows), banner(head, members), pending(head), findings(head, members, offsets), commands(head.group),
+      crumbs, title(head, rows, rebalances.at(-1)), banner(head, members), pending(head), findings(head, members, offsets), commands(head.group),
       h("div", { class: "tiles" },
         h("section", { class: "tile wide" }, h("h2", null, "Records behind"), h("p", { class: "big" }, brief(head.lag)),
           h("p", { class: "faint" }, Number.isFinite(oldest) ? ["the oldest for ", ticking("for", oldest)] : "\u00a0"),
-          sparkline([...head.trend, head.lag ?? 0], { width: 420, height: 48, label: `lag over ten minutes, now ${head.lag ?? "not known"}` }))),
+          chart([...head.trend, head.lag ?? 0], { label: "lag", words: brief }))),
       h("h2", null, "Rebalances"),
       story(rebalances, journal, members),
       h("h2", null, "Members"),

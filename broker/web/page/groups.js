@@ -1,5 +1,6 @@
 // All groups, the worst first: what is wrong, who is there, how far behind, why each rebalanced.
-import { brief, count, groupLink, h, nothing, plural, shortIds, sparkline, stateBadge, ticking } from "./dom.js";
+import { causeOf } from "./causes.js";
+import { brief, count, groupLink, h, nothing, plural, shortIds, sparkline, spoken, stateBadge, ticking } from "./dom.js";
 import { place } from "./place.js";
 import { matching, search, table } from "./table.js";
 import { badge, isFine, rank, worstFirst } from "./verdicts.js";
@@ -9,7 +10,15 @@ const faint = (words) => h("span", { class: "faint" }, words);
 function verdict(each) {
   const since = each.verdict_since_ms && !isFine(each.verdict) ? [" for ", ticking("for", each.verdict_since_ms)] : null;
   const sentence = isFine(each.verdict) ? null : each.sentence;
-  return [badge(each.verdict), since, sentence ? h("span", { class: "why", title: sentence }, shortIds(sentence)) : null];
+  return [badge(each.verdict), since, sentence ? h("span", { class: "why", title: sentence }, spoken(shortIds(sentence))) : null];
+}
+
+function trend(each) {
+  const values = [...each.trend, each.lag ?? 0];
+  const most = Math.max(...values);
+  return [
+    sparkline(values, { label: `lag of ${each.group}: at most ${count(most)} in ten minutes, now ${each.lag ?? "not known"}` }),
+    h("small", null, `at most ${brief(most)}`)];
 }
 
 const COLUMNS = [
@@ -22,11 +31,10 @@ const COLUMNS = [
     cell: (each) => h("span", { title: count(each.lag) }, brief(each.lag)) },
   { title: "Unread for", by: "unread", kind: "number", of: (each) => each.unread_since_ms,
     cell: (each) => (each.unread_since_ms ? ticking("for", each.unread_since_ms) : faint(each.lag === 0 && isFine(each.verdict) ? "read" : "–")) },
-  { title: "10 minutes", kind: "chart",
-    cell: (each) => sparkline([...each.trend, each.lag ?? 0], { label: `lag of ${each.group}, now ${each.lag ?? "not known"}` }) },
+  { title: "Lag in 10 minutes", kind: "chart", cell: trend },
   { title: "Last rebalance", by: "last", kind: "words last", of: (each) => each.last_rebalance_ms, down: true,
     cell: (each) => (each.last_why
-      ? [ticking("ago", each.last_rebalance_ms), " ", h("span", { class: "why", title: each.last_why }, shortIds(each.last_why))]
+      ? [h("b", null, causeOf(each.last_cause)), " ", ticking("ago", each.last_rebalance_ms), h("span", { class: "why", title: each.last_why }, shortIds(each.last_why))]
       : faint("none since the start")) },
 ];
 

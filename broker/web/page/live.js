@@ -2,12 +2,14 @@
 import { setClock } from "./dom.js";
 
 export class Watch {
-  // `changed` is called after each whole update; `told` with "live" or "waiting".
+  // `changed` is called after each whole update and when the broker refuses; `told` with "live",
+  // "waiting" or "refused".
   constructor(what, changed, told) {
-    this.what = what;
+    this.address = `/api/live?watch=${encodeURIComponent(what)}`;
     this.changed = changed;
     this.told = told;
     this.head = null;
+    this.problem = null;  // why the broker does not show it, in its words
     this.turn = 0;  // counts the updates
     this.tables = new Map();
     this.source = null;
@@ -20,16 +22,30 @@ export class Watch {
   open() {
     if (this.source || this.ended) return;
     clearTimeout(this.retry);
-    this.source = new EventSource(`/api/live?watch=${encodeURIComponent(this.what)}`);
+    this.source = new EventSource(this.address);
     this.source.onmessage = (event) => this.take(JSON.parse(event.data));
     this.source.onerror = () => {
-      this.told("waiting");
       // A stream that was refused is not tried again by the browser.
       if (this.source && this.source.readyState === EventSource.CLOSED) {
         this.close();
         this.retry = setTimeout(() => this.open(), 3000);
-      }
+        this.ask();
+      } else this.told("waiting");
     };
+  }
+
+  // Why a stream was refused: that is not told to an EventSource.
+  async ask() {
+    const ended = new AbortController();
+    try {
+      const answer = await fetch(this.address, { signal: ended.signal });
+      this.problem = answer.ok ? null : (await answer.json()).error;
+      if (answer.status === 404) clearTimeout(this.retry);  // there is no such view here
+    } catch { this.problem = null; }
+    ended.abort();
+    if (this.ended) return;
+    this.told(this.problem ? "refused" : "waiting");
+    this.changed();
   }
 
   close() {
@@ -48,6 +64,7 @@ export class Watch {
     setClock(event.at_ms);
     if (event.reset) this.tables = new Map();
     this.head = event.head;
+    this.problem = null;
     this.turn += 1;
     for (const [table, key, value] of event.rows) {
       if (!this.tables.has(table)) this.tables.set(table, new Map());

@@ -2,7 +2,7 @@
 // still in the story of rebalances have the numbers after them.
 import { h } from "./dom.js";
 
-export const plainHost = (host) => (host ? host.replace(/^.*\//, "") : "–");
+export const hostOf = (each) => each.host || "–";
 
 export class Members {
   constructor(rows, rebalances) {
@@ -36,5 +36,5 @@ export function ids(members, each) {
   if (!known.size) return null;
   return h("details", { class: "ids" }, h("summary", null, "Full ids"),
     h("ul", null, [...known.values()].map((member) =>
-      h("li", null, h("b", null, members.number(member.member)), " ", h("code", null, member.member), member.host ? ` on ${plainHost(member.host)}` : ""))));
+      h("li", null, h("b", null, members.number(member.member)), " ", h("code", null, member.member), member.host ? ` on ${member.host}` : ""))));
 }

@@ -1,28 +1,13 @@
 // The story of a group's rebalances: phases by generation drawn along a line, and each in words.
-import { h, instant, now, nothing, plural, ranges, shortIds, span, svg, ticking, when } from "./dom.js";
-import { ids, plainHost } from "./members.js";
+import { causeOf } from "./causes.js";
+import { h, instant, now, nothing, plural, ranges, shortIds, span, svg, tickText, ticking } from "./dom.js";
+import { ids } from "./members.js";
 
-const CAUSES = {
-  member_joined: "A member joined",
-  member_left: "A member left",
-  session_expired: "A session expired",
-  metadata_changed: "Subscriptions changed",
-  leader_rejoined: "The leader rejoined",
-  coordinator_restarted: "The broker restarted",
-  static_member_replaced: "A static member was replaced",
-  sync_timed_out: "A member did not sync in time",
-  new_member_timed_out: "A new member did not come back",
-  disconnected: "A new member went away",
-  group_record_too_large: "The group's record was too large",
-  over_max_size: "The group was too large",
-  asked_for: "A test asked for it",
-  unknown: "A generation of the log",
-};
 const ASSIGNED_SHOWN = 50;
 const HEIGHT = 86;
 const BAR = 26;
 const BAR_Y = 26;
-const INSTANT = 140;  // how wide a time is
+const LABEL = 80;  // how wide a time is
 
 // Milliseconds and days stand beside each other: widths grow with the fourth root.
 const weight = (ms) => Math.max(1, ms) ** 0.25;
@@ -48,14 +33,14 @@ function pieces(rebalances) {
 }
 
 function ribbon(rebalances) {
-  const width = Math.max(300, Math.min(1120, document.getElementById("main").clientWidth - 2) || 600);
+  const width = Math.max(300, Math.min(1450, document.getElementById("main").clientWidth - 2) || 600);
   const shown = rebalances.slice(-Math.max(2, Math.floor(width / 74)));
   const parts = pieces(shown);
   const weights = parts.map((part) => weight(part.ms));
   const total = weights.reduce((a, b) => a + b, 0);
   const room = width - parts.reduce((sum, part) => sum + LEAST[part.kind], 0);
   const box = svg("svg", { class: "ribbon", width, height: HEIGHT, viewBox: `0 0 ${width} ${HEIGHT}`, role: "img",
-    "aria-label": `${plural(shown.length, "rebalance")}, the last at ${instant(shown.at(-1).began_ms)}: ${shown.at(-1).why}` });
+    "aria-label": `${plural(shown.length, "rebalance")}, the last at ${instant(shown.at(-1).began_ms)}: ${causeOf(shown.at(-1).cause)}, ${shown.at(-1).why}` });
   let x = 0;
   let labelled = -1e9;
   parts.forEach((part, i) => {
@@ -66,8 +51,9 @@ function ribbon(rebalances) {
       svg("title", null, `${each.why}: ${title}`)));
     if (kind === "join") {
       box.append(svg("line", { class: "mark", x1: x + 0.5, x2: x + 0.5, y1: BAR_Y - 5, y2: BAR_Y + BAR + 5 }));
-      if (x - labelled > INSTANT + 10 && x < width - INSTANT) {
-        box.append(svg("text", { class: "when", x: x.toFixed(1), y: 15 }, instant(each.began_ms)));
+      if (x - labelled > LABEL + 10 && x < width - LABEL) {
+        const began = { class: "when", x: x.toFixed(1), y: 15, "data-tick": "ago", "data-ms": each.began_ms };
+        box.append(svg("g", null, svg("title", null, instant(each.began_ms)), svg("text", began, tickText("ago", each.began_ms))));
         labelled = x;
       }
     }
@@ -122,18 +108,18 @@ function entry(each, longest, members) {
   const more = each.assigned.length - assigned.length;
   const last = each.last_member && each.last_wait_ms > 50;
   const detail = [
-    ...each.changes.map((change) => h("li", null, members.name(change), change.host ? ` from ${plainHost(change.host)} ` : " ", shortIds(change.what),
+    ...each.changes.map((change) => h("li", null, members.name(change), change.host ? ` from ${change.host} ` : " ", shortIds(change.what),
       change.same_client ? `; ${shortIds(change.same_client.words)} ${members.number(change.same_client.member)}` : null)),
     each.more_changes ? h("li", { class: "faint" }, `and ${plural(each.more_changes, "more change")}`) : null,
     last ? h("li", null, "last to join was ", h("b", null, members.number(each.last_member), " ", shortIds(each.last_member)), `, ${span(each.last_wait_ms)} after the one before`) : null,
-    ...assigned.map((member) => h("li", null, members.name(member), member.host ? ` on ${plainHost(member.host)}` : null, ` got ${got(member)}`)),
+    ...assigned.map((member) => h("li", null, members.name(member), member.host ? ` on ${member.host}` : null, ` got ${got(member)}`)),
     more > 0 ? h("li", { class: "faint" }, `and ${plural(more, "more member")}`) : null,
   ].filter(Boolean);
   return h("li", { "data-key": each.number, class: each.phase === "ended" ? null : "running" },
     h("details", null,
       h("summary", null,
-        h("span", { class: "at" }, when(each.began_ms), h("small", null, ticking("ago", each.began_ms))),
-        h("span", { class: "told" }, h("b", null, CAUSES[each.cause] || each.cause.replaceAll("_", " ")),
+        h("span", { class: "at" }, ticking("ago", each.began_ms)),
+        h("span", { class: "told" }, h("b", null, causeOf(each.cause)),
           SOURCES[each.source] ? [" ", h("span", { class: "tag" }, SOURCES[each.source])] : null, h("span", { class: "why", title: each.why }, shortIds(each.why)), h("small", null, phases(each, members))),
         bars(each, longest)),
       detail.length ? [h("ul", null, detail), ids(members, [...each.changes, ...assigned])] : nothing("Nothing more is known of it.")));
@@ -142,7 +128,7 @@ function entry(each, longest, members) {
 export function story(rebalances, journal, members) {
   const restored = journal && journal.restored;
   const before = restored && restored.generations.length
-    ? h("p", { class: "faint" }, `Restored from the log at ${instant(restored.at_ms)} in generation ${restored.generations.at(-1).generation}.`) : null;
+    ? h("p", { class: "faint" }, "Restored from the log ", ticking("ago", restored.at_ms), ` in generation ${restored.generations.at(-1).generation}.`) : null;
   if (!rebalances.length) return [before || nothing("No rebalance since the broker started.")];
   const longest = Math.max(1, ...rebalances.map((each) => (each.join_ms || 0) + (each.sync_ms || 0)));
   return [ribbon(rebalances), h("ol", { class: "story", reversed: true },

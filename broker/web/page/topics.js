@@ -1,5 +1,5 @@
 // Topics, and one topic with its partitions and who reads it.
-import { brief, bytes, count, groupLink, h, nothing, now, plural, stateBadge, topicLink } from "./dom.js";
+import { brief, bytes, count, groupLink, h, nothing, now, plural, span, stateBadge, topicLink } from "./dom.js";
 import { place } from "./place.js";
 import { inOrder, matching, search, table } from "./table.js";
 import { badge, rank, worstFirst } from "./verdicts.js";
@@ -19,6 +19,7 @@ function rateOf(seen, name, value) {
   return known.rate;
 }
 
+const faint = (words) => h("span", { class: "faint" }, words);
 const perSecond = (rate) => (rate === null ? "–" : `${brief(rate)}/s`);
 
 function health(each) {
@@ -86,6 +87,34 @@ const PARTITIONS = [
   written, size, segments,
 ];
 
+const SOURCES = { topic: "this topic", broker: "the broker", default: "default" };
+const SOURCE_ORDER = Object.keys(SOURCES);
+
+// A number of milliseconds or bytes also in the unit that people think in.
+function valueOf({ name, value }) {
+  if (value === null || value === "") return faint(value === null ? "not set" : "empty");
+  const number = Number(value);
+  if (!/^-?\d+$/.test(value)) return value;
+  const isTime = /\.ms$/.test(name);
+  const isSize = /bytes$/.test(name);
+  if (number >= Number.MAX_SAFE_INTEGER || (number === -1 && (isTime || isSize))) return ["no limit", faint(` (${value})`)];
+  if (isTime && number >= 1000) return [span(number), faint(` (${count(number)} ms)`)];
+  return isSize && number >= 1024 ? [bytes(number), faint(` (${count(number)} bytes)`)] : count(number);
+}
+
+const SETTINGS = [
+  { title: "Setting", by: "setting", kind: "name", of: (each) => each.name, cell: (each) => h("span", { title: each.documentation }, each.name) },
+  { title: "Value", by: "value", kind: "value", of: (each) => each.value, cell: valueOf },
+  { title: "Set by", by: "source", kind: "still", of: (each) => SOURCE_ORDER.indexOf(each.source),
+    cell: (each) => (each.source === "default" ? faint(SOURCES.default) : h("b", null, SOURCES[each.source])) },
+];
+
+function settingsOf(rows) {
+  if (!rows.length) return nothing("Not shown: that needs DESCRIBE_CONFIGS on this topic.");
+  inOrder(rows, (each) => [SOURCE_ORDER.indexOf(each.source), each.name]);
+  return table({ name: "settings", caption: "Settings", columns: SETTINGS, rows, key: (each) => each.name, standing: "source" });
+}
+
 export function topicView() {
   const seen = new Map();
   const render = (watch) => {
@@ -105,6 +134,8 @@ export function topicView() {
         : nothing("No group has committed an offset here."),
       h("h2", null, "Partitions"),
       table({ name: "partitions", caption: "Partitions", columns: PARTITIONS, rows: partitions, key: (each) => each.partition, standing: "partition" }),
+      h("h2", null, "Settings"),
+      settingsOf(watch.rows("setting")),
     ];
   };
   return { render };

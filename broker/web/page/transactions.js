@@ -1,6 +1,6 @@
 // Transactions: what is open, what it holds back, who waits; and the story of one id.
 import { command, commandLine } from "./commands.js";
-import { brief, count, groupLink, h, nothing, plural, ranges, span, stateBadge, ticking, topicLink, transactionLink, when } from "./dom.js";
+import { brief, count, groupLink, h, nothing, plural, ranges, span, stateBadge, ticking, topicLink, transactionLink } from "./dom.js";
 import { place } from "./place.js";
 import { inOrder, matching, search, table } from "./table.js";
 
@@ -122,7 +122,7 @@ const touched = (each) => (each.partitions.length
 
 const STORY = [
   { title: "Began", by: "began", kind: "still", of: (each) => each.number, down: true,
-    cell: (each) => [when(each.began_ms), each.source === "kept" ? faint(" kept") : each.source === "log" ? faint(" from the log") : null] },
+    cell: (each) => [ticking("ago", each.began_ms), each.source === "kept" ? faint(" kept") : each.source === "log" ? faint(" from the log") : null] },
   { title: "Outcome", by: "outcome", kind: "words", of: (each) => each.outcome, cell: outcome },
   { title: "Lasted", by: "lasted", kind: "number", of: (each) => (each.ended_ms ? each.ended_ms - each.began_ms : null), down: true,
     cell: (each) => (each.ended_ms ? span(each.ended_ms - each.began_ms) : each.outcome === "unknown" ? faint("–") : ticking("for", each.began_ms)) },

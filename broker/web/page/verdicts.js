@@ -1,16 +1,17 @@
 // Verdicts: what the broker says of a group, of a partition, and what to do. docs/verdicts.md has
 // the rules; nothing is judged here.
 import { addressed, commandLine } from "./commands.js";
-import { h, plural, shortIds, ticking, topicLink, when } from "./dom.js";
+import { h, plural, shortIds, spoken, ticking, topicLink } from "./dom.js";
 import { inOrder } from "./table.js";
 
 // The worst first.
 const NAMES = ["OUT_OF_RANGE", "BLOCKED", "REFUSED", "HELD_BACK", "STALLED", "STUCK_RECORD", "FLAPPING", "ABANDONED", "LAGGING", "OK"];
-const MILD = ["FLAPPING", "ABANDONED", "LAGGING"];
+const MILD = ["FLAPPING", "ABANDONED", "LAGGING", "AWAITED", "WAITS"];
 
 // One that this page does not know is told before OK; none at all comes last.
 export function rank(verdict) {
   if (!verdict) return NAMES.length;
+  if (verdict === WAITS || verdict === AWAITED) return NAMES.length - (verdict === WAITS ? 1.2 : 1.3);
   const at = NAMES.indexOf(verdict === "DEAD_LETTER" ? "STUCK_RECORD" : verdict);  // its old name
   return at < 0 ? NAMES.length - 1.5 : at;
 }
@@ -19,6 +20,10 @@ export const worst = (verdicts) => verdicts.reduce((a, b) => (rank(b) < rank(a) 
 export const isFine = (verdict) => rank(verdict) >= NAMES.length - 1;
 
 const kindOf = (verdict) => (isFine(verdict) ? "fine" : MILD.includes(verdict) ? "mild" : "grave");
+
+// A member of a group that rebalances is not OK: it waits, or the others wait for it.
+export const WAITS = "WAITS";
+export const AWAITED = "AWAITED";
 
 export const badge = (verdict) => (verdict
   ? h("span", { class: `verdict ${kindOf(verdict)}` }, verdict)
@@ -38,7 +43,7 @@ function where(finding, members) {
   if (finding.member) parts.push(["member ", members.name(finding)]);
   else if (finding.client) parts.push(`client ${finding.client}`);
   if (finding.instance) parts.push(`instance ${finding.instance}`);
-  if (finding.host) parts.push(`host ${finding.host.replace(/^.*\//, "")}`);
+  if (finding.host) parts.push(`host ${finding.host}`);
   return parts.map((part, i) => [i ? ", " : "", part]);
 }
 
@@ -46,10 +51,10 @@ function finding(each, members, offsets) {
   const offset = offsets.find((row) => row.topic === each.topic && row.partition === each.partition);
   return h("li", { "data-key": [each.verdict, each.topic, each.partition, each.member, each.client, each.host].join("\n"), class: kindOf(each.verdict) },
     h("p", { class: "head" }, badge(each.verdict),
-      each.since_ms ? h("span", null, "since ", when(each.since_ms), ", ", ticking("ago", each.since_ms)) : null,
+      each.since_ms ? h("span", null, "for ", ticking("for", each.since_ms)) : null,
       h("span", null, where(each, members))),
-    h("p", { class: "sentence" }, shortIds(each.sentence)),
-    each.advice ? h("p", { class: "advice" }, shortIds(each.advice)) : null,
+    h("p", { class: "sentence" }, spoken(shortIds(each.sentence))),
+    each.advice ? h("p", { class: "advice" }, spoken(shortIds(each.advice))) : null,
     each.command ? commandLine(addressed(each.command)) : null,
     offset && hasUnread(offset) ? lookButton(offset, "Look at the record") : null);
 }
