@@ -178,6 +178,7 @@ def _app(names: Collection[str]) -> typer.Typer:
         listen: str = option("", "--listen", metavar="HOST:PORT", help="Where clients connect."),
         data: str = option("", "--data", metavar="DIR", help="The data directory."),
         config: str = option("", "--config", metavar="FILE", help="A server.properties."),
+        kafka_env: bool = option(False, "--kafka-env", help="Read KAFKA_ variables too."),
         settings: list[str] = option([], "--set", metavar="KEY=VALUE", help="One setting."),  # noqa: B008
         http: str = option("", "--http", metavar="HOST:PORT", help="The page, /metrics, /api."),
     ) -> None:

@@ -34,7 +34,7 @@ INTERRUPTED = 130
 
 _EPILOG = """settings are Kafka's broker properties; see docs/configuration.md. They come from
 --config, then from the environment (MUSTER_LOG_RETENTION_MS is log.retention.ms), then --set, then
-the other options; a later one wins."""
+the other options; a later one wins. A compose file of Kafka's images: --kafka-env."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -55,6 +55,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--data", metavar="DIR", help="the data directory (default ./data)")
     parser.add_argument("--config", metavar="FILE", type=Path, help="a server.properties")
+    parser.add_argument(
+        "--kafka-env",
+        action="store_true",
+        help="read the variables of Kafka's container images too: KAFKA_LOG_RETENTION_MS, or"
+        " KAFKA_CFG_LOG_RETENTION_MS",
+    )
     parser.add_argument(
         "--set", metavar="KEY=VALUE", action="append", default=[], help="one setting; repeatable"
     )
@@ -114,7 +120,7 @@ def _serve_with(options: argparse.Namespace, time: Time) -> int:
             raise WrongUse("--clock-ahead and --clock-at go with --test")
         config = _config(options)
         configure(time, config["log.format"], config["log.level"])
-        return _run(config, time, lambda: _config(options))
+        return _run(config, time, lambda: _config(options), kafka_env=options.kafka_env)
     except WrongUse as error:
         return _complain(str(error), USAGE)
     except BadConfig as error:
@@ -192,10 +198,10 @@ def _config(options: argparse.Namespace, preset: Mapping[str, Value] = {}) -> Co
         flags["log.dirs"] = options.data
     if options.http is not None:
         flags["http.listener"] = options.http
-    return load(options.config, os.environ, options.set, flags, preset)
+    return load(options.config, os.environ, options.set, flags, preset, kafka_env=options.kafka_env)
 
 
-def _run(config: Config, time: Time, reread: Callable[[], Config]) -> int:
+def _run(config: Config, time: Time, reread: Callable[[], Config], *, kafka_env: bool) -> int:
     from broker.broker import BadDirectory, Broker, CannotListen, CorruptLog, DirectoryLocked
     from broker.config.config import BadConfig
 
@@ -209,7 +215,7 @@ def _run(config: Config, time: Time, reread: Callable[[], Config]) -> int:
         return _complain(f"{error.filename or broker.directory} can't be used: {error.strerror}")
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            return runner.run(_serve(broker, reread))
+            return runner.run(_serve(broker, reread, kafka_env=kafka_env))
     finally:
         broker.release()
 
@@ -230,7 +236,7 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     return uvloop.new_event_loop
 
 
-async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
+async def _serve(broker: Broker, reread: Callable[[], Config], *, kafka_env: bool) -> int:
     from broker.broker import BadDirectory, CannotJoin, CannotListen, CorruptLog
     from broker.config.config import BadConfig
     from broker.loop.garbage import collect_seldom
@@ -247,7 +253,7 @@ async def _serve(broker: Broker, reread: Callable[[], Config]) -> int:
         return _complain(str(error))
     try:
         await broker.start()
-        _report_settings(broker.config)
+        _report_settings(broker.config, kafka_env=kafka_env)
         print(_ready_lines(broker), flush=True)
         broker.start_http()
         if not broker.loading:  # a load ends with the same
@@ -296,11 +302,12 @@ def _ready_lines(broker: Broker) -> str:
     return f"{ready}\nthe page, /metrics and /healthz are on {scheme}://{http}" if http else ready
 
 
-def _report_settings(config: Config) -> None:
-    """Says which settings do not do what whoever set them may expect."""
+def _report_settings(config: Config, *, kafka_env: bool) -> None:
+    """Logs which settings do not do what whoever set them may expect."""
     import structlog
 
-    from broker.config.sources import of_services
+    from broker.config.sources import ignored_kafka_variables
+    from broker.config.variables import of_services
 
     logger = structlog.get_logger(__name__)
     if config.unknown:
@@ -309,7 +316,13 @@ def _report_settings(config: Config) -> None:
         )
     for name, instead in config.not_followed.items():
         logger.warning("a setting is not followed", setting=name, instead=instead)
+    if not kafka_env and (found := ignored_kafka_variables(os.environ)):
+        logger.warning(
+            "variables of Kafka's images are ignored",
+            variables=", ".join(found),
+            advice="start with --kafka-env to read them",
+        )
     if found := of_services(os.environ):
         logger.debug(
-            "variables that tell where a service is are no settings", variables=", ".join(found)
+            "variables that say where a service is are not settings", variables=", ".join(found)
         )

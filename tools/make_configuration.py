@@ -20,7 +20,9 @@ Muster reads Apache Kafka's broker properties by Kafka's names. They come from f
 one overrides an earlier one:
 
 1. a file in the form of `server.properties`: `muster serve --config server.properties`;
-2. the environment: `MUSTER_LOG_RETENTION_MS=60000` is `log.retention.ms=60000`;
+2. the environment: `MUSTER_LOG_RETENTION_MS=60000` is `log.retention.ms=60000`. With `--kafka-env`
+   the [variables of Kafka's images](operating.md#with-the-variables-of-kafkas-images) are read too,
+   weaker than those of Muster;
 3. `--set`, repeatable: `muster serve --set log.retention.ms=60000`;
 4. the other options: `--listen HOST:PORT` is `listeners`, `--data DIR` is `log.dirs`, `--http
    HOST:PORT` (or `off`) is `http.listener`.

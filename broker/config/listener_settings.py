@@ -11,13 +11,13 @@ is not there, and one that is no setting of a listener. Source: KIP-103, KIP-226
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple, Protocol
 
 from broker.config.config_table import BROKER, ONLY_IN_KAFKA_4, Setting
 from broker.config.config_value import BadValue
+from broker.config.variables import as_variable
 
 START: Final = "listener.name."
 """What begins the name of a setting of one listener."""
@@ -118,7 +118,7 @@ def name_of_variable(variable: str, listeners: Iterable[str]) -> str | None:
     found = [
         f"{START}{listener.lower()}.{name}"
         for listener in listeners
-        if (start := f"{_as_variable(listener)}_") and rest.startswith(start)
+        if (start := f"{as_variable(listener)}_") and rest.startswith(start)
         if (name := _names_by_variable().get(rest.removeprefix(start))) is not None
     ]
     return found[0] if len(found) == 1 else None
@@ -186,8 +186,4 @@ def _names_by_variable() -> Mapping[str, str]:
     of_mechanisms = [
         f"{mechanism.lower()}.{name}" for mechanism in MECHANISMS for name in OF_MECHANISMS
     ]
-    return {_as_variable(name): name for name in (*OF_LISTENERS, *of_mechanisms)}
-
-
-def _as_variable(name: str) -> str:
-    return re.sub(r"[.-]", "_", name).upper()
+    return {as_variable(name): name for name in (*OF_LISTENERS, *of_mechanisms)}

@@ -15,10 +15,8 @@ from typing import Final
 from broker.config.config_table import BROKER, ONLY_IN_KAFKA_4, PASSWORD
 from broker.config.config_value import BadValue, Fault, parse_value
 from broker.config.listener_settings import START, UNSERVED, row_of, split
+from broker.config.variables import name_after_prefix
 from log.config import LONG_MAX
-
-VARIABLE_PREFIX = "MUSTER_"
-"""What begins the name of a setting that came as a variable of the environment."""
 
 _GSSAPI: Final = "GSSAPI (Kerberos)"
 _JAVA: Final = "classes of Java"
@@ -36,8 +34,9 @@ FAMILIES: Final[Mapping[str, str]] = {
 }
 """What settings ask for whose names begin so; names that nobody knows may be misspelt ones."""
 
-_MISSPELT: Final = ("delegation.token.", "sasl.", "security.", "ssl.")
-"""With these begin names that protect. One that nobody knows may be misspelt."""
+_MISSPELT: Final = ("delegation.token.", "sasl.", "security.", "ssl.", "tls.")
+"""With these begin names that protect. One that nobody knows may be misspelt, or Bitnami's: of
+``KAFKA_TLS_CLIENT_AUTH`` its image makes ``ssl.client.auth``."""
 
 SINGLE: Final[Mapping[str, str]] = {
     "alter.config.policy.class.name": _POLICIES,
@@ -145,9 +144,8 @@ def base_name(name: str) -> str | None:
 
 
 def _dotted(name: str) -> str:
-    if not name.startswith(VARIABLE_PREFIX):
-        return name
-    return name.removeprefix(VARIABLE_PREFIX).lower().replace("_", ".")
+    rest = name_after_prefix(name)
+    return name if rest is None else rest.lower().replace("_", ".")
 
 
 def _is_known(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -9,13 +10,15 @@ from broker.config.config import Config, WrongUse
 from broker.config.config_table import BROKER, Value
 from broker.config.listener_settings import name_of_variable
 from broker.config.listeners import names_in
-from broker.config.protection import VARIABLE_PREFIX
-from broker.config.service_variables import is_of_a_service
+from broker.config.protection import base_name, protects
+from broker.config.variables import (
+    as_variable,
+    kafka_settings_in,
+    name_after_prefix,
+    settings_in,
+)
 from protocol.properties import parse
 
-_OF_COMMANDS = ("MUSTER_BOOTSTRAP", "MUSTER_HTTP", "MUSTER_SOURCE")
-_OF_TESTS = "MUSTER_TEST_"
-"""Variables of the command line's other commands, and of the tests."""
 _LETTERS_MAX = 16 << 20
 """Of a file that are read: a device such as /dev/zero has no end."""
 
@@ -30,14 +33,17 @@ def load(
     sets: Iterable[str],
     flags: Mapping[str, str],
     preset: Mapping[str, Value] = {},
+    *,
+    kafka_env: bool = False,
 ) -> Config:
     """The configuration of a process; ``preset`` is the weakest source.
 
     Raises BadConfig for all that is wrong with it, WrongUse for what can't be read. Without a
-    ``file`` the weakest source is QUICK_START.
+    ``file`` the weakest source is QUICK_START. With ``kafka_env`` the variables of Kafka's images
+    are read too, weaker than those of Muster.
     """
     given = {} if file is None else _from_file(file)
-    variables = _from_environment(environment)
+    variables = _from_environment(environment, kafka_env)
     stronger = {}
     for pair in sets:
         name, equals, text = pair.partition("=")
@@ -45,6 +51,8 @@ def load(
             raise WrongUse(f"--set {pair}: write it as --set NAME=VALUE")
         stronger[name.strip()] = text
     stronger.update(flags)
+    if kafka_env and "listeners" not in {**given, **variables, **stronger}:
+        variables |= _listeners_of_images(variables)
     default = {"listeners": BROKER["listeners"].default}
     listeners = {**default, **preset, **given, **variables, **stronger}["listeners"]
     given |= _of_listeners(variables, names_in(str(listeners)))
@@ -52,12 +60,12 @@ def load(
     return Config(given, {**(QUICK_START if file is None else {}), **preset})
 
 
-def of_services(environment: Mapping[str, str]) -> list[str]:
-    """The variables that look like settings and only tell where a service is."""
+def ignored_kafka_variables(environment: Mapping[str, str]) -> list[str]:
+    """The variables that Kafka's images would read as settings of Kafka."""
     return sorted(
-        name
-        for name, text in environment.items()
-        if name.startswith(VARIABLE_PREFIX) and is_of_a_service(name, text)
+        variable
+        for variable in kafka_settings_in(environment)
+        if base_name(variable) is not None or protects(variable)
     )
 
 
@@ -74,26 +82,28 @@ def _from_file(file: Path) -> dict[str, str]:
     return parse(text)
 
 
-def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+def _from_environment(environment: Mapping[str, str], kafka_env: bool) -> dict[str, str]:
     """``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``; an unknown one keeps its own name."""
-    by_variable = {name.replace(".", "_").upper(): name for name in BROKER}
+    by_variable = {as_variable(name): name for name in BROKER}
     return {
-        by_variable.get(variable.removeprefix(VARIABLE_PREFIX), variable): text
-        for variable, text in environment.items()
-        if variable.startswith(VARIABLE_PREFIX)
-        and variable not in _OF_COMMANDS
-        and not variable.startswith(_OF_TESTS)
-        and not is_of_a_service(variable, text)
+        by_variable.get(name_after_prefix(variable) or "", variable): text
+        for variable, text in settings_in(environment, kafka=kafka_env).items()
     }
+
+
+def _listeners_of_images(variables: Mapping[str, str]) -> dict[str, str]:
+    """Without ``listeners`` Kafka's images listen on the advertised ports of all addresses."""
+    advertised = variables.get("advertised.listeners", "")
+    return {"listeners": re.sub(r"://[^:]*:", "://0.0.0.0:", advertised)} if advertised else {}
 
 
 def _of_listeners(variables: Mapping[str, str], listeners: list[str]) -> dict[str, str]:
     """The settings, those of listeners and mechanisms by their names: these listeners say them."""
     return {
         (
-            name_of_variable(name.removeprefix(VARIABLE_PREFIX), listeners) or name
-            if name.startswith(VARIABLE_PREFIX)
-            else name
+            name
+            if (rest := name_after_prefix(name)) is None
+            else name_of_variable(rest, listeners) or name
         ): text
         for name, text in variables.items()
     }

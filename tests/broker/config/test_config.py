@@ -12,7 +12,8 @@ import pytest
 from broker.config.config import BadConfig, Config, log_config, timestamp_bounds, topic_settings
 from broker.config.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING, TOPIC
 from broker.config.config_value import BadValue, render
-from broker.config.sources import load, of_services
+from broker.config.sources import load
+from broker.config.variables import of_services
 from log.config import LogConfig
 from protocol.properties import parse
 

@@ -1,0 +1,99 @@
+"""Variables of the environment: which of them name settings.
+
+``MUSTER_LOG_RETENTION_MS`` is ``log.retention.ms``. Kafka's images have prefixes of their own:
+apache/kafka and confluentinc/cp-kafka read ``KAFKA_LOG_RETENTION_MS``, bitnami/kafka
+``KAFKA_CFG_LOG_RETENTION_MS``. They write a dash as ``___`` and an underscore as ``__``. Here a run
+of underscores is as good as one, since the names of settings and listeners decide what it means.
+Sources: kafka.docker.KafkaDockerWrapper of Kafka 4.3.1, kafka.properties.template of cp-kafka,
+kafka_configure_from_environment_variables of Bitnami's libkafka.sh.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+_PREFIX: Final = "MUSTER_"
+_OF_KAFKA: Final = ("KAFKA_", "KAFKA_CFG_")
+"""What begins the variables of Kafka's images; the later one is stronger."""
+_OF_COMMANDS: Final = frozenset(
+    ("MUSTER_BOOTSTRAP", "MUSTER_COMMAND_CONFIG", "MUSTER_HTTP", "MUSTER_SOURCE")
+)
+_OF_TESTS: Final = "MUSTER_TEST_"
+"""Variables of the command line's other commands, and of the tests."""
+
+_OF_THE_JVM = re.compile(r"KAFKA_((\w+_)?OPTS|(TOOLS_)?LOG4J_\w+|JMX_\w+|DEBUG|HOME|VERSION)")
+"""Variables of Kafka's images and scripts that start its JVM; no setting's name is like them."""
+
+_ONE_PORT = r"(MUSTER|KAFKA)_(\w+_)?PORT_\d+_(TCP|UDP|SCTP)"
+_SHAPES = [
+    (re.compile(name), re.compile(value))
+    for name, value in (
+        (r"(MUSTER|KAFKA)_(\w+_)?SERVICE_HOST", r".*"),
+        (r"(MUSTER|KAFKA)_(\w+_)?SERVICE_PORT(_\w+)?", r"\d+"),
+        (r"(MUSTER|KAFKA)_(\w+_)?PORT", r"(tcp|udp|sctp)://.*"),
+        (_ONE_PORT, r"(tcp|udp|sctp)://.*"),
+        (_ONE_PORT + "_PROTO", r"tcp|udp|sctp"),
+        (_ONE_PORT + "_PORT", r"\d+"),
+        (_ONE_PORT + "_ADDR", r".*"),
+    )
+]
+"""Names and values of the variables that Kubernetes sets in every pod, and Docker for linked
+containers, for each service. A service ``muster`` has ``MUSTER_PORT=tcp://10.0.0.1:9092`` and
+``MUSTER_SERVICE_HOST``, one called ``muster-http`` the same after ``MUSTER_HTTP_``. Source:
+Kubernetes, "Services: environment variables"."""
+
+
+def name_after_prefix(variable: str) -> str | None:
+    """``LOG_RETENTION_MS`` of a variable that may name a setting; None of any other name."""
+    starts = (_PREFIX, *reversed(_OF_KAFKA))
+    found = next((start for start in starts if variable.startswith(start)), None)
+    return None if found is None else as_variable(variable.removeprefix(found))
+
+
+def as_variable(name: str) -> str:
+    """The name of a setting or a listener as part of a variable."""
+    return re.sub(r"[._-]+", "_", name).upper()
+
+
+def settings_in(environment: Mapping[str, str], *, kafka: bool) -> dict[str, str]:
+    """The variables that are meant as settings, a stronger one after a weaker one.
+
+    Those of Kafka's images are among them with ``kafka``.
+    """
+    found = kafka_settings_in(environment) if kafka else {}
+    return found | {
+        variable: text
+        for variable, text in environment.items()
+        if variable.startswith(_PREFIX)
+        and variable not in _OF_COMMANDS
+        and not variable.startswith(_OF_TESTS)
+        and not _is_of_a_service(variable, text)
+    }
+
+
+def kafka_settings_in(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables that Kafka's images take for settings, a stronger one after a weaker one."""
+    found = {
+        variable: text
+        for variable, text in environment.items()
+        if variable.startswith(_OF_KAFKA)
+        and not _OF_THE_JVM.fullmatch(variable)
+        and not _is_of_a_service(variable, text)
+    }
+    return dict(sorted(found.items(), key=lambda item: item[0].startswith(_OF_KAFKA[1])))
+
+
+def of_services(environment: Mapping[str, str]) -> list[str]:
+    """The variables that look like settings and only say where a service is."""
+    return sorted(
+        name
+        for name, text in environment.items()
+        if name.startswith(_PREFIX) and _is_of_a_service(name, text)
+    )
+
+
+def _is_of_a_service(variable: str, text: str) -> bool:
+    """``MUSTER_PORT=9092`` is not: a person wrote it and means a setting."""
+    return any(name.fullmatch(variable) and value.fullmatch(text) for name, value in _SHAPES)

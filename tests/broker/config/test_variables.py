@@ -1,0 +1,155 @@
+"""Variables of the environment: those of the commands, and those of Kafka's container images."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+
+from broker.config.config import BadConfig
+from broker.config.sources import ignored_kafka_variables, load
+from broker.config.variables import settings_in
+from cli import serve
+from cli.main import command_of
+
+COMPOSE = {
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@kafka:9093",
+    "KAFKA_ADVERTISED_LISTENERS": "INSIDE://kafka:29092,OUT://localhost:9092",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "INSIDE:PLAINTEXT,OUT:PLAINTEXT",
+    "KAFKA_LOG_RETENTION_HOURS": "5",
+}
+OF_THE_JVM = {
+    "KAFKA_DEBUG": "y",
+    "KAFKA_GC_LOG_OPTS": " ",
+    "KAFKA_HEAP_OPTS": "-Xmx1g",
+    "KAFKA_HOME": "/opt/kafka",
+    "KAFKA_JMX_HOSTNAME": "localhost",
+    "KAFKA_JMX_OPTS": "-D",
+    "KAFKA_JMX_PORT": "9101",
+    "KAFKA_JVM_PERFORMANCE_OPTS": "-XX:+UseG1GC",
+    "KAFKA_LOG4J_LOGGERS": "kafka=WARN",
+    "KAFKA_LOG4J_OPTS": "-D",
+    "KAFKA_LOG4J_ROOT_LOGLEVEL": "WARN",
+    "KAFKA_OPTS": "-D",
+    "KAFKA_TOOLS_LOG4J_LOGLEVEL": "ERROR",
+    "KAFKA_VERSION": "4.3.1",
+}
+OF_A_SERVICE = {"KAFKA_PORT": "tcp://10.0.0.1:9092", "KAFKA_SERVICE_HOST": "10.0.0.1"}
+
+
+def test_variables_of_kafkas_images_are_read_with_kafka_env() -> None:
+    config = load(None, COMPOSE | OF_THE_JVM | OF_A_SERVICE, [], {}, kafka_env=True)
+
+    assert config["log.retention.hours"] == 5
+    assert config.configured_id == 1
+    assert config.unknown == []
+
+
+def test_variables_of_kafkas_images_are_not_read_without_kafka_env() -> None:
+    config = load(None, COMPOSE, [], {})
+
+    assert config["log.retention.hours"] == 168
+    assert not config.is_given("advertised.listeners")
+
+
+def test_listeners_of_a_compose_file_are_the_advertised_ports_on_all_addresses() -> None:
+    config = load(None, COMPOSE, [], {}, kafka_env=True)
+
+    assert [str(each.address) for each in config.listeners] == ["0.0.0.0:29092", "0.0.0.0:9092"]
+    own = {"KAFKA_LISTENERS": "INSIDE://127.0.0.1:29092,OUT://127.0.0.1:9092"}
+    config = load(None, COMPOSE | own, [], {}, kafka_env=True)
+    assert {each.host for each in config.listeners} == {"127.0.0.1"}
+
+
+def test_the_stronger_variable_wins_whatever_their_order() -> None:
+    weak_to_strong = [
+        ("KAFKA_NUM_PARTITIONS", "2"),
+        ("KAFKA_CFG_NUM_PARTITIONS", "3"),
+        ("MUSTER_NUM_PARTITIONS", "4"),
+    ]
+    for end, (_, text) in enumerate(weak_to_strong, 1):
+        for given in (weak_to_strong[:end], weak_to_strong[end - 1 :: -1]):
+            config = load(None, dict(given), [], {}, kafka_env=True)
+            assert config["num.partitions"] == int(text), given
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "KAFKA_LISTENER_NAME_OUT__SIDE_SCRAM___SHA___256_SASL_JAAS_CONFIG",  # apache, confluentinc
+        "KAFKA_CFG_LISTENER_NAME_OUT_SIDE_SCRAM_SHA_256_SASL_JAAS_CONFIG",
+        "MUSTER_LISTENER_NAME_OUT_SIDE_SCRAM_SHA_256_SASL_JAAS_CONFIG",
+    ],
+)
+def test_underscores_and_dashes_of_a_listeners_setting_are_read_as_the_images_do(
+    variable: str,
+) -> None:
+    out = {
+        "KAFKA_LISTENERS": "OUT_SIDE://127.0.0.1:0",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "OUT_SIDE:PLAINTEXT",
+    }
+    config = load(None, out | {variable: "a.Module required;"}, [], {}, kafka_env=True)
+
+    assert config.is_given("listener.name.out_side.scram-sha-256.sasl.jaas.config")
+
+
+@pytest.mark.parametrize(
+    "variable", ["KAFKA_SSL_KEYSTORE_FILENAME", "KAFKA_CFG_SSL_PROVIDER", "KAFKA_TLS_CLIENT_AUTH"]
+)
+def test_a_variable_that_protects_and_is_not_served_ends_the_start(variable: str) -> None:
+    with pytest.raises(BadConfig, match="settings that protect are never ignored"):
+        load(None, {variable: "required"}, [], {}, kafka_env=True)
+
+
+def test_an_unknown_variable_of_an_image_is_named_as_it_is_written() -> None:
+    given = {"KAFKA_CREATE_TOPICS": "a:1:1", "KAFKA_CFG_LOG_RENTENTION_MS": "1"}
+
+    config = load(None, given, [], {}, kafka_env=True)
+
+    assert config.unknown == ["KAFKA_CFG_LOG_RENTENTION_MS", "KAFKA_CREATE_TOPICS"]
+
+
+def test_ignored_variables_are_the_settings_of_kafka_alone() -> None:
+    of_clients = {"KAFKA_BOOTSTRAP_SERVERS": "a:9092", "KAFKA_TOPIC": "orders"}
+    protecting = {"KAFKA_LISTENER_NAME_IN_SSL_CLIENT_AUTH": "required"}
+
+    found = ignored_kafka_variables(COMPOSE | OF_THE_JVM | OF_A_SERVICE | of_clients | protecting)
+
+    assert found == sorted(COMPOSE | protecting)
+
+
+@pytest.mark.parametrize(("options", "expected"), [([], 1), (["--kafka-env"], 0)])
+def test_serve_names_ignored_variables_in_one_warning(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], expected: int
+) -> None:
+    monkeypatch.setenv("KAFKA_LOG_RETENTION_HOURS", "5")
+    monkeypatch.setenv("KAFKA_CFG_NUM_PARTITIONS", "3")
+    chosen = serve._parser().parse_args(options)
+    config = serve._config(chosen)
+
+    with structlog.testing.capture_logs() as lines:
+        serve._report_settings(config, kafka_env=chosen.kafka_env)
+
+    named = [line["variables"] for line in lines if "variables" in line]
+    assert named == ["KAFKA_CFG_NUM_PARTITIONS, KAFKA_LOG_RETENTION_HOURS"] * expected
+    assert config["num.partitions"] == (1 if expected else 3)
+
+
+def test_variables_of_commands_are_not_settings() -> None:
+    of_commands = set(_variables(command_of()))
+
+    assert {"MUSTER_BOOTSTRAP", "MUSTER_COMMAND_CONFIG"} <= of_commands
+    assert settings_in(dict.fromkeys(of_commands, "x"), kafka=False) == {}
+
+
+def _variables(command: Any) -> Iterator[str]:
+    """The variables that a command and the commands below it read."""
+    for parameter in command.params:
+        if parameter.envvar:
+            yield parameter.envvar
+    for below in getattr(command, "commands", {}).values():
+        yield from _variables(below)
