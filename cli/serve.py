@@ -307,12 +307,16 @@ def _report_settings(config: Config, *, kafka_env: bool) -> None:
     import structlog
 
     from broker.config.sources import ignored_kafka_variables
+    from broker.config.unknown_names import hint
     from broker.config.variables import of_services
 
     logger = structlog.get_logger(__name__)
     if config.unknown:
+        hints = {name: hint(name) for name in config.unknown}
         logger.warning(
-            "settings that Kafka does not know are ignored", settings=", ".join(config.unknown)
+            "settings that Kafka does not know are ignored",
+            settings=", ".join(hints),
+            advice="; ".join(f"{name}: {text}" for name, text in hints.items() if text) or None,
         )
     for name, instead in config.not_followed.items():
         logger.warning("a setting is not followed", setting=name, instead=instead)

@@ -56,7 +56,9 @@ def certificates_in(data: bytes, place: str, password: str | None) -> str:
     elif data[:1] == bytes([_DER_SEQUENCE]):
         found = _of_pkcs12(data, place, password)[1]
     else:
-        found = pem(_text(data, place), _CERTIFICATE)
+        text = _text(data, place)
+        refuse_password("ssl.truststore.password", password, place)
+        found = pem(text, _CERTIFICATE)
     if not found:
         raise StoreError(f"{place} has no certificates")
     return found
@@ -73,10 +75,18 @@ def key_and_certificates_in(data: bytes, place: str, password: str | None) -> tu
         key, certificates = _of_pkcs12(data, place, password)
     else:
         text = _text(data, place)
+        refuse_password("ssl.keystore.password", password, place)
         key, certificates = pem(text, _A_KEY), pem(text, _CERTIFICATE)
     if not key or not certificates:
         raise StoreError(f"{place} has no private key with its certificate")
     return key, certificates
+
+
+def refuse_password(setting: str, password: str | None, place: str) -> None:
+    """Raises StoreError where a password is given for PEM, as Kafka's DefaultSslEngineFactory."""
+    if password:
+        instead = "; an encrypted key takes ssl.key.password" if "keystore" in setting else ""
+        raise StoreError(f"{setting} is for PKCS12 and JKS, and {place} is PEM: remove it{instead}")
 
 
 def _pem_of(certificate: bytes) -> str:

@@ -1,8 +1,9 @@
 """Which authorizer the settings ask for: Kafka's own, by access control entries, or none.
 
 Its three classes judge by the same rules, but for their age, and so does ours under each of these
-names. Any other class, and settings of an authorizer without one, end the start: what somebody
-expects to be protected must not be open.
+names. Any other class, and super.users without an authorizer, end the start: what somebody expects
+to be protected must not be open. allow.everyone.if.no.acl.found=false is Kafka's default, which
+files spell out, and starts.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ CLASSES: Final = (
     "kafka.security.auth.SimpleAclAuthorizer",
 )
 _CLASS = "authorizer.class.name"
-_EVERYONE = "allow.everyone.if.no.acl.found"
 _SUPER_USERS = "super.users"
 
 
@@ -28,9 +28,6 @@ class Settings(Protocol):
     """Typed values by Kafka's name."""
 
     def __getitem__(self, name: str) -> Any: ...
-
-    def is_given(self, name: str) -> bool:
-        """Whether a source set it."""
 
 
 def has_authorizer(settings: Settings) -> bool:
@@ -51,11 +48,9 @@ def authorizer_faults(settings: Settings) -> Iterator[Fault]:
     except ValueError as error:
         yield Fault((_SUPER_USERS,), f"{_SUPER_USERS}: {error}")
         return
-    if not asked:
-        closed = settings.is_given(_EVERYONE) and not settings[_EVERYONE]
-        for name in (_SUPER_USERS,) * bool(users) + (_EVERYONE,) * closed:
-            yield Fault(
-                (name, _CLASS),
-                f"{name} protects nothing without {_CLASS}: set that to {STANDARD}, or take"
-                f" {name} out",
-            )
+    if users and not asked:
+        yield Fault(
+            (_SUPER_USERS, _CLASS),
+            f"{_SUPER_USERS} protects nothing without {_CLASS}: set that to {STANDARD}, or remove"
+            f" {_SUPER_USERS}",
+        )

@@ -15,7 +15,7 @@ from typing import Final
 from broker.config.config_table import BROKER, ONLY_IN_KAFKA_4, PASSWORD
 from broker.config.config_value import BadValue, Fault, parse_value
 from broker.config.listener_settings import START, UNSERVED, row_of, split
-from broker.config.variables import name_after_prefix
+from broker.config.variables import dotted
 from log.config import LONG_MAX
 
 _GSSAPI: Final = "GSSAPI (Kerberos)"
@@ -86,7 +86,7 @@ def asked_for(name: str, text: str) -> str | None:
     """What Muster would need to follow this setting; None when nothing is lost by ignoring it."""
     base = base_name(name)
     if base is None:
-        return _LISTENER if _dotted(name).lower().startswith(START) else None
+        return _LISTENER if dotted(name).lower().startswith(START) else None
     wanted = _wanted(base)
     return None if wanted is None or _asks_for_nothing(base, text) else wanted
 
@@ -101,6 +101,8 @@ def may_be_secret(name: str) -> bool:
     row = row_of(name)
     if row is not None:
         return row.type == PASSWORD
+    if base_name(name) in SINGLE:
+        return False  # classes, protocols and quotas
     return asked_for(name, "something") is not None
 
 
@@ -132,20 +134,15 @@ def base_name(name: str) -> str | None:
     if found is not None:
         is_served = found.mechanism.upper() != UNSERVED
         return found.base if is_served else f"gssapi.{found.base}"
-    dotted = _dotted(name)
-    if dotted.lower().startswith(START):
+    plain = dotted(name)
+    if plain.lower().startswith(START):
         return None
-    if _is_known(dotted):
-        return dotted
-    pattern = _OF_A_MECHANISM if dotted == name else _VARIABLE_OF_A_MECHANISM
-    of_mechanism = pattern.fullmatch(dotted)
+    if _is_known(plain):
+        return plain
+    pattern = _OF_A_MECHANISM if plain == name else _VARIABLE_OF_A_MECHANISM
+    of_mechanism = pattern.fullmatch(plain)
     # The mechanism is none that is served.
     return None if of_mechanism is None else f"gssapi.{of_mechanism[1]}"
-
-
-def _dotted(name: str) -> str:
-    rest = name_after_prefix(name)
-    return name if rest is None else rest.lower().replace("_", ".")
 
 
 def _is_known(name: str) -> bool:

@@ -11,8 +11,10 @@ from broker.config.config_table import BROKER, Value
 from broker.config.listener_settings import name_of_variable
 from broker.config.listeners import names_in
 from broker.config.protection import base_name, protects
+from broker.config.unknown_names import REMOVED
 from broker.config.variables import (
     as_variable,
+    dotted,
     kafka_settings_in,
     name_after_prefix,
     settings_in,
@@ -65,7 +67,7 @@ def ignored_kafka_variables(environment: Mapping[str, str]) -> list[str]:
     return sorted(
         variable
         for variable in kafka_settings_in(environment)
-        if base_name(variable) is not None or protects(variable)
+        if base_name(variable) is not None or protects(variable) or dotted(variable) in REMOVED
     )
 
 

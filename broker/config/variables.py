@@ -52,6 +52,12 @@ def name_after_prefix(variable: str) -> str | None:
     return None if found is None else as_variable(variable.removeprefix(found))
 
 
+def dotted(name: str) -> str:
+    """``log.retention.ms`` of a variable; any other name as it is."""
+    rest = name_after_prefix(name)
+    return name if rest is None else rest.lower().replace("_", ".")
+
+
 def as_variable(name: str) -> str:
     """The name of a setting or a listener as part of a variable."""
     return re.sub(r"[._-]+", "_", name).upper()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,10 +96,10 @@ def _without_setting(sentence: str, row: output.Row) -> str:
 
 
 def _row(name: str, text: str, in_cluster: bool) -> output.Row:
-    from broker.config.config_table import BROKER
     from broker.config.listener_settings import row_of
     from broker.config.not_followed import not_followed
     from broker.config.protection import asked_for, base_name, may_be_secret
+    from broker.config.unknown_names import hint
 
     row: output.Row = {"setting": name, "value": "(hidden)" if may_be_secret(name) else text}
     wanted = asked_for(name, text)
@@ -109,8 +108,7 @@ def _row(name: str, text: str, in_cluster: bool) -> output.Row:
         return {**row, "verdict": BAD, "why": why}
     setting, base = row_of(name), base_name(name)
     if base is None:
-        near = get_close_matches(name, BROKER, 1, 0.8)
-        return {**row, "verdict": UNKNOWN, "why": f"did you mean {near[0]}?" if near else None}
+        return {**row, "verdict": UNKNOWN, "why": hint(name)}
     instead = not_followed(base, text, in_cluster=in_cluster)
     if instead is not None:
         return {**row, "verdict": NOT_FOLLOWED, "why": instead}

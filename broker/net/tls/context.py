@@ -21,7 +21,13 @@ from typing import Final
 from cryptography import x509
 
 from broker.net.tls.ciphers import openssl_ciphers
-from security.stores import StoreError, certificates_in, key_and_certificates_in, pem
+from security.stores import (
+    StoreError,
+    certificates_in,
+    key_and_certificates_in,
+    pem,
+    refuse_password,
+)
 
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH: Final = {
@@ -213,6 +219,7 @@ def _own(settings: TlsSettings) -> tuple[str, str]:
                 "ssl.keystore.key and ssl.keystore.certificate.chain are PEM: BEGIN PRIVATE KEY,"
                 " BEGIN CERTIFICATE"
             )
+        _refuse_password("ssl.keystore.password", settings.keystore_password, "ssl.keystore.key")
         return key, chain
     if not place:
         raise TlsError(
@@ -237,11 +244,26 @@ def _trusted(settings: TlsSettings) -> str:
         found = pem(inline, "CERTIFICATE")
         if not found:
             raise TlsError("ssl.truststore.certificates has no certificate: they are PEM")
+        _refuse_password(
+            "ssl.truststore.password", settings.truststore_password, "ssl.truststore.certificates"
+        )
         return found
     if not place:
+        if settings.truststore_password:
+            raise TlsError(
+                "ssl.truststore.password is given without ssl.truststore.location: set both or"
+                " neither"
+            )
         return ""
     try:
         return certificates_in(_read(place), place, settings.truststore_password or None)
+    except StoreError as error:
+        raise TlsError(str(error)) from None
+
+
+def _refuse_password(setting: str, password: str, other: str) -> None:
+    try:
+        refuse_password(setting, password, other)
     except StoreError as error:
         raise TlsError(str(error)) from None
 

@@ -33,12 +33,10 @@ def test_any_other_class_ends_the_start() -> None:
     )
 
 
-@pytest.mark.parametrize("pair", ["super.users=User:admin", "allow.everyone.if.no.acl.found=false"])
-def test_settings_of_an_authorizer_need_one(pair: str) -> None:
-    name = pair.partition("=")[0]
-    assert refusal(pair) == (
-        f"{name} protects nothing without authorizer.class.name: set that to {STANDARD}, or take"
-        f" {name} out"
+def test_super_users_without_an_authorizer_end_the_start() -> None:
+    assert refusal("super.users=User:admin") == (
+        f"super.users protects nothing without authorizer.class.name: set that to {STANDARD}, or"
+        " remove super.users"
     )
 
 
@@ -48,6 +46,13 @@ def test_a_super_user_is_a_principal() -> None:
     )
 
 
-@pytest.mark.parametrize("pair", ["allow.everyone.if.no.acl.found=true", "super.users="])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        "allow.everyone.if.no.acl.found=true",
+        "allow.everyone.if.no.acl.found=false",  # Kafka's default, spelt out
+        "super.users=",
+    ],
+)
 def test_what_asks_for_nothing_needs_none(pair: str) -> None:
     assert load(None, {}, [pair], {}).unknown == []

@@ -116,10 +116,13 @@ def test_an_unknown_variable_of_an_image_is_named_as_it_is_written() -> None:
 def test_ignored_variables_are_the_settings_of_kafka_alone() -> None:
     of_clients = {"KAFKA_BOOTSTRAP_SERVERS": "a:9092", "KAFKA_TOPIC": "orders"}
     protecting = {"KAFKA_LISTENER_NAME_IN_SSL_CLIENT_AUTH": "required"}
+    removed = {"KAFKA_ADVERTISED_HOST_NAME": "localhost"}
 
-    found = ignored_kafka_variables(COMPOSE | OF_THE_JVM | OF_A_SERVICE | of_clients | protecting)
+    found = ignored_kafka_variables(
+        COMPOSE | OF_THE_JVM | OF_A_SERVICE | of_clients | protecting | removed
+    )
 
-    assert found == sorted(COMPOSE | protecting)
+    assert found == sorted(COMPOSE | protecting | removed)
 
 
 @pytest.mark.parametrize(("options", "expected"), [([], 1), (["--kafka-env"], 0)])

@@ -67,6 +67,27 @@ def test_pkcs12_and_an_encrypted_key(own, authority, tmp_path):
     assert listener_tls(inline).context.verify_mode == ssl.CERT_OPTIONAL
 
 
+def test_a_password_of_pem_is_refused_as_in_kafka(settings, own, authority):
+    """Source: DefaultSslEngineFactory of Kafka 4.3.1."""
+    trusting = replace(settings, truststore_location=str(authority.certificate))
+    inline = replace(settings, truststore_certificates=authority.certificate.read_text())
+    own_inline = TlsSettings(
+        keystore_key=own.encrypted_key_text(PASSWORD),
+        keystore_certificate_chain=own.certificate_text,
+        key_password=PASSWORD,
+    )
+    for right in (trusting, inline, own_inline):
+        listener_tls(right)
+    for wrong, said in (
+        (replace(trusting, truststore_password="x"), f"{authority.certificate} is PEM: remove it"),
+        (replace(inline, truststore_password="x"), "ssl.truststore.certificates is PEM: remove it"),
+        (replace(settings, keystore_password="x"), "is PEM: remove it; an encrypted key takes"),
+        (replace(own_inline, keystore_password="x"), "ssl.keystore.key is PEM: remove it"),
+    ):
+        with pytest.raises(TlsError, match=said):
+            listener_tls(wrong)
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -81,6 +102,10 @@ def test_pkcs12_and_an_encrypted_key(own, authority, tmp_path):
         (
             {"truststore_location": "/t", "truststore_certificates": "x"},
             "ssl.truststore.location and ssl.truststore.certificates are given both",
+        ),
+        (
+            {"truststore_password": "x"},
+            "ssl.truststore.password is given without ssl.truststore.location",
         ),
         ({"cipher_suites": ("RC4",)}, "ssl.cipher.suites=RC4: with TLSv1.3 the list has TLS_AES"),
         (

@@ -1,0 +1,32 @@
+"""What to write instead of a setting's name that Kafka does not know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from broker.config.config_table import BROKER, BROKER_NAME_OF_TOPIC_SETTING
+from broker.config.variables import dotted
+
+REMOVED: Final[Mapping[str, str]] = {
+    "advertised.host.name": "advertised.listeners",
+    "advertised.port": "advertised.listeners",
+    "host.name": "listeners",
+    "port": "listeners",
+}
+"""Kafka's settings until 2.8, and what its 3.0 has in their place."""
+_LIKENESS: Final = 0.8
+
+
+def hint(name: str) -> str | None:
+    """What to write instead of an unknown name; None where nothing is like it."""
+    name = dotted(name)
+    if name in REMOVED:
+        return f"Kafka removed it in 3.0: set {REMOVED[name]}=PLAINTEXT://HOST:PORT"
+    of_topics = BROKER_NAME_OF_TOPIC_SETTING.get(name.removeprefix("log."))
+    if of_topics:
+        return f"did you mean {of_topics[0]}?"
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, BROKER, 1, _LIKENESS)
+    return f"did you mean {near[0]}?" if near else None

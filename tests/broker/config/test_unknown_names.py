@@ -1,0 +1,74 @@
+"""What the start and `config check` say of names that Kafka does not know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import structlog
+
+from broker.config.config import Config
+from broker.config.config_table import BROKER, TOPIC
+from broker.config.protection import SINGLE, may_be_secret
+from broker.config.unknown_names import REMOVED, hint
+from cli import serve
+from cli.config.check import rows_of
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("host.name", "Kafka removed it in 3.0: set listeners=PLAINTEXT://HOST:PORT"),
+        ("port", "Kafka removed it in 3.0: set listeners=PLAINTEXT://HOST:PORT"),
+        ("MUSTER_PORT", "Kafka removed it in 3.0: set listeners=PLAINTEXT://HOST:PORT"),
+        (
+            "advertised.host.name",
+            "Kafka removed it in 3.0: set advertised.listeners=PLAINTEXT://HOST:PORT",
+        ),
+        (
+            "KAFKA_ADVERTISED_PORT",
+            "Kafka removed it in 3.0: set advertised.listeners=PLAINTEXT://HOST:PORT",
+        ),
+        ("log.segment.ms", "did you mean log.roll.ms?"),
+        ("segment.ms", "did you mean log.roll.ms?"),
+        ("log.max.message.bytes", "did you mean message.max.bytes?"),
+        ("log.rentention.ms", "did you mean log.retention.ms?"),
+        ("nothing.like.it", None),
+    ],
+)
+def test_an_unknown_name_has_a_hint_where_one_is_near(name: str, expected: str | None) -> None:
+    assert hint(name) == expected
+
+
+def test_every_name_of_a_topics_setting_leads_to_the_brokers() -> None:
+    for name in TOPIC:
+        for written in {name, f"log.{name}"} - BROKER.keys():
+            if "throttled.replicas" not in name and not name.startswith("remote."):
+                assert (hint(written) or "").startswith("did you mean "), written
+    assert REMOVED.keys().isdisjoint(BROKER)
+
+
+def test_the_start_logs_the_hints_with_the_unknown_names() -> None:
+    config = Config({"host.name": "localhost", "log.segment.ms": "5", "nothing.like.it": "1"})
+
+    with structlog.testing.capture_logs() as lines:
+        serve._report_settings(config, kafka_env=False)
+
+    (warned,) = [line for line in lines if "settings" in line]
+    assert warned["settings"] == "host.name, log.segment.ms, nothing.like.it"
+    assert warned["advice"] == (
+        "host.name: Kafka removed it in 3.0: set listeners=PLAINTEXT://HOST:PORT;"
+        " log.segment.ms: did you mean log.roll.ms?"
+    )
+
+
+def test_config_check_hides_passwords_and_shows_quotas_and_classes(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    shown = {"quota.producer.default": "1000", "create.topic.policy.class.name": "a.Policy"}
+    hidden = {"ssl.key.password": "secret", "password.encoder.secret": "secret", "ssl.pass": "s"}
+    file.write_text("".join(f"{name}={text}\n" for name, text in (shown | hidden).items()))
+
+    values = {row["setting"]: row["value"] for row in rows_of(file)}
+
+    assert values == shown | dict.fromkeys(hidden, "(hidden)")
+    assert not any(map(may_be_secret, SINGLE))
