@@ -47,7 +47,7 @@ def _refuse_another_python():
     if found != ABI:
         sys.exit(
             f"muster: this muster.pyz is for {ABI}, and {sys.executable} is {found}: start it with"
-            " a Python of the first kind, or pip install musterd"
+            " a Python of the first kind, or install the wheel with pip"
         )
     if GLIBC:
         _, _, has = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")

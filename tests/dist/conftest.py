@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.brokers import CHECKOUT
-from tests.dist.environment import Environment
+from tests.dist.environment import Environment, run
 from tools import installed
 
 UV = Path(sys.executable).parent / "uv"
@@ -97,18 +97,32 @@ def with_pipeline(shared: Path, wheel: Path, project: Path) -> Environment:
     return Environment(_installed(shared, "with-pipeline", wheel, wanted), project)
 
 
-def _installed(shared: Path, name: str, wheel: Path, wanted: tuple[str, ...]) -> Path:
+@pytest.fixture(scope="session")
+def of_git(shared: Path, project: Path) -> Environment:
+    """`pip install git+URL`, where the URL is that of a clone of this checkout."""
+
+    def make(folder: Path) -> None:
+        clone = ["git", "clone", "--quiet", "--no-hardlinks", str(CHECKOUT), str(folder)]
+        subprocess.run(clone, check=True, timeout=MAKE_S_MAX)
+
+    source = f"git+file://{once(shared, 'clone', make)}"
+    wanted = ("musterd", "hatchling")  # the second builds the wheel, as there is no network
+    return Environment(_installed(shared, "of-git", source, wanted), project)
+
+
+def _installed(shared: Path, name: str, source: Path | str, wanted: tuple[str, ...]) -> Path:
+    """An environment with what is wanted, Muster from a wheel or from a URL of git."""
     # Not by `once`: an environment has its own path in it.
     folder = shared / name
     with open(shared / f"{name}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "whole").exists():
-            _install(folder, wheel, wanted)
+            _install(folder, source, wanted)
             (folder / "whole").touch()
     return folder
 
 
-def _install(folder: Path, wheel: Path, wanted: tuple[str, ...]) -> None:
+def _install(folder: Path, source: Path | str, wanted: tuple[str, ...]) -> None:
     python = folder / "bin" / "python"
     uv(["venv", "--quiet", "--python", sys.executable, str(folder)])
     (site,) = folder.glob("lib/python*/site-packages")
@@ -122,9 +136,14 @@ def _install(folder: Path, wheel: Path, wanted: tuple[str, ...]) -> None:
                 os.link(at, to)
             except OSError:  # on another disk
                 shutil.copyfile(at, to)
-    offline = ["--offline", "--no-index", "--no-deps", "--quiet"]
-    uv(["pip", "install", *offline, "--python", str(python), str(wheel)])
-    uv(["pip", "check", "--quiet", "--python", str(python)])  # that the wheel asks for no more
+    if isinstance(source, Path):
+        offline = ["--offline", "--no-index", "--no-deps", "--quiet"]
+        uv(["pip", "install", *offline, "--python", str(python), str(source)])
+    else:
+        offline = ["--no-index", "--no-deps", "--no-build-isolation", "--quiet"]
+        pip = [sys.executable, "-m", "pip", "--python", str(python), "install", *offline]
+        run([*pip, source], within_s=MAKE_S_MAX)
+    uv(["pip", "check", "--quiet", "--python", str(python)])  # that it asks for no more
 
 
 def uv(words: list[str]) -> None:

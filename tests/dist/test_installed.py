@@ -40,6 +40,11 @@ def test_a_broker_and_its_commands(clean: Environment, way: str, tmp_path: Path)
     serves_and_cleans(clean.line(WAYS[way]), tmp_path / "data")
 
 
+def test_pip_installs_a_broker_from_git(of_git: Environment, tmp_path: Path) -> None:
+    assert of_git.run("muster", "--version") == f"muster {__version__}\n"
+    serves_and_cleans(of_git.line(["muster"]), tmp_path / "data")
+
+
 def test_whoever_imports_musterd_meets_his_own_modules(clean: Environment) -> None:
     clean.run("python", "-c", STRANGER)
 
