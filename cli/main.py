@@ -65,6 +65,8 @@ def run_client(arguments: list[str]) -> int:
     from typer.exceptions import Abort, TyperException
 
     completes = "_MUSTER_COMPLETE" in os.environ
+    if not completes and _from_the_command_on(arguments)[:1] == ["serve"]:
+        return _failed("options of serve are written behind it; see muster serve --help", USAGE)
     words = _words_to_complete() if completes else arguments
     command = command_of(words[:1] if words and words[0] in _COMMANDS else _COMMANDS)
     if completes:
@@ -107,7 +109,7 @@ def _wrong_use(error: Any, arguments: list[str]) -> int:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "muster"
     if sentence.startswith("No such command"):
-        told = _another_word(command.split()[1:], arguments)
+        told = _another_word(command.split()[1:], _from_the_command_on(arguments))
         if told:
             return _failed(told, USAGE)
     if sentence:
@@ -121,8 +123,9 @@ def command_of(names: Collection[str] = _COMMANDS) -> Any:
     import typer
 
     from cli.client.security import taking_it
+    from cli.options import taken_before
 
-    return tidy(taking_it(typer.main.get_command(_app(names))))
+    return tidy(taking_it(taken_before(typer.main.get_command(_app(names)))))
 
 
 def _another_word(path: list[str], arguments: list[str]) -> str | None:
@@ -134,12 +137,32 @@ def _another_word(path: list[str], arguments: list[str]) -> str | None:
     return f"there is no `muster {' '.join([*path, word])}`: {told}" if told else None
 
 
+def _from_the_command_on(arguments: list[str]) -> list[str]:
+    """The arguments without the options before the command's name."""
+    at = 0
+    while at < len(arguments) and arguments[at].startswith("-"):
+        has_value = "=" not in arguments[at] and arguments[at] != "--version"
+        at += 2 if has_value else 1
+    return arguments[at:]
+
+
 def _every_command() -> list[str]:
     """Those that there are, as ``groups reset`` or ``top``."""
     import typer
 
     tree = commands(typer.main.get_command(_app(list(_COMMANDS))))
     return [" ".join(path) for path, each in tree if runs(each)]
+
+
+def _version(asked: bool) -> None:
+    """Prints the version where ``--version`` asks for it, and ends the command."""
+    import typer
+
+    from cli.version import VERSION
+
+    if asked:
+        print(f"muster {VERSION}")
+        raise typer.Exit
 
 
 def _app(names: Collection[str]) -> typer.Typer:
@@ -151,9 +174,11 @@ def _app(names: Collection[str]) -> typer.Typer:
         pretty_exceptions_enable=False,
     )
 
-    @app.callback(invoke_without_command=True)
+    @app.callback()
     def _options(
-        version: bool = typer.Option(False, "--version", help="Show the version."),
+        version: bool = typer.Option(  # noqa: ARG001
+            False, "--version", is_eager=True, callback=_version, help="Show the version."
+        ),
         command_config: str = typer.Option(
             "",
             "--command-config",
@@ -161,15 +186,16 @@ def _app(names: Collection[str]) -> typer.Typer:
             envvar="MUSTER_COMMAND_CONFIG",
             help="Kafka's client properties for TLS and SASL: security.protocol, ssl.*, sasl.*.",
         ),
+        bootstrap: str = typer.Option(  # noqa: ARG001 - `taken_before` hands it on
+            "", "--bootstrap", "-b", metavar="HOST:PORT[,...]", help="Any broker of the cluster."
+        ),
+        http: str = typer.Option(  # noqa: ARG001
+            "", "--http", metavar="HOST:PORT", help="Where the Muster serves HTTP."
+        ),
     ) -> None:
         from cli.client.security import choose
 
         choose(Path(command_config) if command_config else None)
-        if version:
-            from cli.version import VERSION
-
-            print(f"muster {VERSION}")
-            raise typer.Exit
 
     option = typer.Option
 

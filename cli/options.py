@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from cli.errors import USAGE, CommandError
+from cli.usage import commands
 
 INT16, INT32, INT64 = (1 << 15) - 1, (1 << 31) - 1, (1 << 63) - 1
 """The greatest replication factor, partition and offset."""
@@ -88,6 +89,25 @@ Every = Annotated[float, seconds("--every", least=0.05, help="How long from view
 DryRunAtBroker = Annotated[
     bool, typer.Option("--dry-run", help="Only have the broker check it; change nothing.")
 ]
+
+OF_EVERY_COMMAND = ("--bootstrap", "--http")
+"""Options that may be before the command's name too: `muster --bootstrap HOST:PORT topics list`."""
+
+
+def taken_before(command: Any) -> Any:
+    """The command, below which each takes these options from before its name, if not behind it."""
+    for path, each in commands(command):
+        for param in each.params:
+            if path and set(param.opts) & set(OF_EVERY_COMMAND):
+                param.callback = _else_from_before
+    return command
+
+
+def _else_from_before(context: Any, param: Any, value: Any) -> Any:
+    source = context.get_parameter_source(param.name)
+    before = context.find_root().params.get(param.name)
+    return before if before and (source is None or source.name != "COMMANDLINE") else value
+
 
 BOOTSTRAP = "127.0.0.1:9092"
 TIMEOUT_S = 30.0

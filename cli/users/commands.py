@@ -79,13 +79,14 @@ def add(
     bootstrap: Bootstrap = BOOTSTRAP,
     timeout: Timeout = TIMEOUT_S,
 ) -> None:
-    """Add a user with a password."""
+    """Add a user with a password, or a mechanism to a user."""
     place = _place(bootstrap, timeout, data_dir, may_be_new=True)
-    if place.users(_checked(user)):
+    wanted, there = _mechanisms(mechanism), place.users(_checked(user)).get(user, {})
+    if taken := [each for each in wanted if each in there]:
         changes = command("users set-password", [user])
-        raise CommandError(f"{user} is there already; `{changes}` changes the password")
+        raise CommandError(f"{user} has {_named(taken)} already; `{changes}` changes the password")
     _give(place, user, mechanism, iterations, password_file)
-    output.say(f"Added user {user}")
+    output.say(f"Added {_named(wanted)} to {user}" if there else f"Added user {user}")
 
 
 @app.command("set-password")

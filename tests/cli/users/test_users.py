@@ -55,7 +55,8 @@ def test_users_are_added_listed_changed_and_removed(at: list[str]) -> None:
     again = users("add alice", *at)
     assert (again.code, again.err) == (
         1,
-        "muster: alice is there already; `muster users set-password alice` changes the password\n",
+        "muster: alice has SCRAM-SHA-256 and SCRAM-SHA-512 already;"
+        " `muster users set-password alice` changes the password\n",
     )
     done = users("set-password alice --mechanism SCRAM-SHA-256 --iterations 5000", *at)
     assert done.out == "Changed the password of alice\n"
@@ -68,6 +69,20 @@ def test_users_are_added_listed_changed_and_removed(at: list[str]) -> None:
     assert users("remove alice --execute", *at).out.endswith("Removed SCRAM-SHA-256 of alice\n")
     assert users("remove bob --execute --json", *at).json["executed"] is True
     assert listed(at) == []
+
+
+def test_a_second_mechanism_is_added_and_leaves_the_first(at: list[str]) -> None:
+    assert users("add carol --mechanism SCRAM-SHA-512 --iterations 8192", *at).code == 0
+
+    added = users("add carol --mechanism SCRAM-SHA-256", *at)
+
+    assert (added.code, added.out) == (0, "Added SCRAM-SHA-256 to carol\n")
+    assert listed(at) == [("carol", "SCRAM-SHA-256", 4096), ("carol", "SCRAM-SHA-512", 8192)]
+    again = users("add carol --mechanism SCRAM-SHA-512", *at)
+    assert (again.code, again.err.partition(";")[0]) == (
+        1, "muster: carol has SCRAM-SHA-512 already"
+    )  # fmt: skip
+    assert users("remove carol --execute", *at).code == 0
 
 
 def test_a_salt_looks_like_those_of_kafkas_tools(tmp_path: Path) -> None:
