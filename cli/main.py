@@ -65,7 +65,8 @@ def run_client(arguments: list[str]) -> int:
     from typer.exceptions import Abort, TyperException
 
     completes = "_MUSTER_COMPLETE" in os.environ
-    if not completes and _from_the_command_on(arguments)[:1] == ["serve"]:
+    comes_late = arguments[:1] != ["serve"] and _from_the_command_on(arguments)[:1] == ["serve"]
+    if comes_late and not completes:
         return _failed("options of serve are written behind it; see muster serve --help", USAGE)
     words = _words_to_complete() if completes else arguments
     command = command_of(words[:1] if words and words[0] in _COMMANDS else _COMMANDS)
@@ -123,9 +124,10 @@ def command_of(names: Collection[str] = _COMMANDS) -> Any:
     import typer
 
     from cli.client.security import taking_it
-    from cli.options import taken_before
+    from cli.options import taken_before, without_empty_names
 
-    return tidy(taking_it(taken_before(typer.main.get_command(_app(names)))))
+    command = typer.main.get_command(_app(names))
+    return tidy(taking_it(taken_before(without_empty_names(command))))
 
 
 def _another_word(path: list[str], arguments: list[str]) -> str | None:

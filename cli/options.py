@@ -109,6 +109,28 @@ def _else_from_before(context: Any, param: Any, value: Any) -> Any:
     return before if before and (source is None or source.name != "COMMANDLINE") else value
 
 
+_EMPTY_ALLOWED = "GROUP"
+"""Kafka keeps offsets of a group whose id is empty; no path of Muster's HTTP leads to it."""
+
+
+def without_empty_names(command: Any) -> Any:
+    """The command, below which an argument that is empty is wrong use."""
+    for _, each in commands(command):
+        needs_http = each.name in ("why", "watch")
+        for param in each.params:
+            is_free = param.metavar == _EMPTY_ALLOWED and not needs_http
+            if param.param_type_name == "argument" and not is_free:
+                param.callback = _not_empty
+    return command
+
+
+def _not_empty(context: Any, param: Any, value: Any) -> Any:
+    if value == "" or (isinstance(value, list | tuple) and "" in value):
+        sentence = f"{param.metavar} is empty; see {context.command_path} --help"
+        raise CommandError(sentence, USAGE)
+    return value
+
+
 BOOTSTRAP = "127.0.0.1:9092"
 TIMEOUT_S = 30.0
 

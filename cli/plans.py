@@ -74,9 +74,7 @@ class Plan(NamedTuple):
             return self.execute
         if self.json or not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise CommandError(
-                f"nothing was {self.done}: add --execute to make these changes,"
-                " or --dry-run to preview",
-                USAGE,
+                f"nothing was {self.done}: add --execute to make these changes", USAGE
             )
         return typer.confirm(safe(question), default=False)
 

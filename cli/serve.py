@@ -138,6 +138,7 @@ def _serve_test(options: argparse.Namespace) -> int:
     try:
         config = _config(options, DEFAULTS)
         check(config)
+        _refuse_unknown(config, options.set)
         _raise_file_limit()
         asked = Options(
             VERSION, options.data, options.with_stdin, options.clock_ahead, options.clock_at
@@ -152,6 +153,16 @@ def _serve_test(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:  # before the broker's own handling of signals is in place
         return INTERRUPTED
     return 0
+
+
+def _refuse_unknown(config: Config, sets: Sequence[str]) -> None:
+    """Raises WrongUse for settings of a test that Kafka does not know: nobody reads a warning."""
+    from broker.config.config import WrongUse
+    from broker.config.unknown_names import hint
+
+    written = {pair.partition("=")[0].strip() for pair in sets}
+    for name in sorted(written.intersection(config.unknown)):
+        raise WrongUse("; ".join(filter(None, [f"Kafka has no setting {name}", hint(name)])))
 
 
 def _import_structlog() -> None:

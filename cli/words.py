@@ -85,12 +85,17 @@ AFTER: Mapping[str, Mapping[str, str]] = {
         "import": "`muster offsets import`",
         "leave": "`muster groups evict` takes a member out of its group",
         "offsets": "`muster offsets get GROUP` shows them, `muster groups lag GROUP` with lag",
+        "pause": "consumers stop where they run; `muster groups evict` takes a member out",
         "remove-member": "`muster groups evict` takes a member out of its group",
         "remove": "`muster groups delete` deletes a group, `muster groups evict` takes a member"
         " out",
+        "restart": "consumers restart where they run; `muster groups evict` takes a member out, and"
+        " the group rebalances",
         "show": "`muster groups describe`",
+        "start": "a group begins with its first consumer: `muster consume TOPIC --group GROUP`",
         "state": "`muster groups list` shows the state of each",
         "status": "`muster groups list` shows the state of each",
+        "stop": "consumers stop where they run; `muster groups evict` takes a member out",
     },
     "offsets": {
         "alter": _MOVE,

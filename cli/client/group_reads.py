@@ -311,7 +311,8 @@ def known_groups(
     if missing and not new_ones:
         named = "group" if len(missing) == 1 else "groups"
         meant = nearest(missing, [row["group"] for row in list_groups(cluster)])
-        raise refused(f"{named} {', '.join(missing)}", GROUP_ID_NOT_FOUND, note, meant)
+        shown = ", ".join(name or "''" for name in missing)
+        raise refused(f"{named} {shown}", GROUP_ID_NOT_FOUND, note, meant)
     for name, known in found.items():
         if known.group.kind == SHARE:
             raise CommandError(

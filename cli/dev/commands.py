@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -37,7 +38,12 @@ def cluster(
     ] = Path("muster-dev"),
     port: Annotated[
         int,
-        whole_number("--port", least=1, most=65_000, help="The first broker's; others follow."),
+        whole_number(
+            "--port",
+            least=1,
+            most=65_000,
+            help="The first port of the brokers; ZooKeeper and the pages take the next ones.",
+        ),
     ] = 9092,
     zookeeper: Annotated[
         str, typer.Option(metavar="HOST:PORT[/CHROOT]", help="A ZooKeeper that runs already.")
@@ -47,14 +53,18 @@ def cluster(
         typer.Option(metavar="DIR", help="A folder with Apache ZooKeeper, or Kafka up to 3.9."),
     ] = None,
 ) -> None:
-    """Run ZooKeeper and brokers on this machine, on ports in a row, until Ctrl-C or SIGTERM.
+    """Run ZooKeeper and brokers on this machine until Ctrl-C or SIGTERM.
+
+    With three brokers and --port 9092 it takes 9092 to 9094 for them, 9095 for ZooKeeper and 9096
+    to 9098 for their pages.
 
     Started again with the same --dir, it has the same topics and records.
     """
     ports = range(port, port + brokers)
     pages = range(ports.stop + 1, ports.stop + 1 + brokers)
-    for each in [*ports, *pages] if zookeeper else [*ports, ports.stop, *pages]:
-        _must_be_free(each)
+    taken = [*ports, *pages] if zookeeper else [*ports, ports.stop, *pages]
+    for each in taken:
+        _must_be_free(each, taken)
     config = folder / "zookeeper.properties"
     command = [] if zookeeper else command_of(zookeeper_home, config)
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,13 +84,16 @@ def cluster(
         _watch([*keeper, *started])
 
 
-def _must_be_free(port: int) -> None:
+def _must_be_free(port: int, taken: Sequence[int]) -> None:
     try:
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind((_LOCAL, port))
     except OSError as error:
-        sentence = f"port {port} is not free ({error.strerror}); choose others with --port"
+        sentence = (
+            f"port {port} is not free ({error.strerror}); the cluster takes ports {taken[0]} to"
+            f" {taken[-1]}: choose the first one with --port"
+        )
         raise CommandError(sentence) from error
 
 
@@ -154,13 +167,15 @@ def _known(bootstrap: str) -> int:
 def _tell(
     folder: Path, bootstrap: str, zookeeper: str, pages: range, running: list[Running]
 ) -> None:
-    output.say(f"{len(bootstrap.split(','))} brokers at {bootstrap}, ZooKeeper at {zookeeper}")
+    brokers = output.counted(len(pages), "broker")
+    output.say(f"{brokers} at {bootstrap}, ZooKeeper at {zookeeper}")
     for each in running:
         output.say(f"    {each.name}: process {each.pid}, {each.log}")
     output.say(f"    $ export MUSTER_BOOTSTRAP={bootstrap}")
     output.say("    $ muster topics create orders -p 6")
     output.say("    $ muster cluster describe")
-    output.say(f"the page of broker 1 is http://{_LOCAL}:{pages.start}, the others' follow")
+    more = f", the last one's http://{_LOCAL}:{pages[-1]}" if len(pages) > 1 else ""
+    output.say(f"the page of broker 1 is http://{_LOCAL}:{pages.start}{more}")
     output.say(f"Ctrl-C or SIGTERM stops the cluster; the data stays in {folder}")
 
 

@@ -104,7 +104,7 @@ def headline(told: Told) -> list[str]:
     """Every finding with its sentence, what to do, and the command to copy."""
     if told.verdict is None:
         return []
-    lines = findings(told.findings)
+    lines = findings(told.findings, "groups describe")
     if not told.findings or told.findings[0]["sentence"] != told.sentence:
         lines.insert(0, f"{told.verdict}: {told.sentence}")  # OK, or seen here alone
     if told.more_findings:

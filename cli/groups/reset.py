@@ -114,7 +114,7 @@ def reset(
     assert isinstance(value, int)
     changes = _planned(cluster, known, named, name, value)
     as_of_ms = value if name in OF_A_TIME else None
-    finish(cluster, changes, dry_run, execute, json, as_of_ms)
+    finish(cluster, changes, dry_run, execute, json, as_of_ms, refreshes=to_current)
 
 
 def _ago(duration: str) -> int:

@@ -195,7 +195,7 @@ def _one(view: Value, width: int | None) -> list[Text]:
         f"{safe(view['group'])}  {view['state']}  generation {view['generation']}"
         f"  lag {'-' if view['lag'] is None else view['lag']}  {view['verdict']}"
     ]
-    lines += told(view["findings"][:_FINDINGS])
+    lines += told(view["findings"][:_FINDINGS], "groups watch")
     members = view["members"]
     numbers = {each["member"]: f"#{number}" for number, each in enumerate(members, 1)}
     awaits = view["awaits"]

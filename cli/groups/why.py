@@ -67,7 +67,7 @@ def story(journal: Value) -> list[str]:
     head = f"{journal['group']}  {journal['state'] or 'does not exist'}"
     if journal["state"] and not journal["findings"]:
         head += "  OK"
-    lines = [head, *told(journal["findings"])]
+    lines = [head, *told(journal["findings"], "groups why")]
     paragraphs: list[tuple[int, list[str]]] = []
     restored = journal["restored"]
     if restored is not None:
@@ -133,18 +133,20 @@ def _refused(rows: Sequence[Value], request: str) -> list[str]:
     return lines
 
 
-def told(findings: Iterable[Value]) -> list[str]:
+def told(findings: Iterable[Value], by: str) -> list[str]:
     """What is wrong, the worst first: a sentence each, what to do, and the command to copy."""
     lines = []
     for each in findings:
-        lines += [f"{each['verdict']}: {each['sentence']}", *advice(each)]
+        lines += [f"{each['verdict']}: {each['sentence']}", *advice(each, by)]
     return lines
 
 
-def advice(finding: Value) -> list[str]:
-    """What to do about a finding."""
+def advice(finding: Value, by: str) -> list[str]:
+    """What to do about a finding; without its command where that is ``by``, which prints this."""
     lines = [f"    {finding['advice']}"] if finding["advice"] else []
-    return [*lines, f"    $ {finding['command']}"] if finding["command"] else lines
+    command = finding["command"] or ""
+    is_new = command and not command.startswith(f"muster {by} ")
+    return [*lines, f"    $ {command}"] if is_new else lines
 
 
 def _mark(entry: Value) -> str:

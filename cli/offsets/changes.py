@@ -57,6 +57,11 @@ class Change(NamedTuple):
     after: Committed | None
     note: str | None = None
 
+    @property
+    def is_one(self) -> bool:
+        """Whether a consumer would see another offset, or other metadata, than before."""
+        return (self.before and self.before[:2]) != (self.after and self.after[:2])
+
     def row(self) -> output.Row:
         """What the table and JSON show."""
         return {
@@ -213,9 +218,19 @@ def finish(
     execute: bool,
     json: bool,
     as_of_ms: int | None = None,
+    *,
+    refreshes: bool = False,
 ) -> None:
-    """Show, ask and do."""
-    rows = [change.row() for change in changes]
+    """Show, ask and do. Commits that would change nothing are left out, unless they refresh.
+
+    Where others do, those with a note are shown: it says why nothing changes.
+    """
+    wanted, changes = changes, [each for each in changes if refreshes or each.is_one]
+    rows = [
+        each.row()
+        for each in wanted
+        if refreshes or each.is_one or (changes and each.note is not None)
+    ]
     what = output.counted(len(changes), "offset")
     if not agreed(rows, what, dry_run, execute, json, as_of_ms):
         return

@@ -59,7 +59,7 @@ class BrokerTime:
             milliseconds=milliseconds,
         )  # fmt: skip
         if length < timedelta():
-            raise MusterError(f"time can't be advanced by {length}: it goes forward only")
+            raise MusterError(f"the broker's time can't go back by {-length}: it goes forward only")
         return self._move("advance", ms=length // timedelta(milliseconds=1))
 
     def freeze(self) -> Held:

@@ -184,6 +184,11 @@ def test_several_listeners_are_kept_too() -> None:
             1,
             "num.partitions=none: it must be a whole number",
         ),
+        (
+            ["--set", "num.partition=3"],
+            2,
+            "Kafka has no setting num.partition; did you mean num.partitions?",
+        ),
         (["--set", "num.partitions"], 2, "--set num.partitions: write it as --set NAME=VALUE"),
         (["--with-stdin"], 1, "--with-stdin: standard input is a file; it must be a pipe"),
     ],

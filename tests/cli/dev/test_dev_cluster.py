@@ -53,6 +53,9 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
 
     assert ran.code == REFUSED
     assert f"port {port} is not free" in ran.err
+    assert (
+        f"the cluster takes ports {port} to {port + 6}: choose the first one with --port" in ran.err
+    )
     assert not (tmp_path / "dev").exists()
 
 
@@ -68,8 +71,12 @@ def test_a_zookeeper_that_ends_is_shown_with_its_last_line(tmp_path: Path) -> No
 @pytest.mark.interop
 @pytest.mark.parametrize(
     ("ending", "code"),
-    [(signal.SIGINT, INTERRUPTED), (signal.SIGHUP, TERMINATED)],
-    ids=["Ctrl-C", "a terminal that is closed"],
+    [
+        (signal.SIGINT, INTERRUPTED),
+        (signal.SIGTERM, TERMINATED),
+        (signal.SIGHUP, TERMINATED),
+    ],
+    ids=["Ctrl-C", "SIGTERM", "a terminal that is closed"],
 )
 def test_three_brokers_run_until_the_end(ending: signal.Signals, code: int, tmp_path: Path) -> None:
     started = shlex.join(java.command(java.KAFKA_LAST_TO_SERVE_OLD_CLIENTS, MAIN))
@@ -89,6 +96,7 @@ def test_three_brokers_run_until_the_end(ending: signal.Signals, code: int, tmp_
         told = [dev.stdout.readline() for _ in range(10)]
         bootstrap = ",".join(f"127.0.0.1:{each}" for each in range(port, port + 3))
         assert told[0] == f"3 brokers at {bootstrap}, ZooKeeper at 127.0.0.1:{port + 3}\n", told
+        assert f"http://127.0.0.1:{port + 4}, the last one's http://127.0.0.1:{port + 6}" in told[8]
         processes = [int(each) for each in re.findall(r": process (\d+), ", "".join(told))]
         assert len(processes) == 4, told
         works(bootstrap)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from cli.groups.why import partitions_of, story
+from cli.groups.why import partitions_of, story, told
 from cli.times import instant
 from tests import waiting
 from tests.brokers import CHECKOUT, KIND, Broker
@@ -388,3 +388,21 @@ def test_losses_stand_where_they_happened() -> None:
     }
     lines = story(journal(rebalances=[rebalance()], losses=losses))
     assert lines[-1] == f"{instant(NOW_MS + 1000)}  {sentence}"
+
+
+@pytest.mark.parametrize(("by", "has_command"), [("groups why", False), ("groups watch", True)])
+def test_a_finding_leaves_out_the_command_that_prints_it(by: str, has_command: bool) -> None:
+    finding = {
+        "verdict": "FLAPPING",
+        "sentence": "the group has rebalanced 9 times",
+        "advice": "see who leaves and why",
+        "command": "muster groups why billing",
+    }
+
+    lines = told([finding], by)
+
+    assert lines[:2] == [
+        "FLAPPING: the group has rebalanced 9 times",
+        "    see who leaves and why",
+    ]
+    assert lines[2:] == ["    $ muster groups why billing"] * has_command

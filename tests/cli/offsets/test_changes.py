@@ -95,3 +95,38 @@ def test_many_offsets_go_in_several_requests(monkeypatch: pytest.MonkeyPatch) ->
     make(coordinator, [Change("g", ("t", n), None, Committed(5)) for n in range(5)])  # type: ignore[arg-type]
     sizes = [len(asked["topics"][0]["partitions"]) for asked in coordinator.asked]
     assert sizes == [2, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (None, Committed(5), True),
+        (Committed(5), None, True),
+        (Committed(5), Committed(4), True),
+        (Committed(5, "a"), Committed(5), True),
+        (Committed(5, "a", 3), Committed(5, "a"), False),
+        (None, None, False),
+    ],
+)
+def test_a_change_is_one_when_offset_or_metadata_differ(
+    before: Committed | None, after: Committed | None, expected: bool
+) -> None:
+    assert Change("g", ("t", 0), before, after).is_one is expected
+
+
+@pytest.mark.parametrize(("refreshes", "kept"), [(False, [1, 2]), (True, [0, 1, 2])])
+def test_a_plan_leaves_out_rows_that_change_nothing_unless_it_refreshes(
+    refreshes: bool, kept: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown: list[dict[str, Any]] = []
+    monkeypatch.setattr(changes, "agreed", lambda rows, *_: shown.extend(rows))
+    planned = [
+        Change("g", ("t", 0), Committed(5), Committed(5)),
+        Change("g", ("t", 1), Committed(5), Committed(0)),
+        Change("g", ("t", 2), Committed(0), Committed(0), "7 is after the end"),
+    ]
+
+    coordinator: Any = None
+    changes.finish(coordinator, planned, True, False, False, refreshes=refreshes)
+
+    assert [row["partition"] for row in shown] == kept

@@ -69,6 +69,15 @@ def test_a_setting_that_is_wrong_ends_the_start_at_once_with_the_broker_s_senten
     assert "num.partitions" in died.value.lines[-1]
 
 
+def test_an_unknown_setting_ends_the_start_with_the_name_that_was_meant() -> None:
+    with pytest.raises(BrokerDied) as died:
+        Muster(settings={"num.partition": 3}).start()
+
+    assert died.value.lines[-1] == (
+        "muster serve: Kafka has no setting num.partition; did you mean num.partitions?"
+    )
+
+
 def test_a_port_that_somebody_has_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

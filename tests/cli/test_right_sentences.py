@@ -1,0 +1,43 @@
+"""Sentences that a person reads after a slip: empty names, and verbs that groups do not have."""
+
+from __future__ import annotations
+
+import pytest
+
+from cli.errors import USAGE, CommandError
+from cli.plans import Plan
+from cli.words import instead
+from tests.cli.running import run
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("groups why", "GROUP is empty; see muster groups why --help"),
+        ("groups watch", "GROUP is empty; see muster groups watch --help"),
+        ("topics describe", "TOPIC is empty; see muster topics describe --help"),
+        ("transactions why", "ID|TOPIC:PARTITION is empty; see muster transactions why --help"),
+        ("cluster why", "WHAT is empty; see muster cluster why --help"),
+        ("users add", "USER is empty; see muster users add --help"),
+    ],
+)
+def test_an_empty_name_is_wrong_use(words: str, said: str) -> None:
+    ran = run(*words.split(), "", "--bootstrap", "127.0.0.1:1")
+
+    assert (ran.code, ran.out, ran.err) == (USAGE, "", f"muster: {said}\n")
+
+
+@pytest.mark.parametrize("word", ["pause", "restart", "start", "stop"])
+def test_a_verb_of_consumers_is_not_answered_with_brokers(word: str) -> None:
+    said = instead("groups", word, [], [])
+
+    assert said is not None
+    assert "consumer" in said
+    assert "broker" not in said
+
+
+def test_a_plan_does_not_ask_for_the_preview_above_it() -> None:
+    with pytest.raises(CommandError) as ended:
+        Plan(dry_run=False, execute=False, json=True).goes_on("Change?")
+
+    assert str(ended.value) == "nothing was changed: add --execute to make these changes"
