@@ -115,7 +115,8 @@ def down_convert(
     Messages of that magic or an earlier one stay as they are. A compressed batch or wrapper becomes
     one wrapper of the same codec, anything else plain messages, of which those below
     ``first_offset`` are left out. What the end of ``entries`` cuts is ignored. ``limit`` bounds the
-    decompressed bytes of each entry. Raises NoOldForm for zstd, and CorruptRecords for damage.
+    decompressed bytes of each entry. The result ends before the first batch in zstd; raises
+    NoOldForm where it would be empty then, and CorruptRecords for damage.
     """
     view = memoryview(entries)
     parts: list[Buffer] = []
@@ -127,6 +128,8 @@ def down_convert(
         if header.is_control:
             continue
         if header.compression == ZSTD:
+            if parts:
+                break
             raise NoOldForm(
                 f"The batch at offset {header.base_offset} is compressed with zstd, which magic"
                 f" {magic} cannot carry."

@@ -191,3 +191,26 @@ def test_the_offsets_topics_own_settings_hold_for_what_the_coordinator_writes(
         until("the settings hold", lambda: committed() and forms()[-1] != (0, 0))
         written.append(forms()[-1])
     assert written == [(1, 1)] * 2
+
+
+@pytest.mark.parametrize("compression_type", ["producer", "zstd"])
+def test_every_version_of_fetch_answers_alike_where_the_records_are_in_zstd(
+    both: tuple[Wire, Wire], compression_type: str
+) -> None:
+    topic = f"zstd-{compression_type}"
+    for wire in both:
+        create_led(wire, topic, configs={"compression.type": compression_type})
+        produce(wire, topic, encode_batch(THREE))
+        produce(wire, topic, encode_batch(THREE, compression=4))
+
+    def answer(wire: Wire, version: int, offset: int) -> Any:
+        found = fetch(wire, topic, offset, version)
+        batches = [
+            (header.base_offset, header.crc) for header, _ in iter_batches(found["records"] or b"")
+        ]
+        return found["error_code"], found["high_watermark"], batches
+
+    for version in range(4, 13):
+        for offset in (0, 3, 6, 7):
+            ours, kafkas = (answer(wire, version, offset) for wire in both)
+            assert ours == kafkas, (version, offset)

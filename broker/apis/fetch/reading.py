@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import structlog
 
 from broker.apis.any_replica import error_at
-from broker.apis.fetch.old_form import Converted, old_form, size_of, without_zstd
+from broker.apis.fetch.old_form import Converted, old_form
 from broker.apis.fetch.response import Fetched, refused
 from broker.apis.fetch.sessions import ReplicaSession, TopicKey, Wanted
 from broker.net.request import Chunk
@@ -21,6 +21,7 @@ from log.errors import CorruptLog, NotInMemory, OffsetOutOfRange
 from log.values import ReadInfo, Slice
 from protocol.errors import (
     KAFKA_STORAGE_ERROR,
+    NONE,
     NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
     TOPIC_AUTHORIZATION_FAILED,
@@ -35,12 +36,9 @@ logger = structlog.get_logger(__name__)
 
 _FIRST_WITH_MAGIC_1 = 2
 _FIRST_WITH_MAGIC_2 = 4
-_FIRST_WITH_ZSTD = 10
 CONVERTED_BYTES_MAX = 1 << 20
 """So much of the logs is read for one answer in an old form, which takes the worker 10 us a record.
 Where more is asked for, whose turn it is is left to chance."""
-LOOKED_THROUGH_AT_ONCE = 64 * 1024
-"""The batches of so many bytes are looked through for zstd on the event loop."""
 READ_AT_ONCE = 64 * 1024
 """So many bytes of records are read for an answer when they are found; those of many partitions
 with little each need no descriptor until the answer is sent."""
@@ -264,8 +262,8 @@ class Reader:
             return Fetched(partition.index, OFFSET_OUT_OF_RANGE)
         if not info.slices or info.first_entry_incomplete:
             return self._fetched(partition, 0)
-        if self.version < _FIRST_WITH_ZSTD:
-            return self._for_old_client(topic, partition, info, wanted.fetch_offset, limit)
+        if self.version < _FIRST_WITH_MAGIC_2:
+            self._convert(topic, partition, info, wanted.fetch_offset, limit)
         fetched = self._fetched(partition, 0)
         if self.read_committed:
             fetched.aborted_transactions = log.aborted_in(
@@ -311,40 +309,30 @@ class Reader:
             diverging=diverging,
         )
 
-    def _for_old_client(
+    def _convert(
         self, topic: TopicLogs, partition: Partition, info: ReadInfo, offset: int, limit: int
-    ) -> Fetched:
-        """Records for a client that may not know zstd, or not even batches."""
-        if self.version < _FIRST_WITH_MAGIC_2:
-            job = partial(
-                old_form,
-                partition,
-                info,
-                self._end(partition),
-                int(self.version >= _FIRST_WITH_MAGIC_1),
-                offset,
-                limit,
-                may_convert=topic.settings["message.downconversion.enable"],
-            )
-            raise Elsewhere(partition, job, reads=False)
-        aborted: Sequence[tuple[int, int]] = ()
-        if self.read_committed:
-            aborted = partition.log.aborted_in(info, offset, partition.last_stable_offset)
-        if info.size_bytes <= LOOKED_THROUGH_AT_ONCE:
-            try:
-                return self._converted(partition, without_zstd(info, aborted, wait=False))
-            except NotInMemory:
-                pass
-        raise Elsewhere(partition, partial(without_zstd, info, aborted))
+    ) -> NoReturn:
+        """Has the records converted for a client that knows no batches: raises Elsewhere."""
+        job = partial(
+            old_form,
+            partition,
+            info,
+            self._end(partition),
+            int(self.version >= _FIRST_WITH_MAGIC_1),
+            offset,
+            limit,
+            may_convert=topic.settings["message.downconversion.enable"],
+        )
+        raise Elsewhere(partition, job, reads=False)
 
     def _converted(self, partition: Partition, converted: Converted) -> Fetched:
         self.services.metrics.fetch_conversions += converted.records
-        fetched = self._fetched(partition, converted.error_code)
-        if not converted.error_code:
-            if self.read_committed:
-                fetched.aborted_transactions = converted.aborted
-            fetched.records = converted.chunks
-            fetched.size_bytes = sum([size_of(chunk) for chunk in converted.chunks])
+        if converted.error_code:
+            return refused(partition.index, converted.error_code)
+        fetched = self._fetched(partition, NONE)
+        if converted.data:
+            fetched.records = [converted.data]
+            fetched.size_bytes = len(converted.data)
         return fetched
 
 

@@ -173,20 +173,39 @@ def test_who_reads_committed_records_gets_the_list_of_aborted_transactions(
     assert committed["records"] == everything["records"]
 
 
-@pytest.mark.parametrize("version", range(10))
-def test_who_may_not_know_zstd_gets_what_is_before_it_and_then_an_error(
-    wire: Wire, name: str, version: int
+@pytest.mark.parametrize("compression_type", ["producer", "zstd"])
+@pytest.mark.parametrize("version", range(4, 19))
+def test_batches_in_zstd_are_answered_as_stored(
+    wire: Wire, name: str, version: int, compression_type: str
 ) -> None:
-    create_topic(wire, name)
+    configs = {"compression.type": compression_type}
+    topic_id = create_topic(wire, name, configs=configs)["topic_id"]
     produce(wire, name, batch(b"plain"))
     produce(wire, name, batch(b"z" * 50, compression=4))
 
-    before = fetch(wire, name, 0, version)
-    at = fetch(wire, name, 1, version)
+    for isolation_level in (0, 1):
+        asked = {"topic_id": topic_id, "isolation_level": isolation_level}
+        both = fetch(wire, name, 0, version, **asked)
+        second = fetch(wire, name, 1, version, **asked)
+
+        assert values_of(both["records"]) == [b"plain", b"z" * 50]
+        assert (second["error_code"], values_of(second["records"])) == (NONE, [b"z" * 50])
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_message_sets_end_before_zstd_which_is_refused(
+    old_client_broker: Broker, name: str, version: int
+) -> None:
+    with Wire(old_client_broker.port) as wire:
+        create_topic(wire, name)
+        produce(wire, name, batch(b"plain"))
+        produce(wire, name, batch(b"z" * 50, compression=4))
+
+        before = fetch(wire, name, 0, version)
+        at = fetch(wire, name, 1, version)
 
     assert values_in(version, before["records"]) == [b"plain"]
-    assert at["error_code"] == UNSUPPORTED_COMPRESSION_TYPE
-    assert values_of(fetch(wire, name, 1, 10)["records"]) == [b"z" * 50]
+    assert (at["error_code"], at["high_watermark"]) == (UNSUPPORTED_COMPRESSION_TYPE, -1)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2, 3])

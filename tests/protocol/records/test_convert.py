@@ -125,6 +125,11 @@ class TestDown:
             down_convert(encode_batch(THREE, compression=4), 1)
         assert refused.value.error_code == UNSUPPORTED_COMPRESSION_TYPE
 
+    def test_a_conversion_ends_before_zstd(self) -> None:
+        packed = encode_batch([Record(51, NOON, None, b"z")], compression=4)
+        data = down_convert(encode_batch(THREE) + packed + encode_batch(THREE), 1)
+        assert [r.offset for r in message_set.decode(data)] == OFFSETS
+
     def test_what_is_old_already_stays_as_it_is(self) -> None:
         zero = message_set.encode(THREE, 0, 1)
         one = message_set.encode([Record(50, NOON, None, b"1")], 1)
