@@ -102,6 +102,8 @@ class Partition:
         self.writes = writes
         self._services = services
         self._is_served = is_served
+        self._active_from = log.active.base_offset
+        """Where the active segment began at the last append."""
         self._waiting: deque[Waiting] = deque()
         """In the order of their offsets."""
         self._flush_task: Task[None] | None = None
@@ -216,6 +218,7 @@ class Partition:
             if self._waiting and not self._promised:
                 self._release()
             polls = self._services.long_polls
+            size_bytes = self.bytes_for_waiters(size_bytes)
             if self._stable.held or log.producers.open_transactions:
                 if self._stable.moved(before, end_offset):
                     polls.wake_committed(self.topic, self.index)
@@ -226,6 +229,18 @@ class Partition:
             self._promise_flush()
             if self._waiting:
                 self._arm(self._waiting[-1][1])
+
+    def bytes_for_waiters(self, size_bytes: int) -> int:
+        """How many bytes waiting fetches count for an append of ``size_bytes``.
+
+        As many as they wait for where it began a segment: their position is on an older one now,
+        and no fetch waits there.
+        """
+        active_from = self.log.active.base_offset
+        if active_from == self._active_from:
+            return size_bytes
+        self._active_from = active_from
+        return NEVER
 
     def delete_records(self, offset: int) -> int:
         """As `PartitionLog.delete_records`, of what is stable; raises the same."""

@@ -197,7 +197,8 @@ class Replica(Partition):
         log = self.log
         if self.led is not None:
             self.quiet.appended(self.led)
-        self._services.long_polls.appended_behind(self.topic, self.index, size_bytes)
+        waited_for = self.bytes_for_waiters(size_bytes)
+        self._services.long_polls.appended_behind(self.topic, self.index, waited_for)
         if log.flush_due:
             self._promise_flush()
         if self.led is not None:

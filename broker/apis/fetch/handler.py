@@ -13,7 +13,8 @@ included, whenever the logs are about to be read. The answer opens the session, 
 request leaves none behind.
 
 The first batch of an answer is whole however large it is, so that every reader makes progress. An
-answer without enough bytes waits for appends until max_wait_ms.
+answer without enough bytes waits for appends until max_wait_ms, but not where its records are on an
+older segment than the end: what is appended lengthens the answer to the next request only.
 """
 
 from __future__ import annotations
@@ -326,7 +327,7 @@ class Fetching:
         found = look.found
         if self.due or self.max_wait_ms <= 0 or not (found or self.reader.replica):
             return 0
-        if any(entry.error_code or entry.diverging for entry in found):
+        if any(entry.error_code or entry.diverging or entry.more_follows for entry in found):
             return 0
         missing_bytes: int = self.min_bytes - look.size_bytes
         return missing_bytes

@@ -255,7 +255,7 @@ class Reader:
         if done is not None and wanted.fetch_offset < log.log_start_offset:
             done = None  # what was found has been deleted meanwhile
         if done is not None and isinstance(done.result, Converted):
-            return self._converted(partition, done.result)
+            return self._converted(partition, wanted.fetch_offset, done.result)
         try:
             info = self._info(partition, wanted.fetch_offset, limit, first, done)
         except OffsetOutOfRange:
@@ -271,6 +271,7 @@ class Reader:
             )
         fetched.records = list(info.slices)
         fetched.size_bytes = info.size_bytes
+        fetched.more_follows = self._more_follows(partition, wanted.fetch_offset)
         return fetched
 
     def _info(
@@ -294,6 +295,15 @@ class Reader:
         if self.read_committed:
             return partition.last_stable_offset
         return partition.high_watermark if self.replica_id < 0 else partition.log.log_end_offset
+
+    def _more_follows(self, partition: Partition, offset: int) -> bool:
+        """Whether this reader ends on a later segment than the one with ``offset``, as in Kafka's
+        DelayedFetch.tryComplete (case F)."""
+        segments = partition.log.segments
+        if offset >= segments.active.base_offset:  # the usual case
+            return False
+        end = self._end(partition)
+        return segments.at(end).base_offset > segments.at(offset).base_offset
 
     def _fetched(
         self, partition: Partition, error_code: int, diverging: tuple[int, int] | None = None
@@ -325,7 +335,7 @@ class Reader:
         )
         raise Elsewhere(partition, job, reads=False)
 
-    def _converted(self, partition: Partition, converted: Converted) -> Fetched:
+    def _converted(self, partition: Partition, offset: int, converted: Converted) -> Fetched:
         self.services.metrics.fetch_conversions += converted.records
         if converted.error_code:
             return refused(partition.index, converted.error_code)
@@ -333,6 +343,7 @@ class Reader:
         if converted.data:
             fetched.records = [converted.data]
             fetched.size_bytes = len(converted.data)
+            fetched.more_follows = self._more_follows(partition, offset)
         return fetched
 
 

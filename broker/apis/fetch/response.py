@@ -44,6 +44,9 @@ class Fetched:
     """Bytes of ``records``."""
     diverging: tuple[int, int] | None = None
     """Epoch and end offset, for a reader whose last epoch ended elsewhere (KIP-595)."""
+    more_follows: bool = False
+    """The records are on an older segment than where the reader ends: none of the bytes to come
+    lengthens this answer, so that it does not wait for them."""
 
 
 def refused(partition: int, error_code: int) -> Fetched:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
+from typing import Any
 
 import pytest
 
@@ -271,6 +272,43 @@ def test_a_fetch_waits_for_as_many_bytes_as_it_asks_for(
     _, answer = wire.receive()
 
     assert len(values_of(answer["responses"][0]["partitions"][0]["records"])) == 3
+
+
+MUCH: dict[str, Any] = {"min_bytes": 8 << 20, "max_bytes": 16 << 20, "partition_max_bytes": 8 << 20}
+"""More bytes than the log has."""
+HALF_A_SEGMENT = batch(b"x" * 600_000)
+
+
+def two_segments(wire: Wire, name: str) -> None:
+    create_topic(wire, name, configs={"segment.bytes": str(1 << 20)})
+    for records in (HALF_A_SEGMENT, batch(b"last"), HALF_A_SEGMENT):
+        produce(wire, name, records)
+
+
+@pytest.mark.parametrize("version", [0, 3, 4, 12])
+@pytest.mark.parametrize(("offset", "records"), [(0, 2), (1, 1)])
+def test_a_fetch_on_an_older_segment_is_answered_at_once(
+    wire: Wire, name: str, version: int, offset: int, records: int
+) -> None:
+    two_segments(wire, name)
+
+    answer = fetch(wire, name, offset, version, max_wait_ms=60_000, **MUCH)
+
+    assert len(values_in(version, answer["records"])) == records
+
+
+def test_a_segment_that_begins_ends_the_waiting_on_the_older_one(
+    wire: Wire, broker: Broker, name: str
+) -> None:
+    create_topic(wire, name, configs={"segment.bytes": str(1 << 20)})
+    produce(wire, name, HALF_A_SEGMENT)
+    wire.send("Fetch", 12, fetch_request(name, max_wait_ms=60_000, **MUCH))
+
+    with Wire(broker.port) as other:
+        produce(other, name, HALF_A_SEGMENT)
+    _, answer = wire.receive()
+
+    assert len(values_of(answer["responses"][0]["partitions"][0]["records"])) == 1
 
 
 def test_requests_behind_a_waiting_fetch_wait_too(wire: Wire, broker: Broker, name: str) -> None:

@@ -201,6 +201,22 @@ def test_a_waiting_reader_wakes_with_the_marker_and_not_before(
     assert waited_s < 5, "30 s is how long it would have waited for nothing"
 
 
+def test_a_fetch_waits_where_the_last_stable_offset_is_on_its_segment(
+    wire: Wire, name: str
+) -> None:
+    create_topic(wire, name, configs={"segment.bytes": str(1 << 20)})
+    produce(wire, name, plain(b"x" * 600_000))
+    began(wire, name, b"open")
+    produce(wire, name, plain(b"x" * 600_000))
+    much = {"min_bytes": 8 << 20, "max_bytes": 16 << 20, "partition_max_bytes": 8 << 20}
+
+    wire.send("Fetch", 12, fetch_request(name, max_wait_ms=60_000, isolation_level=1, **much))
+
+    wire.socket.settimeout(0.2)
+    with pytest.raises(TimeoutError):
+        wire.receive()
+
+
 def test_an_incremental_session_has_news_when_the_transaction_ends(wire: Wire, name: str) -> None:
     create_topic(wire, name)
     producer = began(wire, name, b"a")
