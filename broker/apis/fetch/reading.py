@@ -36,6 +36,7 @@ logger = structlog.get_logger(__name__)
 
 _FIRST_WITH_MAGIC_1 = 2
 _FIRST_WITH_MAGIC_2 = 4
+_FIRST_WITH_STORAGE_ERROR = 6
 CONVERTED_BYTES_MAX = 1 << 20
 """So much of the logs is read for one answer in an old form, which takes the worker 10 us a record.
 Where more is asked for, whose turn it is is left to chance."""
@@ -166,7 +167,7 @@ class Reader:
         if error_code:
             error_code = error_at(partition, error_code, self.replica_id)
         if error_code:
-            return Fetched(wanted.partition, error_code)
+            return Fetched(wanted.partition, self._known(error_code))
         if self.replica_id >= 0:
             known = self._for_follower(replica_of(partition), wanted)
             if known is not None:
@@ -186,7 +187,13 @@ class Reader:
             return self._read(topic, partition, wanted, room, first, done)
         except (CorruptLog, OSError) as error:
             logger.error("a log can't be read", partition=partition.name, why=str(error))
-            return Fetched(wanted.partition, KAFKA_STORAGE_ERROR)
+            return Fetched(wanted.partition, self._known(KAFKA_STORAGE_ERROR))
+
+    def _known(self, error_code: int) -> int:
+        """An older client may not know KAFKA_STORAGE_ERROR, and would not look for the leader."""
+        if error_code == KAFKA_STORAGE_ERROR and self.version < _FIRST_WITH_STORAGE_ERROR:
+            return NOT_LEADER_OR_FOLLOWER
+        return error_code
 
     def _for_follower(self, partition: Replica | None, wanted: Wanted) -> Fetched | None:
         """The answer for another replica that is not served, or has all; None: its log is read.

@@ -13,6 +13,7 @@ from broker.broker import Broker
 from protocol.errors import (
     KAFKA_STORAGE_ERROR,
     NONE,
+    NOT_LEADER_OR_FOLLOWER,
     OFFSET_OUT_OF_RANGE,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -143,7 +144,9 @@ async def test_records_that_are_deleted_while_their_disk_is_awaited() -> None:
         fs.disk = None
 
 
-async def test_a_disk_that_can_not_be_read() -> None:
+@pytest.mark.parametrize("version", [5, 6, 12])
+async def test_a_disk_that_can_not_be_read(version: int) -> None:
+    """Clients of Fetch 5 and before may not know KAFKA_STORAGE_ERROR (KIP-112)."""
     fs = SimulatedFiles()
     async with serving(DATA, fs=fs) as broker:
         await fill(broker)
@@ -151,9 +154,11 @@ async def test_a_disk_that_can_not_be_read() -> None:
         fs.disk.set()
         fs.fail("read", ".log", count=100)
 
-        (found,) = told(await asked(broker, lambda w: w.call("Fetch", 12, fetching())))
+        (found,) = told(await asked(broker, lambda w: w.call("Fetch", version, fetching())))
 
-        assert found["error_code"] == KAFKA_STORAGE_ERROR
+        assert found["error_code"] == (
+            NOT_LEADER_OR_FOLLOWER if version < 6 else KAFKA_STORAGE_ERROR
+        )
         fs.heal()
         fs.disk = None
 
