@@ -26,6 +26,9 @@ from security.acls.model import ResourceType
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_AS_METADATA = 13
+"""The version of Metadata by which partitions are described."""
+
 
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
@@ -76,10 +79,12 @@ def _topic(
         except BadTopicName:
             return missing(INVALID_TOPIC_EXCEPTION, name), 0, 0
         return missing(UNKNOWN_TOPIC_OR_PARTITION, name), 0, 0
+    brokers = services.cluster.brokers(services.advertised.listener(request))
+    ids = {each.node_id for each in brokers}
     partitions = request.array("topics", "partitions")
     left = range(first, topic.partitions)
     for index in left[:room]:
-        entry = partition_entry(services, name, index)
+        entry = partition_entry(services, name, index, ids, _AS_METADATA)
         entry["eligible_leader_replicas"] = entry["last_known_elr"] = []
         partitions.append(entry)
         yield None

@@ -1,7 +1,8 @@
 """Metadata (3): brokers, topics and the leaders of partitions.
 
-v0 an empty list asks for all topics, from v1 null does; v1 controller, rack, internal topics; v2
-cluster id; v4 allow_auto_topic_creation (before it, always allowed); v5 offline replicas; v7 leader
+v0 an empty list asks for all topics, from v1 null does; no entry of v0 names a broker that is not
+listed; v1 controller, rack, internal topics; v2 cluster id; v4 allow_auto_topic_creation (before
+it, always allowed); v5 offline replicas; v6 a leader without the client's listener; v7 leader
 epochs; v8 authorized operations (KIP-430); v9 flexible; v10 topic ids in the answer; v11 the
 cluster's operations move to DescribeCluster; v12 topics may be asked for by id; v13 a top-level
 error.
@@ -14,7 +15,7 @@ It waits for the controller's first word (`once_told.py`).
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +40,9 @@ from protocol.errors import (
     INVALID_TOPIC_EXCEPTION,
     KAFKA_STORAGE_ERROR,
     LEADER_NOT_AVAILABLE,
+    LISTENER_NOT_FOUND,
     NONE,
+    REPLICA_NOT_AVAILABLE,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -54,6 +57,8 @@ logger = structlog.get_logger(__name__)
 
 
 NO_EPOCH = -1
+_KNOWS_LISTENERS = 6
+"""The first version in which a living leader without the client's listener has its own error."""
 Found = Topic | dict[str, Any]
 """A topic, or the whole entry of one that has only an error."""
 
@@ -161,18 +166,36 @@ def described(topic: Topic) -> dict[str, Any]:
     }
 
 
-def partition_entry(services: Services, topic: str, index: int) -> dict[str, Any]:
-    """The entry of a partition, by what the cluster is said to be."""
+def partition_entry(
+    services: Services, topic: str, index: int, brokers: Collection[int], version: int
+) -> dict[str, Any]:
+    """The entry of a partition in an answer that lists ``brokers``, in a version of Metadata.
+
+    A client of version 0 can't parse an answer that names any other broker. In later versions the
+    replicas are complete, and the leader is one of ``brokers`` or -1.
+    """
     found = services.cluster.partition(topic, index)
     if found is None:
         found = PartitionView(NO_LEADER, NO_EPOCH, (), ())
+    leader, replicas, isr = found.leader, found.replicas, found.isr
+    error_code = NONE
+    if version == 0:
+        replicas = [each for each in replicas if each in brokers]
+        isr = [each for each in isr if each in brokers]
+        if len(replicas) < len(found.replicas) or len(isr) < len(found.isr):
+            error_code = REPLICA_NOT_AVAILABLE
+    if leader == NO_LEADER:
+        error_code = LEADER_NOT_AVAILABLE
+    elif leader not in brokers:
+        error_code = LISTENER_NOT_FOUND if version >= _KNOWS_LISTENERS else LEADER_NOT_AVAILABLE
+        leader = NO_LEADER
     return {
-        "error_code": LEADER_NOT_AVAILABLE if found.leader == NO_LEADER else NONE,
+        "error_code": error_code,
         "partition_index": index,
-        "leader_id": found.leader,
+        "leader_id": leader,
         "leader_epoch": found.leader_epoch,
-        "replica_nodes": found.replicas,
-        "isr_nodes": found.isr,
+        "replica_nodes": replicas,
+        "isr_nodes": isr,
         "offline_replicas": found.offline,
     }
 
@@ -181,22 +204,26 @@ def _answer(services: Services, request: Request, found: Iterable[Found]) -> Ste
     value = request.value
     wanted = value["include_topic_authorized_operations"]
     worst = NONE
+    brokers = services.cluster.brokers(services.advertised.listener(request))
+    ids = {each.node_id for each in brokers}
     topics = request.array("topics")
     for each in found:
-        entry = each if isinstance(each, dict) else (yield from _described(services, request, each))
+        if isinstance(each, dict):
+            entry = each
+        else:
+            entry = yield from _described(services, request, each, ids)
         entry["topic_authorized_operations"] = (
             TOPIC_OPERATIONS if wanted and entry["error_code"] == NONE else NOT_ASKED
         )
         worst = worst or entry["error_code"]
         topics.append(entry)
         yield None
-    cluster, listener = services.cluster, services.advertised.listener(request)
     cluster_wanted = value["include_cluster_authorized_operations"]
     request.respond(
         {
-            "brokers": [each._asdict() for each in cluster.brokers(listener)],
+            "brokers": [each._asdict() for each in brokers],
             "cluster_id": services.registry.cluster_id,
-            "controller_id": cluster.controller_id,
+            "controller_id": services.cluster.controller_id,
             "topics": topics,
             "cluster_authorized_operations": CLUSTER_OPERATIONS if cluster_wanted else NOT_ASKED,
         },
@@ -205,7 +232,7 @@ def _answer(services: Services, request: Request, found: Iterable[Found]) -> Ste
 
 
 def _described(
-    services: Services, request: Request, topic: Topic
+    services: Services, request: Request, topic: Topic, brokers: Collection[int]
 ) -> Generator[None, None, dict[str, Any]]:
     """The entry of a topic, unless it was deleted while others were being described."""
     there = services.registry.topic(topic.name)
@@ -213,7 +240,8 @@ def _described(
         return missing(UNKNOWN_TOPIC_OR_PARTITION, topic.name)
     partitions = request.array("topics", "partitions")
     for index in range(there.partitions):
-        partitions.append(partition_entry(services, topic.name, index))
+        entry = partition_entry(services, topic.name, index, brokers, request.api_version)
+        partitions.append(entry)
         yield None
     return {**described(topic), "partitions": partitions}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from protocol.schema import ZERO_UUID
-from tests.cluster_errors.cell import LOST, WAIT_MS, Cell
+from tests.cluster_errors.cell import LOST, TOPIC, WAIT_MS, Cell
 from tests.cluster_errors.of_controller import requests
 from tests.cluster_errors.of_partitions import of_partition
 
@@ -18,9 +18,13 @@ def leaderless() -> Iterator[Cell]:
     """At broker 1, which is the controller and has no replica of it."""
     for name, version, value in of_partition(LOST, 0):
         yield Cell(f"{name} of a leaderless partition", version, value)
-    for version in (1, 8, 12):
-        named = {"name": LOST, **({"topic_id": ZERO_UUID} if version >= 10 else {})}
-        yield Cell(f"Metadata {version} of a leaderless partition", version, {"topics": [named]})
+    for version in (0, 1, 8, 12):
+        for topic, what in (
+            (LOST, "a leaderless partition"),
+            (TOPIC, "partitions with dead replicas"),
+        ):
+            named = {"name": topic, **({"topic_id": ZERO_UUID} if version >= 10 else {})}
+            yield Cell(f"Metadata {version} of {what}", version, {"topics": [named]})
     for kind, election in ((0, "preferred"), (1, "unclean")):
         topics = [{"topic": LOST, "partitions": [0]}]
         value = {"election_type": kind, "topic_partitions": topics, "timeout_ms": WAIT_MS}

@@ -237,6 +237,23 @@ def test_two_consumers_share_partitions_and_take_over(scene: Scene) -> None:
     assert not scene.nodes.get_children(consumers.ids_path(scene.group))
 
 
+def test_a_consumer_reads_on_when_a_leader_is_killed(scene: Scene) -> None:
+    """It asks for Metadata v0, and can't parse an answer that names a broker not listed in it."""
+    scene.write()
+    consumer = scene.start(FIRST, "--from-beginning")
+    until_read({consumer: scene.all_written})
+
+    scene.cluster.kill(3)
+    try:
+        scene.write()
+        until_read({consumer: scene.all_written})
+        consumer.stop()
+    finally:
+        scene.cluster.start(3)
+        scene.cluster.until_whole(scene.topic, PARTITIONS)
+        scene.cluster.until_whole("__consumer_offsets", 3)
+
+
 def test_commits_of_version_0_are_nodes_whichever_broker_is_asked(scene: Scene) -> None:
     for broker in scene.cluster.kinds:
         scene.commit(broker, 0, [broker, 10 * broker, 100 * broker])

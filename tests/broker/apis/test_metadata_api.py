@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import uuid
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker.apis.metadata import partition_entry
+from broker.topics.cluster_view import NO_LEADER, PartitionView
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
+    LEADER_NOT_AVAILABLE,
+    LISTENER_NOT_FOUND,
     NONE,
+    REPLICA_NOT_AVAILABLE,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -168,3 +175,31 @@ def test_a_coordinators_topic_is_internal(wire: Wire, key_type: int, name: str) 
 
     assert topic["is_internal"]
     assert len(topic["partitions"]) == 50
+
+
+# -- brokers that are not in the answer
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("leader", [1, 2, NO_LEADER])
+@pytest.mark.parametrize("isr", [[1], [1, 2]])
+def test_partition_of_an_unlisted_broker_is_described_as_kafka_3_9_2_does(
+    version: int, leader: int, isr: list[int]
+) -> None:
+    """Broker 2 is dead, or has not the client's listener."""
+    view = PartitionView(leader, 4, [1, 2], isr)
+    cluster = SimpleNamespace(partition=lambda *_: view)
+    services: Any = SimpleNamespace(cluster=cluster)
+
+    entry = partition_entry(services, "orders", 0, {1}, version)
+
+    if leader == 1:
+        expected = REPLICA_NOT_AVAILABLE if version == 0 else NONE
+    elif leader == 2 and version >= 6:
+        expected = LISTENER_NOT_FOUND
+    else:
+        expected = LEADER_NOT_AVAILABLE
+    assert entry["error_code"] == expected
+    assert entry["leader_id"] == (1 if leader == 1 else NO_LEADER)
+    assert entry["replica_nodes"] == ([1] if version == 0 else [1, 2])
+    assert entry["isr_nodes"] == ([1] if version == 0 else isr)
