@@ -1,21 +1,22 @@
-"""AlterPartitionReassignments (45): partitions get other replicas, or keep theirs (KIP-455).
+"""AlterPartitionReassignments (45): a single broker has the only replica of each partition, and
+keeps it.
 
-Replicas that are null cancel a reassignment under way. Of a partition that a request names twice
-the last counts, as in Kafka. The answer says that it has begun; ListPartitionReassignments what is
-left.
+v1 says whether the replication factor may change, which it can't here. To move a partition to this
+broker alone changes nothing; any other assignment gets Kafka's error for it.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
-from broker.apis.to_controller import by_topic, error_fields, host_of
 from broker.net.needs import Rights, cluster
-from broker.net.request import Request, ServedApi
-from controller.calls import AlterReassignments
-from controller.outcome import ReassignmentsReply
-from protocol.errors import NONE
+from broker.net.request import Request, ServedApi, Steps
+from protocol.errors import (
+    INVALID_REPLICA_ASSIGNMENT,
+    NO_REASSIGNMENT_IN_PROGRESS,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from protocol.messages.alter_partition_reassignments import API
 from security.acls.model import Operation
 
@@ -23,31 +24,48 @@ if TYPE_CHECKING:
     from broker.apis.services import Services
 
 
-def _handle(services: Services, request: Request) -> None:
-    targets = {
-        (topic["name"], each["partition_index"]): each["replicas"]
-        for topic in request.value["topics"]
-        for each in topic["partitions"]
-    }
-    request.encode = _answer
-    host_of(services).submit(AlterReassignments(request, targets))
+def _handle(services: Services, request: Request) -> Steps:
+    value = request.value
+    responses = request.array("responses")
+    worst = NONE
+    for topic in value["topics"]:
+        name = topic["name"]
+        partitions = request.array("responses", "partitions")
+        for wanted in topic["partitions"]:
+            index = wanted["partition_index"]
+            error_code, message = _error(services, name, index, wanted["replicas"])
+            worst = worst or error_code
+            partitions.append(
+                {"partition_index": index, "error_code": error_code, "error_message": message}
+            )
+            yield None
+        responses.append({"name": name, "partitions": partitions})
+        yield None
+    answer = {"error_code": NONE, "error_message": None, "responses": responses}
+    allowed = value["allow_replication_factor_change"]
+    request.respond({**answer, "allow_replication_factor_change": allowed}, worst)
 
 
-def _answer(request: Request, reply: ReassignmentsReply) -> None:
-    results = {
-        place: {"partition_index": place[1], **error_fields(error)}
-        for place, error in reply.partitions.items()
-    }
-    request.respond(
-        {
-            "error_code": reply.error_code,
-            "error_message": None if reply.error_code == NONE else NOT_CONTROLLER_MESSAGE,
-            "responses": [
-                {"name": name, "partitions": partitions}
-                for name, partitions in by_topic(results).items()
-            ],
-        }
-    )
+def _error(
+    services: Services, name: str, index: int, replicas: list[int] | None
+) -> tuple[int, str | None]:
+    """In Kafka's order; the code and the sentence."""
+    topic = services.registry.topic(name)
+    if topic is None:
+        return UNKNOWN_TOPIC_OR_PARTITION, "The topic does not exist."
+    if not 0 <= index < topic.partitions:
+        return UNKNOWN_TOPIC_OR_PARTITION, "The partition does not exist."
+    if replicas is None:
+        return NO_REASSIGNMENT_IN_PROGRESS, "The partition is not being reassigned."
+    if not replicas:
+        return INVALID_REPLICA_ASSIGNMENT, "The list of replicas is empty."
+    ours = services.cluster.controller_id
+    unknown = next((each for each in replicas if each != ours), None)
+    if unknown is not None:
+        return INVALID_REPLICA_ASSIGNMENT, f"Broker {unknown} does not exist."
+    if len(replicas) > 1:
+        return INVALID_REPLICA_ASSIGNMENT, f"The list of replicas names broker {ours} twice."
+    return NONE, None
 
 
-SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((cluster(Operation.ALTER),)))
+SERVED = ServedApi(API, 0, 1, _handle, rights=Rights((cluster(Operation.ALTER),)))

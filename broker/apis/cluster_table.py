@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from broker.apis.allocate_producer_ids import SERVED as ALLOCATE_PRODUCER_IDS
 from broker.apis.alter_partition import SERVED as ALTER_PARTITION
-from broker.apis.alter_partition_reassignments import SERVED as ALTER_PARTITION_REASSIGNMENTS
-from broker.apis.alter_replica_log_dirs import SERVED as ALTER_REPLICA_LOG_DIRS
+from broker.apis.alter_reassignments_in_cluster import SERVED as ALTER_PARTITION_REASSIGNMENTS
 from broker.apis.controlled_shutdown import SERVED as CONTROLLED_SHUTDOWN
 from broker.apis.elect_leaders_in_cluster import SERVED as ELECT_LEADERS
 from broker.apis.leader_and_isr import SERVED as LEADER_AND_ISR
@@ -36,7 +35,6 @@ _BY_THE_CONTROLLER = (
 
 SERVED_IN_CLUSTER = by_key(
     *SERVED.values(),
-    ALTER_REPLICA_LOG_DIRS,
     OFFSET_FETCH,
     *_AMONG_BROKERS,
     *_BY_THE_CONTROLLER,

@@ -10,6 +10,8 @@ from broker.apis.add_offsets_to_txn import SERVED as ADD_OFFSETS_TO_TXN
 from broker.apis.add_partitions_to_txn import SERVED as ADD_PARTITIONS_TO_TXN
 from broker.apis.alter_client_quotas import SERVED as ALTER_CLIENT_QUOTAS
 from broker.apis.alter_configs import SERVED as ALTER_CONFIGS
+from broker.apis.alter_partition_reassignments import SERVED as ALTER_PARTITION_REASSIGNMENTS
+from broker.apis.alter_replica_log_dirs import SERVED as ALTER_REPLICA_LOG_DIRS
 from broker.apis.alter_user_scram_credentials import SERVED as ALTER_USER_SCRAM_CREDENTIALS
 from broker.apis.api_versions import SERVED as API_VERSIONS
 from broker.apis.create_acls import SERVED as CREATE_ACLS
@@ -65,6 +67,8 @@ _ROWS = (
     ADD_PARTITIONS_TO_TXN,
     ALTER_CLIENT_QUOTAS,
     ALTER_CONFIGS,
+    ALTER_PARTITION_REASSIGNMENTS,
+    ALTER_REPLICA_LOG_DIRS,
     ALTER_USER_SCRAM_CREDENTIALS,
     API_VERSIONS,
     CREATE_ACLS,

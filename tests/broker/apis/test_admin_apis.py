@@ -11,8 +11,11 @@ import pytest
 from protocol.errors import (
     ELECTION_NOT_NEEDED,
     FENCED_LEADER_EPOCH,
+    INVALID_REPLICA_ASSIGNMENT,
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
+    LOG_DIR_NOT_FOUND,
+    NO_REASSIGNMENT_IN_PROGRESS,
     NONE,
     UNKNOWN_LEADER_EPOCH,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -165,7 +168,7 @@ def test_epochs_of_unknown_partitions(wire: Wire, name: str) -> None:
     assert end_of_epoch(wire, "not-there", 0) == unknown
 
 
-# -- ElectLeaders, ListPartitionReassignments
+# -- ElectLeaders, reassignments
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -202,6 +205,55 @@ def test_nothing_is_being_reassigned(wire: Wire, name: str) -> None:
     for topics in (None, [{"name": name, "partition_indexes": [0]}]):
         answer = wire.call("ListPartitionReassignments", 0, {"topics": topics})
         assert (answer["error_code"], answer["topics"]) == (NONE, [])
+
+
+@pytest.mark.parametrize("version", [0, 1])
+@pytest.mark.parametrize("may_change_factor", [True, False])
+def test_reassignment_changes_nothing_or_is_refused_as_by_a_single_kafka(
+    wire: Wire, name: str, version: int, may_change_factor: bool
+) -> None:
+    """The codes are those of Apache Kafka 4.3.1."""
+    create_topic(wire, name)
+    (ours,) = [broker["node_id"] for broker in metadata(wire, name)["brokers"]]
+    asked = [
+        (name, 0, [ours], NONE),
+        (name, 0, [99], INVALID_REPLICA_ASSIGNMENT),
+        (name, 0, [ours, 99], INVALID_REPLICA_ASSIGNMENT),
+        (name, 0, [ours, ours], INVALID_REPLICA_ASSIGNMENT),
+        (name, 0, [-1], INVALID_REPLICA_ASSIGNMENT),
+        (name, 0, [], INVALID_REPLICA_ASSIGNMENT),
+        (name, 0, None, NO_REASSIGNMENT_IN_PROGRESS),
+        (name, 1, [ours], UNKNOWN_TOPIC_OR_PARTITION),
+        (name, -1, None, UNKNOWN_TOPIC_OR_PARTITION),
+        (f"{name}-not", 0, [ours], UNKNOWN_TOPIC_OR_PARTITION),
+        (f"{name}-not", 0, None, UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    topics = [
+        {"name": topic, "partitions": [{"partition_index": index, "replicas": replicas}]}
+        for topic, index, replicas, _ in asked
+    ]
+    value = {"topics": topics, "allow_replication_factor_change": may_change_factor}
+
+    answer = wire.call("AlterPartitionReassignments", version, value)
+
+    codes = [each["error_code"] for entry in answer["responses"] for each in entry["partitions"]]
+    assert (answer["error_code"], codes) == (NONE, [expected for *_, expected in asked])
+    assert answer["allow_replication_factor_change"] == (version == 0 or may_change_factor)
+    assert metadata(wire, name)["topics"][0]["partitions"][0]["replica_nodes"] == [ours]
+
+
+@pytest.mark.parametrize("version", range(3))
+def test_replica_stays_in_the_only_directory(wire: Wire, name: str, version: int) -> None:
+    create_topic(wire, name)
+    (directory,) = wire.call("DescribeLogDirs", 4, {"topics": None})["results"]
+
+    def codes(path: str) -> list[tuple[int, int]]:
+        dirs = [{"path": path, "topics": [{"name": name, "partitions": [0, 9]}]}]
+        (topic,) = wire.call("AlterReplicaLogDirs", version, {"dirs": dirs})["results"]
+        return [(each["partition_index"], each["error_code"]) for each in topic["partitions"]]
+
+    assert codes(directory["log_dir"]) == [(0, NONE), (9, UNKNOWN_TOPIC_OR_PARTITION)]
+    assert codes("/nowhere") == [(0, LOG_DIR_NOT_FOUND), (9, LOG_DIR_NOT_FOUND)]
 
 
 # -- DescribeTopicPartitions

@@ -67,8 +67,6 @@ class Request:
     """A transactional id, made for each cell."""
     again_after: int | None = None
     """The error after which a client asks again."""
-    in_cluster: bool = False
-    """A Muster by itself does not serve it; see `tests/broker/apis/guard/test_as_kafka.py`."""
 
 
 class Cell(NamedTuple):

@@ -39,7 +39,7 @@ def test_a_cell(kafka_side: Side, request: pytest.FixtureRequest, cell: Cell) ->
     theirs = kafka_side.ask(cell)
 
     assert told(theirs) == cell.expected
-    if KIND == "muster" and not cell.request.in_cluster:
+    if KIND == "muster":
         muster: Side = request.getfixturevalue("muster_side")
         assert muster.ask(cell) == theirs
 

@@ -1,4 +1,4 @@
-"""Requests of administrators that Muster serves in a cluster alone."""
+"""Requests of administrators about replicas, which are moved in clusters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ REQUESTS = [
             "DESCRIBE CLUSTER; CLUSTER_ACTION CLUSTER; ALTER TOPIC *": ":31 absent 0:31 open 0:31 1:31",
             "ALL CLUSTER; deny ALTER CLUSTER": ":31 absent 0:31 open 0:31 1:31",
         },
-        in_cluster=True,
     ),
     Request(
         "another directory",
@@ -51,6 +50,5 @@ REQUESTS = [
             "DESCRIBE CLUSTER; CLUSTER_ACTION CLUSTER; ALTER TOPIC *": "absent 0:31 open 0:31 1:31",
             "ALL CLUSTER; deny ALTER CLUSTER": "absent 0:31 open 0:31 1:31",
         },
-        in_cluster=True,
     ),
 ]

@@ -1,0 +1,53 @@
+"""AlterPartitionReassignments (45) in a cluster: other replicas for partitions (KIP-455).
+
+Replicas that are null cancel a reassignment under way. Of a partition that a request names twice
+the last counts, as in Kafka. The answer says that it has begun; ListPartitionReassignments what is
+left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
+from broker.apis.to_controller import by_topic, error_fields, host_of
+from broker.net.needs import Rights, cluster
+from broker.net.request import Request, ServedApi
+from controller.calls import AlterReassignments
+from controller.outcome import ReassignmentsReply
+from protocol.errors import NONE
+from protocol.messages.alter_partition_reassignments import API
+from security.acls.model import Operation
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+
+
+def _handle(services: Services, request: Request) -> None:
+    targets = {
+        (topic["name"], each["partition_index"]): each["replicas"]
+        for topic in request.value["topics"]
+        for each in topic["partitions"]
+    }
+    request.encode = _answer
+    host_of(services).submit(AlterReassignments(request, targets))
+
+
+def _answer(request: Request, reply: ReassignmentsReply) -> None:
+    results = {
+        place: {"partition_index": place[1], **error_fields(error)}
+        for place, error in reply.partitions.items()
+    }
+    request.respond(
+        {
+            "error_code": reply.error_code,
+            "error_message": None if reply.error_code == NONE else NOT_CONTROLLER_MESSAGE,
+            "responses": [
+                {"name": name, "partitions": partitions}
+                for name, partitions in by_topic(results).items()
+            ],
+        }
+    )
+
+
+SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((cluster(Operation.ALTER),)))
