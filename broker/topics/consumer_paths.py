@@ -12,16 +12,16 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from broker.topics.registry import BadDirectory, OldOffset
 from log.filesystem import File, FileSystem, read_whole
 
 FILE = "consumers.offsets"
-_REWRITE_LINES_MIN = 10_000
-"""Below this many lines the file is not worth writing anew."""
-_LINES_AT_ONCE = 5_000
+_REWRITE_BYTES_MIN = 1 << 20
+"""Below this length the file is not worth rewriting."""
+_BYTES_AT_ONCE = 1 << 20
 
 
 class FileConsumerPaths:
@@ -36,7 +36,8 @@ class FileConsumerPaths:
         self._directory = directory
         self._path = os.path.join(directory, FILE)
         self._offsets: dict[tuple[str, str, int], int] = {}
-        self._lines = 0
+        self._live_bytes = 0
+        """Bytes of the lines that are each key's last, but for a change of an offset's digits."""
         self._unflushed = 0
         """Lines that no fsync has seen."""
         self._file: File | None = None
@@ -47,7 +48,7 @@ class FileConsumerPaths:
         self._name_unsynced = False
         self._failed: OSError | None = None
         """The fsync that failed: nobody knows what is on the disk, and nothing more is kept."""
-        self._rewrite_at = _REWRITE_LINES_MIN
+        self._rewrite_at = _REWRITE_BYTES_MIN
         if fs.exists(self._path):
             self._read()
 
@@ -61,20 +62,21 @@ class FileConsumerPaths:
         if self._failed is not None:
             raise self._failed
         file = self._opened()
-        lines = b"".join(_line(*entry) for entry in entries)
+        lines = [_line(*entry) for entry in entries]
         if self._torn:
             file.truncate(self._size)
             self._torn = False
         try:
-            file.write(self._size, lines)
+            file.write(self._size, b"".join(lines))
         except OSError:
             self._torn = True  # half a line would make the next one unreadable
             with suppress(OSError):
                 file.truncate(self._size)
                 self._torn = False
             raise
-        self._size += len(lines)
-        self._lines += len(entries)
+        self._size += sum(map(len, lines))
+        added = {entry[:3]: len(line) for entry, line in zip(entries, lines, strict=True)}
+        self._live_bytes += sum(size for key, size in added.items() if key not in self._offsets)
         self._unflushed += len(entries)
         # A file that was begun is missed when it is gone: its first commit is on the disk.
         if self._name_unsynced or self._unflushed >= flush_messages:
@@ -101,20 +103,18 @@ class FileConsumerPaths:
 
     @property
     def outgrown(self) -> bool:
-        """Whether most of what is kept was superseded, and `rewrite` is worth its while."""
-        return self._lines > max(self._rewrite_at, 2 * len(self._offsets))
+        """Whether most bytes of the file were superseded, and `rewrite` is worth its while."""
+        return self._size > max(self._rewrite_at, 2 * self._live_bytes)
 
     def rewrite(self) -> None:
         """Keeps the last offset of each key alone; like `write`. OSError: all is as it was."""
-        self._rewrite_at = 2 * self._lines  # should it fail
+        self._rewrite_at = 2 * self._size  # should it fail
         temporary = f"{self._path}.tmp"
         self._fs.remove(temporary)
         try:
             file = self._fs.open(temporary, create=True)
             size = 0
-            entries = list(self.entries())
-            for start in range(0, len(entries), _LINES_AT_ONCE):
-                lines = b"".join(_line(*each) for each in entries[start : start + _LINES_AT_ONCE])
+            for lines in _pieces(self.entries()):
                 file.write(size, lines)
                 size += len(lines)
             file.fsync()
@@ -123,8 +123,8 @@ class FileConsumerPaths:
             with suppress(OSError):
                 self._fs.remove(temporary)
             raise
-        self._file, self._size, self._lines, self._torn = file, size, len(entries), False
-        self._rewrite_at = _REWRITE_LINES_MIN
+        self._file, self._size, self._live_bytes, self._torn = file, size, size, False
+        self._rewrite_at = _REWRITE_BYTES_MIN
         # Until its name is on the disk a loss of power brings the old file back.
         self._name_unsynced = True
         self._unflushed = max(1, self._unflushed)
@@ -152,11 +152,14 @@ class FileConsumerPaths:
 
     def _read(self) -> None:
         data = read_whole(self._fs, self._path)
-        whole, _, torn = data.rpartition(b"\n")
+        whole, end, torn = data.rpartition(b"\n")
+        sizes: dict[tuple[str, str, int], int] = {}
         for number, line in enumerate(whole.splitlines(), 1):
             group_id, topic, partition, offset = self._parse(line, number)
             self._offsets[group_id, topic, partition] = offset
-            self._lines = number
+            sizes[group_id, topic, partition] = len(line) + 1
+        self._size = len(whole) + len(end)
+        self._live_bytes = sum(sizes.values())
         if torn or self.outgrown:
             self.rewrite()
 
@@ -172,3 +175,15 @@ class FileConsumerPaths:
 
 def _line(group_id: str, topic: str, partition: int, offset: int) -> bytes:
     return json.dumps([group_id, topic, partition, offset]).encode() + b"\n"
+
+
+def _pieces(entries: Iterable[OldOffset]) -> Iterator[bytes]:
+    """The lines of entries, about `_BYTES_AT_ONCE` at a time."""
+    piece = bytearray()
+    for entry in entries:
+        piece += _line(*entry)
+        if len(piece) >= _BYTES_AT_ONCE:
+            yield bytes(piece)
+            piece.clear()
+    if piece:
+        yield bytes(piece)

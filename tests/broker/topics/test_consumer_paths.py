@@ -64,7 +64,7 @@ def test_damage_is_refused_and_not_read_as_nothing(tmp_path: Path) -> None:
 
 
 def test_the_file_follows_what_is_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_paths, "_REWRITE_LINES_MIN", 10)
+    monkeypatch.setattr(consumer_paths, "_REWRITE_BYTES_MIN", 200)
     many = paths(tmp_path)
     for offset in range(100):
         many.commit("g", "t", offset % 2, offset)
@@ -89,7 +89,7 @@ def test_a_file_that_outgrows_what_is_live_is_written_anew_while_it_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It grew until the next start."""
-    monkeypatch.setattr(consumer_paths, "_REWRITE_LINES_MIN", 10)
+    monkeypatch.setattr(consumer_paths, "_REWRITE_BYTES_MIN", 200)
     fs = simulated()
     used = paths(Path(DATA), fs)
     most = 0
@@ -99,9 +99,37 @@ def test_a_file_that_outgrows_what_is_live_is_written_anew_while_it_is_used(
         if used.outgrown:
             used.rewrite()
 
-    assert most <= 11
+    assert most <= 200 // len('["g", "t", 0, 0]') + 1
     fs.kill()
     assert list(paths(Path(DATA), fs).entries()) == [("g", "t", 0, 998), ("g", "t", 1, 999)]
+
+
+def test_file_is_rewritten_by_bytes_when_ids_are_long() -> None:
+    """With ids of 8 kB it grew to 80 MB for one live offset."""
+    fs = simulated()
+    used = paths(Path(DATA), fs)
+    group_id, rewritten = "g" * 8_000, 0
+    most = 0
+    for offset in range(400):
+        used.commit(group_id, "t", 0, offset)
+        most = max(most, len(fs.written(f"{DATA}/{FILE}")))
+        if used.outgrown:
+            used.rewrite()
+            rewritten += 1
+
+    assert most < (1 << 20) + 9_000
+    assert rewritten == 3
+    assert paths(Path(DATA), fs).fetch(group_id, "t", 0) == 399
+
+
+def test_file_of_live_offsets_is_not_rewritten_however_long() -> None:
+    fs = simulated()
+    used = paths(Path(DATA), fs)
+    for number in range(300):
+        used.commit(f"{number}{'g' * 8_000}", "t", 0, 1)
+        assert not used.outgrown
+
+    assert not paths(Path(DATA), fs).outgrown
 
 
 @pytest.mark.parametrize("rewritten", [False, True])
