@@ -48,6 +48,49 @@ async def test_old_segments_go_and_the_log_begins_later(tmp_path: Path) -> None:
         assert names == ["00000000000000000002.log"]
 
 
+async def test_retention_keeps_a_record_of_the_future_and_all_segments_after_it(
+    tmp_path: Path,
+) -> None:
+    """As in Kafka: a segment is as old as its newest record, and the oldest goes first."""
+    time, year_ms = HandTime(), 365 * 24 * HOUR_MS
+    configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100"}
+    async with serving(tmp_path, time=time) as broker:
+
+        def fill(wire: Wire) -> None:
+            create_topic(wire, "t", configs=configs)
+            for ahead_ms in (-2 * HOUR_MS, year_ms, -2 * HOUR_MS, 0):
+                produce(wire, "t", batch(b"x" * 20, timestamp=time.wall_ms + ahead_ms))
+
+        async def starts_at() -> int:
+            await broker.maintenance.run_retention()
+            offset: int = (await asked(broker, lambda wire: list_offset(wire, "t", -2)))["offset"]
+            return offset
+
+        await asked(broker, fill)
+
+        assert await starts_at() == 1
+        time.move(2 * HOUR_MS)
+        assert await starts_at() == 1
+        time.move(year_ms)
+        assert await starts_at() == 4
+
+
+async def test_size_limit_deletes_a_record_of_the_future(tmp_path: Path) -> None:
+    time = HandTime()
+    configs = {"retention.bytes": "100", "segment.bytes": "100"}
+    async with serving(tmp_path, time=time) as broker:
+
+        def fill(wire: Wire) -> None:
+            create_topic(wire, "t", configs=configs)
+            for _ in range(5):
+                produce(wire, "t", batch(b"x" * 20, timestamp=time.wall_ms + 365 * 24 * HOUR_MS))
+
+        await asked(broker, fill)
+        await broker.maintenance.run_retention()
+
+        assert 100 <= log_of(broker, "t").size_bytes < 200
+
+
 async def test_surplus_segments_go(tmp_path: Path) -> None:
     configs = {"retention.bytes": "100", "segment.bytes": "100"}
     async with serving(tmp_path) as broker:
