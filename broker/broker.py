@@ -47,6 +47,7 @@ from broker.metrics.trends import Trends
 from broker.metrics.verdicts import Verdicts
 from broker.net.advertised import Advertised
 from broker.net.clients.refused_joins import RefusedJoinLines
+from broker.net.clients.seekers import API as NEW_PROTOCOLS_API
 from broker.net.clients.seekers import Seekers
 from broker.net.clients.unsupported import Unsupported
 from broker.net.connection import Connection
@@ -77,8 +78,12 @@ from broker.topics.registry import (
 )
 from broker.web.health import health, is_loading
 from broker.web.http_side import HttpSide
+from coordinator.events import Event, JoinRefused
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
+from protocol.errors import UNSUPPORTED_VERSION
+from security.acls.model import Operation, ResourceType
+from verdicts.refused_words import NEW_PROTOCOL
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +91,6 @@ if TYPE_CHECKING:
     from broker.cluster.zookeeper.zookeeper import Connect
     from broker.cores.runtime_settings import RuntimeSettings
     from broker.web.site import Pages
-    from coordinator.events import Event
 
 logger = structlog.get_logger(__name__)
 
@@ -332,7 +336,7 @@ class Broker:
         self.disk_reads = DiskReads(self.time)
         """The threads for reads that wait for the disk."""
         unsupported = Unsupported(self.time)
-        seekers = Seekers(unsupported, self._has_member)
+        seekers = Seekers(unsupported, self._has_member, self._uses_new_protocol)
         self.advertised = Advertised(config, self.registry.node_id)
         standing = self.standing
         self.cluster = standing.view(self.advertised)
@@ -614,6 +618,18 @@ class Broker:
         group = view.groups.get(group_id)
         members = () if group is None else group.members.values()
         return any((each.client_id, each.client_host) == (client_id, host) for each in members)
+
+    def _uses_new_protocol(self, connection: Connection, group_id: str) -> None:
+        """Writes down for a group, which the client may see, that its protocol is not served."""
+        authorizer, group = self.secured.authorizer, ResourceType.GROUP
+        if authorizer is not None and not authorizer.allows(
+            connection, Operation.DESCRIBE, group, group_id, api=NEW_PROTOCOLS_API, is_logged=False
+        ):
+            return
+        client = connection.client_id, connection.client_host
+        event = JoinRefused(group_id, "", UNSUPPORTED_VERSION, *client, NEW_PROTOCOL)
+        self.keeper.observe(event)
+        self._show(event)
 
     def _opened(self, pages: Pages) -> None:
         self.pages = pages

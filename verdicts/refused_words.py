@@ -7,6 +7,9 @@ from verdicts.facts import GroupFacts
 from verdicts.findings import Mark
 from verdicts.spelling import counted, plain_host, since, verb
 
+NEW_PROTOCOL = "unsupported request: the client uses group.protocol=consumer"
+"""Why a client of KIP-848 is not in its group."""
+
 
 def refused(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
     """Sentence, advice and command for clients whose JoinGroup is refused."""
@@ -16,6 +19,10 @@ def refused(mark: Mark, facts: GroupFacts) -> tuple[str, str, str | None]:
     who = f"client {last.client!r}{where}" if last.client else f"a client without an id{where}"
     if len(mark.refused) > 1:
         who = f"{counted(len(mark.refused), 'client')}, the last {who},"
+    if last.why == NEW_PROTOCOL:
+        are = verb(len(mark.refused), "is", "are")
+        sentence = f"{who} {are} not served{since(mark.since_ms)}: {last.why}"
+        return sentence, "set group.protocol=classic in the client", None
     sentence = (
         f"{who} {verb(len(mark.refused), 'was', 'were')} refused {counted(times, 'time')}"
         f"{since(mark.since_ms)} with {last.error}: {last.why}"

@@ -581,7 +581,7 @@ class Connection(asyncio.Protocol):
         if key in BY_KEY and key != _API_VERSIONS_KEY:
             if size > 0:
                 self._learn_client_id(frame[start + 10 : start + 10 + size], size)
-            self.server.unserved(self, key, version)
+            self.server.unserved(self, key, version, frame[start:])
             self.drain()
             return
         if key != _API_VERSIONS_KEY:

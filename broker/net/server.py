@@ -19,6 +19,7 @@ from broker.loop.disk_reads import DiskReads
 from broker.loop.histogram import Histogram
 from broker.loop.internal_errors import InternalErrors
 from broker.loop.watchdog import Watchdog
+from broker.net.clients.seekers import KEY as CONSUMER_GROUP_HEARTBEAT
 from broker.net.clients.seekers import Seekers
 from broker.net.clients.totals import Clients
 from broker.net.clients.unsupported import Unsupported
@@ -32,6 +33,7 @@ from broker.net.request import Route, ServedApi
 from broker.net.tls.handshakes import Handshakes
 from broker.net.turn_writes import TurnWrites
 from broker.time import Time
+from protocol.buffer import Buffer
 from protocol.messages import BY_KEY
 
 if TYPE_CHECKING:
@@ -230,7 +232,7 @@ class Server:
         self._drop(idle, f"max.connections={self.limits.connections}, and another broker came")
         return True
 
-    def unserved(self, connection: Connection, key: int, version: int) -> None:
+    def unserved(self, connection: Connection, key: int, version: int, frame: Buffer) -> None:
         """A client asks for an API, or a version, that is not served; its connection is closed."""
         self.protocol_errors += 1
         row = self.served.get(key)
@@ -240,6 +242,8 @@ class Server:
             served = f"{row.min_version} to {row.max_version}"
             advice = f"version {version} came, and this broker serves {served}"
         self.unsupported.asked(connection, BY_KEY[key].name, advice)
+        if key == CONSUMER_GROUP_HEARTBEAT:
+            self._seekers.sent(connection, frame)
 
     def forget(self, connection: Connection) -> None:
         """A connection is gone."""

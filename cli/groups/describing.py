@@ -9,7 +9,7 @@ from cli import output
 from cli.client.cluster import Cluster
 from cli.client.group_names import check_named, named_groups
 from cli.client.group_reads import CLASSIC, CONSUMER, known_groups
-from cli.groups.judging import Manner, Told
+from cli.groups.judging import Manner, Told, judged_without_group
 from cli.groups.looking import OFFSETS, SORTED_BY, Look, for_people, looks
 from cli.groups.why import told as findings
 from cli.layout import Columns
@@ -44,12 +44,23 @@ def describe(
 ) -> None:
     """Show verdict, state, members and their partitions, committed offsets and lag.
 
+    A group that does not exist is shown if clients could not join it.
+
     --sort and --top are of the offsets of each group.
     """
     check_named(groups, all_groups)
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    known = known_groups(cluster, named_groups(cluster, groups, all_groups))
-    found = looks(cluster, known, Manner("groups describe", http, timeout))
+    known = known_groups(cluster, named_groups(cluster, groups, all_groups), new_ones=True)
+    missing = [name for name, each in known.items() if not each.exists]
+    manner = Manner("groups describe", http, timeout)
+    refused = judged_without_group(cluster, missing, manner)
+    if unknown := [name for name in missing if name not in refused]:
+        known_groups(cluster, unknown)  # raises
+    there = {name: each for name, each in known.items() if each.exists}
+    found = [
+        *looks(cluster, there, manner),
+        *(Look(known[name].group, [], told) for name, told in refused.items()),
+    ]
     found = [look._replace(offsets=in_order(look.offsets, sort, top, SORTED_BY)) for look in found]
     if json:
         output.show_json([_value(look) for look in found])

@@ -146,19 +146,41 @@ def _by_history(api: Api, known: Mapping[str, Known], manner: Manner) -> dict[st
     return found
 
 
-def _view(api: Api, group_id: str) -> Value | None:
+def judged_without_group(
+    cluster: Cluster, group_ids: Collection[str], manner: Manner
+) -> dict[str, Told]:
+    """What a Muster has found of groups that do not exist: clients that could not join."""
+    found: dict[str, Told] = {}
+    api = _muster(cluster, manner)[0] if group_ids else None
+    if api is None:
+        return found
+    for group_id in group_ids:
+        view = _view(api, group_id, "journal")
+        if view is not None and view["findings"]:
+            told = _worst(Told(), view)
+            found[group_id] = told._replace(
+                findings=view["findings"], more_findings=view["more_findings"]
+            )
+    return found
+
+
+def _view(api: Api, group_id: str, *what: str) -> Value | None:
     try:
-        view: Value = api.get(group_path(group_id))
+        view: Value = api.get(group_path(group_id, *what))
     except CommandError:
         return None  # it has gone meanwhile
     return view
 
 
+def _worst(told: Told, view: Value) -> Told:
+    worst = view["findings"][0]
+    return told.now(worst["verdict"], worst["since_ms"], worst["sentence"])
+
+
 def _told(told: Told, view: Value) -> Told:
     """What is said of a group that was asked for by itself, and so judged anew."""
     if view["findings"]:
-        worst = view["findings"][0]
-        told = told.now(worst["verdict"], worst["since_ms"], worst["sentence"])
+        told = _worst(told, view)
     elif told.verdict != Verdict.OK:
         told = told.now(Verdict.OK, None, "nothing is wrong any more")
     return told._replace(

@@ -20,6 +20,7 @@ from cli.options import (
     whole_number,
 )
 from cli.times import instant, span
+from verdicts.refused_words import NEW_PROTOCOL
 
 Value = dict[str, Any]
 
@@ -122,6 +123,13 @@ def _refused(rows: Sequence[Value], request: str) -> list[str]:
     for rejected in rows[-_NAMED:]:
         example = rejected["last"]
         who = example["member"] or example["client"] or "somebody"
+        if example["why"] == NEW_PROTOCOL:  # no request of it is a join
+            last = instant(rejected["last_ms"])
+            lines.append(
+                f"{who} from {example['host']} is not served, last seen at {last}:"
+                f" {example['why']}{_mark(rejected)}"
+            )
+            continue
         lines.append(
             f"{output.counted(rejected['count'], request)} refused with {rejected['error']}, the"
             f" last at {instant(rejected['last_ms'])}: {who} from {example['host']},"

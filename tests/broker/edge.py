@@ -142,7 +142,7 @@ class EdgeBroker:
         served = SERVED if served is None else served
         disk_reads = DiskReads(self.time)
         self.unsupported = Unsupported(self.time)
-        self.seekers = Seekers(self.unsupported, lambda *_: False)
+        self.seekers = Seekers(self.unsupported, lambda *_: False, lambda *_: None)
         config = Config({"listeners": "PLAINTEXT://127.0.0.1:0"})
         self.advertised = Advertised(config, 1)
         self.server = Server(

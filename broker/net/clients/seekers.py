@@ -8,23 +8,32 @@ more, for ever, and its application hears nothing.
 Such a client is told from others by what it does. A new connection asks for a coordinator, and is
 still open half a minute later. Meanwhile the client has sent nothing but lookups on any of its new
 connections, and the group has no member of it. A consumer of the classic protocol joins at once, or
-fetches; a tool asks what it came for.
+fetches; a tool asks what it came for. While that stays so, the group's journal hears of it again.
+
+A client that sends ConsumerGroupHeartbeat without reading ApiVersions is named for its group too.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple, Protocol
 
 from broker.net.clients.unsupported import Unsupported
+from protocol.buffer import Buffer
+from protocol.errors import ProtocolError
+from protocol.headers import decode_request_header
+from protocol.wire import read_compact_string
 
 NEW_S = 10
 """How old a connection may be that asks."""
 PATIENCE_S = 30
+AGAIN_S = 300
+"""So often the group's journal hears of a client that still waits: more often than
+`group.verdict.refused.ms` takes a refusal for one of the past, by its default."""
 SEEKERS_MAX = 1000
 
-API = "ConsumerGroupHeartbeat"
+KEY, API = 68, "ConsumerGroupHeartbeat"
 _ADVICE = (
     "it found the coordinator of group {group!r} and asks nothing of it; with"
     " group.protocol=consumer, which is not served, it never will: set group.protocol=classic"
@@ -33,6 +42,8 @@ _ADVICE = (
 _Client = tuple[str, str]
 HasMember = Callable[[str, str, str], bool]
 """Whether a group has a member with this client id and host."""
+OnRefused = Callable[[Any, str], None]
+"""Is called with the connection of a client that uses the new protocol, and its group's id."""
 
 
 class Seeking(Protocol):
@@ -53,48 +64,77 @@ class _Seeker(NamedTuple):
     connection: Seeking
     group_id: str
     at_s: int
+    """When it asked for the coordinator."""
+    due_s: int
+    """When it has waited long enough."""
 
 
 class Seekers:
     """Those who asked for the coordinator of a group and may get nowhere."""
 
-    def __init__(self, unsupported: Unsupported, has_member: HasMember) -> None:
+    def __init__(
+        self, unsupported: Unsupported, has_member: HasMember, on_refused: OnRefused
+    ) -> None:
         self._unsupported = unsupported
         self._has_member = has_member
+        self._on_refused = on_refused
         self._seekers: deque[_Seeker] = deque()
         """The one that asked first in front."""
+        self._again: deque[_Seeker] = deque()
+        """Those that were reported and still wait, the one that is due first in front."""
 
     def asked(self, connection: Seeking, group_id: str) -> None:
         """A connection asked for the coordinator of a group, just now."""
         now_s = connection.last_active_s
         if now_s - connection.opened_s <= NEW_S and len(self._seekers) < SEEKERS_MAX:
-            self._seekers.append(_Seeker(connection, group_id, now_s))
+            self._seekers.append(_Seeker(connection, group_id, now_s, now_s + PATIENCE_S))
+
+    def sent(self, connection: Seeking, frame: Buffer) -> None:
+        """A ConsumerGroupHeartbeat was sent, though ApiVersions does not list it."""
+        try:
+            group_id, _ = read_compact_string(frame, decode_request_header(frame).position)
+        except (ProtocolError, IndexError, UnicodeDecodeError):
+            return
+        self._on_refused(connection, group_id)
 
     def look(self, connections: Iterable[Seeking], now_s: int) -> None:
         """Reports those who have waited long enough; ``connections`` are the open ones."""
-        due: list[_Seeker] = []
-        while self._seekers and now_s - self._seekers[0].at_s >= PATIENCE_S:
-            due.append(self._seekers.popleft())
+        due = [*_due(self._seekers, now_s), *_due(self._again, now_s)]
         if not due:
             return
         clients = {_client(seeker.connection) for seeker in due}
         found = {each for each in connections if _client(each) in clients}
+        there = {_client(each) for each in found}
         busy_s: dict[_Client, int] = {}
         for each in found:
             if each.requests > each.lookups:
                 client = _client(each)
                 busy_s[client] = max(each.opened_s, busy_s.get(client, each.opened_s))
         reported = set()
-        for connection, group_id, at_s in due:
+        for seeker in due:
+            connection, group_id = seeker.connection, seeker.group_id
             client = _client(connection)
+            is_first = seeker.due_s == seeker.at_s + PATIENCE_S
             if (
-                connection in found
+                # Later the connection may have been closed as an idle one.
+                (connection in found if is_first else client in there)
                 and (client, group_id) not in reported
-                and busy_s.get(client, 0) < at_s - NEW_S
+                and busy_s.get(client, 0) < seeker.at_s - NEW_S
                 and not self._has_member(group_id, *client)
             ):
                 reported.add((client, group_id))
-                self._unsupported.asked(connection, API, _ADVICE.format(group=group_id))
+                if is_first:
+                    advice = _ADVICE.format(group=group_id)
+                    self._unsupported.asked(connection, API, advice)
+                self._on_refused(connection, group_id)
+                if len(self._again) < SEEKERS_MAX:
+                    self._again.append(seeker._replace(due_s=now_s + AGAIN_S))
+
+
+def _due(seekers: deque[_Seeker], now_s: int) -> Iterator[_Seeker]:
+    """Takes those out that are due."""
+    while seekers and seekers[0].due_s <= now_s:
+        yield seekers.popleft()
 
 
 def _client(connection: Seeking) -> _Client:

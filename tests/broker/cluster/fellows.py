@@ -227,7 +227,7 @@ class Fellow:
 
     def _server(self) -> Server:
         unsupported = Unsupported(self.time)
-        seekers = Seekers(unsupported, lambda *_: False)
+        seekers = Seekers(unsupported, lambda *_: False, lambda *_: None)
         return Server(
             self._services(unsupported, seekers),
             SERVED_IN_CLUSTER,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
 from typing import Any
 
 from cli.groups.describing import headline
 from cli.groups.judging import Told
+from tests.broker.seen import seeing
+from tests.broker.serving import asked
+from tests.cli.running import Ran, run
 
 
 def finding(verdict: str) -> dict[str, Any]:
@@ -40,3 +45,33 @@ def test_verdict_that_only_the_command_saw_comes_first() -> None:
 def test_group_without_findings_is_said_to_be_ok() -> None:
     assert headline(Told("OK", None, "all is read")) == ["OK: all is read"]
     assert headline(Told()) == []
+
+
+def test_group_that_only_a_client_of_the_new_protocol_knows_is_described(tmp_path: Path) -> None:
+    described, unknown, why = asyncio.run(_commands(tmp_path))
+
+    assert described.code == 0, described.err
+    assert described.out.startswith("billing  Dead")
+    for shown in (described.out, why.out):
+        text = " ".join(shown.split())
+        assert "REFUSED: client 'app' on 127.0.0.1 is not served" in text
+        assert "unsupported request: the client uses group.protocol=consumer" in text
+        assert "set group.protocol=classic in the client" in text
+    assert unknown.code != 0
+    assert "group other: GROUP_ID_NOT_FOUND" in unknown.err
+
+
+async def _commands(folder: Path) -> list[Ran]:
+    async with seeing(folder) as seen:
+        value = {"group_id": "billing", "member_id": "m", "member_epoch": 0}
+        heartbeat = ("ConsumerGroupHeartbeat", 1, value)
+        await asked(seen.broker, lambda wire: (wire.send(*heartbeat), wire.is_closed()), "app")
+        port = seen.broker.sockets.addresses()[0][1]
+        at = ("--bootstrap", f"127.0.0.1:{port}", "--http", seen.address)
+
+        lines = (
+            ("groups", "describe", "billing"),
+            ("groups", "describe", "billing", "other"),
+            ("groups", "why", "billing"),
+        )
+        return [await asyncio.to_thread(run, *line, *at) for line in lines]

@@ -22,6 +22,7 @@ from tests import waiting
 from tests.brokers import CHECKOUT, KIND, Broker
 from tests.interop.cluster import Cluster, Feed
 from tests.interop.group_members import Group
+from verdicts.refused_words import NEW_PROTOCOL
 
 NOW_MS = 1_795_349_131_500
 
@@ -378,6 +379,22 @@ def test_refused_joins_are_told_with_client_host_and_reason() -> None:
         " c-3 from /h, it is 1",
         "10 more joins refused, all in --json",
     ]
+
+
+def test_client_of_the_new_protocol_is_shown_as_not_served() -> None:
+    last = {"member": None, "client": "billing", "host": "/h", "why": NEW_PROTOCOL}
+    refused = {
+        "error": "UNSUPPORTED_VERSION",
+        "count": 3,
+        "last_ms": NOW_MS,
+        "source": "seen",
+        "last": last,
+    }
+    lines = story(journal(state=None, refused_joins=[refused]))
+    assert lines[-1] == (
+        f"billing from /h is not served, last seen at {instant(NOW_MS)}:"
+        " unsupported request: the client uses group.protocol=consumer"
+    )
 
 
 def test_losses_stand_where_they_happened() -> None:

@@ -261,6 +261,83 @@ async def test_a_member_that_looks_for_its_coordinator_again_is_not_named(
         assert said(lines) == []
 
 
+SENTENCE = "client 'billing' on 127.0.0.1 is not served"
+WHY = "unsupported request: the client uses group.protocol=consumer"
+
+
+async def findings(seen: Seen, group_id: str) -> list[str]:
+    """What is wrong with a group, as its journal has it; empty where nobody knows of it."""
+    journal = (await seen.get(f"/api/groups/{group_id}/journal")).json()
+    return [f"{each['sentence']}; {each['advice']}" for each in journal.get("findings", ())]
+
+
+async def test_group_names_the_client_that_sends_the_new_heartbeat(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        for _ in range(2):
+            await asks_for_the_new_protocol(seen)
+
+        (finding,) = await findings(seen, "g")
+        assert finding.startswith(SENTENCE)
+        assert finding.endswith(f": {WHY}; set group.protocol=classic in the client")
+        journal = (await seen.get("/api/groups/g/journal")).json()
+        (refused,) = journal["refused_joins"]
+        assert (refused["error"], refused["count"]) == ("UNSUPPORTED_VERSION", 2)
+        assert (refused["last"]["client"], refused["last"]["why"]) == ("billing", WHY)
+
+
+async def test_heartbeat_without_a_group_names_nobody(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        client = await client_of(seen)
+        header = encode_request_header(CONSUMER_GROUP_HEARTBEAT.key, 1, 7, client.client_id)
+        client.send_raw(struct.pack(">i", len(header) + 1) + header + b"\xff")
+        assert await client.closed_by_peer()
+
+        assert seen.broker.keeper.journal.group("") is None
+
+
+async def test_group_names_the_client_while_it_waits(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        assert await find(await client_of(seen), "invoices") == NONE
+        pass_s(seen, seekers.PATIENCE_S)
+        assert (await findings(seen, "invoices"))[0].startswith(SENTENCE)
+
+        other = await client_of(seen)
+        for _ in range(10):  # a client asks for metadata as often; its idle connection is closed
+            assert (await other.call(API_VERSIONS.key, 3, **SOFTWARE))["error_code"] == NONE
+            pass_s(seen, seekers.AGAIN_S)
+            assert len(await findings(seen, "invoices")) == 1
+
+        await (await client_of(seen)).join_alone("invoices")
+        pass_s(seen, seekers.AGAIN_S)
+        assert await findings(seen, "invoices") == []
+
+
+async def test_group_forgets_the_client_that_is_gone(tmp_path: Path) -> None:
+    async with seeing(tmp_path) as seen:
+        client = await client_of(seen)
+        assert await find(client, "invoices") == NONE
+        pass_s(seen, seekers.PATIENCE_S)
+        assert len(await findings(seen, "invoices")) == 1
+
+        client.close()
+        await eventually(lambda: len(seen.broker.server.connections) == 1)
+        for _ in range(3):
+            pass_s(seen, seekers.AGAIN_S)
+
+        assert await findings(seen, "invoices") == []
+
+
+async def test_group_does_not_name_a_client_that_may_not_see_it(tmp_path: Path) -> None:
+    settings = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:admin",
+    }
+    async with seeing(tmp_path, settings) as seen:
+        await asks_for_the_new_protocol(seen)
+
+        assert seen.broker.keeper.journal.group("g") is None
+
+
 async def test_a_real_consumer_of_the_new_protocol_is_named(
     tmp_path: Path, lines: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
