@@ -206,7 +206,8 @@ def test_every_version_of_fetch_answers_alike_where_the_records_are_in_zstd(
     def answer(wire: Wire, version: int, offset: int) -> Any:
         found = fetch(wire, topic, offset, version)
         batches = [
-            (header.base_offset, header.crc) for header, _ in iter_batches(found["records"] or b"")
+            (header.base_offset, header.compression)
+            for header, _ in iter_batches(found["records"] or b"")
         ]
         return found["error_code"], found["high_watermark"], batches
 

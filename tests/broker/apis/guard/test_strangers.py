@@ -45,6 +45,7 @@ OF_A_TOKEN = (
 )  # fmt: skip
 """What differs between any two tokens."""
 SAY_NOTHING = {
+    "AlterReplicaLogDirs": "a strange directory is an error before its replicas are looked up",
     "ApiVersions": "it is answered to everybody",
     "DescribeCluster": "beside the brokers it has nothing",
     "ExpireDelegationToken": "nobody has the token's secret",

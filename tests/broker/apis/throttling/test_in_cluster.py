@@ -68,7 +68,6 @@ async def check(bound: Bounded, row: ServedApi) -> None:
 async def test_what_clients_ask_of_a_cluster_is_throttled_and_says_so(tmp_path: Path) -> None:
     assert {row.api.name for row in OF_CLIENTS} == {
         "AlterPartitionReassignments",
-        "AlterReplicaLogDirs",
         "ElectLeaders",
         "ListPartitionReassignments",
         "OffsetFetch",
