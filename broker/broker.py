@@ -156,7 +156,7 @@ class Broker:
         self._lock: Lock | None = None
         self.long_polls = LongPolls(self.time.real, self.internal_errors, self.watchdog)
         self.disk_changes = DiskChanges(self.time, self.fail)
-        self.secured = Secured(config, self.time)
+        self.secured = Secured(config, self.time, self.internal_errors)
         """What protects it."""
         self.listeners = self.secured.listeners
         """By which clients come."""

@@ -16,6 +16,7 @@ from broker.config.config import BadConfig, Config
 from broker.config.token_settings import has_tokens
 from broker.logins.logins import Logins
 from broker.logins.user_file import UserFile
+from broker.loop.internal_errors import InternalErrors
 from broker.net.limits.listener_rates import ListenerRates
 from broker.net.limits.overrides import Overrides
 from broker.net.listener import http_listener, listeners_of
@@ -50,7 +51,7 @@ logger = structlog.get_logger(__name__)
 class Secured:
     """See the module."""
 
-    def __init__(self, config: Config, time: Time) -> None:
+    def __init__(self, config: Config, time: Time, errors: InternalErrors) -> None:
         self._config = config
         self._time = time.real
         self.listeners = listeners_of(config)
@@ -62,7 +63,7 @@ class Secured:
         """What the listeners with TLS show."""
         self.overrides = Overrides(config, time.real)
         """How many connections some addresses may have."""
-        self.audit = Audit(time)
+        self.audit = Audit(time, errors)
         """What clients were denied, and what they changed."""
         self.authorizer: Authorizer | None = None
         """None where everybody may do everything."""

@@ -34,32 +34,39 @@ async def report_trimmed(
     services: Services, sender: Sender, starts: Starts, slices: Slices
 ) -> None:
     """Report deleted records to the groups that had not read them."""
-    for topic, begins in starts.items():
-        for group_id, offsets in _committed(services, topic):
-            lost_here = [
-                (topic, partition, offset, begins[partition])
-                for partition, offset in offsets
-                if 0 <= offset < begins.get(partition, 0)
-            ]
-            if lost_here:
-                event = lost(group_id, Loss.TRIMMED, sender, lost_here)
-                services.groups.life.emit([event])
-            if slices.over:
-                await slices.pause()
+    with services.groups.errors.reporting("deleted records"):
+        for topic, begins in starts.items():
+            for group_id, offsets in _committed(services, topic):
+                lost_here = [
+                    (topic, partition, offset, begins[partition])
+                    for partition, offset in offsets
+                    if 0 <= offset < begins.get(partition, 0)
+                ]
+                if lost_here:
+                    event = lost(group_id, Loss.TRIMMED, sender, lost_here)
+                    services.groups.life.emit([event])
+                if slices.over:
+                    await slices.pause()
 
 
 async def readers_of(
     services: Services, topics: Iterable[str], slices: Slices
 ) -> dict[str, dict[str, list[Moved]]]:
-    """The offsets that groups have in topics which are about to be deleted, by topic and group."""
+    """The offsets that groups have in topics which are about to be deleted, by topic and group.
+
+    What was found before a fault in here: the topics are deleted all the same.
+    """
     found: dict[str, dict[str, list[Moved]]] = {}
-    for topic in topics:
-        groups = found[topic] = {}
-        for group_id, offsets in _committed(services, topic):
-            if offsets:
-                groups[group_id] = [(topic, partition, offset, -1) for partition, offset in offsets]
-            if slices.over:
-                await slices.pause()
+    with services.groups.errors.reporting("readers of deleted topics"):
+        for topic in topics:
+            groups = found[topic] = {}
+            for group_id, offsets in _committed(services, topic):
+                if offsets:
+                    groups[group_id] = [
+                        (topic, partition, offset, -1) for partition, offset in offsets
+                    ]
+                if slices.over:
+                    await slices.pause()
     return found
 
 
@@ -67,11 +74,12 @@ def report_deleted(
     services: Services, sender: Sender, readers: Mapping[str, Mapping[str, list[Moved]]]
 ) -> None:
     """Report deleted topics to the groups that had offsets in them."""
-    services.groups.life.emit(
-        lost(group_id, Loss.TOPIC_DELETED, sender, offsets)
-        for groups in readers.values()
-        for group_id, offsets in groups.items()
-    )
+    with services.groups.errors.reporting("deleted topics"):
+        services.groups.life.emit(
+            lost(group_id, Loss.TOPIC_DELETED, sender, offsets)
+            for groups in readers.values()
+            for group_id, offsets in groups.items()
+        )
 
 
 def _committed(services: Services, topic: str) -> Iterator[tuple[str, list[tuple[int, int]]]]:

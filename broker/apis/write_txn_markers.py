@@ -48,32 +48,40 @@ def _handle(services: Services, request: Request) -> Steps:
                     open_before.append(None)
                     gather.ticket().take(UNKNOWN_TOPIC_OR_PARTITION)
                 else:
-                    open_before.append(_open_since(place, marker) if is_told else None)
+                    since_ms = None
+                    if is_told:
+                        with services.transactions.errors.reporting("an open transaction"):
+                            since_ms = _open_since(place, marker)
+                    open_before.append(since_ms)
                     services.local_markers.write(topic["name"], partition, marker, gather.ticket())
                 yield from gather.sent()
             yield None
     yield from gather.rest()
     outcomes = zip(gather.replies, open_before, strict=True)
     answers = request.array("markers")
+    to_report: list[tuple[dict[str, Any], Partitions, int]] = []
     for wanted in request.value["markers"]:
-        topics, ended, since_ms = request.array("markers", "topics"), [], 0
+        topics, ended, last_ms = request.array("markers", "topics"), [], 0
         for topic in wanted["topics"]:
             name, partitions = topic["name"], request.array("markers", "topics", "partitions")
             for partition in topic["partition_indexes"]:
-                error_code, last_ms = next(outcomes)
+                error_code, since_ms = next(outcomes)
                 partitions.append({"partition_index": partition, "error_code": error_code})
-                if last_ms is not None and error_code == NONE:
+                if since_ms is not None and error_code == NONE:
                     ended.append((name, (partition,)))
-                    since_ms = max(since_ms, last_ms)
+                    last_ms = max(last_ms, since_ms)
                 yield None
             topics.append({"name": name, "partitions": partitions})
             yield None
         answers.append({"producer_id": wanted["producer_id"], "topics": topics})
         yield None
         if ended:
-            yield from _tell(services, request, wanted, ended, since_ms)
+            to_report.append((wanted, ended, last_ms))
     worst = next((code for code in gather.replies if code != NONE), NONE)
     request.respond({"markers": answers}, worst)
+    for wanted, ended, last_ms in to_report:
+        with services.transactions.errors.reporting("a marker of an operator"):
+            yield from _tell(services, request, wanted, ended, last_ms)
 
 
 def _is_broker(services: Services, request: Request) -> bool:

@@ -89,7 +89,7 @@ class Member:
         self._endpoints: Sequence[Endpoint] = ()
         self.keeper = _journal_keeper(basis, joined.node_id)
         """What happened in the cluster, as this broker saw it, and the file that says so."""
-        self._witness = Witness(joined.node_id, self.keeper, self.cache)
+        self._witness = Witness(joined.node_id, self.keeper, self.cache, basis.errors)
         self.replication = replication_settings(
             config, joined.node_id, settings.spoken, settings.listener, settings.connect
         )
@@ -232,7 +232,7 @@ class Member:
             rules=rules,
             isr_writer=self.isr_writer,
             quotas=self.quotas,
-            observe=self.keeper.observe,
+            observe=self._witness.observe,
             totals=self.replication_totals,
         )
 

@@ -15,11 +15,13 @@ from broker.cluster.membership.registration import BrokerRegistration
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.replicas.replica_hooks import ReplicaHooks
 from broker.cluster.zookeeper.zookeeper import Connection, ZooKeeper
+from broker.loop.internal_errors import InternalErrors
 from broker.topics.replica import Replica
 from broker.topics.roles import Role
 from protocol.happened import NOBODY, Kind
 from replication.events import (
     ControllerTold,
+    Event,
     LeaderTold,
     Registered,
     Session,
@@ -30,10 +32,17 @@ from replication.events import (
 class Witness:
     """See the module; use from the event loop's thread alone."""
 
-    def __init__(self, node_id: int, keeper: ClusterJournalKeeper, cache: MetadataCache) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        keeper: ClusterJournalKeeper,
+        cache: MetadataCache,
+        errors: InternalErrors,
+    ) -> None:
         self._node_id = node_id
         self._keeper = keeper
         self._cache = cache
+        self._errors = errors
         self._controller = NOBODY, -1
         """Who told this broker anything last, and in which epoch."""
         self._session: Session | None = None
@@ -44,15 +53,22 @@ class Witness:
         zookeeper.on_session(self.session_changed)
         registration.when_registered(self.registered)
 
+    def observe(self, event: Event) -> None:
+        """A leader reports a change of in-sync replicas."""
+        with self._errors.reporting(type(event).__name__):
+            self._keeper.observe(event)
+
     def beside(self, hooks: ReplicaHooks) -> ReplicaHooks:
         """The hooks, with what is seen of them."""
 
         def role_given(hook: Callable[[Replica, int], None], replica: Replica, epoch: int) -> None:
-            self.role_given(replica)
+            with self._errors.reporting("a role was given"):
+                self.role_given(replica)
             hook(replica, epoch)
 
         def on_learnt(learnt: Learnt) -> None:
-            self.told()
+            with self._errors.reporting("the controller told"):
+                self.told()
             hooks.on_learnt(learnt)
 
         return replace(
@@ -100,8 +116,10 @@ class Witness:
             case Connection.CONNECTED:
                 self._session = Session.BACK if before is Session.LOST else Session.BEGUN
         if self._session is not before:
-            self._keeper.observe(SessionChanged(self._session))
+            with self._errors.reporting("the session changed"):
+                self._keeper.observe(SessionChanged(self._session))
 
     def registered(self, epoch: int) -> None:
         """This broker is registered."""
-        self._keeper.observe(Registered(self._node_id, epoch))
+        with self._errors.reporting("registered"):
+            self._keeper.observe(Registered(self._node_id, epoch))

@@ -8,7 +8,8 @@ repeated one is logged less and less often.
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import structlog
 
@@ -49,3 +50,11 @@ class InternalErrors:
                     **about,
                     exc_info=error,
                 )
+
+    @contextmanager
+    def reporting(self, what: str) -> Iterator[None]:
+        """Around code that only reports: the work goes on whatever it raises (law 10)."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+            self.caught("observer", error, event=what)

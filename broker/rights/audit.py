@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
+from broker.loop.internal_errors import InternalErrors
 from broker.net.peer import display_client_id
 from broker.time import Time
 from protocol.slotted import slotted
@@ -67,8 +68,9 @@ _Key = tuple[str, str, str, str, Operation, ResourceType, str]
 class Audit:
     """See the module."""
 
-    def __init__(self, time: Time) -> None:
+    def __init__(self, time: Time, errors: InternalErrors | None = None) -> None:
         self._time = time
+        self._errors = errors or InternalErrors()
         self.counts = Counter[tuple[str, Operation, ResourceType]]()
         """Denials by API, operation and type."""
         self._denials: dict[_Key, Denial] = {}
@@ -91,6 +93,19 @@ class Audit:
         rule: AclEntry | Rule,
     ) -> None:
         """A client may not do what it asks for."""
+        with self._errors.reporting("a denial"):
+            self._denied(connection, operation, kind, name, api, count, rule)
+
+    def _denied(
+        self,
+        connection: Connection,
+        operation: Operation,
+        kind: ResourceType,
+        name: str,
+        api: str,
+        count: int,
+        rule: AclEntry | Rule,
+    ) -> None:
         self.counts[api, operation, kind] += count
         principal, host = str(connection.principal), connection.client_host.removeprefix("/")
         client_id = display_client_id(connection.client_id)
@@ -120,14 +135,15 @@ class Audit:
 
     def changed(self, connection: Connection, what: str, **about: object) -> None:
         """A client has changed something that protects; ``about`` has no secret."""
-        logger.info(
-            what,
-            by=str(connection.principal),
-            host=connection.client_host.removeprefix("/"),
-            client_id=display_client_id(connection.client_id),
-            **about,
-            **_AUDIT,
-        )
+        with self._errors.reporting(what):
+            logger.info(
+                what,
+                by=str(connection.principal),
+                host=connection.client_host.removeprefix("/"),
+                client_id=display_client_id(connection.client_id),
+                **about,
+                **_AUDIT,
+            )
 
     def changed_all(self, connection: Connection, what: str, names: Sequence[str]) -> None:
         """A client has changed all of these in one request: one line, which names the first."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from broker.apis import losses
 from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.messages.delete_records import API as DELETE_RECORDS
 from protocol.messages.delete_topics import API as DELETE_TOPICS
@@ -80,3 +83,32 @@ async def test_deletions_are_told_to_their_groups_with_principal_and_client(tmp_
         ("group_deleted", []),
     ]
     assert lost[2]["sentence"].endswith("deleted the group, which had no offsets")
+
+
+@pytest.mark.parametrize("faulty", ["_committed", "lost"])
+async def test_topic_and_records_are_deleted_when_a_report_of_it_fails(
+    faulty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> Any:
+        raise RuntimeError("a bug in a report")
+
+    async with seeing(tmp_path) as seen:
+        partition_of(seen.broker, "orders").append(batch(*[b"v"] * 9), seen.time.wall_ms)
+        await seen.client.commit("slow", 2)
+        monkeypatch.setattr(losses, faulty, fail)
+        trimmed = await seen.client.call(
+            DELETE_RECORDS.key,
+            1,
+            topics=[{"name": "orders", "partitions": [{"partition_index": 0, "offset": 6}]}],
+            timeout_ms=1000,
+        )
+        (entry,) = trimmed["topics"][0]["partitions"]
+        assert (entry["error_code"], entry["low_watermark"]) == (0, 6)
+        deleted = await seen.client.call(
+            DELETE_TOPICS.key, 3, topic_names=["orders"], timeout_ms=1000
+        )
+        assert deleted["responses"][0]["error_code"] == 0
+        assert seen.broker.registry.topic("orders") is None
+        counts = seen.broker.internal_errors.counts
+        assert counts["observer"] == 2
+        assert sum(counts.values()) == 2, "no reply fails over a report"

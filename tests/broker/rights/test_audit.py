@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from broker.loop.internal_errors import InternalErrors
 from broker.rights import audit as module
 from broker.rights.audit import DENIALS_MAX, LINES_MAX, NAME_SHOWN, NAMED_MAX, Audit
 from security.acls.judge import Rule
@@ -142,3 +143,17 @@ def test_a_change_is_told_with_who_made_it(lines: list[dict[str, Any]]) -> None:
     assert len(lines) == 2, "one line for a request, however much it changes"
     assert lines[1]["count"] == 5000
     assert lines[1]["first"].split("; ") == [f"u{number}" for number in range(NAMED_MAX)]
+
+
+async def test_denial_and_change_go_on_when_the_log_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Broken:
+        def info(self, *_: object, **__: object) -> None:
+            raise RuntimeError("a bug in a log line")
+
+    monkeypatch.setattr(module, "logger", Broken())
+    errors = InternalErrors()
+    audit = Audit(HandTime(), errors)
+    denied(audit)
+    audit.changed(peer("User:alice", "/10.0.0.9"), "quotas were changed")
+    audit.stop()
+    assert errors.counts["observer"] == 2
