@@ -4,6 +4,10 @@ A plain commit holds from its record on. A transaction's commits hold from its C
 only those whose record is newer than what is held then: Kafka's coordinator compares the offsets of
 the records. So a plain commit, or a tombstone, that was written between a transaction's commit and
 its marker wins.
+
+A commit whose producer has an earlier marker of a higher epoch was written after the end of its
+transaction. No later marker commits it: the broker leaves it out when it loads the log, and so do
+these tables (docs/transactions.md).
 """
 
 from __future__ import annotations
@@ -32,20 +36,26 @@ def offset_records(d: Dialect, p: Params) -> str:
             min(CASE WHEN kind = '{MARKER}' THEN log_offset END) OVER (
                 PARTITION BY log_partition, producer_id ORDER BY log_offset
                 ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING
-            ) AS marker_offset
+            ) AS marker_offset,
+            producer_epoch < max(CASE WHEN kind = '{MARKER}' THEN producer_epoch END) OVER (
+                PARTITION BY log_partition, producer_id ORDER BY log_offset
+                ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+            ) AS is_late
         FROM events WHERE producer_id IS NOT NULL
     ),
     ended AS (
-        SELECT m.log_partition, m.log_offset, m.marker_offset, e.marker, e.written_at AS ended_at
+        SELECT m.log_partition, m.log_offset, m.is_late, e.log_offset AS marker_offset, e.marker,
+            e.written_at AS ended_at
         FROM marked m LEFT JOIN marked e
             ON e.log_partition = m.log_partition AND e.log_offset = m.marker_offset
+            AND NOT coalesce(m.is_late, false)
         WHERE m.marker IS NULL
     ),
     records AS (
         SELECT e.log_partition, e.log_offset, e.kind, e.group_id, e.topic, e.partition,
             e.committed_offset, e.leader_epoch, e.metadata, e.commit_at, e.expire_at,
             e.producer_id, e.producer_epoch, coalesce(e.written_at, e.commit_at) AS written_at,
-            t.marker_offset, t.marker, t.ended_at
+            t.marker_offset, t.marker, t.ended_at, t.is_late
         FROM events e LEFT JOIN ended t
             ON t.log_partition = e.log_partition AND t.log_offset = e.log_offset
         WHERE e.kind IN ('{COMMIT}', '{COMMIT_TOMBSTONE}')
@@ -58,7 +68,8 @@ def offset_records(d: Dialect, p: Params) -> str:
         FROM records
     )
     SELECT *,
-        CASE WHEN effect_offset IS NULL AND marker_offset IS NULL THEN '{OPEN}'
+        CASE WHEN is_late THEN '{ROLLED_BACK}'
+            WHEN effect_offset IS NULL AND marker_offset IS NULL THEN '{OPEN}'
             WHEN effect_offset IS NULL THEN '{ROLLED_BACK}'
             WHEN max(CASE WHEN effect_offset IS NOT NULL THEN log_offset END) OVER (
                 PARTITION BY {KEY} ORDER BY coalesce(effect_offset, log_offset)

@@ -31,9 +31,10 @@ class History:
         self.rows.append({**row, "kind": kind, "group_id": group, **columns})
         return self
 
-    def marker(self, seconds: float, producer_id: int, ends: str) -> History:
+    def marker(self, seconds: float, producer_id: int, ends: str, epoch: int = 0) -> History:
         """The end of a transaction: COMMITTED or ABORTED."""
-        return self.add(seconds, MARKER, None, producer_id=producer_id, marker=ends)
+        ended = {"producer_id": producer_id, "producer_epoch": epoch, "marker": ends}
+        return self.add(seconds, MARKER, None, **ended)
 
     def unknown(self, seconds: float, group: str | None, key: bytes | None = b"\0\x63") -> History:
         """A record of a kind that nobody knows yet."""

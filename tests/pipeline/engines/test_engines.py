@@ -29,14 +29,18 @@ pytestmark = pytest.mark.pipeline
 
 
 def history() -> list[dict[str, Any]]:
-    """Plain commits, and transactions that committed, aborted, were overtaken, and are open."""
+    """Plain commits, and transactions: committed, aborted, overtaken, open, and late ones."""
     history = History()
 
-    def commit(offset: int, producer_id: int | None = None) -> None:
-        history.commit(len(history.rows), "g", offset, producer_id=producer_id)
+    def commit(offset: int, producer_id: int | None = None, epoch: int = 0) -> None:
+        producer = {
+            "producer_id": producer_id,
+            "producer_epoch": None if producer_id is None else epoch,
+        }
+        history.commit(len(history.rows), "g", offset, **producer)
 
-    def end(producer_id: int, how: str) -> None:
-        history.marker(len(history.rows), producer_id, how)
+    def end(producer_id: int, how: str, epoch: int = 0) -> None:
+        history.marker(len(history.rows), producer_id, how, epoch)
 
     commit(10)
     commit(150, 1)
@@ -50,6 +54,11 @@ def history() -> list[dict[str, Any]]:
     commit(40, 2)
     end(2, COMMITTED)
     commit(50, 3)
+    end(4, ABORTED, 1)
+    commit(60, 4)  # late: the next end commits what follows it alone
+    commit(61, 4, 1)
+    end(4, COMMITTED, 2)
+    commit(62, 4, 1)  # late, and nothing ends it
     for topic, offset in (("dates", 15), ("dates", 45), ("undated", 3), ("above", 2**63 - 1)):
         history.commit(20 + offset % 50, "behind", offset, topic=topic)
     groups(history)

@@ -65,6 +65,38 @@ def test_a_transactions_commits_hold_from_its_end_on(tmp_path: Path) -> None:
     ]
 
 
+def test_commit_after_the_end_of_its_transaction_is_never_held(tmp_path: Path) -> None:
+    """As the broker loads it: an earlier marker of its producer has a higher epoch."""
+    history = History().commit(0, "a", 10).commit(1, "a", 20, producer_id=1, producer_epoch=3)
+    history.marker(2, 1, ABORTED, epoch=4).commit(3, "a", 21, producer_id=1, producer_epoch=3)
+    history.commit(4, "a", 30, producer_id=1, producer_epoch=4).marker(5, 1, COMMITTED, epoch=5)
+    history.commit(6, "a", 31, producer_id=1, producer_epoch=4)
+
+    made = Relations(tmp_path, history.rows)
+
+    assert made.rows("commits", "at", "committed_offset", "previous_offset") == [
+        (0, 10, None),
+        (5, 30, 10),
+    ]
+    assert made.rows("transactional_commits", "committed_offset", "outcome", "ended_at") == [
+        (20, "aborted", 2),
+        (21, "aborted", None),
+        (30, "committed", 5),
+        (31, "aborted", None),
+    ]
+
+
+def test_commit_is_of_the_next_transaction_when_epochs_stay_the_same(tmp_path: Path) -> None:
+    """TV1, in which nothing tells a late commit from the first of the next transaction."""
+    history = History().commit(0, "a", 20, producer_id=1, producer_epoch=3)
+    history.marker(1, 1, ABORTED, epoch=3).commit(2, "a", 21, producer_id=1, producer_epoch=3)
+    history.marker(3, 1, COMMITTED, epoch=3)
+
+    made = Relations(tmp_path, history.rows)
+
+    assert made.rows("commits", "at", "committed_offset") == [(3, 21)]
+
+
 def test_offsets_at_both_ends_of_the_numbers_have_no_distance(tmp_path: Path) -> None:
     history = History().commit(0, "a", -FAR).commit(1, "a", FAR).commit(2, "a", 0)
 
