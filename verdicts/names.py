@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-_OLD_NAMES = {"DEAD_LETTER": "STUCK_RECORD"}
+OLD_NAMES = {"DEAD_LETTER": "STUCK_RECORD"}
 """Accepted until the release after 0.1."""
 
 
@@ -34,7 +34,7 @@ class Verdict(StrEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> Verdict | None:
-        name = _OLD_NAMES.get(str(value))
+        name = OLD_NAMES.get(str(value))
         return None if name is None else cls(name)
 
     @property

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from verdicts.judge import NEEDS_HISTORY
-from verdicts.names import Verdict, rank_of
+from verdicts.names import OLD_NAMES, Verdict, rank_of
 from verdicts.thresholds import SETTINGS, Thresholds
 
-PAGE = (Path(__file__).parents[2] / "docs" / "verdicts.md").read_text()
+CHECKOUT = Path(__file__).parents[2]
+PAGE = (CHECKOUT / "docs" / "verdicts.md").read_text()
 ROW = re.compile(r"^\| (?:`(\w+)` )?\| ([^|]+) \| (?:`([a-z.]+)` )?\| (\d*) ?\|$", re.M)
 
 
@@ -66,3 +67,12 @@ def test_old_name_of_a_setting_is_accepted_for_one_release_and_the_new_one_is_st
         ({old: 7, new: 8}, 8),
     ):
         assert Thresholds.of(settings) == Thresholds(stuck_record_ms=expected)
+
+
+def test_rules_and_page_accept_the_old_name_of_a_verdict_for_one_release() -> None:
+    """A broker of the release before, or series of the time before, has the old one."""
+    for old, new in OLD_NAMES.items():
+        rules = (CHECKOUT / "dashboards" / "prometheus" / "rules.yml").read_text()
+        page = (CHECKOUT / "broker" / "web" / "page" / "verdicts.js").read_text()
+        assert f'verdict=~"{new}|{old}"' in rules
+        assert f'verdict === "{old}" ? "{new}"' in page
