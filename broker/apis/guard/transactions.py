@@ -35,12 +35,20 @@ def init_producer_id(inner: Handler, authorizer: Authorizer, rights: Rights) -> 
             if not may(authorizer, request, write_id, transactional_id):
                 deny(request, error_of(write_id))
                 return None
-        elif not may(authorizer, request, idempotent_write) and not authorizer.allows_somewhere(
-            request.connection, write_any.operation, write_any.kind, api=request.served.api.name
-        ):
-            deny(request, error_of(idempotent_write))
-            return None
+        elif not may(authorizer, request, idempotent_write):
+            return in_steps(services, request)
         return inner(services, request)
+
+    def in_steps(services: Services, request: Request) -> Steps:
+        is_allowed = yield from authorizer.allows_somewhere(
+            request.connection, write_any.operation, write_any.kind, api=request.served.api.name
+        )
+        if not is_allowed:
+            deny(request, error_of(idempotent_write))
+            return
+        steps = inner(services, request)
+        if steps is not None:
+            yield from steps
 
     return handle
 

@@ -14,6 +14,7 @@ from security.acls.judge import Judge
 from security.acls.model import Operation, Permission, ResourceType
 from security.principal import ANONYMOUS
 from tests.broker.rights.peers import allow, peer
+from tests.steps import result_of
 
 TOPIC = ResourceType.TOPIC
 READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
@@ -91,14 +92,18 @@ async def test_another_principal_is_judged_anew():
     rights.audit.stop()
 
 
+def somewhere(rights, connection, operation):
+    return result_of(rights.allows_somewhere(connection, operation, TOPIC, api="InitProducerId"))
+
+
 async def test_somewhere_is_judged_from_the_entries():
     rights = authorizer(allow("t", WRITE))
     connection = peer()
-    assert rights.allows_somewhere(connection, WRITE, TOPIC, api="InitProducerId")
-    assert not rights.allows_somewhere(connection, READ, TOPIC, api="Fetch")
+    assert somewhere(rights, connection, WRITE)
+    assert not somewhere(rights, connection, READ)
     assert rights.audit.denials()[0].name == ""
     rights.index.add(allow("*", WRITE, permission=Permission.DENY))
-    assert not rights.allows_somewhere(connection, WRITE, TOPIC, api="InitProducerId")
+    assert not somewhere(rights, connection, WRITE)
     rights.audit.stop()
 
 
@@ -110,11 +115,11 @@ async def test_somewhere_is_judged_once_for_all_connections_until_an_entry_chang
     )
     rights = authorizer(allow("t", WRITE))
     for connection in (peer(), peer(), peer("User:bob"), peer("User:bob")):
-        allowed = rights.allows_somewhere(connection, WRITE, TOPIC, api="InitProducerId")
+        allowed = somewhere(rights, connection, WRITE)
         assert allowed == (str(connection.principal) != "User:bob")
     assert len(judged) == 2
     rights.index.remove(allow("t", WRITE))
-    assert not rights.allows_somewhere(peer(), WRITE, TOPIC, api="InitProducerId")
+    assert not somewhere(rights, peer(), WRITE)
     assert len(judged) == 3
     rights.audit.stop()
 

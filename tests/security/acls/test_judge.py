@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from security.acls.index import AclIndex
+from security.acls.index import AT_A_TIME, AclIndex
 from security.acls.judge import Judge, Rule
 from security.acls.model import (
     GRANTS,
@@ -21,6 +21,7 @@ from security.acls.model import (
     ResourceType,
 )
 from tests.security.acls import naive
+from tests.steps import result_of
 
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
 READ, WRITE, DESCRIBE, ALL = Operation.READ, Operation.WRITE, Operation.DESCRIBE, Operation.ALL
@@ -115,7 +116,7 @@ def test_without_an_entry_nobody_may_unless_everyone_may():
 
 def test_somewhere_means_an_allow_that_no_deny_takes_away_whole():
     def somewhere(*entries, **settings):
-        return judge(*entries, **settings).may_somewhere(ALICE, HOST, WRITE, TOPIC)
+        return result_of(judge(*entries, **settings).may_somewhere(ALICE, HOST, WRITE, TOPIC))
 
     assert not somewhere()
     assert somewhere(super_users={ALICE})
@@ -216,7 +217,7 @@ def test_the_judge_says_somewhere_where_the_naive_one_finds_a_name(rules):
         for kind in (TOPIC, GROUP):
             for operation in OPERATIONS[TOPIC]:
                 asked = principal, HOST, operation, kind
-                said, found = one.may_somewhere(*asked), naive.may_somewhere(*by, *asked)
+                said, found = result_of(one.may_somewhere(*asked)), naive.may_somewhere(*by, *asked)
                 assert said == found or (found and operation in GRANTS), asked
 
 
@@ -241,3 +242,14 @@ def test_what_may_be_done_somewhere_is_looked_for_among_the_entries_of_the_opera
     assert [each.pattern.name for each in found] == ["t", "u"]
     index.remove(entry(ALLOW, ALICE, WRITE, "t"))
     assert [each.pattern.name for each in index.entries_for(TOPIC, ALICE, WRITE)] == ["u"]
+
+
+def test_somewhere_is_judged_in_short_steps_when_a_principal_has_many_entries():
+    entries = [
+        entry(permission, ALICE, WRITE, f"t{number}")
+        for number in range(1000)
+        for permission in (ALLOW, DENY)
+    ]
+    steps = judge(*entries).may_somewhere(ALICE, HOST, WRITE, TOPIC)
+    assert len(list(steps)) >= 2000 / AT_A_TIME + 1000
+    assert not result_of(judge(*entries).may_somewhere(ALICE, HOST, WRITE, TOPIC))

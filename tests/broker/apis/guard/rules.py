@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import NamedTuple
 
 from broker.net.connection import Connection
@@ -105,7 +106,7 @@ class Rules:
 
     def allows_somewhere(
         self, connection: Connection, operation: Operation, kind: ResourceType, *, api: str
-    ) -> bool:
+    ) -> Generator[None, None, bool]:
         return self.judge.may_somewhere(f"User:{connection.client_id}", HOST, operation, kind)
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:

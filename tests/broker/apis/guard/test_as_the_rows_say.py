@@ -72,7 +72,7 @@ class Recording(JudgingAuthorizer):
         self.asked.add((operation, kind))
         return super().allows(connection, operation, kind, name, **more)
 
-    def allows_somewhere(self, connection: Any, operation: Any, kind: Any, *, api: str) -> bool:
+    def allows_somewhere(self, connection: Any, operation: Any, kind: Any, *, api: str) -> Any:
         self.asked.add((operation, kind))
         return super().allows_somewhere(connection, operation, kind, api=api)
 
