@@ -68,12 +68,16 @@ class SecondConnection(Client):
             self.send(self._request)
 
     def hear(self, sent: Sent, frame: bytes) -> None:
-        topics = sent.answer_in(frame)["topics"]
-        code = _error_of(topics)
+        self.take(sent, sent.answer_in(frame))
+
+    def take(self, sent: Sent, answer: dict[str, Any]) -> int:
+        """Go on by an answer; its error."""
+        code = _error_of(answer["topics"])
         self.world.happened[f"commit beside the end {ERROR_NAMES[code]}"] += 1
         assert code != UNKNOWN_SERVER_ERROR, f"{self.name}: {sent.request} is answered -1"
         if not self.sent:
             self.think_after(self.chance.choice(self._pauses_ns))
+        return code
 
     def lost(self) -> None:
         self._left = 0

@@ -1,0 +1,29 @@
+"""Transactions in simulated clusters whose commits are sent again while they end."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+
+import pytest
+
+from tests.simulation.cluster.overlapping import OverlappingCluster
+from tests.simulation.whole.runs import Record, run
+
+SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(24)
+SECONDS = int(os.environ.get("SECONDS", "30"))
+HAPPENS = {"commit beside the end NONE", "TV1 committed", "TV1 aborted"}
+
+
+def test_the_laws_hold_when_commits_are_sent_beside_the_end(record_property: Record) -> None:
+    world = run(OverlappingCluster(2), SECONDS, record_property)
+    assert not HAPPENS - world.happened.keys()
+
+
+@pytest.mark.campaign
+@pytest.mark.timeout(1200)
+def test_the_laws_hold_in_clusters_with_commits_beside_the_end(record_property: Record) -> None:
+    happened: Counter[str] = Counter()
+    for seed in SEEDS:
+        happened += run(OverlappingCluster(seed), SECONDS, record_property).happened
+    assert not HAPPENS - happened.keys()
