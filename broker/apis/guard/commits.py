@@ -99,9 +99,6 @@ class _Entries:
         self._key = key
         self._topics = topics
 
-    def __len__(self) -> int:
-        return len(self._topics)
-
     def __iter__(self) -> Iterator[dict[str, Any]]:
         for topic in self._topics:
             partitions = [

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from broker.apis.guard import commits
-from broker.apis.guard.allowed_part import PUT_IN_AT_ONCE
 from broker.net.permitted import NAME_KEPT_MAX
 from protocol.errors import NONE, TOPIC_AUTHORIZATION_FAILED, UNKNOWN_TOPIC_OR_PARTITION
 from tests.broker.apis.guard.asking import (
@@ -126,9 +125,9 @@ async def test_others_have_their_turn_among_topics_that_are_absent(tmp_path: Pat
         assert len(turns) > 2 * MANY, "once when it is judged, once when it is answered"
 
 
-@pytest.mark.parametrize("count", [PUT_IN_AT_ONCE, PUT_IN_AT_ONCE + 1])
-async def test_many_denied_topics_of_a_commit_are_encoded_by_the_worker(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+@pytest.mark.parametrize("partitions", [100, 1000])
+async def test_many_denied_partitions_of_a_commit_are_encoded_by_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, partitions: int
 ) -> None:
     made_by = []
     real = commits._Entries.__iter__
@@ -141,12 +140,13 @@ async def test_many_denied_topics_of_a_commit_are_encoded_by_the_worker(
     async with guarded_broker(
         tmp_path, f"alice: READ GROUP {GROUP}", "alice: READ TOPIC orders"
     ) as asking:
-        value = commit("orders", *NAMES[:count])
+        value = commit("orders", "hidden")
+        value["topics"][1]["partitions"] = [
+            {"partition_index": index, "committed_offset": 1} for index in range(partitions)
+        ]
         answer = await asking.ask("alice", "OffsetCommit", 8, value)
-        assert by_name(answer) == {"orders": {NONE}, **dict.fromkeys(NAMES[:count], DENIED)}
-        assert {thread is threading.main_thread() for thread in made_by} == {
-            count <= PUT_IN_AT_ONCE
-        }
+        assert by_name(answer) == {"orders": {NONE}, "hidden": DENIED}
+        assert {thread is threading.main_thread() for thread in made_by} == {partitions == 100}
 
 
 async def test_denied_topics_of_an_offset_fetch_are_put_in_with_pauses(tmp_path: Path) -> None:

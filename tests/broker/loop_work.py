@@ -1,0 +1,45 @@
+"""How much work holds an event loop, counted and not timed: a busy machine changes nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+CALLS_IN_10_MS = 60_000
+"""Calls of functions, those in C included: one takes 0.05 to 0.17 us."""
+
+
+class LoopWork:
+    """The longest piece of work since `counting` began."""
+
+    def __init__(self) -> None:
+        self.longest = 0
+        """Calls of functions between two looks at the sockets."""
+        self._calls = 0
+        self._is_over = False
+
+    def _called(self, _frame: Any, event: str, _arg: Any) -> None:
+        if event in ("call", "c_call"):
+            self._calls += 1
+
+    def _iteration(self) -> None:
+        self.longest = max(self.longest, self._calls)
+        self._calls = 0
+        if not self._is_over:
+            asyncio.get_running_loop().call_soon(self._iteration)
+
+
+@contextmanager
+def counting() -> Iterator[LoopWork]:
+    """Counts what the loop of this thread does; other threads are not counted."""
+    work = LoopWork()
+    work._iteration()
+    sys.setprofile(work._called)
+    try:
+        yield work
+    finally:
+        sys.setprofile(None)
+        work._is_over = True
