@@ -207,7 +207,7 @@ class Controller:
         brokers.begin(work)
         topics.begin(work)
         reassignments.shrink_node(work)
-        work.look_at_queued = True
+        deletions.look_at_queued(work)  # before anybody hears of these topics again
         if cluster.config.auto_leader_rebalance_enable:
             work.balance_due_ms = work.now_ms + elections_asked.BALANCE_AFTER_MS
 

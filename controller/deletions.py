@@ -1,9 +1,10 @@
 """Topics are deleted: their replicas first, then their znodes.
 
-A topic is queued until each of its replicas lives and none is being reassigned: a replica that is
-not deleted would come back with the next topic of that name. Then all brokers hear leader -2, and
-those with a replica StopReplica with delete. A broker that is lost meanwhile hears it and is asked
-again when it is back. When the last has answered, the znodes go. A new controller starts over.
+A topic is queued until none of its partitions is being written or reassigned. Then all brokers get
+leader -2, and those with a replica StopReplica with delete. A broker that is down gets both when it
+returns. The znodes are deleted when the last replica is: until then the name is not free, or the
+replica that was left would be taken for one of the next topic of that name. A new controller starts
+over, before it tells brokers of the topic. Source: Kafka 3.9 ``TopicDeletionManager``.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ def deletions_seen(work: Work, names: Iterable[str]) -> None:
 
 
 def look_at_queued(work: Work) -> None:
-    """Those that need not wait any more begin."""
+    """The deletions that do not have to wait any more begin."""
     work.look_at_queued = False
     for topic in [*work.queued.values()]:
-        if topic.deletion is Deletion.QUEUED and _may_begin(work, topic):
+        if topic.deletion is Deletion.QUEUED and _may_begin(topic):
             topic.deletion = Deletion.STARTED
             work.batch.drop(topic)
             topic.replicas_left = sum(len(each.replicas) for each in topic.partitions.values())
@@ -58,12 +59,11 @@ def look_at_queued(work: Work) -> None:
             work.sweeps.append(_begin(work, topic))
 
 
-def _may_begin(work: Work, topic: Topic) -> bool:
-    busy = topic.flight or any(
+def _may_begin(topic: Topic) -> bool:
+    return not topic.flight and not any(
         each.flight or each.reading or each.moving is not Moving.NO
         for each in topic.partitions.values()
     )
-    return not busy and not work.cluster.missing(topic)
 
 
 def _begin(work: Work, topic: Topic) -> Iterator[None]:

@@ -32,7 +32,7 @@ class Deletion(Enum):
     """How far the deletion of a topic is."""
 
     NO = "not being deleted"
-    QUEUED = "waits until all its replicas live and none is being reassigned"
+    QUEUED = "waits until none of its partitions is being written or reassigned"
     STARTED = "its replicas are being deleted"
     ERASING = "its znodes are being deleted"
 

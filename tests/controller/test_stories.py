@@ -23,7 +23,7 @@ from controller.facts import (
 )
 from controller.outcome import ControlledShutdownReply, Outcome, ProducerIdsReply, SetState
 from controller.requests import LeaderAndIsrRequest, StopReplicaRequest, UpdateMetadataRequest
-from controller.values import NO_LEADER
+from controller.values import LEADER_OF_DELETED, NO_LEADER
 from tests.controller.world import Host, World, replicas
 
 T0 = ("t", 0)
@@ -204,16 +204,19 @@ def test_a_topic_is_deleted_when_its_last_replica_is() -> None:
     assert all(not each.directories and not each.shown for each in world.brokers.values())
 
 
-def test_a_deletion_waits_for_a_dead_replica() -> None:
+def test_deleted_topic_leaves_the_metadata_and_keeps_its_name_when_a_replica_is_down() -> None:
     host = cluster()
     world = host.world
     world.unregister(3)
     host.give(world.see_brokers())
+    host.settle()
     world.nodes.deletions.add("t")
     host.give(DeletionsSeen(["t"]))
     host.settle()
-    assert world.nodes.topics
-    assert world.brokers[1].directories
+    for broker_id in (1, 2):
+        assert not world.brokers[broker_id].shown
+        assert not world.brokers[broker_id].directories
+    assert world.nodes.topics, "its name is not free while broker 3 has a replica"
 
     world.register(3)
     host.give(world.see_brokers())
@@ -221,6 +224,30 @@ def test_a_deletion_waits_for_a_dead_replica() -> None:
 
     assert not world.nodes.topics
     assert all(not each.directories for each in world.brokers.values())
+
+
+def test_new_controller_does_not_show_a_topic_again_that_is_being_deleted() -> None:
+    host = cluster()
+    world = host.world
+    world.unregister(3)
+    host.give(world.see_brokers())
+    world.nodes.deletions.add("t")
+    host.give(DeletionsSeen(["t"]))
+    host.settle()
+
+    host = world.elect()
+    host.settle(answers=False)
+
+    sent = [each for requests in host.channels.values() for each in requests]
+    assert not [each for each in sent if isinstance(each, LeaderAndIsrRequest)]
+    leaders = {
+        partition.leader
+        for each in sent
+        if isinstance(each, UpdateMetadataRequest)
+        for topic in each.topics
+        for partition in topic.partitions
+    }
+    assert leaders == {LEADER_OF_DELETED}
 
 
 def test_a_broker_that_stops_hands_over() -> None:

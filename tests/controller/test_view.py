@@ -24,7 +24,7 @@ def test_what_is_counted_and_waited_for() -> None:
     assert [*counts(shown)][-1] == Counts(
         active_brokers=2, topics=3, partitions=4, offline_partitions=1,
         preferred_replica_imbalance=1, topics_to_delete=1, topics_ineligible_to_delete=1,
-        replicas_to_delete=2, reassigning=1,
+        replicas_to_delete=2, replicas_ineligible_to_delete=1, reassigning=1,
     )  # fmt: skip
     assert [*waits(shown)] == [
         [Waits("reassignment", "t", 1, (3,)), Waits("leader", "t", 2, (3,))],
