@@ -106,10 +106,10 @@ def _moved(cluster: Cluster, partition: Partition, known: LeaderAndIsr) -> Chang
         if partition.moving is Moving.START:
             return led_by(cluster, partition, known, partition.replicas)
         return None
-    here = set(known.isr) & set(partition.replicas)
-    if partition.moving is Moving.NO and here and len(here) < len(known.isr):
-        # A controller died between the writes of a reassignment.
-        return led_by(cluster, partition, known, partition.replicas)
+    left = [each for each in known.isr if each not in partition.replicas]
+    if partition.moving in (Moving.NO, Moving.LEAVING) and 0 < len(left) < len(known.isr):
+        # One by one, as Kafka. Without a reassignment: a controller died between its writes.
+        return led_by(cluster, partition, known, (*partition.replicas, *left[1:]))
     return None
 
 
@@ -121,7 +121,10 @@ def led_by(
     *,
     finishes: bool = False,
 ) -> Change | None:
-    """The ISR is among these replicas, and so is the leader: that of now, or the first of them."""
+    """The leader is among these replicas: that of now, or the first of them; and so is the ISR.
+
+    A state that ``finishes`` a reassignment keeps the ISR: `_moved` cuts it afterwards.
+    """
     isr = tuple(each for each in known.isr if each in replicas)
     leader = known.leader
     if leader not in replicas or not cluster.is_there(partition, leader):
@@ -130,7 +133,8 @@ def led_by(
             leader = live[0]
         elif finishes or leader != NO_LEADER:
             return None
-    return _change(cluster, partition, leader, isr or known.isr, Cause.REASSIGNED, finishes)
+    kept = known.isr if finishes else isr or known.isr
+    return _change(cluster, partition, leader, kept, Cause.REASSIGNED, finishes)
 
 
 def _candidates(partition: Partition) -> Replicas:

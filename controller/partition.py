@@ -25,6 +25,7 @@ class Moving(Enum):
     NODE = "its topic's node is being written"
     START = "all its replicas are to be told"
     CATCHING_UP = "the ISR does not have the whole target yet"
+    LEAVING = "the target leads, and the other replicas are taken out of the ISR"
     FINISHED = "its topic's node is being written without the replicas that left"
 
 

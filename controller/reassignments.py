@@ -2,9 +2,10 @@
 
 The state of one lives in the topic's node (KIP-455). In this order, each step when the one before
 it is written: the node gets the whole list (`Moving.NODE`); a new leader epoch tells all of them
-(START); the ISR has the whole target (CATCHING_UP), so a leader of the target is written, and who
-leaves is stopped; the node gets the target alone (FINISHED). A controller that finds lists in a
-topic's node goes on at START.
+(START); the ISR has the whole target (CATCHING_UP), so a leader of the target is written; each
+replica that leaves is taken out of the ISR, in a leader epoch of its own (LEAVING); they are
+stopped, and the node gets the target alone (FINISHED). A controller that finds lists in a topic's
+node goes on at START.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def _ask(
 
 def may_begin(partition: Partition) -> bool:
     """Whether no write of a reassignment of it is due."""
-    return partition.moving not in (Moving.NODE, Moving.FINISHED)
+    return partition.moving not in (Moving.NODE, Moving.LEAVING, Moving.FINISHED)
 
 
 def checked(work: Work, partition: Partition, wish: MoveWish) -> Change | None:
@@ -175,12 +176,18 @@ def moved(work: Work, partition: Partition, change: Change) -> None:
         partition.replicas = partition.target
         partition.adding = partition.removing = ()
         partition.owed = partition.replicas
-        partition.moving = Moving.FINISHED
-        topic_nodes.want(work, partition, partition.assignment, partial(_finished, work, partition))
+        partition.moving = Moving.LEAVING
     elif partition.moving is Moving.START:
         partition.moving = Moving.CATCHING_UP
         partition.is_new = partition.adding
     _let_go(work, partition)
+
+
+def settled(work: Work, partition: Partition) -> None:
+    """No state is to be written any more: the topic's node is to have the target alone."""
+    if partition.moving is Moving.LEAVING:
+        partition.moving = Moving.FINISHED
+        topic_nodes.want(work, partition, partition.assignment, partial(_finished, work, partition))
 
 
 def _let_go(work: Work, partition: Partition) -> None:

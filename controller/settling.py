@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from controller import granting, shutdowns
+from controller import granting, reassignments, shutdowns
 from controller.change import Change
 from controller.elections import next_change, wants_unclean_setting
 from controller.events import Cause, NoLeader, OtherController, StateLost, StateWritten
@@ -39,6 +39,7 @@ def settle(work: Work, partition: Partition) -> None:
         _write(work, partition, change)
         return
     partition.lost = ()
+    reassignments.settled(work, partition)
     _pay(work, partition)
     topic.unsettled.discard(partition.index)
     shutdowns.settled(work, partition)

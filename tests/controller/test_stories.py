@@ -279,7 +279,7 @@ def test_a_reassignment_by_the_api() -> None:
     host.settle()
 
     assert world.nodes.topics["t"].partitions[0] == ((4, 2), (), ())
-    assert world.nodes.states[T0][:3] == (4, 2, (2, 4))
+    assert world.nodes.states[T0][:3] == (4, 4, (2, 4))
     assert T0 not in world.brokers[1].directories
     assert T0 not in world.brokers[3].directories
     assert world.brokers[2].replicas[T0].leader == 4
@@ -297,7 +297,7 @@ def test_a_reassignment_by_the_node() -> None:
     host.settle()
 
     assert world.nodes.moves == {}
-    assert world.nodes.states[T0][:3] == (4, 2, (4,))
+    assert world.nodes.states[T0][:3] == (4, 5, (4,))
 
 
 def test_a_reassignment_is_cancelled() -> None:

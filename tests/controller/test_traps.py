@@ -355,7 +355,7 @@ def test_a_new_controller_goes_on_with_a_reassignment() -> None:
     newer.settle()
 
     assert world.nodes.topics["t"].partitions[0] == ((4, 2), (), ())
-    assert world.nodes.states[T0][:3] == (4, 3, (2, 4))
+    assert world.nodes.states[T0][:3] == (4, 5, (2, 4))
 
 
 def test_a_move_that_would_leave_no_live_member_of_the_isr_is_refused() -> None:
