@@ -108,6 +108,11 @@ def decode_producer_ids(data: bytes) -> ProducerIdBlock | None:
     )
 
 
-def encode_feature() -> bytes:
-    """``/feature`` without any finalized feature, as Kafka 3.3 and later write it."""
-    return encode({"version": 2, "status": 1, "features": {}})
+def encode_feature(version: int, is_enabled: bool) -> bytes:
+    """``/feature`` without any finalized feature: version 1 before Kafka 3.3, 2 since then."""
+    return encode({"version": version, "status": int(is_enabled), "features": {}})
+
+
+def has_finalized_features(data: bytes) -> bool:
+    """Whether ``/feature`` names any. Raises BadNode."""
+    return bool(Fields(FEATURE, data).all.get("features"))

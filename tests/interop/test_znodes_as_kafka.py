@@ -19,8 +19,6 @@ from tests.interop.zookeeper_cluster import BESIDE_OLD_KAFKA, KAFKA, MUSTER, OLD
 pytestmark = pytest.mark.interop
 
 RECORDED = Path(__file__).parent.parent / "data" / "znodes"
-NOT_LEFT = {"/feature"}
-"""Its absence says the same to every Kafka: no features."""
 BROKERS = (1, 2, 3)
 
 
@@ -33,8 +31,7 @@ def recorded(version: str) -> Tree:
 def test_the_same_paths_with_the_same_json(tmp_path: Path) -> None:
     with running(tmp_path, dict.fromkeys(BROKERS, MUSTER)) as cluster:
         found = play(cluster)
-    kafka = {path: said for path, said in recorded("3.9.2").items() if path not in NOT_LEFT}
-    assert found == kafka
+    assert found == recorded("3.9.2")
 
 
 @pytest.mark.timeout(300)

@@ -22,7 +22,7 @@ from broker.cluster.controller.controller_writes import (
     ControllerWrites,
     StateWrite,
 )
-from broker.cluster.controller.election import Elected
+from broker.cluster.controller.election import Elected, write_feature
 from broker.cluster.zookeeper.zookeeper import (
     ANY_VERSION,
     Closed,
@@ -132,6 +132,7 @@ class Term:
     async def begin(self) -> None:
         """Reads all there is, and has the core begin. What was watched comes again."""
         reads = self._reads
+        await write_feature(self._services.zookeeper, self._services.channels.spoken)
         await self._read("brokers", self._reader("brokers"))
         names = await reads.names(topics.TOPICS, partial(self._watched, "topics"))
         self.handle(TopicsSeen(names))

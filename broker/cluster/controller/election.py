@@ -7,9 +7,13 @@ the node first and raises the epoch afterwards.
 
 from __future__ import annotations
 
+import json
 from contextlib import suppress
 from typing import NamedTuple
 
+import structlog
+
+from broker.cluster.peers.inter_broker import InterBroker
 from broker.cluster.zookeeper.zookeeper import (
     BadVersion,
     Create,
@@ -22,6 +26,9 @@ from broker.cluster.zookeeper.zookeeper import (
     ZooKeeper,
 )
 from protocol.znodes import cluster
+from protocol.znodes.fields import BadNode
+
+logger = structlog.get_logger(__name__)
 
 NOBODY = -1
 
@@ -71,6 +78,29 @@ async def elect(zookeeper: ZooKeeper, broker_id: int, wall_ms: int) -> Elected |
         return None
     assert isinstance(stat, Stat)
     return Elected(epoch + 1, stat.version)
+
+
+async def write_feature(zookeeper: ZooKeeper, spoken: InterBroker) -> None:
+    """Creates ``/feature``, or writes what ``inter.broker.protocol.version`` says now.
+
+    A node with features is of a controller that knows them, and stays. Source: Kafka 3.9
+    ``KafkaController.maybeSetupFeatureVersioning``.
+    """
+    wanted = cluster.encode_feature(spoken.feature_version, spoken.has_features)
+    try:
+        data, stat = await zookeeper.get(cluster.FEATURE)
+    except NoNode:
+        with suppress(NodeExists):
+            await zookeeper.create(cluster.FEATURE, wanted)
+        return
+    try:
+        has_some = cluster.has_finalized_features(data)
+    except BadNode as error:
+        logger.error("a node of ZooKeeper does not parse; it is left out", reason=str(error))
+        return
+    if not has_some and json.loads(data) != json.loads(wanted):
+        with suppress(BadVersion):
+            await zookeeper.set(cluster.FEATURE, wanted, stat.version)
 
 
 async def _epoch(zookeeper: ZooKeeper) -> tuple[int, int]:

@@ -88,6 +88,7 @@ _TRUNCATES_ON_FETCH = (2, 7, 0, 1)
 _ALTER_PARTITION = (2, 7, 0, 2)
 _TOPIC_IDS = (2, 8, 0, 0)
 _FEATURES = (2, 7, 0, 0)
+_FEATURE_2 = (3, 3, 0, 0)
 _BLOCKS_BY_CONTROLLER = (3, 0, 0, 0)
 _STORES_MAGIC_2 = (3, 0, 0, 0)
 _BROKER_EPOCHS = (2, 2, 0, 0)
@@ -144,6 +145,11 @@ class InterBroker(NamedTuple):
     def has_features(self) -> bool:
         """Registrations are of version 5 (KIP-584)."""
         return self.release >= _FEATURES
+
+    @property
+    def feature_version(self) -> int:
+        """The version of the node ``/feature`` (KIP-584)."""
+        return 2 if self.release >= _FEATURE_2 else 1
 
     @property
     def controller_gives_producer_ids(self) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import NoReturn
 
 import pytest
 
-from broker.cluster.controller.election import Elected, controller_of, elect
+from broker.cluster.controller.election import Elected, controller_of, elect, write_feature
 from broker.cluster.membership.registration import prepare
+from broker.cluster.peers.inter_broker import parse
 from controller.events import ControllerReady
 from protocol.znodes import cluster
 from tests.broker.cluster.hosted import hosted
@@ -51,6 +53,44 @@ async def test_each_controller_has_an_epoch_of_its_own() -> None:
         )
         assert there.active() == [there.controller()]
         assert there.data(cluster.CONTROLLER_EPOCH) == b"2"
+
+
+OF_KAFKA = {
+    "0.10.2": b'{"features":{},"version":1,"status":0}',
+    "2.6": b'{"features":{},"version":1,"status":0}',
+    "2.7": b'{"features":{},"version":1,"status":1}',
+    "3.2": b'{"features":{},"version":1,"status":1}',
+    "3.9": b'{"features":{},"version":2,"status":1}',
+}
+"""What Kafka 3.9.2 writes into ``/feature`` by ``inter.broker.protocol.version``."""
+
+
+@pytest.mark.parametrize("version", OF_KAFKA)
+async def test_feature_node_is_that_of_kafka_in_each_version(version: str) -> None:
+    (zookeeper,) = await sessions(1)
+    for before in (None, *OF_KAFKA.values()):
+        if before is not None:
+            await zookeeper.set(cluster.FEATURE, before)
+        await write_feature(zookeeper, parse(version))
+        data, stat = await zookeeper.get(cluster.FEATURE)
+        assert json.loads(data) == json.loads(OF_KAFKA[version])
+        await write_feature(zookeeper, parse(version))
+        assert await zookeeper.exists(cluster.FEATURE) == stat, "it is written once"
+
+
+@pytest.mark.parametrize("data", [b'{"version":2,"status":1,"features":{"x":{}}}', b"nonsense"])
+async def test_feature_node_of_others_stays(data: bytes) -> None:
+    (zookeeper,) = await sessions(1)
+    await zookeeper.create(cluster.FEATURE, data)
+    await write_feature(zookeeper, parse("3.9"))
+    assert (await zookeeper.get(cluster.FEATURE))[0] == data
+
+
+async def test_first_controller_writes_the_feature_node() -> None:
+    async with hosted(1) as there:
+        there.hosts[0].host.start()
+        await eventually(lambda: there.hosts[0].seen(ControllerReady))
+        assert json.loads(there.data(cluster.FEATURE) or b"") == json.loads(OF_KAFKA["3.9"])
 
 
 async def test_a_controller_resigns_with_its_session_and_another_follows() -> None:
