@@ -38,8 +38,10 @@ _HINTS = {
 class CommandError(Exception):
     """A command can't go on; ``str`` is the sentence that a person reads."""
 
-    def __init__(self, sentence: str, exit_code: int = REFUSED) -> None:
-        super().__init__(sentence)
+    def __init__(self, why: str, exit_code: int = REFUSED, advice: str = "") -> None:
+        """``advice`` ends the sentence, where the command that failed is the one to change."""
+        super().__init__(why + advice)
+        self.why = why
         self.exit_code = exit_code
 
 

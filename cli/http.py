@@ -161,7 +161,7 @@ def every_api(cluster: Cluster, what: str) -> dict[int, Api | str]:
             api = Api(told, what, limit_s, cluster_id, reached.address, security)
             api.check(deadline)
         except CommandError as error:
-            return str(error)
+            return error.why  # the commands that ask every broker have no --http
         return api
 
     nodes = [each["node_id"] for each in brokers]
@@ -177,8 +177,9 @@ def _told_by(deadline: Deadline, broker: Connection, node_id: int, what: str) ->
             raise
         raise CommandError(
             f"{what} needs Muster's HTTP, and the broker at {broker.address} does not say where it"
-            f" is ({error}); name it with --http HOST:PORT",
+            f" is ({error})",
             REFUSED,
+            "; name it with --http HOST:PORT",
         ) from None
     if _LISTENER not in settings:
         return None
@@ -327,6 +328,7 @@ class Api:
                 reason = f"no answer within {deadline.seconds:g} s"
             raise CommandError(
                 f"{self.what} needs Muster's HTTP, but nothing answers at {self.address}"
-                f" ({reason}); name its address with --http HOST:PORT, as in `muster serve --http`",
+                f" ({reason})",
                 UNREACHABLE,
+                "; name its address with --http HOST:PORT, as in `muster serve --http`",
             ) from error

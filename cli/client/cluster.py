@@ -20,6 +20,8 @@ from client.security import PLAINTEXT, Security
 from protocol import errors
 
 RETRY_S = 0.1
+_NO_BOOTSTRAP = "; start one with `muster serve`, or name another with --bootstrap"
+_NO_FELLOW = "; `muster cluster check` shows which brokers are down"
 KEYS_AT_ONCE = 2000
 """Names of one FindCoordinator."""
 OF_GROUPS, OF_TRANSACTIONS = 0, 1
@@ -80,10 +82,6 @@ def command_errors() -> Iterator[None]:
     """Turn what a connection raises into a CommandError."""
     try:
         yield
-    except NoBroker as error:
-        raise CommandError(
-            f"{error}; start one with `muster serve`, or name another with --bootstrap", UNREACHABLE
-        ) from error
     except Unreachable as error:
         raise CommandError(str(error), UNREACHABLE) from error
     except NotAskable as error:
@@ -118,7 +116,7 @@ class Cluster:
         failures: list[CommandError] = []
         for address in self._bootstrap.split(","):
             try:
-                return self.connect(*parse_address(address))
+                return self._connected(*parse_address(address), _NO_BOOTSTRAP)
             except CommandError as error:
                 failures.append(error)
         raise failures[0]
@@ -131,9 +129,17 @@ class Cluster:
         self.any = self._connect_any()
 
     def connect(self, host: str, port: int) -> Connection:
-        """Return the connection to an address, made at first use."""
+        """Return the connection to a broker of the cluster, made at first use."""
+        return self._connected(host, port, _NO_FELLOW)
+
+    def _connected(self, host: str, port: int, advice: str) -> Connection:
         if (host, port) not in self._connections:
-            connection = Connection(host, port, self.client_id, self.timeout_s, self.security)
+            try:
+                connection = Connection(host, port, self.client_id, self.timeout_s, self.security)
+            except CommandError as error:
+                if isinstance(error.__cause__, NoBroker):
+                    raise CommandError(error.why, UNREACHABLE, advice) from error
+                raise
             self._connections[host, port] = connection
         return self._connections[host, port]
 

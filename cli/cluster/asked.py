@@ -35,7 +35,7 @@ class Asked:
                 answer: Value = api.get(path, **query)
                 ended_ms = clock.now_ms()
             except CommandError as error:
-                return str(error)
+                return error.why
             return {**answer, ASKED: (began_ms, ended_ms)}
 
         found: dict[int, Value] = {}

@@ -8,8 +8,8 @@ from contextlib import closing
 from cli import clock, output
 from cli.client.cluster import Cluster
 from cli.cluster.asked import Asked
-from cli.cluster.facts import Facts, read_facts, read_views
-from cli.cluster.faults import OTHER_VIEW, Fault, faults
+from cli.cluster.facts import Facts, read_facts, read_session, read_views
+from cli.cluster.faults import OTHER_VIEW, UNREACHABLE, Fault, faults
 from cli.cluster.told_faults import told_faults
 from cli.cluster.twins import twins
 from cli.errors import FOUND, CommandError
@@ -47,7 +47,9 @@ def check(
         for each in found:
             output.say_folded(f"{each.verdict}: {each.sentence}")
             output.say_folded(f"    {each.advice}")
-        for line in _unasked(unasked, len(facts.brokers)):
+        told = {each.broker for each in found if each.verdict == UNREACHABLE}
+        more = {node: why for node, why in unasked.items() if node not in told}
+        for line in _unasked(more, len(facts.brokers)):
             output.say_folded(line)
     name = f"cluster {facts.cluster_id or 'without an id'}"
     if found:
@@ -82,7 +84,11 @@ def _look(bootstrap: str, timeout_s: float) -> Looked:
 
 def _look_once(cluster: Cluster, bootstrap: str) -> Looked:
     facts = read_facts(cluster)
-    seen = faults(facts, read_views(cluster, facts.brokers.values()))
+    views = read_views(cluster, facts.brokers.values())
+    there = [facts.brokers[node] for node, view in views.items() if isinstance(view, Facts)]
+    is_whole = len(there) == len(views)
+    session = None if is_whole or not there else read_session(cluster, there[0])
+    seen = faults(facts, views, session)
     cluster.deadline = clock.Deadline(cluster.timeout_s)
     asked = Asked(every_api(cluster, "cluster check"))
     told = asked.all("/api/cluster/check")

@@ -11,12 +11,24 @@ from typing import NamedTuple
 
 from cli import output
 from cli.client.cluster import Cluster
-from cli.client.configs import TOPIC_RESOURCE, Resource, describe_each
+from cli.client.configs import (
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    Resource,
+    describe,
+    describe_each,
+)
 from cli.client.offsets_at import Partition
 from cli.errors import CommandError, check
 from client.connection import Value, name_of
 
 _MIN_ISR = "min.insync.replicas"
+_ZOOKEEPER = "zookeeper.connect"
+_SESSIONS = {
+    "ZooKeeper": "zookeeper.session.timeout.ms",
+    "the controller": "broker.session.timeout.ms",
+}
+"""The setting that says how long a broker that died stays registered."""
 _TOPICS_AT_ONCE = 500
 """Of one DescribeConfigs."""
 
@@ -94,6 +106,14 @@ class Facts(NamedTuple):
         return sorted(assigned - self.brokers.keys())
 
 
+class Session(NamedTuple):
+    """What keeps brokers registered."""
+
+    keeper: str
+    setting: str
+    timeout_ms: int
+
+
 Moves = Mapping[Partition, tuple[int, ...]]
 """The partitions that a reassignment moves, each with the replicas that it brings."""
 
@@ -152,7 +172,7 @@ def _moves(cluster: Cluster) -> Moves | None:
         answer = broker.call("ListPartitionReassignments", asked)
         check("reassignments", answer)
     except CommandError as error:
-        output.warn(f"it is not known what is being reassigned: {error}")
+        output.warn(f"it is not known what is being reassigned: {error.why}")
         return None
     return {
         (topic["name"], each["partition_index"]): tuple(each["adding_replicas"])
@@ -169,13 +189,27 @@ def _min_isr(cluster: Cluster, topics: list[str]) -> dict[str, int]:
         try:
             told = describe_each(cluster.any, asked, [_MIN_ISR], explained=False)
         except CommandError as error:
-            output.warn(f"{_MIN_ISR} of some topics is not known: {error}")
+            output.warn(f"{_MIN_ISR} of some topics is not known: {error.why}")
             continue
         for topic, entries in told.items():
             value = entries.get(_MIN_ISR, {}).get("value")
             if value is not None:
                 found[topic.name] = int(value)
     return found
+
+
+def read_session(cluster: Cluster, broker: Broker) -> Session | None:
+    """How long brokers stay registered; None where this broker does not tell."""
+    resource = Resource(BROKER_RESOURCE, str(broker.node_id))
+    names = [_ZOOKEEPER, *_SESSIONS.values()]
+    try:
+        settings = describe(cluster.connect(broker.host, broker.port), resource, names)
+    except CommandError:
+        return None
+    has_zookeeper = bool(settings.get(_ZOOKEEPER, {}).get("value"))
+    keeper = "ZooKeeper" if has_zookeeper else "the controller"
+    value = settings.get(_SESSIONS[keeper], {}).get("value")
+    return None if value is None else Session(keeper, _SESSIONS[keeper], int(value))
 
 
 def read_views(cluster: Cluster, brokers: Iterable[Broker]) -> dict[int, Facts | str]:
@@ -186,7 +220,7 @@ def read_views(cluster: Cluster, brokers: Iterable[Broker]) -> dict[int, Facts |
             connection = cluster.connect(broker.host, broker.port)
             answer = cluster.metadata(None, broker=connection)
         except CommandError as error:
-            found[broker.node_id] = str(error)
+            found[broker.node_id] = error.why
         else:
             found[broker.node_id] = facts_of(answer, None, {})
     return found

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from cli.cluster.facts import Facts, Replicas
+from cli.cluster.facts import Facts, Replicas, Session
 from cli.groups.why import some
 from cli.names import Owned, owned, partitions_text
 from cli.output import counted
+from cli.times import span
 
 
 class Fault(NamedTuple):
@@ -25,14 +26,15 @@ class Fault(NamedTuple):
 Views = Mapping[int, Facts | str]
 """Each broker's own view, or the sentence that says why it did not answer."""
 OTHER_VIEW = "OTHER_VIEW"
+UNREACHABLE = "UNREACHABLE"
 
 
-def faults(facts: Facts, views: Views) -> list[Fault]:
-    """Everything that is wrong."""
+def faults(facts: Facts, views: Views, session: Session | None = None) -> list[Fault]:
+    """Everything that is wrong; ``session`` is needed where a broker did not answer."""
     found: list[Fault] = []
     for look in (_leaderless, _under_min_isr, _no_controller):
         found += look(facts)
-    found += _unreachable(views)
+    found += _unreachable(facts, views, session)
     found += _out_of_sync(facts)
     found += _other_views(facts, views)
     found += _not_preferred(facts)
@@ -76,13 +78,26 @@ def _no_controller(facts: Facts) -> list[Fault]:
     return [Fault("NO_CONTROLLER", sentence, advice, None, [])]
 
 
-def _unreachable(views: Views) -> list[Fault]:
+def _unreachable(facts: Facts, views: Views, session: Session | None) -> list[Fault]:
+    """Brokers that died a moment ago, and brokers whose address clients do not reach."""
     advice = "does it run, and is its advertised listener an address that clients reach?"
-    return [
-        Fault("UNREACHABLE", f"broker {node} is registered but: {why}", advice, node, [])
-        for node, why in sorted(views.items(), key=lambda item: item[0])
-        if isinstance(why, str)
-    ]
+    if session is not None:
+        advice = (
+            f"if it has died, its session with {session.keeper} ends within"
+            f" {span(session.timeout_ms)} ({session.setting}), and then it is down. If it runs, is"
+            " its advertised listener an address that clients reach?"
+        )
+    found = []
+    for node, why in sorted(views.items(), key=lambda item: item[0]):
+        if isinstance(why, str):
+            led = [key for key, each in facts.partitions.items() if each.leader == node]
+            by_topic = _by_topic(led)
+            count = counted(len(led), "partition")
+            names = some(partitions_text(topic, numbers) for topic, numbers in by_topic.items())
+            leads = f"; it leads {count}: {names}" if by_topic else ""
+            sentence = f"broker {node} is registered but: {why}{leads}"
+            found.append(Fault(UNREACHABLE, sentence, advice, node, owned(by_topic)))
+    return found
 
 
 def _out_of_sync(facts: Facts) -> list[Fault]:

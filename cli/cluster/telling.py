@@ -46,7 +46,7 @@ def lines_of_partition(found: Value, last: int) -> list[str]:
     if found["moving"]:
         adding = f", which brings {_brokers(found['adding'])}" if found["adding"] else ""
         lines.append(f"a reassignment is under way{adding}")
-    lines += _waits(found["waits"] or [])
+    lines += lines_of_waits(found["waits"] or [])
     return lines + _story([*found["topic_story"], *found["story"]], last)
 
 
@@ -139,7 +139,7 @@ def lines_of_controller(found: Value, last: int) -> list[str]:
             lines.append(f"broker {each['broker']} obeys {named}")
     if found["doing"] is not None:
         lines += _doing(found["doing"])
-        waits = _waits(found["waits"])
+        waits = lines_of_waits(found["waits"])
         lines += waits or ["it waits for nobody"]
         if found["more_waits"]:
             lines.append(f"and for {found['more_waits']} more")
@@ -169,7 +169,8 @@ def _doing(doing: Value) -> Iterator[str]:
         yield line + (f": {each['reason']}" if each["reason"] else "")
 
 
-def _waits(waits: list[Value]) -> list[str]:
+def lines_of_waits(waits: list[Value]) -> list[str]:
+    """What the controller waits for, a line each."""
     lines = []
     for each in waits[:_WAITS_SHOWN]:
         name = each["topic"]

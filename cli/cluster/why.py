@@ -15,7 +15,12 @@ from cli.client.cluster import Cluster
 from cli.cluster.asked import Asked
 from cli.cluster.facts import Facts, Replicas, read_facts
 from cli.cluster.stories import last_move, left_isr, merged
-from cli.cluster.telling import lines_of_broker, lines_of_controller, lines_of_partition
+from cli.cluster.telling import (
+    lines_of_broker,
+    lines_of_controller,
+    lines_of_partition,
+    lines_of_waits,
+)
 from cli.errors import USAGE, CommandError
 from cli.http import every_api
 from cli.options import BOOTSTRAP, INT32, TIMEOUT_S, Bootstrap, Json, Timeout, whole_number
@@ -80,6 +85,10 @@ def _of_partition(facts: Facts, asked: Asked, topic: str, index: int) -> Value:
         if topic in topics:
             count = sum(name == topic for name, _ in facts.partitions)
             raise CommandError(f"{topic} has no partition {index}; it has 0 to {count - 1}")
+        for told in asked.all("/api/cluster").values():
+            going = [each for each in told["waits"] or [] if each["what"] == "deletion"]
+            if line := lines_of_waits([each for each in going if each["topic"] == topic]):
+                raise CommandError(f"topic {topic} is being deleted: {line[0]}")
         meant = nearest([topic], topics)
         hint = f"; did you mean {meant}?" if meant else "; `muster topics list` shows all topics"
         raise CommandError(f"topic {topic}: there is none{hint}")

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from cli.cluster import checking
 from cli.cluster.describing import described
-from cli.cluster.facts import Facts, Moves, facts_of
+from cli.cluster.facts import Facts, Moves, Session, facts_of
 from cli.cluster.faults import Fault, faults
+from cli.errors import CommandError
 
 Partition = tuple[int, list[int], list[int]]
 """Leader, replicas, in-sync replicas."""
@@ -146,10 +148,48 @@ def test_brokers_that_see_it_otherwise_or_do_not_answer_are_named() -> None:
     found = judged(facts, views)
 
     assert verdicts(found) == [("UNREACHABLE", 3), ("OTHER_VIEW", 1)]
-    assert found[0].sentence == ("broker 3 is registered but: no broker answers at 10.0.0.1:9003")
+    assert found[0].sentence == (
+        "broker 3 is registered but: no broker answers at 10.0.0.1:9003; it leads 1 partition:"
+        " events:0"
+    )
+    assert found[0].partitions == [{"topic": "events", "partitions": [0]}]
     assert found[1].sentence == (
         "broker 1 does not know broker 3 and names other leaders for 1 partition: events:0"
     )
+
+
+@pytest.mark.parametrize(
+    ("session", "advice"),
+    [
+        (
+            Session("ZooKeeper", "zookeeper.session.timeout.ms", 18_000),
+            "if it has died, its session with ZooKeeper ends within 18.0 s"
+            " (zookeeper.session.timeout.ms), and then it is down. If it runs, is its advertised"
+            " listener an address that clients reach?",
+        ),
+        (None, "does it run, and is its advertised listener an address that clients reach?"),
+    ],
+)
+def test_broker_that_died_a_moment_ago_is_reported_with_the_end_of_its_session(
+    session: Session | None, advice: str
+) -> None:
+    facts = seen()
+    views: dict[int, Facts | str] = {1: facts, 2: facts, 3: "no broker answers at 10.0.0.1:9003"}
+    assert [each.advice for each in faults(facts, views, session)] == [advice]
+
+
+def test_broker_that_does_not_answer_is_reported_once(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    facts, why = seen(), "no broker answers at 10.0.0.1:9003"
+    found = faults(facts, {1: facts, 2: facts, 3: why})
+    looked = facts, found, {2: "the broker at 10.0.0.1:9002 is not a Muster", 3: why}
+    monkeypatch.setattr(checking, "_look", lambda *_: looked)
+    with pytest.raises(CommandError):
+        checking.check("10.0.0.1:9001", 1.0)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.count(why) == 1
+    assert printed.count("broker 2 could not be asked") == 1
 
 
 def test_another_controller_is_no_other_view() -> None:

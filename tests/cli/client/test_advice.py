@@ -1,0 +1,35 @@
+"""What to do about a broker that does not answer: the one that was named, or another one."""
+
+from __future__ import annotations
+
+from unittest.mock import Mock
+
+import pytest
+
+import client.connection
+from cli.client.cluster import Cluster
+from cli.errors import UNREACHABLE, CommandError
+from client.errors import NoBroker
+
+
+@pytest.fixture(autouse=True)
+def only_the_first_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    def connect(_: object, host: str, port: int, *more: object) -> None:
+        if port != 9001:
+            raise NoBroker(f"no broker answers at {host}:{port} (Connection refused)")
+
+    monkeypatch.setattr(client.connection.Connection, "__init__", connect)
+
+
+def test_bootstrap_that_does_not_answer_is_for_the_user_to_name_otherwise() -> None:
+    with pytest.raises(CommandError, match=r"9002 .*; start one with `muster serve`") as caught:
+        Cluster("a:9002", security=Mock())
+    assert caught.value.exit_code == UNREACHABLE
+
+
+def test_another_broker_of_the_cluster_is_not_for_the_user_to_name() -> None:
+    cluster = Cluster("a:9001", security=Mock())
+    with pytest.raises(CommandError, match=r"9002 .*; `muster cluster check` shows") as caught:
+        cluster.connect("a", 9002)
+    assert caught.value.exit_code == UNREACHABLE
+    assert caught.value.why == "no broker answers at a:9002 (Connection refused)"
