@@ -79,9 +79,9 @@ def _handle(services: Services, request: Request) -> Steps:
             to_report.append((wanted, ended, last_ms))
     worst = next((code for code in gather.replies if code != NONE), NONE)
     request.respond({"markers": answers}, worst)
-    for wanted, ended, last_ms in to_report:
+    for written, closed, begun_ms in to_report:
         with services.transactions.errors.reporting("a marker of an operator"):
-            yield from _tell(services, request, wanted, ended, last_ms)
+            yield from _tell(services, request, written, closed, begun_ms)
 
 
 def _is_broker(services: Services, request: Request) -> bool:

@@ -85,8 +85,8 @@ def _of_partition(facts: Facts, asked: Asked, topic: str, index: int) -> Value:
         if topic in topics:
             count = sum(name == topic for name, _ in facts.partitions)
             raise CommandError(f"{topic} has no partition {index}; it has 0 to {count - 1}")
-        for told in asked.all("/api/cluster").values():
-            going = [each for each in told["waits"] or [] if each["what"] == "deletion"]
+        for view in asked.all("/api/cluster").values():
+            going = [each for each in view["waits"] or [] if each["what"] == "deletion"]
             if line := lines_of_waits([each for each in going if each["topic"] == topic]):
                 raise CommandError(f"topic {topic} is being deleted: {line[0]}")
         meant = nearest([topic], topics)
