@@ -1,0 +1,111 @@
+"""Test suites of other clients: brought once in a pinned version, built, and run on Muster.
+
+They expect brokers at fixed addresses: each runs in a network of its own, where all ports are free,
+together with its brokers (`tests/interop/suite_network.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.absent import absent, program
+from tests.cached import cached
+
+ROOT = Path(__file__).resolve().parents[2]
+DESCRIBED = ROOT / "tests" / "data" / "suites"
+BUILT_WITHIN_S = 600.0
+RUN_WITHIN_S = 400.0
+_NETWORK = 'ip link set lo up && exec "$@"'
+
+
+def go_suite(name: str) -> Path:
+    """The folder of a Go module with its tests built as `suite.test`; the module proxy has it."""
+    go = program("go", "golang-go")
+    return cached(name, _description(name), lambda folder: _build_go(go, name, folder))
+
+
+def _build_go(go: str, name: str, folder: Path) -> None:
+    described = _described(name)
+    module = f"{described['module']}@{described['version']}"
+    told = json.loads(_done(name, [go, "mod", "download", "-json", module], Path("/")))
+    assert told["Sum"] == described["sum"], told
+    shutil.copytree(told["Dir"], folder)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(path.stat().st_mode | 0o200)
+    # -mod=mod: a module may lack the sums of what its tests import.
+    build = [go, "test", "-mod=mod", "-vet=off", "-tags", described.get("tags", ""), "-c"]
+    _done(name, [*build, "-o", "suite.test", "."], folder)
+
+
+def kafkajs() -> Path:
+    """The sources of kafkajs with what its tests import: its package has no tests."""
+    git, npm = program("git", "git"), program("npm", "npm")
+    return cached("kafkajs", _description("kafkajs"), lambda to: _bring_kafkajs(git, npm, to))
+
+
+def _bring_kafkajs(git: str, npm: str, folder: Path) -> None:
+    described = _described("kafkajs")
+    clone = [git, "clone", "-q", "--depth", "1", "--branch", described["tag"]]
+    _done("kafkajs", [*clone, described["repository"], str(folder)], Path("/"))
+    commit = _done("kafkajs", [git, "rev-parse", "HEAD"], folder).strip()
+    assert commit == described["commit"], commit
+    (folder / "package.json").write_text('{"name": "kafkajs", "version": "2.2.4"}')
+    install = [npm, "install", "--no-audit", "--no-fund", "--ignore-scripts", "--no-save"]
+    _done("kafkajs", [*install, *described["packages"]], folder)
+
+
+def _description(name: str) -> Path:
+    return DESCRIBED / f"{name}.json"
+
+
+def _described(name: str) -> Any:
+    return json.loads(_description(name).read_text())
+
+
+def _done(name: str, command: Sequence[str], folder: Path) -> str:
+    """What a command printed; the test is skipped where its source can't be reached."""
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=BUILT_WITHIN_S, check=False
+    )
+    if done.returncode:
+        absent(f"the suite of {name} was not brought: {command[:3]}: {done.stderr[-500:]}")
+    return done.stdout
+
+
+def run(
+    brokers: int,
+    first_port: int,
+    data: Path,
+    suite: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str] | None = None,
+) -> str:
+    """Runs a suite beside so many brokers, on ports in a row; its output. It may end with 1."""
+    unshare, ip = program("unshare", "util-linux"), program("ip", "iproute2")
+    own = [unshare, "--user", "--map-root-user", "--net"]
+    if subprocess.run([*own, ip, "link"], capture_output=True, check=False).returncode:
+        absent("this test runs in a network of its own, which this machine does not permit")
+    spec = {
+        "brokers": brokers,
+        "port": first_port,
+        "data": str(data),
+        "suite": list(suite),
+        "folder": str(folder),
+        "environment": dict(environment or {}),
+    }
+    inside = [sys.executable, "-m", "tests.interop.suite_network", json.dumps(spec)]
+    done = subprocess.run(
+        [*own, "sh", "-c", _NETWORK, "sh", *inside],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=RUN_WITHIN_S,
+        check=False,
+    )
+    return done.stdout + done.stderr
