@@ -17,7 +17,7 @@ from tests.broker.seen import Seen, seeing
 from tests.broker.web.test_http_api import got
 from tests.wire import batch
 
-WHO = {"principal": "User:ANONYMOUS", "client": "tester", "host": "/127.0.0.1"}
+WHO = {"principal": "User:ANONYMOUS", "client": "tester", "host": "127.0.0.1"}
 
 
 async def losses_of(seen: Seen, group: str) -> list[dict[str, Any]]:

@@ -135,7 +135,11 @@ def names(value: object) -> str:
 async def test_wide_request_holds_nobody_up_when_it_is_denied(
     tmp_path: Path, api: str, version: int, value: Value
 ) -> None:
-    rules = (f"alice: READ GROUP {GROUP}", "alice: WRITE TRANSACTIONAL_ID pay")
+    rules = (
+        f"alice: READ GROUP {GROUP}",
+        f"alice: DELETE GROUP {GROUP}",
+        "alice: WRITE TRANSACTIONAL_ID pay",
+    )
     async with guarded_broker(tmp_path, *rules, topics=("t",)) as asking:
         found = await held_by(asking, "alice", api, version, value)
         assert found <= DENIED[api], found
