@@ -4,7 +4,7 @@ Metadata names the brokers, or its client would have none left to ask. A Fetch i
 only what has changed, so its partitions are the session's, which goes on. An ApiVersions that is
 not supported is answered in version 0. A Produce that wants no answer learns of an error by the end
 of its connection. Requests that ask for everything by naming nothing are answered with what there
-is.
+is. An AlterReplicaLogDirs names topics in directories, and its answer topics alone.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from broker.apis.fetch.sessions import (
     FetchSessionError,
     Wanted,
 )
+from broker.apis.guard.denials import alter_replica_log_dirs_denied
 from broker.net.error_answers import error_answer
 from broker.net.response import unsupported_api_versions
 from protocol import errors
+from protocol.messages.alter_replica_log_dirs import API as ALTER_REPLICA_LOG_DIRS
 from protocol.messages.api_versions import API as API_VERSIONS
 from protocol.messages.describe_log_dirs import API as DESCRIBE_LOG_DIRS
 from protocol.messages.describe_topic_partitions import API as DESCRIBE_TOPIC_PARTITIONS
@@ -67,6 +69,11 @@ def partitions_of_session(services: Services, value: Mapping[str, Any]) -> list[
 def _plain(request: Request, error_code: int, asked: Mapping[str, Any]) -> dict[str, Any]:
     text = f"{errors.NAMES.get(error_code, error_code)}, as the test asked for"
     return error_answer(request.served.api, request.api_version, asked, error_code, text)
+
+
+def _alter_replica_log_dirs(services: Services, request: Request, error_code: int) -> None:  # noqa: ARG001
+    answer, code = alter_replica_log_dirs_denied(request.value, request.api_version, error_code)
+    request.respond(answer, code)
 
 
 def _produce(services: Services, request: Request, error_code: int) -> None:  # noqa: ARG001
@@ -183,6 +190,7 @@ def _next_in_session(
 
 
 _ODD: Mapping[int, _Respond] = {
+    ALTER_REPLICA_LOG_DIRS.key: _alter_replica_log_dirs,
     PRODUCE.key: _produce,
     FETCH.key: _fetch,
     METADATA.key: _metadata,

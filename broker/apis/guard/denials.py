@@ -112,11 +112,12 @@ def _sync_group(value: Mapping[str, Any], version: int, error_code: int) -> tupl
     return {"error_code": error_code, "assignment": b""}, error_code
 
 
-def _alter_replica_log_dirs(
+def alter_replica_log_dirs_denied(
     value: Mapping[str, Any],
     version: int,  # noqa: ARG001
     error_code: int,
 ) -> tuple[Answer, int]:
+    """The request has topics in directories, its answer has the topics alone."""
     results = [
         {
             "topic_name": topic["name"],
@@ -174,7 +175,7 @@ _TOP_ONLY = {
 _ODD: Mapping[int, Callable[[Mapping[str, Any], int, int], tuple[Answer, int]]] = {
     JOIN_GROUP.key: _join_group,
     SYNC_GROUP.key: _sync_group,
-    ALTER_REPLICA_LOG_DIRS.key: _alter_replica_log_dirs,
+    ALTER_REPLICA_LOG_DIRS.key: alter_replica_log_dirs_denied,
     ALTER_USER_SCRAM_CREDENTIALS.key: _alter_user_scram_credentials,
     DESCRIBE_CLIENT_QUOTAS.key: _describe_client_quotas,
     DESCRIBE_USER_SCRAM_CREDENTIALS.key: _describe_user_scram_credentials,

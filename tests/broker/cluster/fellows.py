@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from broker.apis.cluster_table import SERVED_IN_CLUSTER
@@ -104,6 +104,7 @@ class Coordinating:
     partitions: int = 0
     """0: it does not know yet."""
     hosted_shards: tuple[()] = ()
+    errors: InternalErrors = field(default_factory=InternalErrors)
 
     def emit(self, events: Iterable[object]) -> None:
         assert not list(events)

@@ -12,12 +12,18 @@ from tests.simulation.whole.runs import Record, run
 
 SEEDS = [int(os.environ["SEED"])] if "SEED" in os.environ else range(24)
 SECONDS = int(os.environ.get("SECONDS", "30"))
+WORLDS_MAX = 5
 HAPPENS = {"commit beside the end NONE", "TV1 committed", "TV1 aborted"}
 
 
 def test_the_laws_hold_when_commits_are_sent_beside_the_end(record_property: Record) -> None:
-    world = run(OverlappingCluster(2), SECONDS, record_property)
-    assert not HAPPENS - world.happened.keys()
+    """Worlds are run until all of this has happened, which is in the first one or two of them."""
+    happened: Counter[str] = Counter()
+    for seed in range(WORLDS_MAX):
+        happened += run(OverlappingCluster(seed), SECONDS, record_property).happened
+        if not HAPPENS - happened.keys():
+            return
+    pytest.fail(f"did not happen: {HAPPENS - happened.keys()}")
 
 
 @pytest.mark.campaign
