@@ -91,6 +91,8 @@ class MemberLeft:
     detail: str
     silent_ms: int = -1
     """How long nothing was heard of it, where that is why it is out; else -1."""
+    connection_closed: bool = False
+    """The connection had closed by which it spoke."""
 
 
 @slotted

@@ -367,4 +367,6 @@ def copied(entry: Entry) -> Entry:
         return entry
     if isinstance(entry, Rebalance):
         return replace(entry, changes=list(entry.changes))
+    if isinstance(entry, Returning):
+        return replace(entry, ways=dict(entry.ways))
     return replace(entry)

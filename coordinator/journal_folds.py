@@ -39,6 +39,7 @@ from coordinator.journal_entries import (
     kept_assigned,
     kept_ids,
 )
+from coordinator.returns import Way
 from coordinator.states import State
 from protocol.kept_text import Source, kept_id, kept_sentence
 from protocol.now import Now
@@ -165,14 +166,19 @@ def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
     if event.cause in _SEPARATE:
         journal.add_note(Note(now.wall_ms, str(event.cause), kept_sentence(event.detail)))
         return
-    _change(journal, Change.of(event, now, event.detail, event.silent_ms), now, is_out=True)
+    change = Change.of(event, now, event.detail, event.silent_ms)
+    _change(journal, change, now, Way.of(event))
 
 
-def _change(journal: GroupJournal, change: Change, now: Now, *, is_out: bool = False) -> None:
+def _change(journal: GroupJournal, change: Change, now: Now, way: Way | None = None) -> None:
+    """A member came, or went in a way."""
     if change.group_instance_id is None:
         returns, who = journal.returns, (change.client_id, change.client_host, change.member_id)
         before = returns.bytes
-        same = returns.left(*who, change.silent_ms, now) if is_out else returns.joined(*who, now)
+        if way is None:
+            same = returns.joined(*who, now)
+        else:
+            same = returns.left(*who, change.silent_ms, way, now)
         journal.grow(returns.bytes - before)
         if same is not None:
             change = change._replace(same_client=same)

@@ -1,7 +1,8 @@
 """Clients that come back to their group under a new member id, as every restart of one does.
 
 A client without `group.instance.id` gets a new id with each start, and with each return after it
-was put out: its group rebalances when the old id goes and when the new one comes. What tells that
+left or was removed: its group rebalances when the old id goes and when the new one comes. Only a
+closed connection of the old id is a sign that the process has restarted (`Way`). What tells that
 two ids are one client is that client id and host are the same and that the one went about when the
 other came. Static members keep their place and are not looked at. Each id is part of one return.
 
@@ -12,18 +13,15 @@ its session ends.
 from __future__ import annotations
 
 from dataclasses import field
-from typing import NamedTuple
+from enum import StrEnum
+from typing import NamedTuple, TypeVar
 
-from coordinator.events import seconds
+from coordinator.events import Cause, MemberLeft, seconds
 from protocol.now import Now
 from protocol.slotted import slotted
 
 RETURNS_WITHIN_MS = 60_000
 """From the last of the old id to the first of the new one."""
-ADVICE = (
-    "give each instance a group.instance.id of its own: it keeps its partitions, and nobody"
-    " rebalances, if it returns within the session timeout"
-)
 CLIENTS_KEPT = 64
 TIMES_KEPT = 16
 _IDS_KEPT = 16
@@ -35,8 +33,64 @@ _ID_BYTES = 200
 STREAK_PAUSE_MS = 300_000
 """A longer pause ends a streak."""
 
-_Id = tuple[int, str]
-"""When it came or went, monotonic, and the member id."""
+_POLL_TIMEOUT = "poll timeout has expired"
+"""The reason in the LeaveGroup of Apache's Java client after max.poll.interval.ms (KIP-800)."""
+
+
+class Way(StrEnum):
+    """How the old id of a client was lost."""
+
+    RESTARTED = "restarted"
+    """Its connection had closed, so that the new id came by another one."""
+    LEFT = "left"
+    """By its LeaveGroup. A process that ends in good order sends one, and so does one that goes on:
+    librdkafka after max.poll.interval.ms, without a reason."""
+    POLL_TIMED_OUT = "poll_timed_out"
+    """The same, and the LeaveGroup says so."""
+    SESSION_EXPIRED = "session_expired"
+    """While its connection was open: the process lived."""
+    SYNC_TIMED_OUT = "sync_timed_out"
+    """It joined and sent no SyncGroup."""
+    JOIN_TIMED_OUT = "join_timed_out"
+    """It did not rejoin within its rebalance timeout, which is its max.poll.interval.ms."""
+    REMOVED = "removed"
+    """For another cause."""
+
+    @classmethod
+    def of(cls, event: MemberLeft) -> Way:
+        """The way of a member that is out."""
+        if event.cause is Cause.MEMBER_LEFT:
+            return cls.POLL_TIMED_OUT if _POLL_TIMEOUT in event.detail else cls.LEFT
+        if event.connection_closed:
+            return cls.RESTARTED
+        return _WAYS.get(event.cause, cls.REMOVED)
+
+
+_WAYS = {
+    Cause.SESSION_EXPIRED: Way.SESSION_EXPIRED,
+    Cause.SYNC_TIMED_OUT: Way.SYNC_TIMED_OUT,
+    Cause.JOIN_TIMED_OUT: Way.JOIN_TIMED_OUT,
+}
+
+
+class _Came(NamedTuple):
+    """An id that came."""
+
+    at_ms: int
+    """Monotonic."""
+    member_id: str
+
+
+class _Gone(NamedTuple):
+    """An id that went."""
+
+    at_ms: int
+    """Monotonic."""
+    member_id: str
+    way: Way
+
+
+_IdT = TypeVar("_IdT", _Came, _Gone)
 
 
 class SameClient(NamedTuple):
@@ -86,6 +140,8 @@ class Returning:
     """The last returns without a long pause between them."""
     is_kept: bool = False
     """None of the returns was seen by this run of the broker."""
+    ways: dict[str, int] = field(default_factory=dict)
+    """How often it was lost in each `Way`, of those in ``streak``."""
 
     def size(self) -> int:
         """Estimated bytes."""
@@ -97,11 +153,11 @@ class Returning:
 class _Seen:
     """Ids of one client that are part of no return yet, the oldest first."""
 
-    gone: list[_Id] = field(default_factory=list)
-    came: list[_Id] = field(default_factory=list)
+    gone: list[_Gone] = field(default_factory=list)
+    came: list[_Came] = field(default_factory=list)
 
     def size(self, key: tuple[str, str]) -> int:
-        ids = sum([_ID_BYTES + len(each[1]) for each in (*self.gone, *self.came)])
+        ids = sum([_ID_BYTES + len(each.member_id) for each in (*self.gone, *self.came)])
         return _SEEN_BYTES + len(key[0]) + len(key[1]) + ids
 
 
@@ -140,19 +196,19 @@ class Returns:
         seen = self._take(key)
         same = None
         while seen.gone and same is None:
-            at_ms, before = seen.gone.pop(0)
+            at_ms, before, way = seen.gone.pop(0)
             away_ms = now.mono_ms - at_ms
             if away_ms <= RETURNS_WITHIN_MS:
                 words = "the same client came back under a new id"
                 same = SameClient(before, f"{words}, {seconds(away_ms)} after {before} was out")
-                self._note(key, member_id, before, away_ms, now)
+                self._note(key, member_id, before, away_ms, way, now)
         if same is None:
-            _keep(seen.came, (now.mono_ms, member_id))
+            _keep(seen.came, _Came(now.mono_ms, member_id))
         self._put(key, seen)
         return same
 
     def left(
-        self, client_id: str, host: str, member_id: str, silent_ms: int, now: Now
+        self, client_id: str, host: str, member_id: str, silent_ms: int, way: Way, now: Now
     ) -> SameClient | None:
         """A member is out; the id that it has now, if it had come back before it was missed.
 
@@ -160,18 +216,18 @@ class Returns:
         """
         key = (client_id, host)
         seen = self._take(key)
-        seen.came = [each for each in seen.came if each[1] != member_id]
+        seen.came = [each for each in seen.came if each.member_id != member_id]
         same = None
         heard_ms = now.mono_ms - silent_ms
         for each in seen.came if silent_ms >= 0 else ():
-            if 0 <= (away_ms := each[0] - heard_ms) <= RETURNS_WITHIN_MS:
+            if 0 <= (away_ms := each.at_ms - heard_ms) <= RETURNS_WITHIN_MS:
                 words = "the same client had come back under a new id"
-                same = SameClient(each[1], f"{words}, {each[1]}")
+                same = SameClient(each.member_id, f"{words}, {each.member_id}")
                 seen.came.remove(each)
-                self._note(key, each[1], member_id, away_ms, now)
+                self._note(key, each.member_id, member_id, away_ms, way, now)
                 break
         if same is None:
-            _keep(seen.gone, (now.mono_ms, member_id))
+            _keep(seen.gone, _Gone(now.mono_ms, member_id, way))
         self._put(key, seen)
         return same
 
@@ -192,7 +248,7 @@ class Returns:
         self.bytes += seen.size(key)
 
     def _note(
-        self, key: tuple[str, str], member_id: str, before: str, away_ms: int, now: Now
+        self, key: tuple[str, str], member_id: str, before: str, away_ms: int, way: Way, now: Now
     ) -> None:
         client = self.clients.pop(key, None)
         if client is not None:
@@ -204,6 +260,9 @@ class Returns:
         self.clients[key] = client
         client.times += 1
         client.streak.note(now.wall_ms)
+        if client.streak.count == 1:
+            client.ways.clear()
+        client.ways[way] = client.ways.get(way, 0) + 1
         client.is_kept = False
         client.last_ms = now.wall_ms
         client.member_id, client.before, client.away_ms = member_id, before, away_ms
@@ -211,7 +270,7 @@ class Returns:
         self.bytes += client.size()
 
 
-def _keep(ids: list[_Id], entry: _Id) -> None:
+def _keep(ids: list[_IdT], entry: _IdT) -> None:
     if len(ids) >= _IDS_KEPT:
         del ids[0]
     ids.append(entry)

@@ -233,6 +233,7 @@ class Step:
                 cause,
                 detail,
                 silent_ms,
+                member.closed_ms is not None,
             )
         )
 

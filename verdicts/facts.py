@@ -136,6 +136,9 @@ class ReturnFacts(NamedTuple):
     """What it does, where that is known in words."""
     streak: StreakFacts | None = None
     """All of the last ones; None where nobody has counted."""
+    ways: Sequence[tuple[str, int]] = ()
+    """How often its old id was lost in which way, such as ``restarted``: verdicts/flapping_words;
+    nothing where that is not known."""
 
 
 class RefusedFacts(NamedTuple):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from verdicts.facts import GroupFacts, MemberFacts
+
 
 def ranges(numbers: Iterable[int]) -> str:
     """Partitions of one topic: ``0-1,5``."""
@@ -53,3 +55,18 @@ def counted(number: int, noun: str) -> str:
 def verb(number: int, one: str, many: str) -> str:
     """The verb for so many."""
     return one if number == 1 else many
+
+
+def named(member: MemberFacts) -> str:
+    """A member by its instance or its id, and its host where that is known."""
+    name = member.member
+    if member.instance is not None:
+        name = f"{member.instance} ({member.member})"
+    return name if member.host is None else f"{name} on {plain_host(member.host)}"
+
+
+def reads_nothing(facts: GroupFacts) -> str:
+    """Since when no member of the group has read, as the end of a sentence."""
+    if facts.reads_nothing_since_ms is None:
+        return ""
+    return f"; no member of the group has read{since(facts.reads_nothing_since_ms)}"

@@ -10,9 +10,20 @@ from collections.abc import Callable, Iterable, Sequence
 from verdicts.commands import command, word
 from verdicts.facts import EMPTY, GroupFacts, MemberFacts, PartitionFacts
 from verdicts.findings import Finding, Mark
+from verdicts.flapping_words import flapping, restarts
 from verdicts.names import Verdict
 from verdicts.refused_words import refused
-from verdicts.spelling import counted, instant, plain_host, ranges, since, span, verb
+from verdicts.spelling import (
+    counted,
+    instant,
+    named,
+    plain_host,
+    ranges,
+    reads_nothing,
+    since,
+    span,
+    verb,
+)
 
 _NAMED_TOPICS = 3
 _NEEDS_STOP = "a reset needs all consumers of the group stopped"
@@ -109,10 +120,10 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
         if until:  # it counts the sessions in, and one deadline is enough
             heard = known._replace(session_timeout_ms=None, session_left_ms=None)
         sentence += _sign(heard, "sync" if is_sync else "rejoin")
-        sentence += _restarts(known, facts)
+        sentence += restarts(known, facts)
     if len(awaits.members) > 1:
         sentence += f" (one of {len(awaits.members)} that are awaited)"
-    sentence += _reads_nothing(facts)
+    sentence += reads_nothing(facts)
     if known is not None and known.closed_for_ms is not None:
         advice = f"{_ENDED}; the others go on when its session ends"
         return sentence, advice, command("groups why", facts.group)
@@ -127,22 +138,6 @@ def _blocked(mark: Mark, facts: GroupFacts) -> _Words:
 
 
 _ENDED = "its process ended, or the network was cut: see its log and why it ends"
-
-
-def _restarts(member: MemberFacts, facts: GroupFacts) -> str:
-    """How often the client of a member has restarted lately, where that is known."""
-    for each in facts.returns or ():
-        same = (each.client, each.host) == (member.client, member.host)
-        if same and each.has_new_id and each.streak is not None:
-            times = counted(each.streak.times, "time")
-            return f"; its client has restarted {times}{since(each.streak.since_ms)}"
-    return ""
-
-
-def _reads_nothing(facts: GroupFacts) -> str:
-    if facts.reads_nothing_since_ms is None:
-        return ""
-    return f"; no member of the group has read{since(facts.reads_nothing_since_ms)}"
 
 
 def _held_back(mark: Mark, facts: GroupFacts) -> _Words:
@@ -197,7 +192,7 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
     sentence = f"{lies}; {stands}; {named(member)} owns {_it(mark.partitions)}"
     sentence += f" and {_alive(member, first)}"
     if member.closed_for_ms is not None:
-        sentence += _restarts(member, facts)
+        sentence += restarts(member, facts)
         advice = f"{_ENDED}; its partitions go to others when its session ends"
         return sentence, advice, command("groups why", facts.group)
     advice = (
@@ -223,39 +218,6 @@ def _stuck_record(mark: Mark, facts: GroupFacts) -> _Words:
     )
     look = f"--offset {offset} --max 1"
     return sentence, advice, command("consume", f"{each.topic}:{each.partition}", look)
-
-
-def _flapping(mark: Mark, facts: GroupFacts) -> _Words:
-    why = command("groups why", facts.group)
-    returned = mark.returned
-    if returned is None:
-        sentence = f"the group has rebalanced {counted(mark.times, 'time')}{since(mark.since_ms)}"
-        if facts.last_why:
-            sentence += f", last: {facts.last_why}"
-        sentence += _reads_nothing(facts)
-        advice = "see who leaves and why; give each instance a group.instance.id of its own"
-        return sentence, advice, why
-    member = _member(mark, facts)
-    assert member is not None
-    if returned.has_new_id:
-        sentence = (
-            f"the client of {named(member)} has restarted"
-            f" {counted(mark.times, 'time')}{since(mark.since_ms)}, each time with a new member id"
-        )
-        if member.closed_for_ms is not None:
-            sentence += f"; its connection closed {span(member.closed_for_ms)} ago"
-        sentence += _reads_nothing(facts)
-        advice = (
-            "see in its log why its process ends, or why the coordinator removed it; give each"
-            " instance a group.instance.id of its own: it keeps its partitions if it returns"
-            " within the session timeout"
-        )
-        return sentence, advice, why
-    sentence = f"{named(member)} rejoined {counted(mark.times, 'time')}{since(mark.since_ms)}"
-    if returned.why:
-        sentence += f", last: it {returned.why}"
-    advice = "a member that goes on changing what it subscribes keeps its group rebalancing"
-    return sentence, advice, why
 
 
 def _abandoned(mark: Mark, facts: GroupFacts) -> _Words:
@@ -296,7 +258,7 @@ _WORDS: dict[Verdict, Callable[[Mark, GroupFacts], _Words]] = {
     Verdict.HELD_BACK: _held_back,
     Verdict.STALLED: _stalled,
     Verdict.STUCK_RECORD: _stuck_record,
-    Verdict.FLAPPING: _flapping,
+    Verdict.FLAPPING: lambda mark, facts: flapping(mark, facts, _member(mark, facts)),
     Verdict.ABANDONED: _abandoned,
     Verdict.LAGGING: _lagging,
 }
@@ -316,14 +278,6 @@ def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
     if returned is None:
         return MemberFacts(mark.member_id)
     return MemberFacts(mark.member_id, None, returned.client, returned.host)
-
-
-def named(member: MemberFacts) -> str:
-    """A member by its instance or its id, and its host where that is known."""
-    name = member.member
-    if member.instance is not None:
-        name = f"{member.instance} ({member.member})"
-    return name if member.host is None else f"{name} on {plain_host(member.host)}"
 
 
 def _sign(member: MemberFacts, omits: str) -> str:

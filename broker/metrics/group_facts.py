@@ -305,6 +305,7 @@ class GroupLooks:
                 each.client_host,
                 tuple(each.recent_ms),
                 streak=_streak(each.streak),
+                ways=tuple(each.ways.items()),
             )
             for each in self._journal.returning(journal.group_id)
         ]

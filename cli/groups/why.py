@@ -110,9 +110,9 @@ def _counted(journal: Value) -> list[str]:
         )
     for each in journal["returning"]:
         lines.append(
-            f"{each['client']} from {each['host']} has restarted, with a new member id,"
-            f" {output.counted(each['times'], 'time')}, last at {instant(each['last_ms'])}:"
-            f" {each['advice']}{_mark(each)}"
+            f"{each['client']} from {each['host']} {each.get('what', 'has joined again')}"
+            f" {output.counted(each['times'], 'time')}, each time with a new member id, last at"
+            f" {instant(each['last_ms'])}: {each['advice']}{_mark(each)}"
         )
     return lines
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from coordinator.calls import LeaveGroup, Leaver
 from coordinator.returns import (
     CLIENTS_KEPT,
     RETURNS_WITHIN_MS,
@@ -14,6 +15,7 @@ from coordinator.returns import (
     Returns,
     SameClient,
     Streak,
+    Way,
 )
 from coordinator.signs import Sign, awaited, is_heard, phase_end_ms
 from protocol.now import Now
@@ -31,7 +33,7 @@ def at(milliseconds: int) -> Now:
 def test_a_client_that_left_and_joined_again_came_back() -> None:
     returns = Returns()
     assert returns.joined("app", HOST, "app-1", at(0)) is None
-    assert returns.left("app", HOST, "app-1", -1, at(1000)) is None
+    assert returns.left("app", HOST, "app-1", -1, Way.LEFT, at(1000)) is None
     same = returns.joined("app", HOST, "app-2", at(4200))
     assert same == SameClient(
         "app-1", "the same client came back under a new id, 3.2 s after app-1 was out"
@@ -54,7 +56,7 @@ def test_another_client_another_host_or_much_later_is_no_return(
     client: str, host: str, back_ms: int
 ) -> None:
     returns = Returns()
-    returns.left("app", HOST, "app-1", -1, at(1000))
+    returns.left("app", HOST, "app-1", -1, Way.LEFT, at(1000))
     assert returns.joined(client, host, "app-2", at(back_ms)) is None
     assert not returns.clients
 
@@ -64,7 +66,7 @@ def test_each_id_is_part_of_one_return() -> None:
     returns = Returns()
     returns.joined("app", HOST, "app-1", at(0))
     returns.joined("app", HOST, "app-2", at(0))
-    returns.left("app", HOST, "app-1", -1, at(1000))
+    returns.left("app", HOST, "app-1", -1, Way.LEFT, at(1000))
     assert returns.joined("app", HOST, "app-3", at(2000)) is not None
     assert returns.joined("app", HOST, "app-4", at(2000)) is None
 
@@ -73,7 +75,7 @@ def test_a_client_that_was_killed_is_back_before_its_old_id_is_missed() -> None:
     returns = Returns()
     returns.joined("app", HOST, "app-1", at(0))
     assert returns.joined("app", HOST, "app-2", at(7000)) is None, "nobody knows yet"
-    same = returns.left("app", HOST, "app-1", SESSION_MS, at(15_000))
+    same = returns.left("app", HOST, "app-1", SESSION_MS, Way.RESTARTED, at(15_000))
     assert same == SameClient("app-2", "the same client had come back under a new id, app-2")
     (client,) = returns.clients.values()
     assert (client.before, client.member_id, client.away_ms) == ("app-1", "app-2", 2000)
@@ -83,8 +85,8 @@ def test_who_came_while_the_old_id_was_still_heard_of_is_another() -> None:
     returns = Returns()
     returns.joined("app", HOST, "app-1", at(0))
     returns.joined("app", HOST, "app-2", at(2000))
-    assert returns.left("app", HOST, "app-1", SESSION_MS, at(15_000)) is None
-    assert returns.left("app", HOST, "app-2", -1, at(16_000)) is None
+    assert returns.left("app", HOST, "app-1", SESSION_MS, Way.RESTARTED, at(15_000)) is None
+    assert returns.left("app", HOST, "app-2", -1, Way.LEFT, at(16_000)) is None
     assert not returns.clients
 
 
@@ -92,10 +94,10 @@ def test_what_is_kept_is_bounded_and_counted() -> None:
     returns = Returns()
     for number in range(3000):
         client = f"app-{number % 1000}"
-        returns.left(client, HOST, f"{client}-{number}", -1, at(10 * number))
+        returns.left(client, HOST, f"{client}-{number}", -1, Way.LEFT, at(10 * number))
         if number % 3:
             returns.joined(client, HOST, f"{client}-{number}-again", at(10 * number + 5))
-        returns.left("busy", HOST, f"busy-{number}", -1, at(10 * number))
+        returns.left("busy", HOST, f"busy-{number}", -1, Way.LEFT, at(10 * number))
         returns.joined("busy", HOST, f"busy-{number}-again", at(10 * number + 5))
     assert len(returns.clients) == CLIENTS_KEPT
     assert returns.clients["busy", HOST].times == 3000
@@ -117,6 +119,76 @@ def test_the_journal_tells_it_at_the_member_that_came() -> None:
     (client,) = told.journal.returning("g")
     assert client.times == 1
     assert told.journal.returning("unknown") == []
+
+
+def test_client_restarted_when_its_connection_closed_before_its_session_expired() -> None:
+    told = Told()
+    told.handle(join("a", client_id="app", connection="c1"))
+    told.handle(sync("s", "app-a", connection="c1"))
+    told.take(told.shard.connection_closed("c1", told.now))
+    told.pass_time(SESSION_MS)
+    told.handle(join("b", client_id="app", connection="c2"))
+    (client,) = told.journal.returning("g")
+    assert client.ways == {Way.RESTARTED: 1}
+
+
+@pytest.mark.parametrize(
+    ("reason", "way"),
+    [("consumer poll timeout has expired.", Way.POLL_TIMED_OUT), (None, Way.LEFT)],
+)
+def test_client_that_leaves_on_an_open_connection_did_not_restart(
+    reason: str | None, way: Way
+) -> None:
+    """The first is what Java sends after max.poll.interval.ms, the second librdkafka."""
+    told = Told()
+    told.handle(join("0", client_id="app", connection="c1"))
+    for number in range(4):
+        told.handle(LeaveGroup("bye", "g", [Leaver(f"app-{number}", None, reason)]))
+        told.mono_ms += 3000
+        told.handle(join(f"{number + 1}", client_id="app", connection="c1"))
+    (client,) = told.journal.returning("g")
+    assert client.ways == {way: 4}
+
+
+def test_member_whose_session_expires_on_an_open_connection_did_not_restart() -> None:
+    told = Told()
+    told.handle(join("a", client_id="app", connection="c1"))
+    told.handle(sync("s", "app-a", connection="c1"))
+    told.pass_time(SESSION_MS)
+    told.handle(join("b", client_id="app", connection="c1"))
+    (client,) = told.journal.returning("g")
+    assert client.ways == {Way.SESSION_EXPIRED: 1}
+
+
+def test_member_that_heartbeats_and_never_syncs_did_not_restart() -> None:
+    told = Told()
+    told.handle(join("a", client_id="app", connection="c1", rebalance_timeout_ms=9000))
+    told.pass_time(9000)
+    told.handle(join("b", client_id="app", connection="c1"))
+    (client,) = told.journal.returning("g")
+    assert client.ways == {Way.SYNC_TIMED_OUT: 1}
+
+
+def test_member_that_heartbeats_and_does_not_rejoin_did_not_restart() -> None:
+    told = Told()
+    (b,) = told.form("b")
+    told.handle(join("n", fresh_id="n", client_id="n"))
+    for _ in range(10):
+        told.pass_time(6_000)
+        told.handle(heartbeat("beat", b, told.shard.view.groups["g"].generation_id))
+    told.handle(join("back", client_id="m"))
+    (client,) = told.journal.returning("g")
+    assert client.ways == {Way.JOIN_TIMED_OUT: 1}
+
+
+def test_ways_are_those_of_the_streak() -> None:
+    returns = Returns()
+    for number, way in enumerate([Way.LEFT, Way.RESTARTED, Way.RESTARTED]):
+        at_ms = number * 400_000 if number < 2 else 410_000
+        returns.left("app", HOST, f"app-{number}", -1, way, at(at_ms))
+        returns.joined("app", HOST, f"app-{number + 1}", at(at_ms))
+    (client,) = returns.clients.values()
+    assert (client.times, client.ways) == (3, {Way.RESTARTED: 2})
 
 
 def test_the_journal_tells_it_of_the_id_that_nobody_answers_for() -> None:

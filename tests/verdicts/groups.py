@@ -118,7 +118,8 @@ def joining(*awaited: str, for_s: float, members: Any, phase: str = "join") -> G
 
 def returns(times: int, **fields: Any) -> ReturnFacts:
     """A client that came back so often, every ten seconds until ten seconds ago."""
-    fields = {"client": "app", "host": "/10.0.0.7", **fields}
+    ways = (("restarted", times),)
+    fields = {"client": "app", "host": "/10.0.0.7", "ways": ways, **fields}
     return ReturnFacts("m9", at_ms=every_ten_seconds(times), **fields)
 
 

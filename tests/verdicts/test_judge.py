@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from coordinator.returns import Way
 from tests.verdicts.groups import (
     NOW_MS,
     ago,
@@ -22,6 +23,7 @@ from tests.verdicts.groups import (
     simple,
     stable,
 )
+from verdicts import flapping_words
 from verdicts.facts import (
     AwaitedFacts,
     GroupFacts,
@@ -41,7 +43,12 @@ CRASHED = member("m2", host="/10.0.0.8")._replace(
     is_heard=False, closed_for_ms=2_000, session_left_ms=8_000
 )
 RESTARTED = ReturnFacts(
-    "m2", CRASHED.client, CRASHED.host, tuple(every_ten_seconds(16)), streak=StreakFacts(412, 1)
+    "m2",
+    CRASHED.client,
+    CRASHED.host,
+    tuple(every_ten_seconds(16)),
+    streak=StreakFacts(412, 1),
+    ways=(("restarted", 412),),
 )
 MEANWHILE = "while other partitions of orders move; m1 on 10.0.0.7 owns it"
 
@@ -260,6 +267,24 @@ TABLE = [
     ("under a new id", stable(at(0, 9, 9), returns=[returns(3)]),
      "FLAPPING", "the client of m9 on 10.0.0.7 has restarted 3 times since 2026-11-22T12:05:01Z,"
      " each time with a new member id"),
+    ("it left each time", stable(returns=[returns(4, ways=(("left", 4),))]),
+     "FLAPPING", "the client of m9 on 10.0.0.7 has left and joined again 4 times since"
+     " 2026-11-22T12:04:51Z, each time with a new member id"),
+    ("it polled too late", stable(returns=[returns(4, ways=(("poll_timed_out", 4),))]),
+     "FLAPPING", "the client of m9 on 10.0.0.7 has left (its poll timeout expired) and joined again"
+     " 4 times since 2026-11-22T12:04:51Z, each time with a new member id"),
+    ("it paused", stable(returns=[returns(4, ways=(("session_expired", 4),))]),
+     "FLAPPING", "the client of m9 on 10.0.0.7 was removed (session expired) and joined again 4"
+     " times since 2026-11-22T12:04:51Z, each time with a new member id"),
+    ("it never synced", stable(returns=[returns(4, ways=(("sync_timed_out", 4),))]),
+     "FLAPPING", "the client of m9 on 10.0.0.7 was removed (it sent no SyncGroup in time) and"
+     " joined again 4 times since 2026-11-22T12:04:51Z, each time with a new member id"),
+    ("it left and crashed", stable(returns=[returns(4, ways=(("left", 1), ("restarted", 3)))]),
+     "FLAPPING", "the client of m9 on 10.0.0.7 has joined again 4 times since 2026-11-22T12:04:51Z,"
+     " each time with a new member id: 3 times its connection had closed, 1 time it had left"),
+    ("nobody wrote down how", stable(returns=[returns(4, ways=())]),
+     "FLAPPING", "the client of m9 on 10.0.0.7 has left and joined again 4 times since"
+     " 2026-11-22T12:04:51Z, each time with a new member id"),
     ("more often than is kept, and it crashed again",
      stable(returns=[RESTARTED], members=(member(), CRASHED)),
      "FLAPPING", "the client of m2 on 10.0.0.8 has restarted 412 times since 1970-01-01T00:00:00Z,"
@@ -571,6 +596,29 @@ def check_words(finding: Finding) -> None:
     assert "None" not in finding.sentence
     assert "  " not in finding.advice
     assert bool(finding.command) == (finding.verdict is not Verdict.OK)
+
+
+@pytest.mark.parametrize(
+    ("way", "words"),
+    [
+        (Way.RESTARTED, "why its process ends"),
+        (Way.LEFT, "or one poll takes longer than max.poll.interval.ms"),
+        (Way.POLL_TIMED_OUT, "lower max.poll.records"),
+        (Way.SESSION_EXPIRED, "raise session.timeout.ms above its pauses"),
+        (Way.SYNC_TIMED_OUT, "does not sync: take a thread dump"),
+        (Way.JOIN_TIMED_OUT, "does not rejoin: one poll takes longer"),
+        (Way.REMOVED, "why the coordinator removes it"),
+    ],
+)
+def test_advice_about_a_return_is_by_its_cause(way: Way, words: str) -> None:
+    worst = judged(stable(returns=[returns(4, ways=((way.value, 4),))])).worst
+    assert words in worst.advice
+    assert ("why its process ends" in worst.advice) == (way is Way.RESTARTED)
+
+
+def test_every_way_of_a_return_has_words() -> None:
+    every = {each.value for each in Way}
+    assert every == {*flapping_words._DOES} == {*flapping_words._BEFORE} == {*flapping_words._HELPS}
 
 
 def test_advice_about_a_crash_is_to_find_its_cause() -> None:

@@ -8,10 +8,11 @@ from typing import Any
 from coordinator.events import Loss, MovedOffset
 from coordinator.group_journal import GroupJournal
 from coordinator.journal_entries import Flapping, Lost, MovedBack
-from coordinator.returns import ADVICE, Returning
+from coordinator.returns import Returning
 from coordinator.wording import plain_host
 from protocol.errors import NAMES
 from protocol.kept_text import Source
+from verdicts.flapping_words import what_helps, what_it_did
 
 View = dict[str, Any]
 
@@ -119,6 +120,7 @@ def flapping(each: Flapping) -> View:
 
 def returning(each: Returning) -> View:
     """A client that came back under new ids."""
+    ways = tuple(each.ways.items())
     return {
         "client": each.client_id,
         "host": plain_host(each.client_host),
@@ -128,5 +130,6 @@ def returning(each: Returning) -> View:
         "before": each.before,
         "away_ms": each.away_ms,
         "source": (Source.KEPT if each.is_kept else Source.SEEN).value,
-        "advice": ADVICE,
+        "what": what_it_did(ways),
+        "advice": what_helps(ways),
     }

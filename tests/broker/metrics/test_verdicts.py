@@ -514,7 +514,7 @@ async def test_a_client_that_keeps_coming_back(tmp_path: Path) -> None:
 
         held = trial.held()
         assert held.verdict == "FLAPPING"
-        assert "has restarted 3 times" in held.sentence
+        assert "has left and joined again 3 times" in held.sentence
         await trial.pass_s(300)
         assert trial.verdict == "OK"
 

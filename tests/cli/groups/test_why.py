@@ -127,7 +127,7 @@ def test_a_client_that_came_back_is_told_where_it_did_and_at_the_end_with_what_h
         {"at_ms": NOW_MS + 1000, "what": "joined", "same_client": same, **member("c-3")},
     ]
     client = {"client": "a", "host": "/10.0.0.1", "times": 2, "last_ms": NOW_MS}
-    client |= {"advice": "help", "source": "seen"}
+    client |= {"what": "has restarted", "advice": "help", "source": "seen"}
     lines = story(journal(rebalances=[rebalance(changes=changes)], returning=[client]))
     assert lines[2:4] == [
         "    the same client came back under a new id",
@@ -135,7 +135,7 @@ def test_a_client_that_came_back_is_told_where_it_did_and_at_the_end_with_what_h
         " the same client came back under a new id",
     ]
     assert lines[-1] == (
-        "a from /10.0.0.1 has restarted, with a new member id, 2 times, last at"
+        "a from /10.0.0.1 has restarted 2 times, each time with a new member id, last at"
         f" {instant(NOW_MS)}: help"
     )
 

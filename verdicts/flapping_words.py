@@ -1,0 +1,123 @@
+"""The words of FLAPPING: what a client does again and again, and what helps against that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from verdicts.commands import command
+from verdicts.facts import GroupFacts, MemberFacts, ReturnFacts
+from verdicts.findings import Mark
+from verdicts.spelling import counted, named, reads_nothing, since, span
+
+_Words = tuple[str, str, str | None]
+
+_STATIC = (
+    "give each instance a group.instance.id of its own: it keeps its partitions if it returns"
+    " within the session timeout"
+)
+_MIXED = "has joined again"
+_UNKNOWN = "has left and joined again"
+_DOES: Mapping[str, str] = {
+    "restarted": "has restarted",
+    "left": "has left and joined again",
+    "poll_timed_out": "has left (its poll timeout expired) and joined again",
+    "session_expired": "was removed (session expired) and joined again",
+    "sync_timed_out": "was removed (it sent no SyncGroup in time) and joined again",
+    "join_timed_out": "was removed (it did not rejoin in time) and joined again",
+    "removed": "was removed and joined again",
+}
+"""By the way in which the last member id was lost: `coordinator.returns.Way`."""
+_BEFORE: Mapping[str, str] = {
+    "restarted": "its connection had closed",
+    "left": "it had left",
+    "poll_timed_out": "its poll timeout had expired",
+    "session_expired": "its session had expired",
+    "sync_timed_out": "it had sent no SyncGroup in time",
+    "join_timed_out": "it had not rejoined in time",
+    "removed": "it had been removed",
+}
+_POLLS = (
+    "one poll takes longer than max.poll.interval.ms: lower max.poll.records, or raise"
+    " max.poll.interval.ms above the time that the records of one poll take"
+)
+_HELPS: Mapping[str, str] = {
+    "restarted": f"see in its log why its process ends; {_STATIC}",
+    "left": (
+        "see in its log why it leaves: its process is stopped and started again, it closes its"
+        f" consumer, or one poll takes longer than max.poll.interval.ms; {_STATIC}"
+    ),
+    "poll_timed_out": _POLLS,
+    "session_expired": (
+        "its connection stayed open, so its process lives: see whether it pauses (garbage"
+        " collection, a suspended or overloaded host), or raise session.timeout.ms above its pauses"
+    ),
+    "sync_timed_out": (
+        "its process lives and does not sync: take a thread dump of it; if it is slow to poll"
+        " after a rebalance, raise max.poll.interval.ms"
+    ),
+    "join_timed_out": f"it heartbeats and does not rejoin: {_POLLS}",
+    "removed": "see in the journal why the coordinator removes it",
+}
+
+
+def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Words:
+    """Sentence, advice and command for what rejoins again and again."""
+    why = command("groups why", facts.group)
+    returned = mark.returned
+    if returned is None:
+        sentence = f"the group has rebalanced {counted(mark.times, 'time')}{since(mark.since_ms)}"
+        if facts.last_why:
+            sentence += f", last: {facts.last_why}"
+        sentence += reads_nothing(facts)
+        advice = "see who leaves and why; give each instance a group.instance.id of its own"
+        return sentence, advice, why
+    assert member is not None
+    if returned.has_new_id:
+        sentence = f"the client of {named(member)} {returned_again(returned, mark.times)}"
+        sentence += f"{since(mark.since_ms)}, each time with a new member id"
+        sentence += _one_by_one(returned.ways)
+        if member.closed_for_ms is not None:
+            sentence += f"; its connection closed {span(member.closed_for_ms)} ago"
+        sentence += reads_nothing(facts)
+        return sentence, what_helps(returned.ways), why
+    sentence = f"{named(member)} rejoined {counted(mark.times, 'time')}{since(mark.since_ms)}"
+    if returned.why:
+        sentence += f", last: it {returned.why}"
+    advice = "a member that goes on changing what it subscribes keeps its group rebalancing"
+    return sentence, advice, why
+
+
+def returned_again(returned: ReturnFacts, times: int) -> str:
+    """What a client did, and how often."""
+    return f"{what_it_did(returned.ways)} {counted(times, 'time')}"
+
+
+def what_it_did(ways: Sequence[tuple[str, int]]) -> str:
+    """What a client did, whose old ids were lost in these ways."""
+    if not ways:
+        return _UNKNOWN
+    return _MIXED if len(ways) > 1 else _DOES.get(ways[0][0], _UNKNOWN)
+
+
+def what_helps(ways: Sequence[tuple[str, int]]) -> str:
+    """What to do against the way in which most of its ids were lost."""
+    most = max(ways, key=lambda each: each[1], default=("left", 0))
+    return _HELPS.get(most[0], _HELPS["left"])
+
+
+def restarts(member: MemberFacts, facts: GroupFacts) -> str:
+    """How often the client of a member has restarted lately, where that is known."""
+    for each in facts.returns or ():
+        same = (each.client, each.host) == (member.client, member.host)
+        if same and each.has_new_id and each.streak is not None:
+            again = returned_again(each, each.streak.times)
+            return f"; its client {again}{since(each.streak.since_ms)}"
+    return ""
+
+
+def _one_by_one(ways: Sequence[tuple[str, int]]) -> str:
+    if len(ways) < 2:
+        return ""
+    most_first = sorted(ways, key=lambda each: -each[1])
+    parts = [f"{counted(times, 'time')} {_BEFORE.get(way, way)}" for way, times in most_first]
+    return f": {', '.join(parts)}"
