@@ -76,6 +76,9 @@ class MemberJoined:
     reason: str | None
     replaces: str = ""
     """The member id whose place a static member took over."""
+    fences: tuple[str, str] | None = None
+    """Client id and host of that member, if its process lived: its connection was open, and it was
+    another one."""
 
 
 @slotted

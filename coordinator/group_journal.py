@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Hashable
 
 from coordinator.events import Cause
+from coordinator.fencings import INSTANCES_KEPT, Fencing
 from coordinator.journal_entries import (
     Change,
     Entry,
@@ -47,6 +48,7 @@ class GroupJournal:
         "bytes",
         "changed",
         "count",
+        "fencings",
         "flapping",
         "group_id",
         "loads",
@@ -90,6 +92,8 @@ class GroupJournal:
         """What admins did that makes the group miss records, the forgotten ones included."""
         self.changed: dict[str, Flapping] = {}
         """By member id: who has changed its topics or protocols, the latest last."""
+        self.fencings: dict[str, Fencing] = {}
+        """By instance id: which processes fence each other, the latest last."""
         self.returns = Returns()
         """Which clients came back under new ids."""
         self._pending: list[Change] = []
@@ -180,6 +184,21 @@ class GroupJournal:
         if note.source is Source.SEEN:
             self._noted += 1
             self.save(self._noted, note)
+
+    def take_fencing(self, instance: str) -> Fencing:
+        """Take out what is kept of an instance id, for ``keep_fencing``."""
+        kept = self.fencings.pop(instance, None)
+        if kept is None:
+            return Fencing(instance)
+        self.bytes -= kept.size()
+        return kept
+
+    def keep_fencing(self, fencing: Fencing) -> None:
+        """Keep what ``take_fencing`` gave as the latest."""
+        if len(self.fencings) >= INSTANCES_KEPT:
+            self.bytes -= self.fencings.pop(next(iter(self.fencings))).size()
+        self.fencings[fencing.instance] = fencing
+        self.bytes += fencing.size()
 
     def add_loss(self, lost: Lost) -> None:
         """Keep what an admin did; a client that goes on and on has one entry."""

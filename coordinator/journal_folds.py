@@ -147,10 +147,19 @@ def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa
 def _joined(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
     if journal.rejected:
         _let_in(journal, event)
-    if event.replaces:
-        return  # the member that it replaces says so
+    if event.replaces:  # the member that it replaces has the note
+        if event.fences is not None:
+            _fenced(journal, event, event.fences, now)
+        return
     text = f"joined: {event.reason}" if event.reason else "joined"
     _change(journal, Change.of(event, now, text), now)
+
+
+def _fenced(journal: GroupJournal, event: MemberJoined, fences: tuple[str, str], now: Now) -> None:
+    fencing = journal.take_fencing(kept_id(event.group_instance_id or ""))
+    client = (kept_id(event.client_id), event.client_host)
+    fencing.note(kept_id(event.member_id), client, (kept_id(fences[0]), fences[1]), now)
+    journal.keep_fencing(fencing)
 
 
 def _let_in(journal: GroupJournal, event: MemberJoined) -> None:

@@ -70,6 +70,7 @@ def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -
     step.answer_join(group, old, JoinReply(FENCED_INSTANCE_ID, old.member_id))
     step.answer_sync(group, old, SyncReply(FENCED_INSTANCE_ID))
     group.replace(old, new)
+    lived = old.connection is not None and call.connection not in (None, old.connection)
     step.state.disconnect(old)
     step.state.connect(group, new, call.connection)
     detail = (
@@ -86,6 +87,7 @@ def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -
             new.client_host,
             short(call.reason),
             old.member_id,
+            (old.client_id, old.client_host) if lived else None,
         )
     )
 

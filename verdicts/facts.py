@@ -141,6 +141,23 @@ class ReturnFacts(NamedTuple):
     nothing where that is not known."""
 
 
+class FencedFacts(NamedTuple):
+    """A group.instance.id that two living processes use: each join of one fences the other."""
+
+    instance: str
+    member: str
+    """Whose it is now."""
+    client: str | None
+    host: str | None
+    other_client: str | None
+    """Of the process that was fenced last."""
+    other_host: str | None
+    at_ms: tuple[int, ...]
+    """When, the latest last; the last few of them."""
+    streak: StreakFacts | None = None
+    """All of the last ones."""
+
+
 class RefusedFacts(NamedTuple):
     """A client whose joins are refused until a setting is changed, its own or the broker's."""
 
@@ -172,6 +189,7 @@ class GroupFacts(NamedTuple):
     """The topics that its members subscribe."""
     awaits: AwaitedFacts | None = None
     returns: Sequence[ReturnFacts] | None = None
+    fenced: Sequence[FencedFacts] | None = None
     refused: Sequence[RefusedFacts] | None = None
     rebalances_ms: Sequence[int] | None = None
     """When its last few rebalances began, the latest last; those that only a new member began are

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from verdicts.facts import PartitionFacts, RefusedFacts, ReturnFacts
+from verdicts.facts import FencedFacts, PartitionFacts, RefusedFacts, ReturnFacts
 from verdicts.names import Verdict
 
 
@@ -22,6 +22,8 @@ class Mark(NamedTuple):
     """FLAPPING: the client."""
     times: int = 0
     """FLAPPING: how often."""
+    fenced: FencedFacts | None = None
+    """FLAPPING: the processes that fence each other."""
     refused: tuple[RefusedFacts, ...] = ()
     """REFUSED: the clients that got the same error, the one that was refused last in front."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from verdicts.commands import command
-from verdicts.facts import GroupFacts, MemberFacts, ReturnFacts
+from verdicts.facts import FencedFacts, GroupFacts, MemberFacts, ReturnFacts
 from verdicts.findings import Mark
-from verdicts.spelling import counted, named, reads_nothing, since, span
+from verdicts.spelling import counted, named, plain_host, reads_nothing, since, span
 
 _Words = tuple[str, str, str | None]
 
@@ -63,6 +63,8 @@ _HELPS: Mapping[str, str] = {
 def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Words:
     """Sentence, advice and command for what rejoins again and again."""
     why = command("groups why", facts.group)
+    if mark.fenced is not None:
+        return _fenced(mark, mark.fenced, why)
     returned = mark.returned
     if returned is None:
         sentence = f"the group has rebalanced {counted(mark.times, 'time')}{since(mark.since_ms)}"
@@ -85,6 +87,24 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
         sentence += f", last: it {returned.why}"
     advice = "a member that goes on changing what it subscribes keeps its group rebalancing"
     return sentence, advice, why
+
+
+def _fenced(mark: Mark, fenced: FencedFacts, why: str) -> _Words:
+    one, other = (
+        _client(fenced.client, fenced.host),
+        _client(fenced.other_client, fenced.other_host),
+    )
+    sentence = (
+        f"group.instance.id {fenced.instance!r} is used by two processes, {one} and {other}: they"
+        f" have fenced each other {counted(mark.times, 'time')}{since(mark.since_ms)}"
+    )
+    advice = "give each process a group.instance.id of its own; until then only one of them reads"
+    return sentence, advice, why
+
+
+def _client(client: str | None, host: str | None) -> str:
+    where = f" on {plain_host(host)}" if host else ""
+    return f"client {client!r}{where}" if client else f"a client without an id{where}"
 
 
 def returned_again(returned: ReturnFacts, times: int) -> str:

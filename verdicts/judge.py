@@ -158,6 +158,13 @@ class _Rules:
     def flapping(self) -> Iterator[Mark]:
         """A mark for each client that comes back too often, or one for the group."""
         found = False
+        for fenced in self.facts.fenced or ():
+            recent = self._recent(fenced.at_ms)
+            if len(recent) >= self.thresholds.flapping_returns:
+                found = True
+                times, since_ms = _counted(recent, fenced.streak)
+                member = fenced.member
+                yield Mark(Verdict.FLAPPING, since_ms, (), member, times=times, fenced=fenced)
         for each in self.facts.returns or ():
             recent = self._recent(each.at_ms)
             if len(recent) >= self._returns_allowed(each):

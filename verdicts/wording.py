@@ -274,6 +274,8 @@ def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
     found = facts.member(mark.member_id)
     if found is not None:
         return found
+    if (fenced := mark.fenced) is not None:
+        return MemberFacts(mark.member_id, fenced.instance, fenced.client, fenced.host)
     returned = mark.returned
     if returned is None:
         return MemberFacts(mark.member_id)

@@ -32,6 +32,7 @@ from protocol.errors import NAMES
 from protocol.now import Now
 from verdicts.facts import (
     AwaitedFacts,
+    FencedFacts,
     GroupFacts,
     HoldFacts,
     MemberFacts,
@@ -272,6 +273,7 @@ class GroupLooks:
             subscribed=group.subscribed_topics,
             awaits=awaits,
             returns=returns,
+            fenced=() if journal is None else _fenced(journal),
             refused=self.refused(group.group_id),
             rebalances_ms=[each.began_ms for each in losses],
             rebalances_streak=None if journal is None else _streak(journal.flapping),
@@ -329,6 +331,22 @@ def _member(group: GroupView, member: MemberView, now: Now) -> MemberFacts:
         closed_for_ms(member, now),
         session_left_ms(member, now),
     )
+
+
+def _fenced(journal: GroupJournal) -> list[FencedFacts]:
+    return [
+        FencedFacts(
+            each.instance,
+            each.member_id,
+            each.client_id or None,
+            each.client_host or None,
+            each.other_client_id or None,
+            each.other_client_host or None,
+            tuple(each.recent_ms),
+            _streak(each.streak),
+        )
+        for each in journal.fencings.values()
+    ]
 
 
 def _streak(streak: Streak) -> StreakFacts | None:

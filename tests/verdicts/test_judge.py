@@ -26,6 +26,7 @@ from tests.verdicts.groups import (
 from verdicts import flapping_words
 from verdicts.facts import (
     AwaitedFacts,
+    FencedFacts,
     GroupFacts,
     HoldFacts,
     MemberFacts,
@@ -49,6 +50,9 @@ RESTARTED = ReturnFacts(
     tuple(every_ten_seconds(16)),
     streak=StreakFacts(412, 1),
     ways=(("restarted", 412),),
+)
+FENCED = FencedFacts(
+    "i-1", "m1", "a", "/10.0.0.7", "b", "/10.0.0.8", every_ten_seconds(16), StreakFacts(33, 1)
 )
 MEANWHILE = "while other partitions of orders move; m1 on 10.0.0.7 owns it"
 
@@ -296,6 +300,11 @@ TABLE = [
      stable(returns=[returns(3, has_new_id=False, why="subscribed to other topics: a came")]),
      "FLAPPING", "m9 on 10.0.0.7 rejoined 3 times since 2026-11-22T12:05:01Z, last: it subscribed"
      " to other topics: a came"),
+    ("two processes fence each other", stable(fenced=[FENCED]),
+     "FLAPPING", "group.instance.id 'i-1' is used by two processes, client 'a' on 10.0.0.7 and"
+     " client 'b' on 10.0.0.8: they have fenced each other 33 times since 1970-01-01T00:00:00Z"),
+    ("two processes, long ago", stable(fenced=[FENCED._replace(at_ms=(1, 2, 3))]),
+     "OK", "nothing is committed yet"),
     ("twice is a restart", stable(returns=[returns(2)]), "OK", "nothing is committed yet"),
     ("two that look alike, restarted in turn", stable(returns=[returns(3)], members=(
         member(), member("m2"))),

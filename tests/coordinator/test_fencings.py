@@ -1,0 +1,61 @@
+"""Two living processes with one group.instance.id are told from one process that restarts."""
+
+from __future__ import annotations
+
+from coordinator.fencings import INSTANCES_KEPT
+from coordinator.returns import TIMES_KEPT
+from tests.coordinator.calls_for_tests import join
+from tests.coordinator.test_journal import Told
+
+
+def static(told: Told, number: int, connection: str, instance: str = "same") -> None:
+    """A process joins without a member id."""
+    client, host = f"host{number % 2}", f"/10.0.0.{number % 2}"
+    told.handle(
+        join(
+            f"{instance}{number}",
+            group_instance_id=instance,
+            client_id=client,
+            client_host=host,
+            connection=connection,
+        )
+    )
+    told.mono_ms += 1000
+
+
+def test_living_processes_with_one_instance_id_are_both_named() -> None:
+    told = Told()
+    for number in range(34):
+        static(told, number, f"c{number}")
+    (fencing,) = told.entry.fencings.values()
+    assert (fencing.instance, fencing.streak.count) == ("same", 33)
+    assert len(fencing.recent_ms) == TIMES_KEPT
+    assert (fencing.client_id, fencing.client_host) == ("host1", "/10.0.0.1")
+    assert (fencing.other_client_id, fencing.other_client_host) == ("host0", "/10.0.0.0")
+
+
+def test_process_that_restarts_fences_nobody() -> None:
+    told = Told()
+    for number in range(5):
+        static(told, 2 * number, f"c{number}")
+        told.take(told.shard.connection_closed(f"c{number}", told.now))
+    assert not told.entry.fencings
+
+
+def test_process_that_joins_again_on_its_connection_fences_nobody() -> None:
+    told = Told()
+    for number in range(5):
+        static(told, number, "c")
+    assert not told.entry.fencings
+
+
+def test_fencings_that_are_kept_are_bounded_and_counted() -> None:
+    told = Told()
+    for number in range(2 * INSTANCES_KEPT):
+        for turn in range(2):
+            static(told, turn, f"c{turn}", f"i{number}")
+    assert len(told.entry.fencings) == INSTANCES_KEPT
+    kept = sum([each.size() for each in told.entry.fencings.values()])
+    before = told.entry.bytes
+    told.entry.keep_fencing(told.entry.take_fencing(f"i{2 * INSTANCES_KEPT - 1}"))
+    assert told.entry.bytes == before > kept
