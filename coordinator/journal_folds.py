@@ -39,7 +39,7 @@ from coordinator.journal_entries import (
     kept_assigned,
     kept_ids,
 )
-from coordinator.returns import Way
+from coordinator.returns import Client, Way
 from coordinator.states import State
 from protocol.kept_text import Source, kept_id, kept_sentence
 from protocol.now import Now
@@ -181,17 +181,18 @@ def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
 
 def _change(journal: GroupJournal, change: Change, now: Now, way: Way | None = None) -> None:
     """A member came, or went in a way."""
-    if change.group_instance_id is None:
-        returns, who = journal.returns, (change.client_id, change.client_host, change.member_id)
-        before = returns.bytes
-        if way is None:
-            same = returns.joined(*who, now)
-        else:
-            same = returns.left(*who, change.silent_ms, way, now)
-        journal.grow(returns.bytes - before)
-        if same is not None:
-            change = change._replace(same_client=same)
-            journal.save(who[:2], returns.clients[who[:2]])
+    returns = journal.returns
+    client = Client(change.client_id, change.client_host, change.group_instance_id)
+    before = returns.bytes
+    if way is None:
+        same = returns.joined(client, change.member_id, now)
+    else:
+        same = returns.left(client, change.member_id, change.silent_ms, way, now)
+    journal.grow(returns.bytes - before)
+    if same is not None:
+        change = change._replace(same_client=same)
+        returned = returns.clients[change.member_id if way is None else same.member_id]
+        journal.save(("returning", returned.first), returned)
     current = journal.open_rebalance
     if current is None or current.phase != "join":
         journal.keep_change(change)

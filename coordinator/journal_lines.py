@@ -122,7 +122,14 @@ def _written(entry: Entry) -> Fields:
         return {"kind": "flapping", **{name: getattr(entry, name) for name in _FLAPPING}}
     streak = [entry.streak.count, entry.streak.since_ms, entry.streak.last_ms]
     fields = {name: getattr(entry, name) for name in _RETURNING}
-    return {"kind": "returning", **fields, "streak": streak, "ways": entry.ways}
+    return {
+        "kind": "returning",
+        **fields,
+        "streak": streak,
+        "ways": entry.ways,
+        "instance": entry.instance,
+        "first": entry.first,
+    }
 
 
 def _assigned(entry: Rebalance) -> list[list[str | None]]:
@@ -169,9 +176,11 @@ def _read(fields: Fields) -> Entry:
     if kind == "flapping":
         return Flapping(**{name: fields[name] for name in _FLAPPING})
     if kind == "returning":
-        streak = Streak(*fields.get("streak", ()))  # older files have neither
-        ways = dict(fields.get("ways", {}))
-        return Returning(**{name: fields[name] for name in _RETURNING}, streak=streak, ways=ways)
+        made = Returning(**{name: fields[name] for name in _RETURNING})
+        made.streak = Streak(*fields.get("streak", ()))  # older files have none of these
+        made.ways = dict(fields.get("ways", {}))
+        made.instance, made.first = fields.get("instance"), fields.get("first", "")
+        return made
     raise NotALine(f"its kind is {kind}")
 
 

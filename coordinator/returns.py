@@ -4,7 +4,9 @@ A client without `group.instance.id` gets a new id with each start, and with eac
 left or was removed: its group rebalances when the old id goes and when the new one comes. Only a
 closed connection of the old id is a sign that the process has restarted (`Way`). What tells that
 two ids are one client is that client id and host are the same and that the one went about when the
-other came. Static members keep their place and are not looked at. Each id is part of one return.
+other came. A static member is known by its instance id; it returns only where its session had ended
+before it came back. Each id is part of one return, and the ids of a chain of returns are one place:
+members with the same client id are counted one by one.
 
 The new id may come first: a client that was killed leaves an id behind that the group awaits until
 its session ends.
@@ -93,6 +95,9 @@ class _Gone(NamedTuple):
 _IdT = TypeVar("_IdT", _Came, _Gone)
 
 
+_Key = tuple[str, ...]
+
+
 class SameClient(NamedTuple):
     """The other id of a client that came back."""
 
@@ -140,13 +145,32 @@ class Returning:
     """The last returns without a long pause between them."""
     is_kept: bool = False
     """None of the returns was seen by this run of the broker."""
+    instance: str | None = None
+    """Of a static member."""
+    first: str = ""
+    """The member id with which the chain of its returns began."""
     ways: dict[str, int] = field(default_factory=dict)
     """How often it was lost in each `Way`, of those in ``streak``."""
 
     def size(self) -> int:
         """Estimated bytes."""
-        texts = (self.client_id, self.client_host, self.member_id, self.before)
-        return _CLIENT_BYTES + sum(map(len, texts))
+        texts = (self.client_id, self.client_host, self.member_id, self.before, self.first)
+        return _CLIENT_BYTES + sum(map(len, texts)) + len(self.instance or "")
+
+
+class Client(NamedTuple):
+    """Whose member id came or went."""
+
+    client_id: str
+    host: str
+    instance: str | None = None
+
+    @property
+    def key(self) -> _Key:
+        """By what its ids are taken for one client."""
+        if self.instance is not None:
+            return (self.instance,)
+        return (self.client_id, self.host)
 
 
 @slotted
@@ -156,9 +180,9 @@ class _Seen:
     gone: list[_Gone] = field(default_factory=list)
     came: list[_Came] = field(default_factory=list)
 
-    def size(self, key: tuple[str, str]) -> int:
+    def size(self, key: _Key) -> int:
         ids = sum([_ID_BYTES + len(each.member_id) for each in (*self.gone, *self.came)])
-        return _SEEN_BYTES + len(key[0]) + len(key[1]) + ids
+        return _SEEN_BYTES + sum(map(len, key)) + ids
 
 
 class Returns:
@@ -167,12 +191,12 @@ class Returns:
     __slots__ = ("_seen", "bytes", "clients")
 
     def __init__(self) -> None:
-        self.clients: dict[tuple[str, str], Returning] = {}
-        """By client id and host, the latest last."""
+        self.clients: dict[str, Returning] = {}
+        """By the member id now, the latest last."""
         self.bytes = 0
         """Estimated."""
-        self._seen: dict[tuple[str, str], _Seen] = {}
-        """The same, the latest last."""
+        self._seen: dict[_Key, _Seen] = {}
+        """By `Client.key`, the latest last."""
 
     def size(self) -> int:
         """``bytes``, counted anew."""
@@ -181,18 +205,21 @@ class Returns:
 
     def restore(self, client: Returning) -> None:
         """Take over what was written down of a client."""
-        key = (client.client_id, client.client_host)
-        known = self.clients.pop(key, None)
-        if known is not None:
-            self.bytes -= known.size()
-        self.clients[key] = client
+        earlier = [
+            each for each in self.clients.values() if each.first and each.first == client.first
+        ]
+        for member_id in {client.before, client.member_id, *(each.member_id for each in earlier)}:
+            known = self.clients.pop(member_id, None)
+            if known is not None:
+                self.bytes -= known.size()
+        self.clients[client.member_id] = client
         self.bytes += client.size()
         if len(self.clients) > CLIENTS_KEPT:
             self.bytes -= self.clients.pop(next(iter(self.clients))).size()
 
-    def joined(self, client_id: str, host: str, member_id: str, now: Now) -> SameClient | None:
+    def joined(self, client: Client, member_id: str, now: Now) -> SameClient | None:
         """A member entered; the id that it had before, if it is a client that was out."""
-        key = (client_id, host)
+        key = client.key
         seen = self._take(key)
         same = None
         while seen.gone and same is None:
@@ -201,20 +228,20 @@ class Returns:
             if away_ms <= RETURNS_WITHIN_MS:
                 words = "the same client came back under a new id"
                 same = SameClient(before, f"{words}, {seconds(away_ms)} after {before} was out")
-                self._note(key, member_id, before, away_ms, way, now)
+                self._note(client, member_id, before, away_ms, way, now)
         if same is None:
             _keep(seen.came, _Came(now.mono_ms, member_id))
         self._put(key, seen)
         return same
 
     def left(
-        self, client_id: str, host: str, member_id: str, silent_ms: int, way: Way, now: Now
+        self, client: Client, member_id: str, silent_ms: int, way: Way, now: Now
     ) -> SameClient | None:
         """A member is out; the id that it has now, if it had come back before it was missed.
 
         ``silent_ms`` is how long nothing had been heard of it; -1 where that is not why it is out.
         """
-        key = (client_id, host)
+        key = client.key
         seen = self._take(key)
         seen.came = [each for each in seen.came if each.member_id != member_id]
         same = None
@@ -224,21 +251,21 @@ class Returns:
                 words = "the same client had come back under a new id"
                 same = SameClient(each.member_id, f"{words}, {each.member_id}")
                 seen.came.remove(each)
-                self._note(key, each.member_id, member_id, away_ms, way, now)
+                self._note(client, each.member_id, member_id, away_ms, way, now)
                 break
         if same is None:
             _keep(seen.gone, _Gone(now.mono_ms, member_id, way))
         self._put(key, seen)
         return same
 
-    def _take(self, key: tuple[str, str]) -> _Seen:
+    def _take(self, key: _Key) -> _Seen:
         seen = self._seen.pop(key, None)
         if seen is None:
             return _Seen()
         self.bytes -= seen.size(key)
         return seen
 
-    def _put(self, key: tuple[str, str], seen: _Seen) -> None:
+    def _put(self, key: _Key, seen: _Seen) -> None:
         if not (seen.gone or seen.came):
             return
         if len(self._seen) >= _SEEN_KEPT:
@@ -248,16 +275,17 @@ class Returns:
         self.bytes += seen.size(key)
 
     def _note(
-        self, key: tuple[str, str], member_id: str, before: str, away_ms: int, way: Way, now: Now
+        self, who: Client, member_id: str, before: str, away_ms: int, way: Way, now: Now
     ) -> None:
-        client = self.clients.pop(key, None)
+        client = self.clients.pop(before, None)
         if client is not None:
             self.bytes -= client.size()
         else:
-            client = Returning(*key)
+            client = Returning(who.client_id, who.host, instance=who.instance, first=before)
             if len(self.clients) >= CLIENTS_KEPT:
                 self.bytes -= self.clients.pop(next(iter(self.clients))).size()
-        self.clients[key] = client
+        self.clients[member_id] = client
+        client.client_id, client.client_host = who.client_id, who.host
         client.times += 1
         client.streak.note(now.wall_ms)
         if client.streak.count == 1:

@@ -139,6 +139,10 @@ class ReturnFacts(NamedTuple):
     ways: Sequence[tuple[str, int]] = ()
     """How often its old id was lost in which way, such as ``restarted``: verdicts/flapping_words;
     nothing where that is not known."""
+    instance: str | None = None
+    """Of a static member, which was away for longer than its session."""
+    away_ms: int | None = None
+    """How long it was away the last time."""
 
 
 class FencedFacts(NamedTuple):

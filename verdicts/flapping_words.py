@@ -74,10 +74,12 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
         advice = "see who leaves and why; give each instance a group.instance.id of its own"
         return sentence, advice, why
     assert member is not None
+    if returned.instance is not None:
+        return _static(mark, returned, member, why)
     if returned.has_new_id:
         sentence = f"the client of {named(member)} {returned_again(returned, mark.times)}"
         sentence += f"{since(mark.since_ms)}, each time with a new member id"
-        sentence += _one_by_one(returned.ways)
+        sentence += _one_by_one(returned.ways) + _alike(returned, facts)
         if member.closed_for_ms is not None:
             sentence += f"; its connection closed {span(member.closed_for_ms)} ago"
         sentence += reads_nothing(facts)
@@ -87,6 +89,37 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
         sentence += f", last: it {returned.why}"
     advice = "a member that goes on changing what it subscribes keeps its group rebalancing"
     return sentence, advice, why
+
+
+def _static(mark: Mark, returned: ReturnFacts, member: MemberFacts, why: str) -> _Words:
+    """A static member that its session does not outlive."""
+    sentence = (
+        f"static member {named(member)} {returned_again(returned, mark.times)}"
+        f"{since(mark.since_ms)}{_one_by_one(returned.ways)}"
+    )
+    if {way for way, _ in returned.ways} != {"restarted"}:
+        return sentence, what_helps(returned.ways).removesuffix(f"; {_STATIC}"), why
+    sentence += ", each time after its session had expired"
+    if returned.away_ms is not None:
+        sentence += f", the last time {span(returned.away_ms)} after that"
+    timeout = ""
+    if member.session_timeout_ms is not None:
+        timeout = f", which is {span(member.session_timeout_ms)} now"
+    advice = (
+        f"see in its log why its process ends, and raise session.timeout.ms{timeout}, above the"
+        " time of a restart: it then keeps its partitions"
+    )
+    return sentence, advice, why
+
+
+def _alike(returned: ReturnFacts, facts: GroupFacts) -> str:
+    """How many members share its client id and host."""
+    who = (returned.client, returned.host)
+    alike = [each for each in facts.members if (each.client, each.host) == who]
+    living = [each for each in alike if each.closed_for_ms is None]
+    if len(living) < 2 or returned.client is None:
+        return ""
+    return f" ({len(living)} members share client id {returned.client!r})"
 
 
 def _fenced(mark: Mark, fenced: FencedFacts, why: str) -> _Words:
@@ -128,8 +161,7 @@ def what_helps(ways: Sequence[tuple[str, int]]) -> str:
 def restarts(member: MemberFacts, facts: GroupFacts) -> str:
     """How often the client of a member has restarted lately, where that is known."""
     for each in facts.returns or ():
-        same = (each.client, each.host) == (member.client, member.host)
-        if same and each.has_new_id and each.streak is not None:
+        if each.member == member.member and each.has_new_id and each.streak is not None:
             again = returned_again(each, each.streak.times)
             return f"; its client {again}{since(each.streak.since_ms)}"
     return ""

@@ -6,7 +6,6 @@ asked for. docs/verdicts.md has the rules in one table, which a test holds again
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -17,7 +16,6 @@ from verdicts.facts import (
     GroupFacts,
     PartitionFacts,
     RefusedFacts,
-    ReturnFacts,
     StreakFacts,
 )
 from verdicts.findings import Finding, Mark
@@ -167,7 +165,7 @@ class _Rules:
                 yield Mark(Verdict.FLAPPING, since_ms, (), member, times=times, fenced=fenced)
         for each in self.facts.returns or ():
             recent = self._recent(each.at_ms)
-            if len(recent) >= self._returns_allowed(each):
+            if len(recent) >= self.thresholds.flapping_returns:
                 found = True
                 times, since_ms = _counted(recent, each.streak)
                 yield Mark(Verdict.FLAPPING, since_ms, (), each.member, each, times)
@@ -178,19 +176,6 @@ class _Rules:
 
     def _recent(self, at_ms: Sequence[int]) -> list[int]:
         return [each for each in at_ms if self._for(each) <= self.thresholds.flapping_ms]
-
-    def _returns_allowed(self, returned: ReturnFacts) -> int:
-        """Members that look like one client come back once each when they are restarted in turn."""
-        least = self.thresholds.flapping_returns
-        if not returned.has_new_id:
-            return least
-        return max(least, 2 * self._members_of[returned.client, returned.host])
-
-    @cached_property
-    def _members_of(self) -> Counter[tuple[str | None, str | None]]:
-        """How many living members each client has, by client id and host."""
-        living = [each for each in self.facts.members if each.closed_for_ms is None]
-        return Counter([(each.client, each.host) for each in living])
 
     # -- reading
 

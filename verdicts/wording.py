@@ -279,7 +279,7 @@ def _member(mark: Mark, facts: GroupFacts) -> MemberFacts | None:
     returned = mark.returned
     if returned is None:
         return MemberFacts(mark.member_id)
-    return MemberFacts(mark.member_id, None, returned.client, returned.host)
+    return MemberFacts(mark.member_id, returned.instance, returned.client, returned.host)
 
 
 def _sign(member: MemberFacts, omits: str) -> str:

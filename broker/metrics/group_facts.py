@@ -308,6 +308,8 @@ class GroupLooks:
                 tuple(each.recent_ms),
                 streak=_streak(each.streak),
                 ways=tuple(each.ways.items()),
+                instance=each.instance,
+                away_ms=each.away_ms,
             )
             for each in self._journal.returning(journal.group_id)
         ]

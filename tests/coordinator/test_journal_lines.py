@@ -87,7 +87,17 @@ ENTRIES: list[Entry] = [
     ),
     Flapping("app-1", "app", "/10.0.0.1", 4, NOON, "other topics", True),
     Returning(
-        "app", "/10.0.0.1", 2, NOON, "app-2", "app-1", 40, [NOON - 9, NOON], ways={"left": 2}
+        "app",
+        "/10.0.0.1",
+        2,
+        NOON,
+        "app-2",
+        "app-1",
+        40,
+        [NOON - 9, NOON],
+        ways={"left": 2},
+        instance="i",
+        first="app-0",
     ),
 ]
 
@@ -133,7 +143,7 @@ def test_a_whole_line_that_says_something_else_is_no_entry() -> None:
         fields = fields_of(line_of("g", entry)[:-1])
         for name in fields:
             rest = {key: value for key, value in fields.items() if key != name}
-            is_newer = name in ("streak", "ways")  # than some files
+            is_newer = name in ("streak", "ways", "instance", "first")  # than some files
             with nullcontext() if is_newer else pytest.raises(NotALine):
                 entry_of(checked_line(rest)[:-1])
             with suppress(NotALine):

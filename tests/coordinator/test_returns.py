@@ -12,6 +12,7 @@ from coordinator.returns import (
     RETURNS_WITHIN_MS,
     STREAK_PAUSE_MS,
     TIMES_KEPT,
+    Client,
     Returns,
     SameClient,
     Streak,
@@ -32,9 +33,9 @@ def at(milliseconds: int) -> Now:
 
 def test_a_client_that_left_and_joined_again_came_back() -> None:
     returns = Returns()
-    assert returns.joined("app", HOST, "app-1", at(0)) is None
-    assert returns.left("app", HOST, "app-1", -1, Way.LEFT, at(1000)) is None
-    same = returns.joined("app", HOST, "app-2", at(4200))
+    assert returns.joined(Client("app", HOST), "app-1", at(0)) is None
+    assert returns.left(Client("app", HOST), "app-1", -1, Way.LEFT, at(1000)) is None
+    same = returns.joined(Client("app", HOST), "app-2", at(4200))
     assert same == SameClient(
         "app-1", "the same client came back under a new id, 3.2 s after app-1 was out"
     )
@@ -56,26 +57,26 @@ def test_another_client_another_host_or_much_later_is_no_return(
     client: str, host: str, back_ms: int
 ) -> None:
     returns = Returns()
-    returns.left("app", HOST, "app-1", -1, Way.LEFT, at(1000))
-    assert returns.joined(client, host, "app-2", at(back_ms)) is None
+    returns.left(Client("app", HOST), "app-1", -1, Way.LEFT, at(1000))
+    assert returns.joined(Client(client, host), "app-2", at(back_ms)) is None
     assert not returns.clients
 
 
 def test_each_id_is_part_of_one_return() -> None:
     """Two consumers of one process: the one that stayed came back from nowhere."""
     returns = Returns()
-    returns.joined("app", HOST, "app-1", at(0))
-    returns.joined("app", HOST, "app-2", at(0))
-    returns.left("app", HOST, "app-1", -1, Way.LEFT, at(1000))
-    assert returns.joined("app", HOST, "app-3", at(2000)) is not None
-    assert returns.joined("app", HOST, "app-4", at(2000)) is None
+    returns.joined(Client("app", HOST), "app-1", at(0))
+    returns.joined(Client("app", HOST), "app-2", at(0))
+    returns.left(Client("app", HOST), "app-1", -1, Way.LEFT, at(1000))
+    assert returns.joined(Client("app", HOST), "app-3", at(2000)) is not None
+    assert returns.joined(Client("app", HOST), "app-4", at(2000)) is None
 
 
 def test_a_client_that_was_killed_is_back_before_its_old_id_is_missed() -> None:
     returns = Returns()
-    returns.joined("app", HOST, "app-1", at(0))
-    assert returns.joined("app", HOST, "app-2", at(7000)) is None, "nobody knows yet"
-    same = returns.left("app", HOST, "app-1", SESSION_MS, Way.RESTARTED, at(15_000))
+    returns.joined(Client("app", HOST), "app-1", at(0))
+    assert returns.joined(Client("app", HOST), "app-2", at(7000)) is None, "nobody knows yet"
+    same = returns.left(Client("app", HOST), "app-1", SESSION_MS, Way.RESTARTED, at(15_000))
     assert same == SameClient("app-2", "the same client had come back under a new id, app-2")
     (client,) = returns.clients.values()
     assert (client.before, client.member_id, client.away_ms) == ("app-1", "app-2", 2000)
@@ -83,10 +84,10 @@ def test_a_client_that_was_killed_is_back_before_its_old_id_is_missed() -> None:
 
 def test_who_came_while_the_old_id_was_still_heard_of_is_another() -> None:
     returns = Returns()
-    returns.joined("app", HOST, "app-1", at(0))
-    returns.joined("app", HOST, "app-2", at(2000))
-    assert returns.left("app", HOST, "app-1", SESSION_MS, Way.RESTARTED, at(15_000)) is None
-    assert returns.left("app", HOST, "app-2", -1, Way.LEFT, at(16_000)) is None
+    returns.joined(Client("app", HOST), "app-1", at(0))
+    returns.joined(Client("app", HOST), "app-2", at(2000))
+    assert returns.left(Client("app", HOST), "app-1", SESSION_MS, Way.RESTARTED, at(15_000)) is None
+    assert returns.left(Client("app", HOST), "app-2", -1, Way.LEFT, at(16_000)) is None
     assert not returns.clients
 
 
@@ -94,14 +95,16 @@ def test_what_is_kept_is_bounded_and_counted() -> None:
     returns = Returns()
     for number in range(3000):
         client = f"app-{number % 1000}"
-        returns.left(client, HOST, f"{client}-{number}", -1, Way.LEFT, at(10 * number))
+        returns.left(Client(client, HOST), f"{client}-{number}", -1, Way.LEFT, at(10 * number))
         if number % 3:
-            returns.joined(client, HOST, f"{client}-{number}-again", at(10 * number + 5))
-        returns.left("busy", HOST, f"busy-{number}", -1, Way.LEFT, at(10 * number))
-        returns.joined("busy", HOST, f"busy-{number}-again", at(10 * number + 5))
+            returns.joined(Client(client, HOST), f"{client}-{number}-again", at(10 * number + 5))
+        gone = f"busy-{number - 1}-again" if number else "busy"
+        returns.left(Client("busy", HOST), gone, -1, Way.LEFT, at(10 * number))
+        returns.joined(Client("busy", HOST), f"busy-{number}-again", at(10 * number + 5))
     assert len(returns.clients) == CLIENTS_KEPT
-    assert returns.clients["busy", HOST].times == 3000
-    assert len(returns.clients["busy", HOST].recent_ms) == TIMES_KEPT
+    busy = returns.clients["busy-2999-again"]
+    assert busy.times == 3000
+    assert len(busy.recent_ms) == TIMES_KEPT
     assert returns.bytes == returns.size() < 1 << 20
 
 
@@ -185,8 +188,8 @@ def test_ways_are_those_of_the_streak() -> None:
     returns = Returns()
     for number, way in enumerate([Way.LEFT, Way.RESTARTED, Way.RESTARTED]):
         at_ms = number * 400_000 if number < 2 else 410_000
-        returns.left("app", HOST, f"app-{number}", -1, way, at(at_ms))
-        returns.joined("app", HOST, f"app-{number + 1}", at(at_ms))
+        returns.left(Client("app", HOST), f"app-{number}", -1, way, at(at_ms))
+        returns.joined(Client("app", HOST), f"app-{number + 1}", at(at_ms))
     (client,) = returns.clients.values()
     assert (client.times, client.ways) == (3, {Way.RESTARTED: 2})
 
@@ -206,14 +209,48 @@ def test_the_journal_tells_it_of_the_id_that_nobody_answers_for() -> None:
     )
 
 
-def test_a_static_member_keeps_its_place_and_is_no_return() -> None:
+def test_static_member_that_returns_within_its_session_is_no_return() -> None:
     told = Told()
-    for number in range(2):
+    for number in range(3):
         told.handle(join(f"a{number}", client_id="app", group_instance_id="i"))
-        told.mono_ms += SESSION_MS + 1
-        told.take(told.shard.expire(told.now, 100))
-    assert [note.kind for note in told.entry.notes] == []
+        told.pass_time(SESSION_MS - 1)
     assert told.journal.returning("g") == []
+
+
+def test_static_member_that_returns_after_its_session_is_counted_by_its_instance() -> None:
+    """A crash loop: it lives for 4 s and is away for 5 s, its session is 3 s."""
+    told = Told(min_session_timeout_ms=1000)
+    for number in range(5):
+        connection, host = f"c{number}", f"/10.0.0.{number}"
+        fields = {"group_instance_id": "i", "session_timeout_ms": 3000, "client_host": host}
+        told.handle(join(f"a{number}", connection=connection, **fields))
+        told.handle(sync("s", f"i-a{number}", 2 * number + 1, connection=connection))
+        told.take(told.shard.connection_closed(connection, told.now))
+        told.pass_time(3000)
+        told.mono_ms += 2000
+    (client,) = told.journal.returning("g")
+    assert (client.instance, client.times, client.ways) == ("i", 4, {Way.RESTARTED: 4})
+    assert (client.member_id, client.client_host, client.away_ms) == ("i-a4", "/10.0.0.4", 2000)
+
+
+def test_members_with_one_client_id_are_counted_one_by_one() -> None:
+    """Six members are restarted together, twice; then one of them crashes again and again."""
+    returns, app, ids = Returns(), Client("rdkafka", HOST), [f"r-{each}" for each in range(6)]
+    for member_id in ids:
+        returns.joined(app, member_id, at(0))
+    for turn in range(2):
+        at_ms = 10_000 * (turn + 1)
+        for member_id in ids:
+            returns.left(app, member_id, -1, Way.LEFT, at(at_ms))
+        ids = [f"{member_id}+" for member_id in ids]
+        for member_id in ids:
+            returns.joined(app, member_id, at(at_ms + 1000))
+    assert [each.times for each in returns.clients.values()] == [2] * 6
+    for number in range(3):
+        returns.left(app, ids[3], 3000, Way.RESTARTED, at(40_000 + 5000 * number))
+        ids[3] += "+"
+        returns.joined(app, ids[3], at(41_000 + 5000 * number))
+    assert sorted([each.times for each in returns.clients.values()]) == [2] * 5 + [5]
 
 
 # --------------------------------------------------------------------------- awaited members

@@ -306,9 +306,21 @@ TABLE = [
     ("two processes, long ago", stable(fenced=[FENCED._replace(at_ms=(1, 2, 3))]),
      "OK", "nothing is committed yet"),
     ("twice is a restart", stable(returns=[returns(2)]), "OK", "nothing is committed yet"),
-    ("two that look alike, restarted in turn", stable(returns=[returns(3)], members=(
-        member(), member("m2"))),
+    ("six that look alike, restarted together twice", stable(returns=[returns(2)] * 6, members=[
+        member(f"m{each}") for each in range(4, 10)]),
      "OK", "nothing is committed yet"),
+    ("one of two that look alike", stable(returns=[returns(3)], members=(member(), member("m9"))),
+     "FLAPPING", "the client of m9 on 10.0.0.7 has restarted 3 times since 2026-11-22T12:05:01Z,"
+     " each time with a new member id (2 members share client id 'app')"),
+    ("a static one that its session does not outlive",
+     stable(returns=[returns(4, instance="i-9", away_ms=2000)]),
+     "FLAPPING", "static member i-9 (m9) on 10.0.0.7 has restarted 4 times since"
+     " 2026-11-22T12:04:51Z, each time after its session had expired, the last time 2.0 s after"
+     " that"),
+    ("a static one that pauses",
+     stable(returns=[returns(4, instance="i-9", away_ms=0, ways=(("session_expired", 4),))]),
+     "FLAPPING", "static member i-9 (m9) on 10.0.0.7 was removed (session expired) and joined again"
+     " 4 times since 2026-11-22T12:04:51Z"),
     ("the ids that its crashes leave behind do not count", stable(returns=[returns(3)], members=(
         member(), member("m2")._replace(closed_for_ms=9_000))),
      "FLAPPING", "the client of m9 on 10.0.0.7 has restarted 3 times since 2026-11-22T12:05:01Z,"
@@ -623,6 +635,17 @@ def test_advice_about_a_return_is_by_its_cause(way: Way, words: str) -> None:
     worst = judged(stable(returns=[returns(4, ways=((way.value, 4),))])).worst
     assert words in worst.advice
     assert ("why its process ends" in worst.advice) == (way is Way.RESTARTED)
+
+
+def test_advice_to_a_static_member_that_restarts_is_a_longer_session() -> None:
+    static = member("m9", instance="i-9", session_timeout_ms=3000)
+    returned = returns(4, instance="i-9", away_ms=2000)
+    worst = judged(stable(returns=[returned], members=[static])).worst
+    assert "raise session.timeout.ms, which is 3.0 s now, above the time of" in worst.advice
+    for way in Way:
+        again = returned._replace(ways=((way.value, 4),))
+        worst = judged(stable(returns=[again], members=[static])).worst
+        assert "group.instance.id" not in worst.advice, "it has one"
 
 
 def test_every_way_of_a_return_has_words() -> None:

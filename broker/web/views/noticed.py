@@ -122,6 +122,7 @@ def returning(each: Returning) -> View:
     """A client that came back under new ids."""
     ways = tuple(each.ways.items())
     return {
+        "instance": each.instance,
         "client": each.client_id,
         "host": plain_host(each.client_host),
         "times": each.times,
