@@ -343,6 +343,8 @@ class Flapping:
     flaps: bool = False
     """It did so again and again."""
     recent_mono_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
+    recent_ms: deque[int] = field(default_factory=lambda: deque(maxlen=8))
+    """The same by the wall clock, which counts pauses of the broker."""
     streak: Streak = field(default_factory=Streak)
     """The last changes without a long pause between them."""
     source: Source = Source.SEEN

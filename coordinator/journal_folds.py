@@ -221,6 +221,7 @@ def _changed(journal: GroupJournal, event: MemberChanged, now: Now) -> None:
     journal.save(member_id, flapper)
     flapper.streak.note(now.wall_ms)
     flapper.recent_mono_ms.append(now.mono_ms)
+    flapper.recent_ms.append(now.wall_ms)
     recent = flapper.recent_mono_ms
     flapper.flaps = (
         len(recent) >= FLAPPING_CHANGES

@@ -40,6 +40,16 @@ class Awaited(NamedTuple):
     words: str
 
 
+def state_since_ms(group: GroupView, now: Now) -> int:
+    """Since when a group is in its state, wall time.
+
+    As its journal has it: by the wall clock, for the other one does not count pauses of the broker.
+    """
+    if group.state_timestamp_ms < 0:  # the record in the log did not say
+        return now.wall_ms - (now.mono_ms - group.state_since_ms)
+    return min(group.state_timestamp_ms, now.wall_ms)
+
+
 def closed_for_ms(member: MemberView, now: Now) -> int | None:
     """How long ago its connection closed; None while it is open, or unknown."""
     return None if member.closed_ms is None else max(0, now.mono_ms - member.closed_ms)

@@ -183,6 +183,8 @@ class GroupFacts(NamedTuple):
     state: str
     """Its name on the wire, such as Stable."""
     state_since_ms: int | None = None
+    state_counts_from_ms: int | None = None
+    """From when on its time in its state counts, where pauses of the broker are left out."""
     protocol_type: str | None = None
     """None or "": nobody ever joined, its clients assign partitions to themselves."""
     members: Sequence[MemberFacts] = ()
@@ -204,6 +206,13 @@ class GroupFacts(NamedTuple):
     """Why the last of these began, in words."""
     reads_nothing_since_ms: int | None = None
     """Since when no member has read although records wait; the judge works it out."""
+
+    @property
+    def counts_from_ms(self) -> int | None:
+        """From when on its time in its state counts."""
+        if self.state_counts_from_ms is None or self.state_since_ms is None:
+            return self.state_since_ms
+        return max(self.state_counts_from_ms, self.state_since_ms)
 
     def member(self, member_id: str | None) -> MemberFacts | None:
         """A member by its id."""

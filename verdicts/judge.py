@@ -138,7 +138,7 @@ class _Rules:
         awaits, since_ms = self.facts.awaits, self.facts.state_since_ms
         if awaits is None or since_ms is None or awaits.phase not in _PHASES:
             return
-        if self._for(since_ms) >= self.thresholds.blocked_ms:
+        if self._for(self.facts.counts_from_ms or since_ms) >= self.thresholds.blocked_ms:
             for member in awaits.members:
                 yield Mark(Verdict.BLOCKED, since_ms, (), member)
 
@@ -276,7 +276,7 @@ class _Rules:
         stood = [each.stands_since_ms for each in behind if each.stands_since_ms is not None]
         if not stood:  # one look over the wire: its members may have left a moment ago
             return None
-        since_ms = max(self.facts.state_since_ms or 0, min(stood), *moved)
+        since_ms = max(self.facts.counts_from_ms or 0, min(stood), *moved)
         return since_ms if self._for(since_ms) >= self.thresholds.abandoned_ms else None
 
     def _of_owners(self, behind: Sequence[PartitionFacts]) -> Iterator[Mark]:
@@ -342,7 +342,7 @@ class _Rules:
         """Whether it has stood so long, and its owner has had it so long."""
         if each.stands_since_ms is None:
             return False
-        since_ms = max(each.stands_since_ms, self.facts.state_since_ms or 0)
+        since_ms = max(each.stands_since_ms, self.facts.counts_from_ms or 0)
         return self._for(since_ms) >= at_least_ms
 
     def _is_committed_again(self, each: PartitionFacts) -> bool:

@@ -15,18 +15,12 @@ from broker.metrics.lag import BLOCK, Lags
 from broker.metrics.progress import Arrivals, Columns, Look, Mark, Progress, unread_since
 from broker.metrics.record_times import Key
 from broker.topics.partition import Partition
+from coordinator import signs
 from coordinator.group_journal import FLAPPING_CAUSES, GroupJournal
 from coordinator.journal import Journal
 from coordinator.read_only import GroupView, MemberView
 from coordinator.refused_joins import LASTING
 from coordinator.returns import Streak
-from coordinator.signs import (
-    closed_for_ms,
-    is_heard,
-    phase_end_ms,
-    session_left_ms,
-    silent_ms,
-)
 from coordinator.states import State
 from protocol.errors import NAMES
 from protocol.now import Now
@@ -110,13 +104,14 @@ class GroupLooks:
         if (now.wall_ms - last.wall_ms) - (now.mono_ms - last.mono_ms) >= PAUSE_MS:
             self._resumed_ms = now.wall_ms
 
-    def _state_since(self, group: GroupView, now: Now) -> int:
-        """Since when it is in its state; from a start or a pause of the broker on at the earliest.
+    def _counts_from(self, group: GroupView, now: Now) -> int | None:
+        """From when its time in its state counts: at the earliest from a start of the broker on.
 
-        Its members need time to go on. A group without members is in its state whatever runs.
+        Its members need time to go on: pauses of the broker do not count, and a long one begins
+        the count again. None: all its time counts; a group without members is so whatever runs.
         """
         if group.state is State.EMPTY and group.protocol_type and group.state_timestamp_ms >= 0:
-            return min(group.state_timestamp_ms, now.wall_ms)
+            return None
         return max(self._resumed_ms, now.wall_ms - (now.mono_ms - group.state_since_ms))
 
     def _all_read(
@@ -255,7 +250,7 @@ class GroupLooks:
             if each.cause in FLAPPING_CAUSES
         ]
         awaits = _awaits(group, now)
-        returns = () if journal is None else self._returns(journal, now)
+        returns = [] if journal is None else self._returns(journal)
         members: list[MemberFacts] = []
         if partitions or awaits is not None or returns:
             there = list(group.members.values())
@@ -266,7 +261,8 @@ class GroupLooks:
         return GroupFacts(
             group=group.group_id,
             state=group.state.value,
-            state_since_ms=self._state_since(group, now),
+            state_since_ms=signs.state_since_ms(group, now),
+            state_counts_from_ms=self._counts_from(group, now),
             protocol_type=group.protocol_type,
             members=members,
             partitions=partitions,
@@ -298,7 +294,7 @@ class GroupLooks:
             if key.is_join and key.error_code in LASTING and not each.is_over
         ]
 
-    def _returns(self, journal: GroupJournal, now: Now) -> list[ReturnFacts]:
+    def _returns(self, journal: GroupJournal) -> list[ReturnFacts]:
         """Clients that came back under new ids, and members that changed what they want."""
         found = [
             ReturnFacts(
@@ -314,10 +310,9 @@ class GroupLooks:
             for each in self._journal.returning(journal.group_id)
         ]
         for each in journal.changed.values():
-            at_ms = tuple(now.wall_ms - (now.mono_ms - mono_ms) for mono_ms in each.recent_mono_ms)
             client = (each.member_id, each.client_id, each.client_host)
-            streak = _streak(each.streak)
-            found.append(ReturnFacts(*client, at_ms, False, each.detail, streak))
+            times = (tuple(each.recent_ms), False, each.detail, _streak(each.streak))
+            found.append(ReturnFacts(*client, *times))
         return found
 
 
@@ -327,11 +322,11 @@ def _member(group: GroupView, member: MemberView, now: Now) -> MemberFacts:
         member.group_instance_id,
         member.client_id,
         member.client_host,
-        silent_ms(member, now),
-        is_heard(group, member, now),
+        signs.silent_ms(member, now),
+        signs.is_heard(group, member, now),
         member.session_timeout_ms,
-        closed_for_ms(member, now),
-        session_left_ms(member, now),
+        signs.closed_for_ms(member, now),
+        signs.session_left_ms(member, now),
     )
 
 
@@ -398,7 +393,7 @@ def _without_commit(found: _Topic, partition: int, start: int, end: int) -> Part
 
 def _awaits(group: GroupView, now: Now) -> AwaitedFacts | None:
     waits = group.awaited()
-    end_ms = phase_end_ms(group, now)
+    end_ms = signs.phase_end_ms(group, now)
     if end_ms is None:
         return None
     until_ms = now.wall_ms + max(0, end_ms - now.mono_ms)

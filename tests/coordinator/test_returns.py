@@ -18,7 +18,7 @@ from coordinator.returns import (
     Streak,
     Way,
 )
-from coordinator.signs import Sign, awaited, is_heard, phase_end_ms
+from coordinator.signs import Sign, awaited, is_heard, phase_end_ms, state_since_ms
 from protocol.now import Now
 from tests.coordinator.calls_for_tests import Driver, commit, heartbeat, join, sync
 from tests.coordinator.test_journal import Told
@@ -376,6 +376,15 @@ def test_streak_counts_all_and_ends_with_a_long_pause() -> None:
     assert (streak.count, streak.since_ms) == (1000, 5_000)
     streak.note(streak.last_ms + STREAK_PAUSE_MS + 1)
     assert (streak.count, streak.since_ms) == (1, streak.last_ms)
+
+
+def test_group_is_in_its_state_since_the_wall_time_at_which_it_entered_it() -> None:
+    driver, _ = preparing()
+    began_ms = driver.now.wall_ms
+    group = driver.shard.view.groups["g"]
+    paused = Now(driver.mono_ms + 2000, began_ms + 2000 + 12_000)
+    assert state_since_ms(group, paused) == began_ms
+    assert state_since_ms(group, Now(driver.mono_ms, began_ms - 500)) == began_ms - 500
 
 
 def test_in_the_sync_phase_it_is_the_sync_that_is_missing() -> None:

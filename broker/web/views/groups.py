@@ -20,7 +20,7 @@ from coordinator.events import AssignedMember
 from coordinator.journal import Restored
 from coordinator.journal_entries import Change, Rebalance
 from coordinator.read_only import GroupView, MemberView
-from coordinator.signs import awaited, phase_end_ms, silent_ms
+from coordinator.signs import awaited, phase_end_ms, silent_ms, state_since_ms
 from offsets.cache import CachedOffset
 from protocol.consumer_protocol import CONSUMER, assigned_partitions
 from protocol.errors import ProtocolError
@@ -60,7 +60,7 @@ def group_head(sources: Sources, hosted: HostedGroups, group: GroupView) -> View
     return {
         "group": group.group_id,
         "state": group.state.value,
-        "state_since_ms": now.wall_ms - (now.mono_ms - group.state_since_ms),
+        "state_since_ms": state_since_ms(group, now),
         "protocol_type": group.protocol_type,
         "protocol": group.protocol_name,
         "generation": group.generation_id,

@@ -468,6 +468,26 @@ async def test_a_rebalance_that_waits_for_a_member(tmp_path: Path) -> None:
         client.close()
 
 
+async def test_rebalance_began_when_it_began_although_the_broker_paused(tmp_path: Path) -> None:
+    """Four pauses of 3 s moved it on by 12 s; they do not count as waiting, however."""
+    async with trial_of(tmp_path) as trial:
+        member = await trial.join(0)
+        client = await Client.connect(trial.broker.sockets.addresses()[0][1])
+        trial.send_join(client)
+        while await member.heartbeat() != REBALANCE_IN_PROGRESS:
+            pass
+        began_ms = trial.ago(0)
+        for _ in range(4):
+            trial.served.time.wall_ms += 3000
+            await trial.look()
+        await trial.pass_s(5)
+        assert trial.verdict == "OK", "it has waited for 5 s"
+        await trial.pass_s(5)
+        held = trial.held()
+        assert (held.verdict, held.since_ms) == ("BLOCKED", began_ms)
+        client.close()
+
+
 async def test_crashed_member_is_awaited_as_one_whose_connection_closed(tmp_path: Path) -> None:
     async with trial_of(tmp_path) as trial:
         trial.produce(50)
