@@ -18,7 +18,7 @@ from coordinator.journal_entries import (
     Refused,
     Rejections,
 )
-from coordinator.returns import Returns, Streak
+from coordinator.returns import STREAK_PAUSE_MS, Returns, Streak
 from protocol.kept_text import Source, long_bytes
 from protocol.unsaved import SAVED_AGAIN_MS, Unsaved
 
@@ -176,14 +176,30 @@ class GroupJournal:
         return taken
 
     def add_note(self, note: Note) -> None:
-        """Keep a note."""
+        """Keep a note; those of a static member that is replaced again and again are one."""
+        for earlier in self.notes if note.instance else ():
+            if (earlier.kind, earlier.instance) != (note.kind, note.instance):
+                continue
+            since_ms = earlier.since_ms or earlier.at_ms
+            if note.times > 1:  # it was written down again
+                is_later = note.since_ms == since_ms
+            else:
+                is_later = 0 <= note.at_ms - earlier.at_ms <= STREAK_PAUSE_MS
+                if is_later:
+                    note = note._replace(times=earlier.times + 1, since_ms=since_ms)
+            if is_later:
+                self.notes.remove(earlier)
+                self.bytes -= earlier.size()
+                break
         if len(self.notes) == self.notes.maxlen:
             self.bytes -= self.notes[0].size()
         self.notes.append(note)
         self.bytes += note.size()
         if note.source is Source.SEEN:
             self._noted += 1
-            self.save(self._noted, note)
+            first_ms = note.since_ms or note.at_ms
+            key = (note.kind, note.instance, first_ms) if note.instance else self._noted
+            self.save(key, note)
 
     def take_fencing(self, instance: str) -> Fencing:
         """Take out what is kept of an instance id, for ``keep_fencing``."""

@@ -185,10 +185,16 @@ class Note(NamedTuple):
     kind: str
     text: str
     source: Source = Source.SEEN
+    instance: str = ""
+    """Of a static member that was replaced; "" else."""
+    times: int = 1
+    """How often that happened without a long pause; ``text`` is about the last time."""
+    since_ms: int = 0
+    """When it happened first; 0: once."""
 
     def size(self) -> int:
         """Estimated bytes."""
-        return _NOTE_BYTES + sentence_bytes(self.text)
+        return _NOTE_BYTES + sentence_bytes(self.text) + long_bytes(self.instance)
 
 
 class MovedBack(NamedTuple):

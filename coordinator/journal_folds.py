@@ -173,7 +173,8 @@ def _let_in(journal: GroupJournal, event: MemberJoined) -> None:
 
 def _left(journal: GroupJournal, event: MemberLeft, now: Now) -> None:
     if event.cause in _SEPARATE:
-        journal.add_note(Note(now.wall_ms, str(event.cause), kept_sentence(event.detail)))
+        note = Note(now.wall_ms, str(event.cause), kept_sentence(event.detail))
+        journal.add_note(note._replace(instance=kept_id(event.group_instance_id or "")))
         return
     change = Change.of(event, now, event.detail, event.silent_ms)
     _change(journal, change, now, Way.of(event))

@@ -93,7 +93,9 @@ def _written(entry: Entry) -> Fields:
             "assigned": _assigned(entry),
         }
     if isinstance(entry, Note):
-        return {"kind": "note", "at_ms": entry.at_ms, "what": entry.kind, "text": entry.text}
+        note = {"kind": "note", "at_ms": entry.at_ms, "what": entry.kind, "text": entry.text}
+        again = {"times": entry.times, "since_ms": entry.since_ms} if entry.times > 1 else {}
+        return note | ({"instance": entry.instance} if entry.instance else {}) | again
     if isinstance(entry, MovedBack):
         event = entry.event
         return {
@@ -154,7 +156,9 @@ def _read(fields: Fields) -> Entry:
     if kind == "rebalance":
         return _rebalance(fields)
     if kind == "note":
-        return Note(fields["at_ms"], fields["what"], fields["text"])
+        note = Note(fields["at_ms"], fields["what"], fields["text"])
+        again = (fields.get("instance", ""), fields.get("times", 1), fields.get("since_ms", 0))
+        return note._replace(instance=again[0], times=again[1], since_ms=again[2])
     if kind == "moved_back":
         who = (fields["member_id"], fields["client_id"], fields["client_host"])
         examples = tuple([MovedOffset(*each) for each in fields["examples"]])

@@ -78,7 +78,7 @@ def story(journal: Value) -> list[str]:
     since_ms = rebalances[0]["began_ms"] if rebalances else 0
     for note in journal["notes"]:
         if note["at_ms"] >= since_ms:
-            line = f"{instant(note['at_ms'])}  {note['text']}{_mark(note)}"
+            line = f"{instant(note['at_ms'])}  {_noted(note)}{_mark(note)}"
             paragraphs.append((note["at_ms"], [line]))
     for moved in journal["moved_back"]["last"]:
         if moved["at_ms"] >= since_ms:
@@ -180,6 +180,16 @@ def partitions_of(owned: dict[str, list[int]] | None, size: int) -> str:
         return f"{size} bytes"
     parts = [partitions_text(topic, found) for topic, found in sorted(owned.items()) if found]
     return " ".join(parts) or "nothing"
+
+
+def _noted(note: Value) -> str:
+    """What happened, and how often where it happened again and again."""
+    times = note.get("times", 1)
+    if times == 1:
+        return str(note["text"])
+    first, last = instant(note["since_ms"]), instant(note["at_ms"])
+    again = f"took over {note['instance']} {times} times between {first} and {last}"
+    return f"{again}, last: {note['text']}"
 
 
 def _restored(restored: Value) -> list[str]:

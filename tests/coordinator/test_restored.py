@@ -119,6 +119,24 @@ def test_a_flapping_and_a_returning_client_are_known_to_the_next_run() -> None:
     assert (returning.times, returning.before, returning.is_kept) == (1, "c-b", True)
 
 
+def test_takeovers_of_a_static_member_are_one_note_in_this_run_and_the_next() -> None:
+    told = Writing()
+    began_ms = told.now.wall_ms
+    for number in range(60):
+        for instance in ("i", "k"):
+            told.handle(join(f"{instance}{number}", group_instance_id=instance))
+        told.mono_ms += 1000
+    last_ms = told.now.wall_ms - 1000
+    kept = [(each.instance, each.times, each.since_ms) for each in told.entry.notes]
+    assert kept == [("i", 59, began_ms + 1000), ("k", 59, began_ms + 1000)]
+    assert {each.at_ms for each in told.entry.notes} == {last_ms}
+    restored = told_of(told.next_run()).notes
+    assert [(each.instance, each.times, each.since_ms) for each in restored] == kept
+    told.mono_ms += 400_000
+    told.handle(join("late", group_instance_id="i"))
+    assert [(each.instance, each.times) for each in told.entry.notes][-1] == ("i", 1)
+
+
 def test_refusals_are_counted_on_and_are_seen_from_the_next_one() -> None:
     told = Writing()
     (a,) = told.form("a")

@@ -109,6 +109,9 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
                 "at_ms": note.at_ms,
                 "kind": note.kind,
                 "text": note.text,
+                "instance": note.instance or None,
+                "times": note.times,
+                "since_ms": note.since_ms or note.at_ms,
                 "source": note.source.value,
             }
             for note in ([] if journal is None else journal.notes)

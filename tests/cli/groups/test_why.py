@@ -140,6 +140,17 @@ def test_a_client_that_came_back_is_told_where_it_did_and_at_the_end_with_what_h
     )
 
 
+def test_takeovers_of_a_static_member_are_one_line() -> None:
+    text = "b at 10.0.0.2 took over si from a at 10.0.0.1"
+    note = {"at_ms": NOW_MS + 60_000, "text": text, "source": "seen", "kind": "x"}
+    note |= {"instance": "si", "times": 60, "since_ms": NOW_MS}
+    lines = story(journal(rebalances=[rebalance()], notes=[note]))
+    assert lines[-1] == (
+        f"{instant(NOW_MS + 60_000)}  took over si 60 times between {instant(NOW_MS)} and"
+        f" {instant(NOW_MS + 60_000)}, last: {text}"
+    )
+
+
 def test_what_is_no_rebalance_stands_where_it_happened() -> None:
     lines = story(
         journal(
