@@ -289,6 +289,8 @@ def session_due(step: Step, group: Group, member: Member) -> None:
         if member.closed_ms is not None:  # its session may have begun after that
             closed_ms = step.now.mono_ms - member.closed_ms
             closed = f"; its connection had closed {seconds(closed_ms)} before"
+            if closed_ms > silent_ms:
+                closed += ", and its session did not run while its request was parked"
             silent_ms = max(silent_ms, closed_ms)
         what = f"nothing was heard of it for {seconds(silent_ms)}{closed}"
         detail = f"{expired}{closed}"

@@ -181,7 +181,8 @@ class _Seen:
     came: list[_Came] = field(default_factory=list)
 
     def size(self, key: _Key) -> int:
-        ids = sum([_ID_BYTES + len(each.member_id) for each in (*self.gone, *self.came)])
+        ids = sum([_ID_BYTES + len(each.member_id) for each in self.gone])
+        ids += sum([_ID_BYTES + len(each.member_id) for each in self.came])
         return _SEEN_BYTES + sum(map(len, key)) + ids
 
 

@@ -22,6 +22,9 @@ class Sign(StrEnum):
     """`is_heard` says so."""
     SILENT = "silent"
     """It does not."""
+    NOT_DUE = "not_due"
+    """Nothing was heard of it since its group began to wait, and no heartbeat need have been: a
+    client heartbeats three times within its session timeout."""
     CLOSED = "closed"
     """Its connection closed, and nothing was heard of it since: its process ended, or the network
     was cut."""
@@ -131,4 +134,7 @@ def awaited(group: GroupView, member_id: str, now: Now) -> Awaited:
     if silent is None or is_heard(group, member, now):
         ago = "" if silent is None else f", {seconds(silent)} ago,"
         return Awaited(Sign.HEARTBEATS, silent, f"it still heartbeats{ago} but does not {omits}")
+    if silent <= member.session_timeout_ms / 3:
+        words = f"it was heard {seconds(silent)} ago, and its next heartbeat may not be due yet"
+        return Awaited(Sign.NOT_DUE, silent, f"{words}{ends}")
     return Awaited(Sign.SILENT, silent, f"nothing was heard of it for {seconds(silent)}{ends}")

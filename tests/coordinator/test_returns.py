@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from coordinator.calls import LeaveGroup, Leaver
+from coordinator.events import Cause
 from coordinator.returns import (
     CLIENTS_KEPT,
     RETURNS_WITHIN_MS,
@@ -275,12 +276,23 @@ def test_of_an_awaited_member_that_heartbeats_it_is_told_what_it_does_not_do() -
     assert found.words == "it still heartbeats, 1.6 s ago, but does not rejoin"
 
 
-def test_of_one_that_was_not_heard_of_since_it_is_told_for_how_long_and_until_when() -> None:
+def test_awaited_member_whose_next_heartbeat_may_not_be_due_is_not_silent() -> None:
     driver, a = preparing()
     driver.mono_ms += 2000
     found = awaited(driver.shard.view.groups["g"], a, driver.now)
-    assert (found.sign, found.silent_ms) == (Sign.SILENT, 2500)
-    assert found.words == "nothing was heard of it for 2.5 s; its session ends in 7.5 s"
+    assert (found.sign, found.silent_ms) == (Sign.NOT_DUE, 2500)
+    assert found.words == (
+        "it was heard 2.5 s ago, and its next heartbeat may not be due yet;"
+        " its session ends in 7.5 s"
+    )
+
+
+def test_of_one_that_was_not_heard_of_since_it_is_told_for_how_long_and_until_when() -> None:
+    driver, a = preparing()
+    driver.mono_ms += 3000
+    found = awaited(driver.shard.view.groups["g"], a, driver.now)
+    assert (found.sign, found.silent_ms) == (Sign.SILENT, 3500)
+    assert found.words == "nothing was heard of it for 3.5 s; its session ends in 6.5 s"
 
 
 def test_one_that_was_heard_of_since_and_then_no_more_is_silent() -> None:
@@ -367,6 +379,23 @@ def test_crash_while_joining_is_a_return_although_the_session_began_later() -> N
     told.take(told.shard.expire(told.now, 100))
     (client,) = told.journal.returning("g")
     assert (client.times, client.away_ms) == (1, 2000)
+
+
+def test_session_that_began_after_the_connection_closed_is_explained() -> None:
+    told = Told()
+    a, b = told.form("a", "b")
+    told.handle(join("again", a, connection="c1"))
+    told.take(told.shard.connection_closed("c1", told.now))
+    for _ in range(4):
+        told.mono_ms += 3000
+        told.handle(heartbeat("beat", b, told.shard.view.groups["g"].generation_id))
+    told.handle(join("b again", b))
+    told.pass_time(SESSION_MS)
+    expired = next(each for each in told.entry.rebalances if each.cause is Cause.SESSION_EXPIRED)
+    assert expired.detail == (
+        f"session of {a} from 10.0.0.1 expired after 10.0 s; its connection had closed 22.0 s"
+        " before, and its session did not run while its request was parked"
+    )
 
 
 def test_streak_counts_all_and_ends_with_a_long_pause() -> None:

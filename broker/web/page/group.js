@@ -25,7 +25,7 @@ function sign(each, phase) {
     return [", still heartbeats", each.last_heard_ms ? [", ", ticking("ago", each.last_heard_ms)] : "", `, but does not ${phase === "sync" ? "sync" : "rejoin"}`];
   }
   if (each.sign === "closed") return [", its connection closed, last heard ", ticking("ago", each.last_heard_ms)];
-  if (each.sign === "silent") return [", last heard ", ticking("ago", each.last_heard_ms)];
+  if (each.sign === "silent" || each.sign === "not_due") return [", last heard ", ticking("ago", each.last_heard_ms)];
   return each.sign === "new" ? ", has its id and has not joined yet" : "";
 }
 
