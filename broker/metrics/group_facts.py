@@ -311,8 +311,8 @@ class GroupLooks:
         ]
         for each in journal.changed.values():
             client = (each.member_id, each.client_id, each.client_host)
-            times = (tuple(each.recent_ms), False, each.detail, _streak(each.streak))
-            found.append(ReturnFacts(*client, *times))
+            at_ms, streak = tuple(each.recent_ms), _streak(each.streak)
+            found.append(ReturnFacts(*client, at_ms, False, each.detail, streak))
         return found
 
 
