@@ -98,15 +98,15 @@ def _static(mark: Mark, returned: ReturnFacts, member: MemberFacts, why: str) ->
         f"{since(mark.since_ms)}{_one_by_one(returned.ways)}"
     )
     if {way for way, _ in returned.ways} != {"restarted"}:
-        return sentence, what_helps(returned.ways).removesuffix(f"; {_STATIC}"), why
+        return sentence, helps_static(returned.ways), why
     sentence += ", each time after its session had expired"
     if returned.away_ms is not None:
         sentence += f", the last time {span(returned.away_ms)} after that"
     timeout = ""
     if member.session_timeout_ms is not None:
-        timeout = f", which is {span(member.session_timeout_ms)} now"
+        timeout = f", which is {span(member.session_timeout_ms)} now,"
     advice = (
-        f"see in its log why its process ends, and raise session.timeout.ms{timeout}, above the"
+        f"see in its log why its process ends, and raise session.timeout.ms{timeout} above the"
         " time of a restart: it then keeps its partitions"
     )
     return sentence, advice, why
@@ -156,6 +156,13 @@ def what_helps(ways: Sequence[tuple[str, int]]) -> str:
     """What to do against the way in which most of its ids were lost."""
     most = max(ways, key=lambda each: each[1], default=("left", 0))
     return _HELPS.get(most[0], _HELPS["left"])
+
+
+def helps_static(ways: Sequence[tuple[str, int]]) -> str:
+    """The same for a static member, which has its group.instance.id."""
+    if {way for way, _ in ways} == {"restarted"}:
+        return "see in its log why its process ends; raise session.timeout.ms above a restart"
+    return what_helps(ways).removesuffix(f"; {_STATIC}")
 
 
 def restarts(member: MemberFacts, facts: GroupFacts) -> str:

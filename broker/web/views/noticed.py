@@ -12,7 +12,7 @@ from coordinator.returns import Returning
 from coordinator.wording import plain_host
 from protocol.errors import NAMES
 from protocol.kept_text import Source
-from verdicts.flapping_words import what_helps, what_it_did
+from verdicts.flapping_words import helps_static, what_helps, what_it_did
 
 View = dict[str, Any]
 
@@ -132,5 +132,5 @@ def returning(each: Returning) -> View:
         "away_ms": each.away_ms,
         "source": (Source.KEPT if each.is_kept else Source.SEEN).value,
         "what": what_it_did(ways),
-        "advice": what_helps(ways),
+        "advice": what_helps(ways) if each.instance is None else helps_static(ways),
     }
