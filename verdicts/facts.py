@@ -183,8 +183,6 @@ class GroupFacts(NamedTuple):
     state: str
     """Its name on the wire, such as Stable."""
     state_since_ms: int | None = None
-    state_counts_from_ms: int | None = None
-    """From when on its time in its state counts, where pauses of the broker are left out."""
     protocol_type: str | None = None
     """None or "": nobody ever joined, its clients assign partitions to themselves."""
     members: Sequence[MemberFacts] = ()
@@ -206,6 +204,8 @@ class GroupFacts(NamedTuple):
     """Why the last of these began, in words."""
     reads_nothing_since_ms: int | None = None
     """Since when no member has read although records wait; the judge works it out."""
+    state_counts_from_ms: int | None = None
+    """From when on its time in its state counts, where pauses of the broker are left out."""
 
     @property
     def counts_from_ms(self) -> int | None:
