@@ -50,7 +50,7 @@ def what_stands_is_counted_from_the_last_move(patch: Patch) -> None:
 
 
 def a_new_owner_has_no_time(patch: Patch) -> None:
-    patch.setattr(GroupLooks, "_state_since", lambda self, group, now: 0)
+    patch.setattr(GroupLooks, "_counts_from", lambda self, group, now: 0)
 
 
 def a_pause_is_not_noted(patch: Patch) -> None:
