@@ -93,7 +93,8 @@ class DuckEngine:
             return
         rows = _Stream(parts)
         self._drop(name)
-        self._db.register("_reading", pa.RecordBatchReader.from_batches(schema, iter(rows)))
+        with _as_raised():
+            self._db.register("_reading", pa.RecordBatchReader.from_batches(schema, iter(rows)))
         try:
             self._run(f"CREATE TABLE {name} AS SELECT * FROM _reading")
         except duckdb.Error:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
@@ -56,3 +58,25 @@ def test_spark_cancels_the_jobs_of_its_threads(spark: SparkSession) -> None:
 
     assert "cancel" in str(interrupted(engine, "id")).lower()
     assert engine.ask("SELECT 1 AS one") == [{"one": 1}]
+
+
+class Interrupted:
+    """A cursor that Ctrl-C reaches while it registers a stream."""
+
+    def __init__(self, cursor: Any) -> None:
+        self._cursor = cursor
+
+    def register(self, *_: object) -> None:
+        raise RuntimeError("Query interrupted")
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._cursor, name)
+
+
+def test_duckdb_reports_ctrl_c_as_such_when_it_begins_to_read(tmp_path: Path) -> None:
+    engine = DuckEngine(str(tmp_path))
+    engine._mine.cursor = Interrupted(engine._db)
+
+    with pytest.raises(KeyboardInterrupt):
+        engine.read("history", [], pa.schema([("n", pa.int64())]))
+    engine.close()
