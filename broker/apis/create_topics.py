@@ -84,13 +84,18 @@ def _handle(services: Services, request: Request) -> None:
 
 
 async def _create_all(services: Services, request: Request, value: dict[str, Any]) -> None:
-    names = Counter(topic["name"] for topic in value["topics"])
-    topics = {topic["name"]: topic for topic in value["topics"]}
     done: dict[str, Made | Refused] = {}
     room = PARTITIONS_MAX
     mutations = request.mutations(FIRST_STRICT)
     slices = services.slicer.work(API.name)
     await slices.pause()
+    names: Counter[str] = Counter()
+    topics: dict[str, dict[str, Any]] = {}
+    for topic in value["topics"]:
+        names[topic["name"]] += 1
+        topics[topic["name"]] = topic
+        if slices.over:
+            await slices.pause()
     for name, wanted in topics.items():
         try:
             if not services.topics.is_controller:

@@ -6,7 +6,7 @@ belongs to the coordinator. In a cluster the controller alone deletes, and answe
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -51,23 +51,28 @@ def _handle(services: Services, request: Request) -> None:
 
 
 async def _delete_all(services: Services, request: Request, value: dict[str, Any]) -> None:
+    asked: Iterator[Target]
     if request.api_version >= 6:
-        asked = [(topic["name"], topic["topic_id"]) for topic in value["topics"]]
+        asked = ((topic["name"], topic["topic_id"]) for topic in value["topics"])
     else:
-        asked = [(name, ZERO_UUID) for name in value["topic_names"]]
+        asked = ((name, ZERO_UUID) for name in value["topic_names"])
     mutations = request.mutations(FIRST_STRICT)
     slices = services.slicer.work(API.name)
     await slices.pause()
-    times: Counter[str | None] = Counter()
+    targets: dict[Target, None] = {}
+    times: dict[str | None, int] = {}
+    there: list[str] = []
     for target in asked:
-        times[_resolved(services, target)[0]] += 1
+        targets[target] = None
+        name = _resolved(services, target)[0]
+        times[name] = times.get(name, 0) + 1
+        if name and times[name] == 1 and services.registry.topic(name) is not None:
+            there.append(name)
         if slices.over:
             await slices.pause()
     answers = []
-    names = dict.fromkeys([_resolved(services, target)[0] for target in asked])
-    there = [name for name in names if name and services.registry.topic(name) is not None]
     readers = await readers_of(services, there, slices)
-    for target in dict.fromkeys(asked):
+    for target in targets:
         if slices.over:
             await slices.pause()
         name, topic_id = _resolved(services, target)
@@ -93,7 +98,7 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
             answers.append(
                 _answer(target, UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
             )
-        elif times[name] > 1:
+        elif times.get(name, 1) > 1:
             answers.append(_answer(target, INVALID_REQUEST, "Duplicate topic name."))
         else:
             answers.append(await slices.beside(_delete(services, name, topic_id, mutations)))

@@ -40,6 +40,8 @@ ELEMENTS_MAX = 20_000
 """What most APIs allow a request to name: more than any cluster's tools ask for at a time."""
 ENCODED_AT_ONCE = 500
 """Elements of an answer that is encoded in the loop's thread: about 1 ms."""
+ENCODED_AT_ONCE_BYTES = 1024 * 1024
+"""Bytes of such an answer's encoded arrays, and of its request, whose names it may repeat."""
 
 
 @slotted(frozen=True, eq=False)
@@ -203,7 +205,8 @@ class Request:
         """
         if error_code is None:
             error_code = value.get("error_code", 0)
-        self.complete_later(partial(self.frame, value), error_code, at_once=not _is_large(value))
+        at_once = len(self.buffer) <= ENCODED_AT_ONCE_BYTES and not _is_large(value)
+        self.complete_later(partial(self.frame, value), error_code, at_once=at_once)
 
     def array(self, *path: str) -> EncodedArray:
         """An array of the answer that is encoded as its elements come, by the names down to it."""
@@ -296,7 +299,11 @@ class Request:
 
 
 def _is_large(value: dict[str, Any]) -> bool:
-    """Whether an answer has more than `ENCODED_AT_ONCE` elements, entries of all its arrays."""
+    """Whether an answer has more than `ENCODED_AT_ONCE` elements, entries of all its arrays, or
+    encoded ones of more than `ENCODED_AT_ONCE_BYTES`."""
+    for part in value.values():
+        if type(part) is EncodedArray and len(part.data) > ENCODED_AT_ONCE_BYTES:
+            return True
     todo: list[Any] = [value]
     for container in todo:
         parts = container.values() if type(container) is dict else container

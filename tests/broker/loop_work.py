@@ -43,3 +43,35 @@ def counting() -> Iterator[LoopWork]:
     finally:
         sys.setprofile(None)
         work._is_over = True
+
+
+class LoopLines(LoopWork):
+    """The same by lines of Python, those of comprehensions included: once for each element."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def traced(self, frame: Any, event: str, _arg: Any) -> Any:
+        """Counts a line; see `sys.settrace`."""
+        if event == "line":
+            self._calls += 1
+        elif event == "call" and (
+            self._folder not in frame.f_code.co_filename or "/tests/" in frame.f_code.co_filename
+        ):
+            return None
+        return self.traced
+
+
+@contextmanager
+def counting_lines(folder: str) -> Iterator[LoopLines]:
+    """Counts what the loop of this thread does in the code below a folder."""
+    work = LoopLines(folder)
+    work._iteration()
+    before = sys.gettrace()
+    sys.settrace(work.traced)
+    try:
+        yield work
+    finally:
+        sys.settrace(before)
+        work._is_over = True

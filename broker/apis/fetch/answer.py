@@ -39,6 +39,8 @@ class Answer:
         self._wanted = wanted
         self._found = found
         self._topics: dict[TopicKey, list[Fetched]] = {}
+        self._sizes: dict[TopicKey, int] = {}
+        """The bytes of the topics that have records in the answer."""
         self._worst = NONE
 
     def steps(self) -> Iterator[None]:
@@ -52,8 +54,10 @@ class Answer:
             if session is None or _is_news(wanted, entry) or not self._is_incremental:
                 self._topics.setdefault(wanted.topic, []).append(entry)
                 self.partitions += 1
-            if session is not None and entry.size_bytes:
-                session.gave_data(wanted.key)
+            if entry.size_bytes:
+                self._sizes[wanted.topic] = self._sizes.get(wanted.topic, 0) + entry.size_bytes
+                if session is not None:
+                    session.gave_data(wanted.key)
             yield
 
     def frame(self) -> list[Chunk]:
@@ -72,9 +76,9 @@ class Answer:
         self._request.complete(self.frame() if frame is None else frame, self._worst)
 
     def _count(self, services: Services) -> None:
-        for key, entries in self._topics.items():
-            size_bytes = sum([entry.size_bytes for entry in entries])
-            if size_bytes and (topic := _topic(services, key)) is not None:
+        for key, size_bytes in self._sizes.items():
+            topic = _topic(services, key)
+            if topic is not None:
                 topic.bytes_out += size_bytes
 
     def _count_replicated(self, services: Services) -> None:

@@ -196,7 +196,9 @@ class Fetching:
         if self.waiter is not None:
             self.reader.takes_position = False
         judging = None if self.rights is None else self.rights.judge(self)
-        if judging is not None and not self._judged_at_once(judging):
+        if judging is not None and (
+            len(self.wanted) > ENCODED_AT_ONCE or not self._judged_at_once(judging)
+        ):
             self._look_later(judging, None, None)
             return
         look = Look(self.reader, self.wanted, self.max_bytes)

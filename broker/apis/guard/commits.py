@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.guard.allowed_part import AllowedPart, DeniedElements
@@ -61,7 +61,7 @@ def _in_steps(
     operation: Operation,
 ) -> Steps:
     names = _names(services, request, request.context[-1])
-    wanted = counted(each for each in names if each is not None)
+    wanted = yield from counted(names)
     denied = yield from denied_in_steps(authorizer, request, operation, _TOPIC, wanted)
     if not denied:
         known = permitted(authorizer, request.connection, BY_KEY | operation)
@@ -74,7 +74,7 @@ def _in_steps(
 
 
 def _part(
-    services: Services, request: Request, names: list[str | None], denied: frozenset[str]
+    services: Services, request: Request, names: list[str | None], denied: Set[str]
 ) -> AllowedPart:
     decoded = request.context
     allowed: list[Any] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.guard.allowed_part import AllowedPart, Keeps
@@ -32,7 +32,7 @@ _FIRST_WITH_SHARE = 6
 _FIRST_WITH_GROUP_ERROR, _FIRST_WITH_MANY_GROUPS, _FIRST_WITH_IDS = 2, 8, 10
 
 Topic = tuple[Any, Sequence[int]]
-Denied = tuple[frozenset[str], frozenset[str]]
+Denied = tuple[Set[str], Set[str]]
 """Groups, and topics."""
 
 
@@ -116,13 +116,11 @@ def _is_known(
 def _in_steps(
     services: Services, request: Request, own: _Rights, authorizer: Authorizer, inner: Handler
 ) -> Steps:
-    ids = counted(each[0] for each in request.context[0])
+    ids = yield from counted(each[0] for each in request.context[0])
     groups = yield from own_denied_in_steps(authorizer, request, own.group, ids)
-    names = _names(services, request, groups)
+    names = yield from _names(services, request, groups)
     topics = yield from own_denied_in_steps(authorizer, request, own.topic, names)
-    steps = _go_on(services, request, own, authorizer, (groups, topics), inner)
-    if steps is not None:
-        yield from steps
+    yield from _go_on(services, request, own, authorizer, (groups, topics), inner)
 
 
 def _name(services: Services, request: Request) -> Callable[[Any], str | None]:
@@ -133,16 +131,18 @@ def _name(services: Services, request: Request) -> Callable[[Any], str | None]:
 
 
 def _names(
-    services: Services, request: Request, denied_groups: frozenset[str]
-) -> Mapping[str, int]:
+    services: Services, request: Request, denied_groups: Set[str]
+) -> Generator[None, None, Mapping[str, int]]:
     name = _name(services, request)
-    return counted(
-        found
-        for each in request.context[0]
-        if each[0] not in denied_groups
-        for topic, _ in each[3] or ()
-        if (found := name(topic)) is not None
-    )
+    if not denied_groups:
+        groups = request.context[0]
+    else:
+        groups = []
+        for each in request.context[0]:
+            if each[0] not in denied_groups:
+                groups.append(each)
+            yield None
+    return (yield from counted(name(topic) for each in groups for topic, _ in each[3] or ()))
 
 
 def _go_on(
@@ -152,32 +152,36 @@ def _go_on(
     authorizer: Authorizer,
     denied: Denied,
     inner: Handler,
-) -> Steps | None:
+) -> Steps:
     groups, require_stable = request.context
     denied_groups, denied_topics = denied
     if not denied_groups and not denied_topics and all(each[3] is not None for each in groups):
-        return inner(services, request)
+        yield from inner(services, request) or ()
+        return
     if request.api_version < _FIRST_WITH_MANY_GROUPS and denied_groups:
         _deny_old(request, groups[0][3] or ())
-        return None
+        return
     name = _name(services, request)
-    left = [
-        (
-            *each[:3],
-            None
-            if each[3] is None
-            else [topic for topic in each[3] if name(topic[0]) not in denied_topics],
-        )
-        for each in groups
-        if each[0] not in denied_groups
-    ]
+    left = []
+    for each in groups:
+        yield None
+        if each[0] in denied_groups:
+            continue
+        topics: list[Topic] | None = None
+        if each[3] is not None:
+            topics = []
+            for topic in each[3]:
+                if name(topic[0]) not in denied_topics:
+                    topics.append(topic)
+                yield None
+        left.append((*each[:3], topics))
     shown = own_shows(authorizer, request, own.topic, "name")
     told = _Told(services, request, shown, denied)
     part = AllowedPart(services, request, context=(left, require_stable), finish=told.finish)
     if not left:
         part.respond({"groups": []}, GROUP_AUTHORIZATION_FAILED)
-        return None
-    return inner(services, part)
+        return
+    yield from inner(services, part) or ()
 
 
 def _deny_old(request: Request, topics: Sequence[Topic]) -> None:
@@ -228,6 +232,7 @@ class _Told:
                 groups.append(
                     {"group_id": asked[0], "topics": [], "error_code": GROUP_AUTHORIZATION_FAILED}
                 )
+                yield
             else:
                 groups.append(next(answered))
                 yield from self._one(asked, groups[-1])

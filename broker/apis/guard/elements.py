@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Set
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.apis.guard.allowed_part import AllowedPart, DeniedElements
 from broker.apis.guard.denials import denied_entries
 from broker.apis.guard.judging import (
+    counted,
     denied_in_steps,
     may,
     permitted,
@@ -45,7 +46,7 @@ class Asked(NamedTuple):
     elements: str
     places: list[tuple[ResourceType, str] | None]
     """What each element is; None for one that is left to the handler."""
-    by_kind: dict[ResourceType, Counter[str]]
+    by_kind: dict[ResourceType, dict[str, int]]
     """How often each resource is named."""
 
 
@@ -60,9 +61,8 @@ def with_elements(each: Each | EachResource, inner: Handler, authorizer: Authori
         if unless is not None and may(authorizer, request, unless):
             return inner(services, request)
         if plain is not None:
-            found, field = request.value[plain.elements], plain.name
-            names = [element[field] for element in found] if field else found
-            if permitted(authorizer, request.connection, of).issuperset(names):
+            known = permitted(authorizer, request.connection, of)
+            if known.issuperset(_keys(plain, request.value[plain.elements])):
                 return inner(services, request)
         return _in_steps(services, request, each, inner, authorizer)
 
@@ -72,23 +72,28 @@ def with_elements(each: Each | EachResource, inner: Handler, authorizer: Authori
 def _asked(each: Each | EachResource, request: Request) -> Generator[None, None, Asked]:
     """What is judged, and how often each is named; a pause after each element."""
     value = request.value
-    keys: list[Any]
-    if isinstance(each, EachResource):
-        elements = "resources"
-        keys = [(element["resource_type"], element["resource_name"]) for element in value[elements]]
-    else:
-        elements = each.elements
-        keys = [element[each.name] if each.name else element for element in value[elements]]
-    times = Counter(keys) if each.skips_duplicates else {}
+    elements = "resources" if isinstance(each, EachResource) else each.elements
+    found = value[elements]
+    times: Mapping[Any, int] = {}
+    if each.skips_duplicates:
+        times = yield from counted(_keys(each, found))
     asked = Asked(value, elements, [], {})
-    for key, element in zip(keys, value[elements], strict=True):
+    for key, element in zip(_keys(each, found), found, strict=True):
         is_handlers = times.get(key, 1) > 1 or _is_public(each, element)
         place = None if is_handlers else _place(each, key)
         asked.places.append(place)
         if place is not None:
-            asked.by_kind.setdefault(place[0], Counter())[place[1]] += 1
+            names = asked.by_kind.setdefault(place[0], {})
+            names[place[1]] = names.get(place[1], 0) + 1
         yield None
     return asked
+
+
+def _keys(each: Each | EachResource, elements: list[Any]) -> Iterator[Any]:
+    """What each element is called."""
+    if isinstance(each, EachResource):
+        return map(itemgetter("resource_type", "resource_name"), elements)
+    return map(itemgetter(each.name), elements) if each.name else iter(elements)
 
 
 def _is_public(each: Each | EachResource, element: Any) -> bool:
@@ -126,11 +131,10 @@ def _in_steps(
     authorizer: Authorizer,
 ) -> Steps:
     asked = yield from _asked(each, request)
-    denied = set()
+    denied: dict[ResourceType, Set[str]] = {}
     for kind, names in asked.by_kind.items():
-        found = yield from denied_in_steps(authorizer, request, each.operation, kind, names)
-        denied |= {(kind, name) for name in found}
-    if denied:
+        denied[kind] = yield from denied_in_steps(authorizer, request, each.operation, kind, names)
+    if any(denied.values()):
         yield from _partly(services, request, each, asked, denied, inner)
     else:
         steps = inner(services, request)
@@ -143,7 +147,7 @@ def _partly(
     request: Request,
     each: Each | EachResource,
     asked: Asked,
-    denied: set[tuple[ResourceType, str]],
+    denied: Mapping[ResourceType, Set[str]],
     inner: Handler,
 ) -> Steps:
     """Has the handler answer for what is allowed."""
@@ -151,8 +155,7 @@ def _partly(
     allowed: list[Any] = []
     refused: dict[int, list[Any]] = {}
     for element, place in zip(value[elements], places, strict=True):
-        if place in denied:
-            assert place is not None
+        if place is not None and place[1] in denied[place[0]]:
             refused.setdefault(DENIED[place[0]], []).append(element)
         else:
             allowed.append(element)

@@ -6,9 +6,8 @@ else. What was denied is asked again each time: each denial is a line of the aud
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Generator, Iterable, Mapping, Set
+from typing import TYPE_CHECKING, TypeVar
 
 from broker.net.needs import AnyOf, Need, Own
 from broker.net.permitted import Names, Permitted
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from broker.net.connection import Connection
     from broker.rights.authorizer import Authorizer
 
+T = TypeVar("T")
+
 NAMES_KEPT = 10_000
 """Names kept on a connection for one operation; then it begins anew. What is forgotten at a time
 is bounded so, too."""
@@ -26,7 +27,7 @@ is bounded so, too."""
 BY_KEY = 1 << 17
 """In a right of topics whose names and ids are known as requests have them."""
 
-Steps = Generator[None, None, frozenset[str]]
+Steps = Generator[None, None, Set[str]]
 
 
 def right_of(operation: Operation, kind: ResourceType) -> int:
@@ -76,7 +77,7 @@ def denied_in_steps(
     if permitted(authorizer, connection, of).issuperset(names):
         return frozenset()
     api = request.served.api.name
-    denied = []
+    denied: set[str] = set()
     for name, count in names.items():
         known = permitted(authorizer, connection, of)  # entries may have changed meanwhile
         if name in known:
@@ -86,14 +87,19 @@ def denied_in_steps(
         ):
             known.keep(name)
         else:
-            denied.append(name)
+            denied.add(name)
         yield None
-    return frozenset(denied)
+    return denied
 
 
-def counted(names: Iterable[str]) -> Mapping[str, int]:
-    """How often each is named."""
-    return Counter(names)
+def counted(names: Iterable[T | None]) -> Generator[None, None, dict[T, int]]:
+    """How often each is named, those that are None left out; a pause after each name."""
+    found: dict[T, int] = {}
+    for name in names:
+        if name is not None:
+            found[name] = found.get(name, 0) + 1
+        yield None
+    return found
 
 
 def may(authorizer: Authorizer, request: Request, need: Need | AnyOf | Own, name: str = "") -> bool:

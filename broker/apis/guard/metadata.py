@@ -7,7 +7,8 @@ to be created by who may not.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence, Set
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.authorized import NOT_ASKED
@@ -76,9 +77,7 @@ def metadata(inner: Handler, authorizer: Authorizer, rights: Rights) -> Handler:
             return inner(services, request)  # every entry is refused
         if _is_known(services, request, guard):
             return inner(services, request)
-        ids = any(entry["topic_id"] != ZERO_UUID for entry in asked)
-        judge = _judged_ids if ids else _judged_names
-        return _in_steps(services, request, inner, judge(services, request, guard), guard)
+        return _in_steps(services, request, inner, guard)
 
     return handle
 
@@ -100,11 +99,13 @@ def _in_steps(
     services: Services,
     request: Request,
     inner: Handler,
-    judging: Generator[None, None, list[Entry]],
     guard: _Guard,
 ) -> Steps:
-    denied = yield from judging
-    steps = inner(services, _part(services, request, denied, guard))
+    ids = yield from counted(entry["topic_id"] for entry in request.value["topics"])
+    judge = _judged_ids if ids.keys() - {ZERO_UUID} else _judged_names
+    denied = yield from judge(services, request, guard)
+    part = yield from _part(services, request, denied, guard)
+    steps = inner(services, part)
     if steps is not None:
         yield from steps
 
@@ -114,15 +115,20 @@ def _judged_ids(
 ) -> Generator[None, None, list[Entry]]:
     """The entries of what is denied; ids that nobody has are left to the handler."""
     registry = services.registry
-    names = {
-        entry["topic_id"]: name
-        for entry in request.value["topics"]
-        if entry["topic_id"] != ZERO_UUID
-        and (name := registry.topic_name(entry["topic_id"])) is not None
-    }
-    wanted = counted(names.values())
+    names: dict[bytes, str] = {}
+    for entry in request.value["topics"]:
+        topic_id = entry["topic_id"]
+        if topic_id != ZERO_UUID and (name := registry.topic_name(topic_id)) is not None:
+            names[topic_id] = name
+        yield None
+    wanted = yield from counted(names.values())
     denied = yield from own_denied_in_steps(guard.authorizer, request, guard.describe, wanted)
-    return [_denied(None, topic_id) for topic_id, name in names.items() if name in denied]
+    entries = []
+    for topic_id, name in names.items():
+        if name in denied:
+            entries.append(_denied(None, topic_id))
+        yield None
+    return entries
 
 
 def _judged_names(
@@ -130,16 +136,31 @@ def _judged_names(
 ) -> Generator[None, None, list[Entry]]:
     """The entries of what may not be described, or may not be created."""
     value = request.value
-    names = counted(entry["name"] for entry in value["topics"] if entry["name"] is not None)
+    names = yield from counted(entry["name"] for entry in value["topics"])
     authorizer = guard.authorizer
     denied = yield from own_denied_in_steps(authorizer, request, guard.describe, names)
-    entries = [_denied(name) for name in names if name in denied]
+    entries = yield from _entries(names, denied)
     if value["allow_auto_topic_creation"] and services.config["auto.create.topics.enable"]:
         topics = services.registry.topics
-        new = {name: 1 for name in names if name not in denied and name not in topics}
+        new: dict[str, int] = {}
+        for name in names:
+            if name not in denied and name not in topics:
+                new[name] = 1
+            yield None
         if new and not may(authorizer, request, guard.create_any):
             for name in (yield from own_denied_in_steps(authorizer, request, guard.create, new)):
                 entries.append({**_denied(name), "is_internal": name in INTERNAL_TOPICS})
+                yield None
+    return entries
+
+
+def _entries(names: Iterable[str], denied: Set[str]) -> Generator[None, None, list[Entry]]:
+    """The entries of those names that are denied."""
+    entries = []
+    for name in names:
+        if name in denied:
+            entries.append(_denied(name))
+        yield None
     return entries
 
 
@@ -154,21 +175,25 @@ def _denied(name: str | None, topic_id: bytes = ZERO_UUID) -> Entry:
     }
 
 
-def _part(services: Services, request: Request, denied: Sequence[Entry], guard: _Guard) -> Request:
+def _part(
+    services: Services, request: Request, denied: Sequence[Entry], guard: _Guard
+) -> Generator[None, None, Request]:
     """The request without what is denied."""
     if not denied:
         return _told(services, request, guard)
-    names = {entry["name"] for entry in denied}
-    ids = {entry["topic_id"] for entry in denied}
-    asked = [
-        entry
-        for entry in request.value["topics"]
-        if (
-            entry["topic_id"] not in ids
-            if entry["topic_id"] != ZERO_UUID
-            else entry["name"] not in names and ids == {ZERO_UUID}
-        )
-    ]
+    names: set[str | None] = set()
+    ids: set[bytes] = set()
+    for entry in denied:
+        names.add(entry["name"])
+        ids.add(entry["topic_id"])
+        yield None
+    by_name = ids == {ZERO_UUID}
+    asked = []
+    for entry in request.value["topics"]:
+        topic_id = entry["topic_id"]
+        if topic_id not in ids if topic_id != ZERO_UUID else by_name and entry["name"] not in names:
+            asked.append(entry)
+        yield None
     return _told(services, request, guard, denied=denied, asked=asked)
 
 
@@ -226,7 +251,7 @@ def describe_topic_partitions(inner: Handler, authorizer: Authorizer, rights: Ri
 
     def handle(services: Services, request: Request) -> Steps:
         value = request.value
-        names = [topic["name"] for topic in value["topics"]]
+        names = list(map(itemgetter("name"), value["topics"]))
         is_all = not names
         cursor = value["cursor"]
         if cursor is not None and (
@@ -243,19 +268,23 @@ def describe_topic_partitions(inner: Handler, authorizer: Authorizer, rights: Ri
             request,
             describe.operation,
             describe.kind,
-            counted(names),
+            (yield from counted(names)),
             is_logged=not is_all,
         )
-        seen = [name for name in names if name not in denied]
-        if cursor is not None and cursor["topic_name"] not in seen:
+        seen = []
+        for name in names:
+            if name not in denied:
+                seen.append({"name": name})
+            yield None
+        if cursor is not None and {"name": cursor["topic_name"]} not in seen:
             cursor = None
-        entries = (
-            [] if is_all else [_denied(name) for name in dict.fromkeys(names) if name in denied]
-        )
+        entries: list[Entry] = []
+        if not is_all:
+            entries = yield from _entries(dict.fromkeys(names), denied)
         part = AllowedPart(
             services,
             request,
-            value={**value, "topics": [{"name": name} for name in seen], "cursor": cursor},
+            value={**value, "topics": seen, "cursor": cursor},
             denied=DeniedElements("topics", entries, TOPIC_AUTHORIZATION_FAILED)
             if entries
             else None,

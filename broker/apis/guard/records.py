@@ -6,15 +6,14 @@ request which names no other is handled after one look into a set.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.fetch.handler import Fetching
 from broker.apis.fetch.handler import handler_of as fetch_handler
 from broker.apis.fetch.sessions import TopicKey
-from broker.apis.guard.judging import BY_KEY, may, permitted
+from broker.apis.guard.judging import BY_KEY, counted, may, permitted
 from broker.apis.produce.handler import Make, Prepared
 from broker.apis.produce.handler import handler_of as produce_handler
 from broker.apis.produce.producing import Place, Producing
@@ -102,11 +101,12 @@ class _FetchRights:
         known = permitted(self._authorizer, fetch.request.connection, self._may_read)
         if known.issuperset(topics):
             return None
-        return self._judge_each(fetch, Counter(topics))
+        return self._judge_each(fetch, topics)
 
-    def _judge_each(self, fetch: Fetching, topics: Mapping[TopicKey, int]) -> Steps:
+    def _judge_each(self, fetch: Fetching, topics: Iterable[TopicKey]) -> Steps:
         judged = _Judged(self._authorizer, fetch.services, fetch.request, self._read)
-        for topic, count in topics.items():
+        times = yield from counted(topics)
+        for topic, count in times.items():
             judged.allows(topic, count)
             yield None
         fetch.deny(judged.denied)

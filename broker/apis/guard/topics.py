@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Generator, Iterator, Set
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.guard.allowed_part import AllowedPart, DeniedElements
@@ -29,16 +29,20 @@ def create_topics(inner: Handler, authorizer: Authorizer, rights: Rights) -> Han
 
     def handle(services: Services, request: Request) -> Steps:
         value = request.value
-        times = Counter(topic["name"] for topic in value["topics"])
-        single = {name: 1 for name, count in times.items() if count == 1}
-        denied: frozenset[str] = frozenset()
+        times = yield from counted(topic["name"] for topic in value["topics"])
+        single: dict[str, int] = {}
+        for name, count in times.items():
+            if count == 1:
+                single[name] = 1
+            yield None
+        denied: Set[str] = frozenset()
         if not may(authorizer, request, create_any):
             denied = yield from own_denied_in_steps(authorizer, request, create, single)
         hidden = yield from own_denied_in_steps(authorizer, request, describe_configs, single)
         if not denied and not hidden:
             part: Request = request
         else:
-            part = _created(services, request, denied, hidden)
+            part = yield from _created(services, request, denied, hidden)
         steps = inner(services, part)
         if steps is not None:
             yield from steps
@@ -47,20 +51,25 @@ def create_topics(inner: Handler, authorizer: Authorizer, rights: Rights) -> Han
 
 
 def _created(
-    services: Services, request: Request, denied: frozenset[str], hidden: frozenset[str]
-) -> AllowedPart:
+    services: Services, request: Request, denied: Set[str], hidden: Set[str]
+) -> Generator[None, None, AllowedPart]:
     value = request.value
-    entries = [
-        {
-            "name": topic["name"],
-            "topic_id": ZERO_UUID,
-            "error_code": TOPIC_AUTHORIZATION_FAILED,
-            "error_message": _MESSAGE,
-            "configs": [],
-        }
-        for topic in value["topics"]
-        if topic["name"] in denied
-    ]
+    asked: list[dict[str, Any]] = []
+    entries: list[dict[str, Any]] = []
+    for topic in value["topics"]:
+        if topic["name"] in denied:
+            entries.append(
+                {
+                    "name": topic["name"],
+                    "topic_id": ZERO_UUID,
+                    "error_code": TOPIC_AUTHORIZATION_FAILED,
+                    "error_message": _MESSAGE,
+                    "configs": [],
+                }
+            )
+        else:
+            asked.append(topic)
+        yield None
 
     def echoed(entry: dict[str, Any]) -> bool:
         if entry["error_code"] == NONE and entry["name"] in hidden:
@@ -72,7 +81,6 @@ def _created(
             }
         return True
 
-    asked = [topic for topic in value["topics"] if topic["name"] not in denied]
     return AllowedPart(
         services,
         request,
@@ -98,11 +106,12 @@ def delete_topics(inner: Handler, authorizer: Authorizer, rights: Rights) -> Han
         if may(authorizer, request, delete_any) or not services.config["delete.topic.enable"]:
             steps = inner(services, request)
         else:
-            targets = _targets(services, request)
-            names = counted(name for _, _, name in targets.values())
+            targets = yield from _targets(services, request)
+            names = yield from counted(name for _, _, name in targets.values())
             undescribed = yield from own_denied_in_steps(authorizer, request, describe, names)
             undeleted = yield from own_denied_in_steps(authorizer, request, delete, names)
-            steps = inner(services, _deleted(services, request, targets, undescribed, undeleted))
+            part = yield from _deleted(services, request, targets, undescribed, undeleted)
+            steps = inner(services, part)
         if steps is not None:
             yield from steps
 
@@ -113,33 +122,41 @@ _Targets = dict[int, tuple[str | None, bytes, str]]
 """By its number in the request: the name and id as asked for, and the name of what is meant."""
 
 
-def _targets(services: Services, request: Request) -> _Targets:
+def _targets(services: Services, request: Request) -> Generator[None, None, _Targets]:
     """What is to be judged: the handler answers for what is asked for wrongly or twice."""
     value = request.value
+    asked: Iterator[tuple[str | None, bytes]]
     if request.api_version >= _FIRST_WITH_IDS:
-        asked = [(topic["name"], topic["topic_id"]) for topic in value["topics"]]
+        asked = ((topic["name"], topic["topic_id"]) for topic in value["topics"])
     else:
-        asked = [(name, ZERO_UUID) for name in value["topic_names"]]
+        asked = ((name, ZERO_UUID) for name in value["topic_names"])
     found: _Targets = {}
     for number, (name, topic_id) in enumerate(asked):
+        yield None
         if (name is None) == (topic_id == ZERO_UUID):
             continue
         meant = services.registry.topic_name(topic_id) if name is None else name
         if meant is not None:
             found[number] = (name, topic_id, meant)
-    times = Counter(meant for _, _, meant in found.values())
-    return {number: each for number, each in found.items() if times[each[2]] == 1}
+    times = yield from counted(meant for _, _, meant in found.values())
+    single: _Targets = {}
+    for number, each in found.items():
+        if times[each[2]] == 1:
+            single[number] = each
+        yield None
+    return single
 
 
 def _deleted(
     services: Services,
     request: Request,
     targets: _Targets,
-    undescribed: frozenset[str],
-    undeleted: frozenset[str],
-) -> Request:
+    undescribed: Set[str],
+    undeleted: Set[str],
+) -> Generator[None, None, Request]:
     entries: dict[int, dict[str, Any]] = {}
     for number, (name, topic_id, meant) in targets.items():
+        yield None
         shown = name
         if name is None:
             if meant not in undeleted:
@@ -159,7 +176,11 @@ def _deleted(
         return request
     field = "topics" if request.api_version >= _FIRST_WITH_IDS else "topic_names"
     value = request.value
-    left = [each for number, each in enumerate(value[field]) if number not in entries]
+    left: list[Any] = []
+    for number, each in enumerate(value[field]):
+        if number not in entries:
+            left.append(each)
+        yield None
     return AllowedPart(
         services,
         request,

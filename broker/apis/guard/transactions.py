@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.guard.denials import deny
@@ -59,7 +60,7 @@ def add_partitions_to_txn(inner: Handler, authorizer: Authorizer, rights: Rights
 
     def handle(services: Services, request: Request) -> Steps:
         value = request.value
-        denied: frozenset[str] = frozenset()
+        denied: Set[str] = frozenset()
         if request.api_version >= _FIRST_FROM_BROKERS:
             if not may(authorizer, request, among_brokers):
                 deny(request, error_of(among_brokers))
@@ -69,7 +70,7 @@ def add_partitions_to_txn(inner: Handler, authorizer: Authorizer, rights: Rights
             if not may(authorizer, request, write_id, transactional_id):
                 deny(request, error_of(write_id))
                 return
-            names = counted(
+            names = yield from counted(
                 topic["name"]
                 for topic in value["v3_and_below_topics"]
                 if topic["name"] not in INTERNAL_TOPICS

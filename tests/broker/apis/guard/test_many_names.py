@@ -1,0 +1,98 @@
+"""Requests with many names, all denied: each step of their work ends after a few names (law 9)."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from broker.net.request import Request
+from protocol.schema import ZERO_UUID
+from tests.broker.apis.guard.asking import GROUP, Value, guarded_broker
+from tests.broker.loop_work import counting_lines
+
+MANY = 600
+"""More than are decoded in the loop's thread."""
+FEW = 2
+LINES_IN_A_STEP = 300
+"""Less than one for each name."""
+
+Names = list[str]
+
+
+def topic_named(name: str) -> Value:
+    return {"name": name, "topic_id": ZERO_UUID}
+
+
+def resource(name: str) -> Value:
+    return {"resource_type": 2, "resource_name": name, "configuration_keys": None}
+
+
+def new_topic(name: str) -> Value:
+    return {"name": name, "num_partitions": 1, "replication_factor": 1}
+
+
+REQUESTS: list[tuple[str, int, Callable[[Names], Value]]] = [
+    ("Metadata", 1, lambda names: {"topics": [{"name": name} for name in names]}),
+    ("Metadata", 12, lambda names: {"topics": [topic_named(name) for name in names]}),
+    ("CreateTopics", 7, lambda names: {"topics": [new_topic(name) for name in names]}),
+    ("DeleteTopics", 5, lambda names: {"topic_names": names}),
+    ("DeleteTopics", 6, lambda names: {"topics": [topic_named(name) for name in names]}),
+    ("DescribeConfigs", 4, lambda names: {"resources": [resource(name) for name in names]}),
+    ("FindCoordinator", 4, lambda names: {"key_type": 0, "coordinator_keys": names}),
+    ("FindCoordinator", 4, lambda names: {"key_type": 1, "coordinator_keys": names}),
+    (
+        "OffsetFetch",
+        8,
+        lambda names: {"groups": [{"group_id": name, "topics": None} for name in names]},
+    ),
+    (
+        "OffsetFetch",
+        8,
+        lambda names: {
+            "groups": [
+                {
+                    "group_id": GROUP,
+                    "topics": [{"name": name, "partition_indexes": [0]} for name in names],
+                }
+            ]
+        },
+    ),
+    ("DescribeGroups", 5, lambda names: {"groups": names}),
+    ("DeleteGroups", 2, lambda names: {"groups_names": names}),
+    ("DescribeTransactions", 0, lambda names: {"transactional_ids": names}),
+    ("DescribeTopicPartitions", 0, lambda names: {"topics": [{"name": name} for name in names]}),
+]
+
+
+@pytest.mark.parametrize(("api", "version", "request_of"), REQUESTS)
+async def test_request_of_many_denied_names_is_handled_in_short_steps(
+    tmp_path: Path, api: str, version: int, request_of: Callable[[Names], Value]
+) -> None:
+    names = [f"denied-{number}" for number in range(MANY)]
+    async with guarded_broker(tmp_path, f"alice: DESCRIBE GROUP {GROUP}") as asking:
+        await asking.ask("alice", api, version, request_of(names[:FEW]))  # makes the codecs
+        value = request_of(names)
+        asking.broker.slicer.slice_ns = 0
+        with counting_lines("/broker/apis/") as work:
+            await asking.ask("alice", api, version, value)
+    assert work.longest < LINES_IN_A_STEP, f"{work.longest} lines in one step"
+
+
+async def test_answer_with_long_names_is_encoded_by_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame, threads = Request.frame, []
+
+    def encoded(request: Request, value: Value) -> bytes:
+        threads.append(threading.current_thread())
+        return frame(request, value)
+
+    names = [f"{number}".ljust(32_000, "n") for number in range(40)]
+    async with guarded_broker(tmp_path) as asking:
+        monkeypatch.setattr(Request, "frame", encoded)
+        await asking.ask("alice", "FindCoordinator", 4, {"key_type": 0, "coordinator_keys": names})
+    assert threads
+    assert threading.main_thread() not in threads
