@@ -36,6 +36,7 @@ from security.quotas.mutations import Mutations
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+    from broker.loop.slices import Slices
 
 FIRST_STRICT = 5
 """From here on what is beyond a client's quota is refused (KIP-599)."""
@@ -59,18 +60,9 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
     mutations = request.mutations(FIRST_STRICT)
     slices = services.slicer.work(API.name)
     await slices.pause()
-    targets: dict[Target, None] = {}
-    times: dict[str | None, int] = {}
-    there: list[str] = []
-    for target in asked:
-        targets[target] = None
-        name = _resolved(services, target)[0]
-        times[name] = times.get(name, 0) + 1
-        if name and times[name] == 1 and services.registry.topic(name) is not None:
-            there.append(name)
-        if slices.over:
-            await slices.pause()
+    targets, times = await _counted(services, asked, slices)
     answers = []
+    there = (name for name in times if name and services.registry.topic(name) is not None)
     readers = await readers_of(services, there, slices)
     for target in targets:
         if slices.over:
@@ -98,7 +90,7 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
             answers.append(
                 _answer(target, UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
             )
-        elif times.get(name, 1) > 1:
+        elif times.get(name, 1) > 1:  # it may have got its name since it was counted
             answers.append(_answer(target, INVALID_REQUEST, "Duplicate topic name."))
         else:
             answers.append(await slices.beside(_delete(services, name, topic_id, mutations)))
@@ -112,6 +104,21 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
     request.respond({"responses": answers}, worst)
     gone = {name: readers[name] for name in going if name in readers}
     report_deleted(services, sender_of(request), gone)
+
+
+async def _counted(
+    services: Services, asked: Iterator[Target], slices: Slices
+) -> tuple[list[Target], dict[str | None, int]]:
+    """What is asked for, each once, and how often each name is."""
+    targets: dict[Target, None] = {}
+    times: dict[str | None, int] = {}
+    for target in asked:
+        targets[target] = None
+        name = _resolved(services, target)[0]
+        times[name] = times.get(name, 0) + 1
+        if slices.over:
+            await slices.pause()
+    return list(targets), times
 
 
 def _resolved(services: Services, target: Target) -> Target:

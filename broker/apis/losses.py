@@ -59,6 +59,8 @@ async def readers_of(
     found: dict[str, dict[str, list[Moved]]] = {}
     with services.groups.errors.reporting("readers of deleted topics"):
         for topic in topics:
+            if slices.over:
+                await slices.pause()
             groups = found[topic] = {}
             for group_id, offsets in _committed(services, topic):
                 if offsets:

@@ -48,8 +48,6 @@ BACKLOG_BYTES = 64 * 1024
 """Bytes kept of requests that must wait; one read of the socket (at most 256 kB) may exceed it."""
 OUTPUT_BYTES = 1024 * 1024
 """Replies gathered before they are handed to the transport in the middle of a turn."""
-WRITTEN_AT_ONCE_BYTES = 4 * 1024 * 1024
-"""Replies above this are written piece by piece, as those in files: the transport may copy them."""
 REQUESTS_PER_TURN = 256
 """Requests of one connection handled before others get their turn."""
 
@@ -140,7 +138,7 @@ class Connection(asyncio.Protocol):
         self._out_files = 0
         """How many of them are in files."""
         self._pieces: Pieces | None = None
-        """Made when the first reply is long or has parts in files."""
+        """Made when the first reply has parts in files."""
         self.sending = False
         """Replies are only partly written: no request is handled until they are."""
         self.muted_at_s: int | None = None
@@ -634,7 +632,7 @@ class Connection(asyncio.Protocol):
         out = self._out
         if not out or self.closed or self.sending:
             return
-        if self._out_files or self._out_bytes > WRITTEN_AT_ONCE_BYTES:
+        if self._out_files:
             self.sending = True
             if self._pieces is None:
                 self._pieces = Pieces(self, self._transport)

@@ -1,4 +1,4 @@
-"""Replies that are long or still in files: written piece by piece, as their peer takes them.
+"""Replies that are still in files: read and written piece by piece, as their peer takes them.
 
 However long the replies, a peer that does not read costs one piece and what the transport holds. A
 piece is read on the loop if the page cache has it and in a thread if not.
@@ -106,10 +106,6 @@ class Pieces:
                 piece.append(data)
                 room -= len(data)
             else:
-                if len(chunk) > room + JOINED_BYTES:
-                    view = memoryview(chunk)
-                    pending.appendleft(view[room:])
-                    chunk = view[:room]
                 piece.append(chunk)
                 room -= len(chunk)
         return piece, None

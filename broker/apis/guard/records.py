@@ -105,7 +105,8 @@ class _FetchRights:
 
     def _judge_each(self, fetch: Fetching, topics: Iterable[TopicKey]) -> Steps:
         judged = _Judged(self._authorizer, fetch.services, fetch.request, self._read)
-        times = yield from counted(topics)
+        counting: Generator[None, None, dict[TopicKey, int]] = counted(topics)
+        times = yield from counting
         for topic, count in times.items():
             judged.allows(topic, count)
             yield None

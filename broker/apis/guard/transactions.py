@@ -86,7 +86,7 @@ def add_partitions_to_txn(inner: Handler, authorizer: Authorizer, rights: Rights
     return handle
 
 
-def _not_attempted(services: Services, request: Request, denied: frozenset[str]) -> Steps:
+def _not_attempted(services: Services, request: Request, denied: Set[str]) -> Steps:
     path = "results_by_topic_v3_and_below"
     results = request.array(path)
     for topic in request.value["v3_and_below_topics"]:

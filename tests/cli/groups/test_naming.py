@@ -13,14 +13,29 @@ from tests.brokers import Broker, KafkaBroker
 from tests.cli.running import run
 from tests.interop.cluster import Cluster
 from tests.waiting import until
+from tests.wire import batch
 
 OFFSETS = 2
 
 
 @pytest.fixture
 def groups(at: Broker, name: str) -> list[str]:
-    """Two groups whose names begin alike, with offsets in a topic of that name."""
-    Cluster(at.bootstrap).create_topic(name, OFFSETS)
+    """Two groups whose names begin alike, each with a record to read in each partition."""
+    cluster = Cluster(at.bootstrap)
+    cluster.create_topic(name, OFFSETS)
+    data = [{"index": index, "records": batch(b"paid")} for index in range(OFFSETS)]
+    request = {
+        "transactional_id": None,
+        "acks": -1,
+        "timeout_ms": 10_000,
+        "topic_data": [{"name": name, "partition_data": data}],
+    }
+
+    def produced() -> bool:
+        (topic,) = cluster.call("Produce", 7, **request)["responses"]
+        return not any(each["error_code"] for each in topic["partition_responses"])
+
+    until("each partition has a record", produced)
     found = [f"{name}-one", f"{name}-two"]
     for group in found:
         line = ("offsets", "set", group, f"{name}:0=0", f"{name}:1=0", "--execute")
