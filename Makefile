@@ -15,7 +15,7 @@ ROOMS := protocol verdicts client offsets coordinator transactions controller re
 CODE := $(ROOMS) tests tools bench
 
 .DEFAULT_GOAL := help
-.PHONY: help run pipeline test check unit smoke simulate campaign durations soak planted lock codecs golden coverage dashboards pictures dist format clean
+.PHONY: help run pipeline test check unit smoke simulate campaign durations soak planted walk lock codecs golden coverage dashboards pictures dist format clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -84,6 +84,9 @@ durations: ## run the campaign and deal its tests to the slices anew, by how lon
 
 soak: $(VENV)/test.done ## long campaigns, for hours
 	$(BIN)/pytest -q --tier soak --timeout 7200 $(ARGS)
+
+walk: $(VENV)/test.done ## print which functions a request runs, in order: make walk API=OffsetCommit
+	@$(BIN)/python -m tests.walks $(API)
 
 planted: $(VENV)/test.done ## list the planted faults and where each is found
 	@$(BIN)/python -m tests.planted

@@ -1,0 +1,28 @@
+"""Print the walk of a request: `python -m tests.walks OffsetCommit`; without a name, a table."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.walks.requests import WALKS, walk
+
+
+def main(names: list[str]) -> int:
+    """Print one page for each name, or the counts of all walks."""
+    unknown = [name for name in names if name not in WALKS]
+    if unknown:
+        print(f"unknown walk: {unknown[0]}; there are {', '.join(WALKS)}", file=sys.stderr)
+        return 2
+    for name in names:
+        recorded = walk(name)
+        print(f"{WALKS[name][0]}: {recorded.functions} functions in {recorded.files} files\n")
+        print(recorded.page())
+    if not names:
+        for name, (title, _, _) in WALKS.items():
+            recorded = walk(name)
+            print(f"{title:46} {recorded.functions:4} functions {recorded.files:3} files")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

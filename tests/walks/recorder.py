@@ -1,0 +1,104 @@
+"""Records which functions of Muster run, in the order of their calls.
+
+A walk leaves out constructors, comprehensions, lambdas, generated code, background tasks, and the
+files that only count (`broker/metrics`, `broker/loop`) or simulate (`broker/tested`). What is left
+are the functions that a reader of the request's path reads.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+from broker.loop.background import repeat
+from tests.brokers import CHECKOUT
+
+LEFT_OUT = ("broker/loop/", "broker/metrics/", "broker/tested/", "protocol/generated/")
+NOT_WALKED = ("bench", "cli", "client", "musterd", "pipeline", "tests", "tools", ".venv")
+CONSTRUCTORS = ("_init",)
+"""And every name with two underscores. `_init` is that of `protocol/slotted.py`."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call: the number of recorded calls around it, and the function."""
+
+    depth: int
+    function: str
+    file: str
+    """Relative to the checkout."""
+    line: int
+
+
+class Walk:
+    """The calls that were made while it was recorded."""
+
+    def __init__(self) -> None:
+        self.steps: list[Step] = []
+        self._places: dict[CodeType, tuple[str, str, int] | None] = {}
+        self._depth = 0
+        self._background = 0
+
+    @property
+    def functions(self) -> int:
+        """The number of different functions."""
+        return len({(step.file, step.line) for step in self.steps})
+
+    @property
+    def files(self) -> int:
+        """The number of different files."""
+        return len({step.file for step in self.steps})
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Record the calls of this block."""
+        sys.setprofile(self._profile)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
+
+    def page(self) -> str:
+        """A line for each call: file and line, and the function, indented by depth."""
+        wide = max(len(f"{step.file}:{step.line}") for step in self.steps)
+        lines: list[str] = []
+        for step in self.steps:
+            place = f"{step.file}:{step.line}"
+            line = f"{place:{wide}}  {'  ' * step.depth}{step.function}"
+            if not lines or lines[-1] != line:
+                lines.append(line)
+        return "\n".join(lines)
+
+    def _profile(self, frame: FrameType, event: str, _: Any) -> None:
+        if event not in ("call", "return"):
+            return
+        code, one = frame.f_code, 1 if event == "call" else -1
+        if code is repeat.__code__:
+            self._background += one
+        if self._background:
+            return
+        if code not in self._places:
+            self._places[code] = _place(code)
+        place = self._places[code]
+        if place is None:
+            return
+        if event == "call":
+            self.steps.append(Step(self._depth, *place))
+        self._depth = max(0, self._depth + one)
+
+
+def _place(code: CodeType) -> tuple[str, str, int] | None:
+    """Function, file and line; None for what a walk leaves out."""
+    if not Path(code.co_filename).is_relative_to(CHECKOUT):
+        return None
+    file = str(Path(code.co_filename).relative_to(CHECKOUT))
+    name = code.co_name
+    left_out = name.startswith(("__", "<")) or name in CONSTRUCTORS or file.startswith(LEFT_OUT)
+    if left_out or file.partition("/")[0] in NOT_WALKED:
+        return None
+    return code.co_qualname.replace("<locals>.", ""), file, code.co_firstlineno

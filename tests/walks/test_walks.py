@@ -1,0 +1,57 @@
+"""The walk of a request stays within its limit: a handler reads top to bottom."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.walks.recorder import LEFT_OUT, Step, Walk
+from tests.walks.requests import WALKS, walk
+
+LIMITS = {
+    "Heartbeat": (15, 8),
+    "OffsetFetch": (21, 12),
+    "OffsetCommit": (61, 24),
+    "Fetch": (58, 21),
+    "Produce": (75, 28),
+    "JoinGroup": (99, 30),
+    "SyncGroup": (108, 38),
+    "EndTxn": (154, 51),
+    "denied": (61, 16),
+}
+"""Functions and files; a limit only falls."""
+
+
+def test_each_walk_has_a_limit() -> None:
+    assert set(LIMITS) == set(WALKS)
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_walk_stays_within_its_limit(name: str) -> None:
+    recorded = walk(name)
+    functions_max, files_max = LIMITS[name]
+    assert recorded.functions <= functions_max, recorded.page()
+    assert recorded.files <= files_max, recorded.page()
+
+
+def test_walk_shows_who_calls_whom() -> None:
+    steps = walk("Heartbeat").steps
+    places = [(step.file, step.depth) for step in steps]
+    connection = places.index(("broker/net/connection.py", 1))
+    handler = places.index(("broker/apis/heartbeat.py", 2))
+    shard = next(step for step in steps if step.file == "coordinator/shard.py")
+    assert connection < handler < steps.index(shard)
+    assert shard.depth > 2
+
+
+def test_page_collapses_repeated_calls() -> None:
+    recorded = Walk()
+    recorded.steps = [Step(0, "a", "x.py", 1), *[Step(1, "b", "y.py", 22)] * 3]
+    assert recorded.page() == "x.py:1   a\ny.py:22    b"
+
+
+def test_constructors_counters_and_background_are_left_out() -> None:
+    files = {step.file for step in walk("OffsetCommit").steps}
+    assert "log/segment.py" in files
+    assert not [file for file in files if file.startswith(LEFT_OUT)]
+    names = {step.function.rpartition(".")[2] for step in walk("OffsetCommit").steps}
+    assert not [name for name in names if name.startswith("__")]
