@@ -321,7 +321,8 @@ def test_tools_of_4_3_1_change_topics_and_who_leads(
     waiting.until("all replicas are in sync", lambda: cluster.until_whole(name, 2))
     election = f"--election-type preferred {there} --partition 0"
     newest(cluster, f"{TOOLS}.LeaderElectionCommand", election)
-    assert cluster.partitions(name)[0][0] == 3
+    # The command returns when the controller has elected; brokers learn of it a moment later.
+    waiting.until("the preferred replica leads", lambda: cluster.partitions(name)[0][0] == 3)
     newest(cluster, command, f"--delete {there}")
     assert name not in newest(cluster, command, "--list")
 
