@@ -43,8 +43,9 @@ _POLLS = (
 _HELPS: Mapping[str, str] = {
     "restarted": f"see in its log why its process ends; {_STATIC}",
     "left": (
-        "see in its log why it leaves: its process is stopped and started again, it closes its"
-        f" consumer, or one poll takes longer than max.poll.interval.ms; {_STATIC}"
+        "see in its log why it leaves: one poll takes longer than max.poll.interval.ms (raise that,"
+        " or lower max.poll.records), its process is stopped and started again, or it closes its"
+        f" consumer; {_STATIC}"
     ),
     "poll_timed_out": _POLLS,
     "session_expired": (
@@ -71,7 +72,11 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
         if facts.last_why:
             sentence += f", last: {facts.last_why}"
         sentence += reads_nothing(facts)
-        advice = "see who leaves and why; give each instance a group.instance.id of its own"
+        advice = (
+            "see who leaves and why; if its process lives, one poll takes longer than"
+            " max.poll.interval.ms: raise that, or lower max.poll.records; if its process is"
+            f" restarted, {_STATIC}"
+        )
         return sentence, advice, why
     assert member is not None
     if returned.instance is not None:

@@ -188,7 +188,8 @@ def _noted(note: Value) -> str:
     if times == 1:
         return str(note["text"])
     first, last = instant(note["since_ms"]), instant(note["at_ms"])
-    again = f"took over {note['instance']} {times} times between {first} and {last}"
+    who = f"static member {note['instance']}"
+    again = f"{who} was taken over {times} times between {first} and {last}"
     return f"{again}, last: {note['text']}"
 
 

@@ -628,7 +628,7 @@ def check_words(finding: Finding) -> None:
     ("way", "words"),
     [
         (Way.RESTARTED, "why its process ends"),
-        (Way.LEFT, "or one poll takes longer than max.poll.interval.ms"),
+        (Way.LEFT, "max.poll.interval.ms (raise that, or lower max.poll.records)"),
         (Way.POLL_TIMED_OUT, "lower max.poll.records"),
         (Way.SESSION_EXPIRED, "raise session.timeout.ms above its pauses"),
         (Way.SYNC_TIMED_OUT, "does not sync: take a thread dump"),
@@ -640,6 +640,13 @@ def test_advice_about_a_return_is_by_its_cause(way: Way, words: str) -> None:
     worst = judged(stable(returns=[returns(4, ways=((way.value, 4),))])).worst
     assert words in worst.advice
     assert ("why its process ends" in worst.advice) == (way is Way.RESTARTED)
+
+
+def test_advice_about_many_rebalances_names_polls_that_take_too_long() -> None:
+    """librdkafka leaves without a reason, and is back too late to be known as the same client."""
+    worst = judged(stable(rebalances_ms=every_ten_seconds(8))).worst
+    assert "max.poll.interval.ms: raise that, or lower max.poll.records" in worst.advice
+    assert "group.instance.id" in worst.advice
 
 
 def test_advice_to_a_static_member_that_restarts_is_a_longer_session() -> None:

@@ -146,8 +146,8 @@ def test_takeovers_of_a_static_member_are_one_line() -> None:
     note |= {"instance": "si", "times": 60, "since_ms": NOW_MS}
     lines = story(journal(rebalances=[rebalance()], notes=[note]))
     assert lines[-1] == (
-        f"{instant(NOW_MS + 60_000)}  took over si 60 times between {instant(NOW_MS)} and"
-        f" {instant(NOW_MS + 60_000)}, last: {text}"
+        f"{instant(NOW_MS + 60_000)}  static member si was taken over 60 times between"
+        f" {instant(NOW_MS)} and {instant(NOW_MS + 60_000)}, last: {text}"
     )
 
 
