@@ -79,6 +79,8 @@ class MemberJoined:
     fences: tuple[str, str] | None = None
     """Client id and host of that member, if its process lived: its connection was open, and it was
     another one."""
+    away_ms: int = -1
+    """How long ago the connection of that member had closed; -1 where it had not."""
 
 
 @slotted

@@ -150,6 +150,8 @@ def _joined(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
     if event.replaces:  # the member that it replaces has the note
         if event.fences is not None:
             _fenced(journal, event, event.fences, now)
+        if event.away_ms >= 0:
+            _took_over(journal, event, now)
         return
     text = f"joined: {event.reason}" if event.reason else "joined"
     _change(journal, Change.of(event, now, text), now)
@@ -160,6 +162,17 @@ def _fenced(journal: GroupJournal, event: MemberJoined, fences: tuple[str, str],
     client = (kept_id(event.client_id), event.client_host)
     fencing.note(kept_id(event.member_id), client, (kept_id(fences[0]), fences[1]), now)
     journal.keep_fencing(fencing)
+
+
+def _took_over(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
+    returns = journal.returns
+    instance = kept_id(event.group_instance_id or "")
+    client = Client(kept_id(event.client_id), event.client_host, instance)
+    ids = (kept_id(event.member_id), kept_id(event.replaces))
+    before = returns.bytes
+    returned = returns.took_over(client, *ids, event.away_ms, now)
+    journal.grow(returns.bytes - before)
+    journal.save(("returning", returned.first), returned)
 
 
 def _let_in(journal: GroupJournal, event: MemberJoined) -> None:

@@ -4,9 +4,10 @@ A client without `group.instance.id` gets a new id with each start, and with eac
 left or was removed: its group rebalances when the old id goes and when the new one comes. Only a
 closed connection of the old id is a sign that the process has restarted (`Way`). What tells that
 two ids are one client is that client id and host are the same and that the one went about when the
-other came. A static member is known by its instance id; it returns only where its session had ended
-before it came back. Each id is part of one return, and the ids of a chain of returns are one place:
-members with the same client id are counted one by one.
+other came. A static member is known by its instance id; within its session it takes over its own
+place, which counts where the connection of the old id had closed. Each id is part of one return,
+and the ids of a chain of returns are one place: members with the same client id are counted one by
+one.
 
 The new id may come first: a client that was killed leaves an id behind that the group awaits until
 its session ends.
@@ -44,6 +45,8 @@ class Way(StrEnum):
 
     RESTARTED = "restarted"
     """Its connection had closed, so that the new id came by another one."""
+    RESTARTED_IN_SESSION = "restarted_in_session"
+    """The same of a static member, which took over its own place: its session had not ended."""
     LEFT = "left"
     """By its LeaveGroup. A process that ends in good order sends one, and so does one that goes on:
     librdkafka after max.poll.interval.ms, without a reason."""
@@ -258,6 +261,16 @@ class Returns:
             _keep(seen.gone, _Gone(now.mono_ms, member_id, way))
         self._put(key, seen)
         return same
+
+    def took_over(
+        self, client: Client, member_id: str, before: str, away_ms: int, now: Now
+    ) -> Returning:
+        """A static member took over its place within its session; its old connection had closed."""
+        seen = self._take(client.key)
+        seen.came = [each for each in seen.came if each.member_id != before]
+        self._put(client.key, seen)
+        self._note(client, member_id, before, away_ms, Way.RESTARTED_IN_SESSION, now)
+        return self.clients[member_id]
 
     def _take(self, key: _Key) -> _Seen:
         seen = self._seen.pop(key, None)

@@ -88,6 +88,7 @@ def _swap(step: Step, group: Group, old: Member, new: Member, call: JoinGroup) -
             short(call.reason),
             old.member_id,
             (old.client_id, old.client_host) if lived else None,
+            -1 if old.closed_ms is None else max(0, step.now.mono_ms - old.closed_ms),
         )
     )
 

@@ -19,7 +19,7 @@ class Mark(NamedTuple):
     member_id: str | None
     """Whom it is about."""
     returned: ReturnFacts | None = None
-    """FLAPPING: the client."""
+    """FLAPPING: the client. STALLED: the same, if it restarts again and again."""
     times: int = 0
     """FLAPPING: how often."""
     fenced: FencedFacts | None = None

@@ -19,6 +19,7 @@ _MIXED = "has joined again"
 _UNKNOWN = "has left and joined again"
 _DOES: Mapping[str, str] = {
     "restarted": "has restarted",
+    "restarted_in_session": "has restarted",
     "left": "has left and joined again",
     "poll_timed_out": "has left (its poll timeout expired) and joined again",
     "session_expired": "was removed (session expired) and joined again",
@@ -29,6 +30,7 @@ _DOES: Mapping[str, str] = {
 """By the way in which the last member id was lost: `coordinator.returns.Way`."""
 _BEFORE: Mapping[str, str] = {
     "restarted": "its connection had closed",
+    "restarted_in_session": "it had restarted within its session",
     "left": "it had left",
     "poll_timed_out": "its poll timeout had expired",
     "session_expired": "its session had expired",
@@ -36,12 +38,15 @@ _BEFORE: Mapping[str, str] = {
     "join_timed_out": "it had not rejoined in time",
     "removed": "it had been removed",
 }
+_RESTARTS = frozenset({"restarted", "restarted_in_session"})
+_ENDS = "see in its log why its process ends"
 _POLLS = (
     "one poll takes longer than max.poll.interval.ms: lower max.poll.records, or raise"
     " max.poll.interval.ms above the time that the records of one poll take"
 )
 _HELPS: Mapping[str, str] = {
-    "restarted": f"see in its log why its process ends; {_STATIC}",
+    "restarted": f"{_ENDS}; {_STATIC}",
+    "restarted_in_session": _ENDS,
     "left": (
         "see in its log why it leaves: one poll takes longer than max.poll.interval.ms (raise that,"
         " or lower max.poll.records), its process is stopped and started again, or it closes its"
@@ -80,7 +85,7 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
         return sentence, advice, why
     assert member is not None
     if returned.instance is not None:
-        return _static(mark, returned, member, why)
+        return _static(mark, returned, member, facts, why)
     if returned.has_new_id:
         sentence = f"the client of {named(member)} {returned_again(returned, mark.times)}"
         sentence += f"{since(mark.since_ms)}, each time with a new member id"
@@ -96,14 +101,18 @@ def flapping(mark: Mark, facts: GroupFacts, member: MemberFacts | None) -> _Word
     return sentence, advice, why
 
 
-def _static(mark: Mark, returned: ReturnFacts, member: MemberFacts, why: str) -> _Words:
-    """A static member that its session does not outlive."""
+def _static(
+    mark: Mark, returned: ReturnFacts, member: MemberFacts, facts: GroupFacts, why: str
+) -> _Words:
+    """A static member, which its session may outlive or not."""
     sentence = (
         f"static member {named(member)} {returned_again(returned, mark.times)}"
         f"{since(mark.since_ms)}{_one_by_one(returned.ways)}"
     )
     if {way for way, _ in returned.ways} != {"restarted"}:
-        return sentence, helps_static(returned.ways), why
+        if member.closed_for_ms is not None:
+            sentence += f"; its connection closed {span(member.closed_for_ms)} ago"
+        return sentence + reads_nothing(facts), helps_static(returned.ways), why
     sentence += ", each time after its session had expired"
     if returned.away_ms is not None:
         sentence += f", the last time {span(returned.away_ms)} after that"
@@ -154,7 +163,13 @@ def what_it_did(ways: Sequence[tuple[str, int]]) -> str:
     """What a client did, whose old ids were lost in these ways."""
     if not ways:
         return _UNKNOWN
-    return _MIXED if len(ways) > 1 else _DOES.get(ways[0][0], _UNKNOWN)
+    is_mixed = len(ways) > 1 and not is_restart(ways)
+    return _MIXED if is_mixed else _DOES.get(ways[0][0], _UNKNOWN)
+
+
+def is_restart(ways: Sequence[tuple[str, int]]) -> bool:
+    """Whether each of its old ids was lost because its process had ended."""
+    return bool(ways) and _RESTARTS.issuperset([way for way, _ in ways])
 
 
 def what_helps(ways: Sequence[tuple[str, int]]) -> str:
@@ -165,8 +180,8 @@ def what_helps(ways: Sequence[tuple[str, int]]) -> str:
 
 def helps_static(ways: Sequence[tuple[str, int]]) -> str:
     """The same for a static member, which has its group.instance.id."""
-    if {way for way, _ in ways} == {"restarted"}:
-        return "see in its log why its process ends; raise session.timeout.ms above a restart"
+    if is_restart(ways) and "restarted" in dict(ways):
+        return f"{_ENDS}; raise session.timeout.ms above a restart"
     return what_helps(ways).removesuffix(f"; {_STATIC}")
 
 

@@ -16,9 +16,11 @@ from verdicts.facts import (
     GroupFacts,
     PartitionFacts,
     RefusedFacts,
+    ReturnFacts,
     StreakFacts,
 )
 from verdicts.findings import Finding, Mark
+from verdicts.flapping_words import is_restart
 from verdicts.names import Verdict
 from verdicts.others import Others
 from verdicts.thresholds import Thresholds
@@ -163,16 +165,25 @@ class _Rules:
                 times, since_ms = _counted(recent, fenced.streak)
                 member = fenced.member
                 yield Mark(Verdict.FLAPPING, since_ms, (), member, times=times, fenced=fenced)
-        for each in self.facts.returns or ():
-            recent = self._recent(each.at_ms)
-            if len(recent) >= self.thresholds.flapping_returns:
-                found = True
-                times, since_ms = _counted(recent, each.streak)
-                yield Mark(Verdict.FLAPPING, since_ms, (), each.member, each, times)
+        for each, recent in self._returned_often:
+            found = True
+            times, since_ms = _counted(recent, each.streak)
+            yield Mark(Verdict.FLAPPING, since_ms, (), each.member, each, times)
         recent = self._recent(self.facts.rebalances_ms or ())
         if not found and len(recent) >= self.thresholds.flapping_rebalances:
             times, since_ms = _counted(recent, self.facts.rebalances_streak)
             yield Mark(Verdict.FLAPPING, since_ms, (), None, times=times)
+
+    @cached_property
+    def _returned_often(self) -> Sequence[tuple[ReturnFacts, list[int]]]:
+        """Clients that come back too often, and when they did lately."""
+        found = [(each, self._recent(each.at_ms)) for each in self.facts.returns or ()]
+        return [each for each in found if len(each[1]) >= self.thresholds.flapping_returns]
+
+    @cached_property
+    def _restarting(self) -> Mapping[str | None, ReturnFacts]:
+        """Members whose process ends again and again."""
+        return {each.member: each for each, _ in self._returned_often if is_restart(each.ways)}
 
     def _recent(self, at_ms: Sequence[int]) -> list[int]:
         return [each for each in at_ms if self._for(each) <= self.thresholds.flapping_ms]
@@ -293,7 +304,8 @@ class _Rules:
                 left.append(each)
         for owner, found in stalled.items():
             found.sort(key=lambda each: each.stands_since_ms or 0)
-            yield Mark(Verdict.STALLED, found[0].stands_since_ms, tuple(found), owner)
+            since_ms, returned = found[0].stands_since_ms, self._restarting.get(owner)
+            yield Mark(Verdict.STALLED, since_ms, tuple(found), owner, returned)
         yield from self._lagging(left)
 
     def _of_standing(self, each: PartitionFacts) -> Verdict:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from verdicts.commands import command, word
 from verdicts.facts import EMPTY, GroupFacts, MemberFacts, PartitionFacts
 from verdicts.findings import Finding, Mark
-from verdicts.flapping_words import flapping, restarts
+from verdicts.flapping_words import flapping, helps_static, restarts, what_helps
 from verdicts.names import Verdict
 from verdicts.refused_words import refused
 from verdicts.spelling import (
@@ -191,6 +191,11 @@ def _stalled(mark: Mark, facts: GroupFacts) -> _Words:
         return sentence, advice, command("groups describe", facts.group)
     sentence = f"{lies}; {stands}; {named(member)} owns {_it(mark.partitions)}"
     sentence += f" and {_alive(member, first)}"
+    if mark.returned is not None:
+        sentence += restarts(member, facts)
+        ways = mark.returned.ways
+        advice = what_helps(ways) if member.instance is None else helps_static(ways)
+        return sentence, advice, command("groups why", facts.group)
     if member.closed_for_ms is not None:
         sentence += restarts(member, facts)
         advice = f"{_ENDED}; its partitions go to others when its session ends"

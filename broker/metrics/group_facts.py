@@ -6,14 +6,15 @@ that its caller can give others their turn between two of them.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from functools import partial
 
 from broker.cores.groups.runtime import HostedGroups
 from broker.metrics.holders import Holders
 from broker.metrics.lag import BLOCK, Lags
-from broker.metrics.progress import Arrivals, Columns, Look, Mark, Progress, unread_since
+from broker.metrics.progress import Arrivals, Columns, Look, Progress, unread_since
 from broker.metrics.record_times import Key
+from broker.metrics.topic_look import TopicLook, owned_alone, without_commit
 from broker.topics.partition import Partition
 from coordinator import signs
 from coordinator.group_journal import FLAPPING_CAUSES, GroupJournal
@@ -38,8 +39,6 @@ from verdicts.facts import (
 
 PAUSE_MS = 5_000
 """The wall clock is ahead of the other by so much more than at the look before: a pause."""
-LOOK_UP_EVERY_MS = 30_000
-"""So often the record at which a group that moves is late is looked up; one that stands, once."""
 
 Owners = dict[str, dict[int, str]]
 """Member id by topic and partition."""
@@ -78,7 +77,7 @@ class GroupLooks:
         committed = list(hosted.core.view.offsets.topics(group_id))
         for topic in dict.fromkeys([*committed, *owners]):
             look = looks[topic] = self.progress.look(group_id, topic, now.wall_ms)
-            found = _Topic(topic, self._lags.here(topic), owners.get(topic, {}), look)
+            found = TopicLook(topic, self._lags.here(topic), owners.get(topic, {}), look)
             found.topic_id = self._lags.topic_id(topic)
             if found.topic_id:
                 ends = partial(self._lags.high_watermarks, topic)
@@ -87,13 +86,13 @@ class GroupLooks:
                 rows = list(commits)
                 partitions += self._committed(group_id, found, rows, now.wall_ms)
                 yield len(rows)
-            left = _owned_alone(found)
+            left = owned_alone(found)
             for first in range(0, len(left), BLOCK):
                 block = left[first : first + BLOCK]
                 for partition in block:
                     at = self._lags.ends(topic, partition, found.here.get(partition), 0, 0)
                     if at is not None:
-                        partitions.append(_without_commit(found, partition, *at))
+                        partitions.append(without_commit(group, found, partition, *at))
                 yield len(block)
         self.progress.keep(group_id, looks, group.generation_id)
         return (yield from self._group(group, partitions, now))
@@ -156,7 +155,7 @@ class GroupLooks:
     def _committed(
         self,
         group_id: str,
-        found: _Topic,
+        found: TopicLook,
         rows: Sequence[tuple[int, int, int, int]],
         now_ms: int,
     ) -> list[PartitionFacts]:
@@ -348,47 +347,6 @@ def _fenced(journal: GroupJournal) -> list[FencedFacts]:
 
 def _streak(streak: Streak) -> StreakFacts | None:
     return StreakFacts(streak.count, streak.since_ms) if streak.count else None
-
-
-class _Topic:
-    """A topic at a look at a group."""
-
-    __slots__ = ("here", "is_due", "look", "marks", "owners", "topic", "topic_id")
-
-    def __init__(
-        self, topic: str, here: Mapping[int, Partition], owners: dict[int, str], look: Look
-    ) -> None:
-        self.topic = topic
-        self.here = here
-        self.owners = owners
-        self.look = look
-        self.topic_id = b""
-        self.marks: Sequence[Mark] = ()
-        before_ms = look.before.seen_ms
-        self.is_due = before_ms // LOOK_UP_EVERY_MS != look.now_ms // LOOK_UP_EVERY_MS
-        """Whether this is the first look within the time of LOOK_UP_EVERY_MS."""
-
-
-def _owned_alone(found: _Topic) -> list[int]:
-    """Partitions that a member owns and that have no commit."""
-    committed = set(found.look.after.partitions)
-    return [each for each in sorted(found.owners) if each not in committed]
-
-
-def _without_commit(found: _Topic, partition: int, start: int, end: int) -> PartitionFacts:
-    owner = found.owners[partition]
-    kept = found.look.without_commit(partition, owner, end)
-    has_grown = kept.grown_ms >= 0
-    stands_ms = kept.grown_ms if has_grown else kept.seen_ms
-    return PartitionFacts(
-        found.topic,
-        partition,
-        log_start=start,
-        log_end=end,
-        stands_since_ms=stands_ms if end > start else None,
-        owner=owner,
-        has_grown=has_grown,
-    )
 
 
 def _awaits(group: GroupView, now: Now) -> AwaitedFacts | None:

@@ -71,6 +71,7 @@ class Unclaimed(NamedTuple):
     """A partition without a commit, since its owner has it."""
 
     owner: str
+    """Its member id; the instance id of a static member, which keeps its place when it restarts."""
     end: int
     """Of its log, when the owner was first seen."""
     seen_ms: int

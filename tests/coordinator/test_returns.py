@@ -218,6 +218,42 @@ def test_static_member_that_returns_within_its_session_is_no_return() -> None:
     assert told.journal.returning("g") == []
 
 
+def crash_and_return(told: Told, *numbers: int, after_ms: int = 3000) -> None:
+    """Processes of one static member, each of which dies 4 s after it has joined."""
+    for number in numbers:
+        connection = f"c{number}"
+        fields = {"group_instance_id": "i", "client_id": "app", "connection": connection}
+        told.handle(join(f"a{number}", **fields))
+        generation = told.shard.view.groups["g"].generation_id
+        told.handle(sync("s", f"i-a{number}", generation, connection=connection))
+        told.pass_time(1000)
+        told.take(told.shard.connection_closed(connection, told.now))
+        told.pass_time(after_ms)
+
+
+def test_static_member_that_restarts_within_its_session_is_counted_by_its_instance() -> None:
+    told = Told()
+    crash_and_return(told, *range(5))
+    (client,) = told.journal.returning("g")
+    assert (client.instance, client.times) == ("i", 4)
+    assert client.ways == {Way.RESTARTED_IN_SESSION: 4}
+    assert (client.before, client.member_id, client.away_ms) == ("i-a3", "i-a4", 3000)
+    assert len(told.entry.rebalances) == 1, "it kept its partitions"
+    returns = told.entry.returns
+    assert returns.bytes == returns.size()
+    assert not returns._seen, "its first id is part of a return"
+
+
+def test_restarts_of_a_static_member_within_its_session_and_after_it_are_one_chain() -> None:
+    told = Told()
+    crash_and_return(told, 0, 1)
+    crash_and_return(told, 2, after_ms=SESSION_MS)
+    crash_and_return(told, 3, 4)
+    (client,) = told.journal.returning("g")
+    assert client.ways == {Way.RESTARTED_IN_SESSION: 3, Way.RESTARTED: 1}
+    assert (client.times, client.first) == (4, "i-a0")
+
+
 def test_static_member_that_returns_after_its_session_is_counted_by_its_instance() -> None:
     """A crash loop: it lives for 4 s and is away for 5 s, its session is 3 s."""
     told = Told(min_session_timeout_ms=1000)

@@ -317,6 +317,17 @@ TABLE = [
      "FLAPPING", "static member i-9 (m9) on 10.0.0.7 has restarted 4 times since"
      " 2026-11-22T12:04:51Z, each time after its session had expired, the last time 2.0 s after"
      " that"),
+    ("a static one that restarts within its session",
+     stable(returns=[returns(4, instance="i-9", ways=(("restarted_in_session", 4),))]),
+     "FLAPPING", "static member i-9 (m9) on 10.0.0.7 has restarted 4 times since"
+     " 2026-11-22T12:04:51Z"),
+    ("a static one that restarts, and its connection has closed again",
+     stable(returns=[returns(4, instance="i-9", away_ms=2000,
+                             ways=(("restarted_in_session", 3), ("restarted", 1)))],
+            members=(member("m9", instance="i-9", closed_for_ms=700),)),
+     "FLAPPING", "static member i-9 (m9) on 10.0.0.7 has restarted 4 times since"
+     " 2026-11-22T12:04:51Z: 3 times it had restarted within its session, 1 time its connection had"
+     " closed; its connection closed 0.7 s ago"),
     ("a static one that pauses",
      stable(returns=[returns(4, instance="i-9", away_ms=0, ways=(("session_expired", 4),))]),
      "FLAPPING", "static member i-9 (m9) on 10.0.0.7 was removed (session expired) and joined again"
@@ -628,6 +639,7 @@ def check_words(finding: Finding) -> None:
     ("way", "words"),
     [
         (Way.RESTARTED, "why its process ends"),
+        (Way.RESTARTED_IN_SESSION, "why its process ends"),
         (Way.LEFT, "max.poll.interval.ms (raise that, or lower max.poll.records)"),
         (Way.POLL_TIMED_OUT, "lower max.poll.records"),
         (Way.SESSION_EXPIRED, "raise session.timeout.ms above its pauses"),
@@ -639,7 +651,7 @@ def check_words(finding: Finding) -> None:
 def test_advice_about_a_return_is_by_its_cause(way: Way, words: str) -> None:
     worst = judged(stable(returns=[returns(4, ways=((way.value, 4),))])).worst
     assert words in worst.advice
-    assert ("why its process ends" in worst.advice) == (way is Way.RESTARTED)
+    assert ("why its process ends" in worst.advice) == way.startswith("restarted")
 
 
 def test_advice_about_many_rebalances_names_polls_that_take_too_long() -> None:
@@ -658,6 +670,25 @@ def test_advice_to_a_static_member_that_restarts_is_a_longer_session() -> None:
         again = returned._replace(ways=((way.value, 4),))
         worst = judged(stable(returns=[again], members=[static])).worst
         assert "group.instance.id" not in worst.advice, "it has one"
+
+
+@pytest.mark.parametrize("closed_for_ms", [None, 700])
+def test_stalled_static_member_that_restarts_again_and_again_is_not_told_to_be_evicted(
+    closed_for_ms: int | None,
+) -> None:
+    static = member("m9", silent_s=0.2, instance="i-9", closed_for_ms=closed_for_ms)
+    crashing = returns(4, instance="i-9", ways=(("restarted_in_session", 4),))
+    crashing = crashing._replace(streak=StreakFacts(91, ago(390)))
+    facts = stable(at(0, None, 499, stands=390, owner="m9"), members=[static])
+    stalled, flapping = judged(facts._replace(returns=[crashing])).findings
+    assert (stalled.verdict, flapping.verdict) == (Verdict.STALLED, Verdict.FLAPPING)
+    assert stalled.sentence.endswith("its client has restarted 91 times since 2026-11-22T11:59:01Z")
+    assert stalled.advice == flapping.advice == "see in its log why its process ends"
+    assert stalled.command == "muster groups why billing"
+    assert "no member of the group has read since 2026-11-22T11:59:01Z" in flapping.sentence
+    long_ago = crashing._replace(at_ms=(1, 2, 3))
+    (stalled,) = judged(facts._replace(returns=[long_ago])).findings
+    assert "evict it" in stalled.advice or closed_for_ms is not None
 
 
 def test_rebalance_is_blocked_since_it_began_and_by_the_time_that_counts() -> None:

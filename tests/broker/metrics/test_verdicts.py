@@ -69,24 +69,27 @@ class Trial:
         self.broker = served.broker
         self.members: list[Member] = []
 
-    async def join(self, *partitions: int, topic: str = "orders") -> Member:
+    async def join(self, *partitions: int, topic: str = "orders", instance: Any = None) -> Member:
         """A group of one member, which owns these partitions."""
         client = await Client.connect(self.broker.sockets.addresses()[0][1])
-        joined = await client.receive(self.send_join(client, topic=topic))
+        joined = await client.receive(self.send_join(client, topic=topic, instance=instance))
         member = Member(self, client, joined["member_id"], joined["generation_id"])
         self.members.append(member)
         await self.sync(member, {member: partitions}, topic)
         return member
 
-    def send_join(self, client: Client, member_id: str = "", topic: str = "orders") -> Any:
+    def send_join(
+        self, client: Client, member_id: str = "", topic: str = "orders", instance: Any = None
+    ) -> Any:
         client.client_id = "app"
         return client.send(
             JOIN_GROUP.key,
-            3,
+            3 if instance is None else 5,
             group_id=GROUP,
             session_timeout_ms=45_000,
             rebalance_timeout_ms=60_000,
             member_id=member_id,
+            group_instance_id=instance,
             protocol_type="consumer",
             protocols=[{"name": "range", "metadata": encode_subscription([topic])}],
         )
@@ -378,6 +381,38 @@ async def test_a_member_that_never_commits(tmp_path: Path) -> None:
         await trial.pass_s(40)
         assert trial.verdict == "STALLED"
         assert "never a commit" in trial.held().sentence
+
+
+async def test_static_member_that_restarts_within_its_session_flaps_and_stalls(
+    tmp_path: Path,
+) -> None:
+    """It dies at its first record, each time; its process is started again 1 s later."""
+    async with trial_of(tmp_path) as trial:
+        trial.produce(9)
+        verdicts = []
+        for _ in range(12):
+            member = await trial.join(0, instance="i-1")
+            await trial.pass_s(5)
+            verdicts.append(trial.verdict)
+            trial.members.remove(member)
+            member.client.close()
+            await eventually(lambda: closed(trial))
+        assert list(dict.fromkeys(verdicts)) == ["OK", "FLAPPING", "STALLED"]
+        assert verdicts.index("FLAPPING") == 3
+        stalled, flapping = (await trial.judged()).findings
+        assert "its client has restarted 11 times since" in stalled.sentence
+        assert flapping.sentence.startswith("static member i-1 (")
+        assert " has restarted 11 times since " in flapping.sentence
+        assert flapping.advice == "see in its log why its process ends"
+        assert flapping.instance == "i-1"
+
+
+def closed(trial: Trial) -> bool:
+    """Whether the broker knows of each member that its connection closed."""
+    hosted = trial.broker.groups.hosted_for(GROUP)
+    assert hosted is not None
+    members = hosted.core.view.groups[GROUP].members.values()
+    return all(each.closed_ms is not None for each in members)
 
 
 async def test_a_member_that_began_at_the_end(tmp_path: Path) -> None:

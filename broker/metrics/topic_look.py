@@ -1,0 +1,59 @@
+"""What a look at a group gathers of one topic, and its partitions without a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from broker.metrics.progress import Look, Mark
+from broker.topics.partition import Partition
+from coordinator.read_only import GroupView
+from verdicts.facts import PartitionFacts
+
+LOOK_UP_EVERY_MS = 30_000
+"""So often the record at which a group that moves is late is looked up; one that stands, once."""
+
+
+class TopicLook:
+    """A topic at a look at a group."""
+
+    __slots__ = ("here", "is_due", "look", "marks", "owners", "topic", "topic_id")
+
+    def __init__(
+        self, topic: str, here: Mapping[int, Partition], owners: dict[int, str], look: Look
+    ) -> None:
+        self.topic = topic
+        self.here = here
+        self.owners = owners
+        self.look = look
+        self.topic_id = b""
+        self.marks: Sequence[Mark] = ()
+        before_ms = look.before.seen_ms
+        self.is_due = before_ms // LOOK_UP_EVERY_MS != look.now_ms // LOOK_UP_EVERY_MS
+        """Whether this is the first look within the time of LOOK_UP_EVERY_MS."""
+
+
+def owned_alone(found: TopicLook) -> list[int]:
+    """The partitions that a member owns and that have no commit."""
+    committed = set(found.look.after.partitions)
+    return [each for each in sorted(found.owners) if each not in committed]
+
+
+def without_commit(
+    group: GroupView, found: TopicLook, partition: int, start: int, end: int
+) -> PartitionFacts:
+    """The facts about a partition that its owner has never committed."""
+    owner = found.owners[partition]
+    member = group.members.get(owner)
+    instance = None if member is None else member.group_instance_id
+    kept = found.look.without_commit(partition, instance or owner, end)
+    has_grown = kept.grown_ms >= 0
+    stands_ms = kept.grown_ms if has_grown else kept.seen_ms
+    return PartitionFacts(
+        found.topic,
+        partition,
+        log_start=start,
+        log_end=end,
+        stands_since_ms=stands_ms if end > start else None,
+        owner=owner,
+        has_grown=has_grown,
+    )
