@@ -14,7 +14,7 @@ from broker.metrics.holders import Holders
 from broker.metrics.lag import BLOCK, Lags
 from broker.metrics.progress import Arrivals, Columns, Look, Progress, unread_since
 from broker.metrics.record_times import Key
-from broker.metrics.topic_look import TopicLook, owned_alone, without_commit
+from broker.metrics.topic_look import TopicLook, after_owner, orphaned, owned_alone, without_commit
 from broker.topics.partition import Partition
 from coordinator import signs
 from coordinator.group_journal import FLAPPING_CAUSES, GroupJournal
@@ -75,7 +75,8 @@ class GroupLooks:
         looks: dict[str, Look] = {}
         group_id = group.group_id
         committed = list(hosted.core.view.offsets.topics(group_id))
-        for topic in dict.fromkeys([*committed, *owners]):
+        orphans = [] if group.state is State.STABLE else self.progress.unclaimed(group_id)
+        for topic in dict.fromkeys([*committed, *owners, *orphans]):
             look = looks[topic] = self.progress.look(group_id, topic, now.wall_ms)
             found = TopicLook(topic, self._lags.here(topic), owners.get(topic, {}), look)
             found.topic_id = self._lags.topic_id(topic)
@@ -86,13 +87,19 @@ class GroupLooks:
                 rows = list(commits)
                 partitions += self._committed(group_id, found, rows, now.wall_ms)
                 yield len(rows)
-            left = owned_alone(found)
+            left = orphaned(found) if topic in orphans else owned_alone(found)
             for first in range(0, len(left), BLOCK):
                 block = left[first : first + BLOCK]
                 for partition in block:
                     at = self._lags.ends(topic, partition, found.here.get(partition), 0, 0)
-                    if at is not None:
+                    if at is None:
+                        continue
+                    if topic not in orphans:
                         partitions.append(without_commit(group, found, partition, *at))
+                        continue
+                    orphan = after_owner(group, found, partition, *at)
+                    if orphan is not None and (orphan.has_grown or not committed):
+                        partitions.append(orphan)
                 yield len(block)
         self.progress.keep(group_id, looks, group.generation_id)
         return (yield from self._group(group, partitions, now))

@@ -61,7 +61,7 @@ class Standing:
         self.seen_ms = _NEVER
         """When the look was; -1: there was none."""
         self.unclaimed: dict[int, Unclaimed] = {}
-        """Partitions that a member owns and has never committed."""
+        """Partitions that a member owns, or owned until it was lost, and has never committed."""
 
     def __len__(self) -> int:
         return len(self.partitions) + len(self.unclaimed)
@@ -140,6 +140,14 @@ class Look:
         self.after.unclaimed[partition] = kept
         return kept
 
+    def after_owner(self, partition: int, end: int) -> Unclaimed:
+        """Take in a partition of the look before again, which nobody owns now."""
+        kept = self.before.unclaimed[partition]
+        if kept.grown_ms == _NEVER and end > kept.end:
+            kept = kept._replace(grown_ms=self.now_ms)
+        self.after.unclaimed[partition] = kept
+        return kept
+
 
 class Progress:
     """The memory of all groups; bounded."""
@@ -154,6 +162,11 @@ class Progress:
     def look(self, group_id: str, topic: str, now_ms: int) -> Look:
         """Begin a look at a group in a topic."""
         return Look(self._groups.get(group_id, {}).get(topic), now_ms)
+
+    def unclaimed(self, group_id: str) -> list[str]:
+        """The topics in which a member owned partitions at the last look and had not committed."""
+        known = self._groups.get(group_id, {})
+        return [topic for topic, standing in known.items() if standing.unclaimed]
 
     def keep(self, group_id: str, looks: dict[str, Look], generation_id: int) -> None:
         """Remember a look at all topics of a group instead of the one before."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from broker.metrics.progress import Look, Mark
+from broker.metrics.progress import Look, Mark, Unclaimed
 from broker.topics.partition import Partition
 from coordinator.read_only import GroupView
+from coordinator.states import State
 from verdicts.facts import PartitionFacts
 
 LOOK_UP_EVERY_MS = 30_000
@@ -46,6 +47,33 @@ def without_commit(
     member = group.members.get(owner)
     instance = None if member is None else member.group_instance_id
     kept = found.look.without_commit(partition, instance or owner, end)
+    return _unclaimed(found, partition, start, end, kept, owner)
+
+
+def orphaned(found: TopicLook) -> list[int]:
+    """The partitions without a commit that a member owned until its group changed."""
+    committed = set(found.look.after.partitions)
+    return [each for each in sorted(found.look.before.unclaimed) if each not in committed]
+
+
+def after_owner(
+    group: GroupView, found: TopicLook, partition: int, start: int, end: int
+) -> PartitionFacts | None:
+    """The facts about such a partition of an empty group, whose last owner left records unread.
+
+    While the group rebalances it is only remembered: its owner may keep it.
+    """
+    if group.state is State.EMPTY and end <= start:
+        return None
+    kept = found.look.after_owner(partition, end)
+    if group.state is not State.EMPTY:
+        return None
+    return _unclaimed(found, partition, start, end, kept, None)
+
+
+def _unclaimed(
+    found: TopicLook, partition: int, start: int, end: int, kept: Unclaimed, owner: str | None
+) -> PartitionFacts:
     has_grown = kept.grown_ms >= 0
     stands_ms = kept.grown_ms if has_grown else kept.seen_ms
     return PartitionFacts(

@@ -10,7 +10,7 @@ import pytest
 
 from broker.metrics import group_facts, verdicts
 from broker.metrics.group_facts import GroupLooks
-from broker.metrics.progress import Look, Progress
+from broker.metrics.progress import Look, Progress, Unclaimed
 from coordinator.events import Cause
 from tests.broker.metrics import test_verdicts as stories
 from verdicts import judge, others
@@ -133,6 +133,18 @@ def who_began_at_the_end_is_behind(patch: Patch) -> None:
     patch.setattr(judge._Rules, "_may_be_read", lambda self, each: True)
 
 
+def what_has_no_commit_is_new_at_each_look(patch: Patch) -> None:
+    def without_commit(self: Look, partition: int, owner: str, end: int) -> Unclaimed:
+        kept = self.after.unclaimed[partition] = Unclaimed(owner, end, self.now_ms, -1)
+        return kept
+
+    patch.setattr(Look, "without_commit", without_commit)
+
+
+def who_owned_what_is_forgotten(patch: Patch) -> None:
+    patch.setattr(Progress, "unclaimed", lambda *_: [])
+
+
 def every_look_is_the_first(patch: Patch) -> None:
     real = verdicts.Verdicts._hold
 
@@ -191,6 +203,14 @@ PLANTS: list[tuple[Callable[[Patch], None], Story]] = [
         stories.test_a_topic_that_is_not_subscribed_any_more_stalls_nobody,
     ),
     (who_began_at_the_end_is_behind, stories.test_a_member_that_began_at_the_end),
+    (
+        what_has_no_commit_is_new_at_each_look,
+        stories.test_static_member_that_restarts_within_its_session_flaps_and_stalls,
+    ),
+    (
+        who_owned_what_is_forgotten,
+        stories.test_group_is_abandoned_when_its_last_member_is_removed_before_its_first_commit,
+    ),
     (every_look_is_the_first, stories.test_a_verdict_holds_since_its_first_look),
 ]
 

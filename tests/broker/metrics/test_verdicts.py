@@ -615,6 +615,57 @@ async def test_a_group_that_nobody_is_in_any_more(tmp_path: Path) -> None:
         assert trial.verdict == "ABANDONED"
 
 
+async def test_group_is_abandoned_when_its_last_member_is_removed_before_its_first_commit(
+    tmp_path: Path,
+) -> None:
+    async with trial_of(tmp_path) as trial:
+        trial.produce(428)
+        member = await trial.join(0, 1)
+        await trial.pass_s(40)
+        assert trial.verdict == "STALLED"
+        member.beats = False
+        await trial.pass_s(50)
+        assert trial.held().sentence == (
+            "428 records to read, nothing is late; the group has no members"
+        )
+        await trial.pass_s(60)
+        assert trial.verdict == "ABANDONED"
+        assert "428 unread records wait in orders:0 since" in trial.held().sentence
+        again = await trial.join(0, 1)
+        await again.commit(428)
+        await trial.pass_s(5)
+        await again.leave()
+        await trial.pass_s(100)
+        assert trial.verdict == "OK"
+
+
+async def test_group_is_abandoned_when_its_members_hang_before_their_first_commit(
+    tmp_path: Path,
+) -> None:
+    """It rebalances until the last of them is removed."""
+    async with trial_of(tmp_path) as trial:
+        trial.produce(9)
+        one, two = await trial.join_two([0], [1])
+        await trial.pass_s(10)
+        one.beats = False
+        await trial.pass_s(40)
+        two.beats = False
+        await trial.pass_s(200)
+        assert trial.verdict == "ABANDONED"
+
+
+async def test_group_whose_member_began_at_the_end_is_not_abandoned(tmp_path: Path) -> None:
+    async with trial_of(tmp_path) as trial:
+        trial.produce(9)
+        member = await trial.join(0, 1)
+        trial.produce(1, 1)
+        await member.commit(1, 1)
+        await trial.pass_s(10)
+        await member.leave()
+        await trial.pass_s(100)
+        assert trial.verdict == "OK", "nothing came to orders:0 while it was owned"
+
+
 async def test_a_group_whose_oldest_unread_record_is_old(tmp_path: Path) -> None:
     """It moves, and is always a hundred records behind, of which one comes a second."""
     async with trial_of(tmp_path) as trial:
