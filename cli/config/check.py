@@ -58,16 +58,17 @@ def check(
 def rows_of(file: Path) -> list[output.Row]:
     """A row for each setting of a file, and one for each fault of several together."""
     from broker.config.config import BadConfig, Config
+    from broker.startup_faults import startup_faults
     from protocol.properties import parse
 
     given = parse(read_text(file))
     in_cluster = bool(given.get("zookeeper.connect", "").strip())
     rows = {name: _row(name, text, in_cluster) for name, text in given.items()}
     try:
-        Config(given)
+        faults: Sequence[Fault] = list(startup_faults(Config(given)))
     except BadConfig as error:
-        return [*rows.values(), *_together(error.faults, rows)]
-    return list(rows.values())
+        faults = error.faults
+    return [*rows.values(), *_together(faults, rows)]
 
 
 def _together(faults: Sequence[Fault], rows: dict[str, output.Row]) -> list[output.Row]:

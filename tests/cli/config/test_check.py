@@ -1,0 +1,113 @@
+"""`muster config check` finds beforehand what would end the start."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from broker.broker import Broker
+from broker.config.config import BadConfig
+from broker.config.sources import load
+from broker.time import Time
+from cli.errors import FOUND
+from tests.certificates import Authority
+from tests.cli.running import run
+
+LISTENERS = "listeners=PLAINTEXT://127.0.0.1:0,SSL://127.0.0.1:0\n"
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Files of a certificate with its key, and of its authority."""
+    authority = Authority(tmp_path_factory.mktemp("authority"))
+    return {"OWN": str(authority.issue("broker").pem), "CA": str(authority.certificate)}
+
+
+@pytest.mark.parametrize(
+    ("text", "setting", "why"),
+    [
+        ("ssl.keystore.location=/no/such.pem", "ssl.keystore.location", "No such file"),
+        (
+            "ssl.keystore.location=OWN\nssl.truststore.location=CA\nssl.truststore.password=x",
+            "ssl.truststore.password",
+            "ssl.truststore.password is for PKCS12 and JKS",
+        ),
+        ("ssl.keystore.location=OWN\nssl.keystore.password=x", "ssl.keystore.password", "is PEM"),
+        ("ssl.keystore.location=CA", "ssl.keystore.location", "has no private key"),
+        ("ssl.keystore.location=OWN\nssl.client.auth=required", "ssl.client.auth", "needs ssl."),
+        ("ssl.keystore.location=OWN\nssl.cipher.suites=NONE", "ssl.cipher.suites", "NONE"),
+        (
+            "http.security.protocol=SSL\nssl.keystore.location=OWN\n"
+            "http.ssl.keystore.location=/no/such.pem",
+            "http.ssl.keystore.location",
+            "the listener http: /no/such.pem can't be read",
+        ),
+    ],
+)
+def test_store_that_the_start_refuses_is_a_fault(
+    tmp_path: Path, stores: dict[str, str], text: str, setting: str, why: str
+) -> None:
+    for name, path in stores.items():
+        text = text.replace(f"={name}", f"={path}")
+    file = _file(tmp_path, LISTENERS + text)
+
+    [fault] = _faults(file)
+
+    assert (fault["setting"], why in fault["why"]) == (setting, True), fault
+    assert fault["why"] == _refusal_of_the_start(file, tmp_path)
+
+
+def test_stores_that_the_start_takes_are_no_fault(tmp_path: Path, stores: dict[str, str]) -> None:
+    text = f"ssl.keystore.location={stores['OWN']}\nssl.truststore.location={stores['CA']}\n"
+    file = _file(tmp_path, f"{LISTENERS}{text}ssl.client.auth=required")
+
+    assert run("config", "check", str(file)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "listeners=SASL_PLAINTEXT://:9092\nsasl.enabled.mechanisms=OAUTHBEARER",
+            "OAUTHBEARER needs the keys that sign tokens",
+        ),
+        (
+            "zookeeper.connect=zk:2181\nlisteners=IN://:9092\n"
+            "listener.security.protocol.map=IN:PLAINTEXT",
+            "brokers are to reach each other by the listener PLAINTEXT",
+        ),
+        (
+            "zookeeper.connect=zk:2181\nlisteners=SASL_PLAINTEXT://:9092\n"
+            "inter.broker.listener.name=SASL_PLAINTEXT\nsasl.enabled.mechanisms=SCRAM-SHA-256\n"
+            "sasl.mechanism.inter.broker.protocol=SCRAM-SHA-256",
+            "scram-sha-256.sasl.jaas.config is missing",
+        ),
+    ],
+)
+def test_other_settings_that_the_start_refuses_are_a_fault(
+    tmp_path: Path, text: str, why: str
+) -> None:
+    [fault] = _faults(_file(tmp_path, text))
+
+    assert why in fault["why"]
+
+
+def _file(folder: Path, text: str) -> Path:
+    file = folder / "server.properties"
+    file.write_text(text)
+    return file
+
+
+def _faults(file: Path) -> list[Any]:
+    ran = run("config", "check", "--json", str(file))
+    assert ran.code == FOUND, ran
+    return [row for row in ran.json if row["verdict"] == "bad"]
+
+
+def _refusal_of_the_start(file: Path, folder: Path) -> str:
+    more = {"log.dirs": str(folder / "data"), "http.listener": "127.0.0.1:0"}
+    with pytest.raises(BadConfig) as refused:
+        Broker(load(file, {}, [], more), time=Time()).open()
+    return str(refused.value)
