@@ -11,7 +11,6 @@ import signal
 import sys
 from collections.abc import Collection
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cli.errors import INTERRUPTED, REFUSED, TERMINATED, USAGE, CommandError
@@ -178,7 +177,7 @@ def _app(names: Collection[str]) -> typer.Typer:
 
     @app.callback()
     def _options(
-        version: bool = typer.Option(  # noqa: ARG001
+        version: bool = typer.Option(
             False, "--version", is_eager=True, callback=_version, help="Show the version."
         ),
         command_config: str = typer.Option(
@@ -188,16 +187,14 @@ def _app(names: Collection[str]) -> typer.Typer:
             envvar="MUSTER_COMMAND_CONFIG",
             help="Kafka's client properties for TLS and SASL: security.protocol, ssl.*, sasl.*.",
         ),
-        bootstrap: str = typer.Option(  # noqa: ARG001 - `taken_before` hands it on
+        bootstrap: str = typer.Option(
             "", "--bootstrap", "-b", metavar="HOST:PORT[,...]", help="Any broker of the cluster."
         ),
-        http: str = typer.Option(  # noqa: ARG001
+        http: str = typer.Option(
             "", "--http", metavar="HOST:PORT", help="Where the Muster serves HTTP."
         ),
     ) -> None:
-        from cli.client.security import choose
-
-        choose(Path(command_config) if command_config else None)
+        """Their callbacks do what there is to do."""
 
     option = typer.Option
 

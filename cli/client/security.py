@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextvars import ContextVar
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,22 @@ from client.security import OPTION, PLAINTEXT, Security
 if TYPE_CHECKING:
     from client.settings import Settings
 
-_chosen: ContextVar[Security] = ContextVar("security", default=PLAINTEXT)
+
+class _Choice:
+    """A file of client properties, read when a cluster is reached first."""
+
+    def __init__(self, file: Path, option: str) -> None:
+        self._file = file
+        self._option = option
+
+    @cached_property
+    def security(self) -> Security:
+        """What the file says. Raises CommandError."""
+        return security_in(self._file, self._option)
+
+
+VARIABLE = "MUSTER_COMMAND_CONFIG"
+_chosen: ContextVar[_Choice | None] = ContextVar("security", default=None)
 
 _HELP = "Properties of Kafka's clients: security.protocol, ssl.*, sasl.*."
 CommandConfig = Annotated[Path | None, typer.Option(OPTION, metavar="FILE", help=_HELP)]
@@ -31,13 +47,17 @@ _NAMED = 5
 
 
 def chosen() -> Security:
-    """How clusters are reached that say nothing else."""
-    return _chosen.get()
+    """How clusters are reached that say nothing else; reads the file. Raises CommandError."""
+    choice = _chosen.get()
+    return PLAINTEXT if choice is None else choice.security
 
 
-def choose(file: Path | None) -> None:
-    """Reach clusters as a file says; plainly without one."""
-    _chosen.set(PLAINTEXT if file is None else security_in(file))
+def choose(file: Path | None, option: str = OPTION) -> None:
+    """Reach clusters as a file says, once one is asked; plainly without a file.
+
+    ``option`` is what named the file, for errors.
+    """
+    _chosen.set(None if file is None else _Choice(file, option))
 
 
 def secure(file: Path | None) -> None:
@@ -47,7 +67,10 @@ def secure(file: Path | None) -> None:
 
 
 def taking_it(command: Any) -> Any:
-    """The command, in which each that speaks to a cluster takes the option behind its name too."""
+    """The command, which takes the option, and each that speaks to a cluster behind its name."""
+    for param in command.params:
+        if param.name == "command_config":
+            param.callback = _choose
     for _, each in commands(command):
         names = [param.name for param in each.params]
         if "bootstrap" in names and "command_config" not in names:
@@ -63,8 +86,25 @@ def _behind_a_name() -> Any:
     alone.command()(given)
     option = typer.main.get_command(alone).params[0]
     option.expose_value = False
-    option.callback = lambda _, __, file: secure(None if file is None else Path(file))
+    option.envvar = VARIABLE  # for its help: the command before has read it, and is stronger
+    option.callback = _secure_if_typed
     return option
+
+
+def _choose(context: Any, param: Any, file: str) -> str:
+    option = VARIABLE if _is_of_variable(context, param) else OPTION
+    choose(Path(file) if file else None, option)
+    return file
+
+
+def _secure_if_typed(context: Any, param: Any, file: str | None) -> None:
+    if file is not None and not _is_of_variable(context, param):
+        secure(Path(file))
+
+
+def _is_of_variable(context: Any, param: Any) -> bool:
+    source = context.get_parameter_source(param.name)
+    return source is not None and source.name == "ENVIRONMENT"
 
 
 def of_source(file: Path | None) -> Security:

@@ -39,3 +39,37 @@ def test_every_command_that_speaks_to_a_cluster_takes_it_behind_its_name(tmp_pat
         ran = run(*words, "--command-config", str(file))
         assert ran.code == USAGE
         assert f"--command-config: {file}: security.protocol=TLS is none" in ran.err
+
+
+@pytest.mark.parametrize("words", [["logs", "dump"], ["config", "check"]])
+def test_file_of_the_variable_is_not_read_by_a_command_that_asks_no_broker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("MUSTER_COMMAND_CONFIG", "/no/such")
+    file = tmp_path / "00000000000000000000.log"
+    file.write_text("")
+
+    ran = run(*words, str(file))
+
+    assert (ran.code, ran.err) == (0, "")
+
+
+@pytest.mark.parametrize("words", [["topics", "list"], ["groups", "why", "g"]])
+def test_unreadable_file_is_named_by_the_variable_that_names_it(
+    monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    monkeypatch.setenv("MUSTER_COMMAND_CONFIG", "/no/such")
+
+    ran = run(*words)
+
+    assert ran.code == USAGE
+    assert ran.err.startswith("muster: MUSTER_COMMAND_CONFIG: /no/such can't be read")
+    assert "[env var: MUSTER_COMMAND_CONFIG]" in " ".join(run(*words[:2], "--help").out.split())
+
+
+def test_typed_file_is_stronger_than_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSTER_COMMAND_CONFIG", "/no/such")
+
+    for words in (["--command-config", "/x", "topics", "list"],
+                  ["topics", "list", "--command-config", "/x"]):  # fmt: skip
+        assert run(*words).err.startswith("muster: --command-config: /x can't be read")
