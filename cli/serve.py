@@ -323,11 +323,12 @@ def _report_settings(config: Config, *, kafka_env: bool) -> None:
 
     logger = structlog.get_logger(__name__)
     if config.unknown:
-        hints = {name: hint(name) for name in config.unknown}
+        hints = {name: text for name in config.unknown if (text := hint(name))}
+        advice = "; ".join(f"{name}: {text}" for name, text in hints.items())
         logger.warning(
             "settings that Kafka does not know are ignored",
-            settings=", ".join(hints),
-            advice="; ".join(f"{name}: {text}" for name, text in hints.items() if text) or None,
+            settings=", ".join(config.unknown),
+            **({"advice": advice} if advice else {}),
         )
     for name, instead in config.not_followed.items():
         logger.warning("a setting is not followed", setting=name, instead=instead)

@@ -15,7 +15,7 @@ from typing import Final
 from broker.config.config_table import BROKER, ONLY_IN_KAFKA_4, PASSWORD
 from broker.config.config_value import BadValue, Fault, parse_value
 from broker.config.listener_settings import START, UNSERVED, row_of, split
-from broker.config.variables import dotted
+from broker.config.variables import dotted, name_after_prefix
 from log.config import LONG_MAX
 
 _GSSAPI: Final = "GSSAPI (Kerberos)"
@@ -74,6 +74,21 @@ _HARMLESS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Values, in lower case, that ask for nothing either."""
 
+_USERS: Final = "with SCRAM add each user by `muster users add`, with PLAIN write sasl.jaas.config"
+_OF_IMAGES: Final[Mapping[str, str]] = {
+    "CLIENT_PASSWORDS": _USERS,
+    "CLIENT_USERS": _USERS,
+    "SSL_KEYSTORE_CREDENTIALS": "set KAFKA_SSL_KEYSTORE_PASSWORD",
+    "SSL_KEYSTORE_FILENAME": "set KAFKA_SSL_KEYSTORE_LOCATION",
+    "SSL_KEY_CREDENTIALS": "set KAFKA_SSL_KEY_PASSWORD",
+    "SSL_TRUSTSTORE_CREDENTIALS": "set KAFKA_SSL_TRUSTSTORE_PASSWORD",
+    "SSL_TRUSTSTORE_FILENAME": "set KAFKA_SSL_TRUSTSTORE_LOCATION",
+    "TLS_CLIENT_AUTH": "set KAFKA_SSL_CLIENT_AUTH",
+    "TLS_TYPE": "set KAFKA_SSL_KEYSTORE_TYPE and KAFKA_SSL_TRUSTSTORE_TYPE",
+}
+"""What to do in place of variables that protect, which the scripts of Kafka's images read and no
+setting is like, by what follows KAFKA_."""
+
 _OF_A_MECHANISM = re.compile(r"[^.]+\.(sasl\..+)")
 _VARIABLE_OF_A_MECHANISM = re.compile(r".+?\.(sasl\..+)")
 
@@ -84,6 +99,8 @@ class Unprotected(BadValue):
 
 def asked_for(name: str, text: str) -> str | None:
     """What Muster would need to follow this setting; None when nothing is lost by ignoring it."""
+    if (instead := _in_place_of(name)) is not None:
+        return instead if text.strip() else None
     base = base_name(name)
     if base is None:
         return _LISTENER if dotted(name).lower().startswith(START) else None
@@ -114,17 +131,22 @@ def without_secrets(settings: Mapping[str, str]) -> dict[str, str]:
 def protection_fault(given: Mapping[str, str]) -> Fault | None:
     """The fault that names every setting that protects, when one is ``given``."""
     names: dict[str, list[str]] = {}
+    of_images: dict[str, list[str]] = {}
     for name, text in sorted(given.items()):
         wanted = asked_for(name, text)
         if wanted is not None:
-            names.setdefault(wanted, []).append(name)
-    if not names:
+            found = names if _in_place_of(name) is None else of_images
+            found.setdefault(wanted, []).append(name)
+    if not names and not of_images:
         return None
-    listed = ", ".join(f"{wanted} ({', '.join(each)})" for wanted, each in names.items())
+    said = []
+    if names:
+        listed = ", ".join(f"{wanted} ({', '.join(each)})" for wanted, each in names.items())
+        said = [f"Muster does not have {listed}; take out what you can do without"]
+    said += [f"in place of {', '.join(each)} {what}" for what, each in of_images.items()]
     return Fault(
-        tuple(name for each in names.values() for name in each),
-        f"settings that protect are never ignored, and Muster does not have {listed};"
-        " take out what you can do without",
+        tuple(name for each in [*names.values(), *of_images.values()] for name in each),
+        f"settings that protect are never ignored{', and ' if names else ': '}{'; '.join(said)}",
     )
 
 
@@ -135,6 +157,8 @@ def base_name(name: str) -> str | None:
         is_served = found.mechanism.upper() != UNSERVED
         return found.base if is_served else f"gssapi.{found.base}"
     plain = dotted(name)
+    if _in_place_of(name) is not None:
+        return plain
     if plain.lower().startswith(START):
         return None
     if _is_known(plain):
@@ -143,6 +167,11 @@ def base_name(name: str) -> str | None:
     of_mechanism = pattern.fullmatch(plain)
     # The mechanism is none that is served.
     return None if of_mechanism is None else f"gssapi.{of_mechanism[1]}"
+
+
+def _in_place_of(name: str) -> str | None:
+    rest = name_after_prefix(name) if name.startswith("KAFKA_") else None
+    return None if rest is None else _OF_IMAGES.get(rest)
 
 
 def _is_known(name: str) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from broker.config.config import Config, WrongUse
+from broker.config.config import BadConfig, Config, WrongUse
 from broker.config.config_table import BROKER, Value
+from broker.config.config_value import Fault
 from broker.config.listener_settings import name_of_variable
 from broker.config.listeners import names_in
 from broker.config.protection import base_name, protects
@@ -53,13 +54,24 @@ def load(
             raise WrongUse(f"--set {pair}: write it as --set NAME=VALUE")
         stronger[name.strip()] = text
     stronger.update(flags)
+    derived = {}
     if kafka_env and "listeners" not in {**given, **variables, **stronger}:
-        variables |= _listeners_of_images(variables)
+        derived = _listeners_of_images(variables)
+        variables |= derived
     default = {"listeners": BROKER["listeners"].default}
     listeners = {**default, **preset, **given, **variables, **stronger}["listeners"]
-    given |= _of_listeners(variables, names_in(str(listeners)))
+    names = names_in(str(listeners))
+    given |= _of_listeners(variables, names)
     given |= stronger
-    return Config(given, {**(QUICK_START if file is None else {}), **preset})
+    try:
+        return Config(given, {**(QUICK_START if file is None else {}), **preset})
+    except BadConfig as error:
+        origins = _origins(settings_in(environment, kafka=kafka_env), names)
+        faults = [
+            _with_origins(fault, {name: origins[name] for name in origins.keys() - stronger.keys()})
+            for fault in (_without_derived(error.faults) if derived else error.faults)
+        ]
+        raise BadConfig("; ".join(fault.sentence for fault in faults), faults) from None
 
 
 def ignored_kafka_variables(environment: Mapping[str, str]) -> list[str]:
@@ -91,6 +103,33 @@ def _from_environment(environment: Mapping[str, str], kafka_env: bool) -> dict[s
         by_variable.get(name_after_prefix(variable) or "", variable): text
         for variable, text in settings_in(environment, kafka=kafka_env).items()
     }
+
+
+def _origins(variables: Iterable[str], listeners: list[str]) -> dict[str, str]:
+    """The variable that each setting comes from; a later one is stronger."""
+    found = {}
+    for variable in variables:
+        [name] = _from_environment({variable: ""}, kafka_env=True) or [variable]
+        [name] = _of_listeners({name: ""}, listeners)
+        found[name] = variable
+    return found
+
+
+def _with_origins(fault: Fault, origins: Mapping[str, str]) -> Fault:
+    """The fault, which names the variables that its settings come from."""
+    variables = {origins[name] for name in fault.names if name in origins}
+    shown = ", ".join(sorted(each for each in variables if each not in fault.sentence))
+    return fault._replace(sentence=f"{fault.sentence} (from {shown})") if shown else fault
+
+
+def _without_derived(faults: Sequence[Fault]) -> list[Fault]:
+    """The faults without those of ``listeners`` that advertised.listeners, its source, has too."""
+    is_advertised = any(fault.sentence.startswith("advertised.listeners: ") for fault in faults)
+    return [
+        fault
+        for fault in faults
+        if not (is_advertised and fault.sentence.startswith("listeners: "))
+    ]
 
 
 def _listeners_of_images(variables: Mapping[str, str]) -> dict[str, str]:

@@ -62,6 +62,14 @@ def test_the_start_logs_the_hints_with_the_unknown_names() -> None:
     )
 
 
+def test_line_of_unknown_names_has_no_advice_without_a_hint() -> None:
+    with structlog.testing.capture_logs() as lines:
+        serve._report_settings(Config({"nothing.like.it": "1"}), kafka_env=False)
+
+    (warned,) = [line for line in lines if "settings" in line]
+    assert "advice" not in warned
+
+
 def test_config_check_hides_passwords_and_shows_quotas_and_classes(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     shown = {"quota.producer.default": "1000", "create.topic.policy.class.name": "a.Policy"}

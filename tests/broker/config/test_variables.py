@@ -105,6 +105,60 @@ def test_a_variable_that_protects_and_is_not_served_ends_the_start(variable: str
         load(None, {variable: "required"}, [], {}, kafka_env=True)
 
 
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"KAFKA_SSL_KEYSTORE_FILENAME": "a"}, "KAFKA_SSL_KEYSTORE_LOCATION"),
+        ({"KAFKA_TLS_CLIENT_AUTH": "required"}, "KAFKA_SSL_CLIENT_AUTH"),
+        (
+            {"KAFKA_CLIENT_USERS": "alice", "KAFKA_CLIENT_PASSWORDS": "s3cret"},
+            "in place of KAFKA_CLIENT_PASSWORDS, KAFKA_CLIENT_USERS with SCRAM add each user by"
+            " `muster users add`, with PLAIN write sasl.jaas.config",
+        ),
+    ],
+)
+def test_variable_of_an_image_that_protects_ends_the_start_with_what_to_do(
+    variables: dict[str, str], said: str
+) -> None:
+    with pytest.raises(BadConfig) as refused:
+        load(None, variables, [], {}, kafka_env=True)
+
+    assert said in str(refused.value)
+    assert "take out" not in str(refused.value)
+    assert "s3cret" not in str(refused.value)
+    assert ignored_kafka_variables(variables) == sorted(variables)
+    assert load(None, dict.fromkeys(variables, ""), [], {}, kafka_env=True).unknown == []
+
+
+def test_wrong_value_names_the_variable_that_it_comes_from() -> None:
+    given = {
+        "KAFKA_NUM_PARTITIONS": "0",
+        "KAFKA_CFG_LOG_RETENTION_HOURS": "x",
+        "MUSTER_NUM_IO_THREADS": "x",
+        "KAFKA_NUM_NETWORK_THREADS": "x",
+    }
+
+    with pytest.raises(BadConfig) as refused:
+        load(None, given, ["num.network.threads=y"], {}, kafka_env=True)
+
+    assert sorted(fault.sentence for fault in refused.value.faults) == [
+        "log.retention.hours=x: it must be a whole number (from KAFKA_CFG_LOG_RETENTION_HOURS)",
+        "num.io.threads=x: it must be a whole number (from MUSTER_NUM_IO_THREADS)",
+        "num.network.threads=y: it must be a whole number",
+        "num.partitions=0: it must be at least 1 (from KAFKA_NUM_PARTITIONS)",
+    ]
+
+
+@pytest.mark.parametrize("text", ["localhost", "INSIDE://kafka:29092"])
+def test_wrong_advertised_listeners_are_one_fault_where_nothing_sets_listeners(text: str) -> None:
+    with pytest.raises(BadConfig) as refused:
+        load(None, {"KAFKA_ADVERTISED_LISTENERS": text}, [], {}, kafka_env=True)
+
+    [fault] = refused.value.faults
+    assert fault.sentence.startswith("advertised.listeners: ")
+    assert fault.sentence.endswith(" (from KAFKA_ADVERTISED_LISTENERS)")
+
+
 def test_an_unknown_variable_of_an_image_is_named_as_it_is_written() -> None:
     given = {"KAFKA_CREATE_TOPICS": "a:1:1", "KAFKA_CFG_LOG_RENTENTION_MS": "1"}
 
