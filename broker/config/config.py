@@ -72,11 +72,10 @@ class Config:
         self.given = {name: str(value) for name, value in preset.items()} | known
         bases = {name: base_name(name) for name in given}
         self.unknown = sorted(name for name, base in bases.items() if base is None)
-        in_cluster = bool(given.get("zookeeper.connect", "").strip())
         self.not_followed = {
             name: instead
             for name, text in sorted(given.items())
-            if (instead := not_followed(bases[name], text, in_cluster=in_cluster)) is not None
+            if (instead := not_followed(bases[name], text, given)) is not None
         }
         """Settings that ask for what Muster does not do, and what is so instead."""
         self.dynamic_default: Mapping[str, str] = {}

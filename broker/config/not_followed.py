@@ -20,8 +20,8 @@ class NotFollowed(NamedTuple):
     asks: Callable[[str], bool]
     when: str
     instead: str
-    alone: bool = False
-    """Only of a broker alone: in a cluster it is followed."""
+    unless: str = ""
+    """The setting with which it is followed: for a cluster's, that which joins one."""
 
 
 def _parts(text: str) -> list[str]:
@@ -37,6 +37,12 @@ _NO_CLASSES = NotFollowed(
 )
 
 NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
+    "allow.everyone.if.no.acl.found": NotFollowed(
+        lambda text: text.strip().lower() == "false",
+        "to false",
+        "it has no effect without authorizer.class.name: everybody may do everything",
+        unless="authorizer.class.name",
+    ),
     "config.providers": NotFollowed(
         _has_value,
         "to anything",
@@ -54,7 +60,7 @@ NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
         lambda text: text.strip() != "1",
         "to more than 1",
         "every partition has one replica, and acks=all waits for that one",
-        alone=True,
+        unless="zookeeper.connect",
     ),
     "process.roles": NotFollowed(
         lambda text: len(_parts(text)) == 1,
@@ -77,10 +83,13 @@ NOT_FOLLOWED: Final[Mapping[str, NotFollowed]] = {
 _REFERENCE = re.compile(r"\$\{[^}:]+:[^}]*\}")
 
 
-def not_followed(name: str | None, text: str, *, in_cluster: bool) -> str | None:
-    """What is so instead of what this setting asks for; None when nothing is missed."""
+def not_followed(name: str | None, text: str, given: Mapping[str, str]) -> str | None:
+    """What is so instead of what this setting asks for; None when nothing is missed.
+
+    ``given`` are all settings, as they were written.
+    """
     found = None if name is None else NOT_FOLLOWED.get(name)
-    if found is not None and found.alone and in_cluster:
+    if found is not None and given.get(found.unless, "").strip():
         return None
     return found.instead if found is not None and found.asks(text) else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,8 +62,7 @@ def rows_of(file: Path) -> list[output.Row]:
     from protocol.properties import parse
 
     given = parse(read_text(file))
-    in_cluster = bool(given.get("zookeeper.connect", "").strip())
-    rows = {name: _row(name, text, in_cluster) for name, text in given.items()}
+    rows = {name: _row(name, text, given) for name, text in given.items()}
     try:
         faults: Sequence[Fault] = list(startup_faults(Config(given)))
     except BadConfig as error:
@@ -96,7 +95,7 @@ def _without_setting(sentence: str, row: output.Row) -> str:
     return shown.removeprefix(f"{row['setting']}: ")
 
 
-def _row(name: str, text: str, in_cluster: bool) -> output.Row:
+def _row(name: str, text: str, given: Mapping[str, str]) -> output.Row:
     from broker.config.listener_settings import row_of
     from broker.config.not_followed import not_followed
     from broker.config.protection import asked_for, base_name, may_be_secret
@@ -110,7 +109,7 @@ def _row(name: str, text: str, in_cluster: bool) -> output.Row:
     setting, base = row_of(name), base_name(name)
     if base is None:
         return {**row, "verdict": UNKNOWN, "why": hint(name)}
-    instead = not_followed(base, text, in_cluster=in_cluster)
+    instead = not_followed(base, text, given)
     if instead is not None:
         return {**row, "verdict": NOT_FOLLOWED, "why": instead}
     has_effect = setting is not None and setting.has_effect

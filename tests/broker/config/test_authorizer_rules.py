@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.config.authorizer_rules import CLASSES, STANDARD
-from broker.config.config import BadConfig
+from broker.config.config import BadConfig, Config
 from broker.config.sources import load
 
 CLASS = f"authorizer.class.name={STANDARD}"
@@ -56,3 +56,11 @@ def test_a_super_user_is_a_principal() -> None:
 )
 def test_what_asks_for_nothing_needs_none(pair: str) -> None:
     assert load(None, {}, [pair], {}).unknown == []
+
+
+def test_closing_without_an_authorizer_is_said_to_have_no_effect() -> None:
+    name = "allow.everyone.if.no.acl.found"
+
+    assert "without authorizer.class.name" in Config({name: "false"}).not_followed[name]
+    assert not Config({name: "true"}).not_followed
+    assert not Config({name: "false", "authorizer.class.name": STANDARD}).not_followed
