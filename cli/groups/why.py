@@ -109,9 +109,12 @@ def _counted(journal: Value) -> list[str]:
             f"{_mark(each)}"
         )
     for each in journal["returning"]:
+        instance = each.get("instance")
+        who = f"static member {instance}" if instance else each["client"]
+        new = "" if instance else ", each time with a new member id"
         lines.append(
-            f"{each['client']} from {each['host']} {each.get('what', 'has joined again')}"
-            f" {output.counted(each['times'], 'time')}, each time with a new member id, last at"
+            f"{who} from {each['host']} {each.get('what', 'has joined again')}"
+            f" {output.counted(each['times'], 'time')}{new}, last at"
             f" {instant(each['last_ms'])}: {each['advice']}{_mark(each)}"
         )
     return lines

@@ -138,7 +138,7 @@ function noticed(journal) {
     ...journal.refused_joins.map((each) => [each.last_ms, `${plural(each.count, "join")} refused with ${each.error}, the last by ${by(each.last)}: ${each.last.why}`]),
     ...journal.moved_back.last.map((each) => [each.at_ms, `${by(each)} set ${plural(each.offsets, "offset")} back: ${moved(each)}`]),
     ...journal.flapping.map((each) => [each.last_ms, `${each.client || each.member} changed its topics or protocols ${plural(each.changes, "time")}: ${each.last}`]),
-    ...journal.returning.map((each) => [each.last_ms, `${by(each)} ${each.what} ${plural(each.times, "time")}, each time with a new member id: ${each.advice}`]),
+    ...journal.returning.map((each) => [each.last_ms, `${each.instance ? `static member ${each.instance} from ${hostOf(each)}` : by(each)} ${each.what} ${plural(each.times, "time")}${each.instance ? "" : ", each time with a new member id"}: ${each.advice}`]),
   ].sort((a, b) => b[0] - a[0]).slice(0, 20);
   if (!entries.length) return null;
   return [h("h2", null, "Also noticed"), h("ul", { class: "noticed" },

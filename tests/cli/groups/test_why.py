@@ -140,6 +140,14 @@ def test_a_client_that_came_back_is_told_where_it_did_and_at_the_end_with_what_h
     )
 
 
+def test_static_member_that_came_back_is_named_by_its_instance() -> None:
+    client = {"instance": "i-1", "client": "a", "host": "10.0.0.1", "times": 6, "last_ms": NOW_MS}
+    client |= {"what": "has restarted", "advice": "help", "source": "seen"}
+    assert story(journal(rebalances=[rebalance()], returning=[client]))[-1] == (
+        f"static member i-1 from 10.0.0.1 has restarted 6 times, last at {instant(NOW_MS)}: help"
+    )
+
+
 def test_takeovers_of_a_static_member_are_one_line() -> None:
     text = "b at 10.0.0.2 took over si from a at 10.0.0.1"
     note = {"at_ms": NOW_MS + 60_000, "text": text, "source": "seen", "kind": "x"}
