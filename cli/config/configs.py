@@ -208,8 +208,18 @@ def set_configs(
     if json:
         output.show_json(rows)
         return
-    title = "Nothing is changed (--dry-run)" if dry_run else f"Changed settings of {resource}"
+    if dry_run:
+        title = "Nothing is changed (--dry-run)"
+    elif all(_is_same(before.get(name), after.get(name)) for name in names):
+        title = f"Nothing to change: {resource} has these settings"
+    else:
+        title = f"Changed settings of {resource}"
     output.show_table(rows, ["setting", "before", "after"], "", title)
+
+
+def _is_same(before: dict[str, Any] | None, after: dict[str, Any] | None) -> bool:
+    """Whether value and source are as before; hidden values may be others."""
+    return before == after and not (before and before["is_sensitive"])
 
 
 def _shown(entry: dict[str, Any] | None) -> str | None:

@@ -34,6 +34,7 @@ Topics = Annotated[
 
 CHUNK = 2000
 """Partitions of one request, far below what a broker takes in one record batch."""
+_AGAIN = "the same offset is committed again"
 _NAMED = 5
 """Groups of an error."""
 _COLUMNS: Columns = [
@@ -223,22 +224,37 @@ def finish(
 ) -> None:
     """Show, ask and do. Commits that would change nothing are left out, unless they refresh.
 
-    Where others do, those with a note are shown: it says why nothing changes.
+    Those with a note are shown all the same: it says why nothing changes.
     """
-    wanted, changes = changes, [each for each in changes if refreshes or each.is_one]
-    rows = [
-        each.row()
-        for each in wanted
-        if refreshes or each.is_one or (changes and each.note is not None)
-    ]
+    if refreshes:
+        changes = [each if each.is_one else each._replace(note=_AGAIN) for each in changes]
+    rows = [each.row() for each in changes if each.is_one or each.note is not None]
+    changes = [each for each in changes if refreshes or each.is_one]
+    if not changes:
+        _show_nothing(rows, Plan(dry_run, execute, json, as_of_ms=as_of_ms).checked())
+        return
     what = output.counted(len(changes), "offset")
     if not agreed(rows, what, dry_run, execute, json, as_of_ms):
         return
     make(cluster, changes)
     if json:
         show_json(rows, True, as_of_ms)
-    else:
-        output.say(f"Changed {what}")
+        return
+    changed = sum(each.is_one for each in changes)
+    if changed:
+        output.say(f"Changed {output.counted(changed, 'offset')}")
+    if changed < len(changes):
+        output.say(f"Committed {output.counted(len(changes) - changed, 'offset')} again, unchanged")
+
+
+def _show_nothing(rows: Sequence[output.Row], plan: Plan) -> None:
+    """Show a plan that changes nothing; ``rows`` say why."""
+    if plan.json:
+        show_json(rows, False, plan.as_of_ms)
+        return
+    plan.say_as_of("Offsets")
+    nothing = "Nothing to change"
+    output.show_table(rows, _COLUMNS, nothing, nothing if rows else "")
 
 
 # --------------------------------------------------------------------------- naming partitions

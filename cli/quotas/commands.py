@@ -89,9 +89,12 @@ def set_quotas(
         entity = Entity(ip=address_of(entity.ip))
     wanted = dict(_parsed(entity, each) for each in quotas)
     cluster = Cluster(bootstrap, timeout_s=timeout)
-    _alter(cluster, entity, wanted)
     rows = [_row(entity, key, value) for key, value in wanted.items()]
-    output.show(rows, COLUMNS, "", json, "Set")
+    there = [row for each, row in _found(cluster, named) if each == entity]
+    is_same = all(row in there for row in rows)
+    if not is_same:
+        _alter(cluster, entity, wanted)
+    output.show(rows, COLUMNS, "", json, "Nothing to change" if is_same else "Set")
 
 
 @app.command("remove")
