@@ -65,6 +65,11 @@ class Context:
         ("-b x:1 topics lst", "No such command 'lst'. Did you mean 'list'? See muster topics"),
         ("-b x:1 topics alter", "there is no `muster topics alter`: "),
         ("--http=x:1 groups kick", "there is no `muster groups kick`: "),
+        (
+            "topics --bootstrap x:1 list",
+            "muster topics does not take --bootstrap: write it before `topics` or after the command"
+            " that follows",
+        ),
         ("-b x:1 serve", "options of serve are written behind it; see muster serve --help"),
     ],
 )
