@@ -208,12 +208,11 @@ def set_configs(
     if json:
         output.show_json(rows)
         return
+    title = f"Changed settings of {resource}"
     if dry_run:
         title = "Nothing is changed (--dry-run)"
     elif all(_is_same(before.get(name), after.get(name)) for name in names):
         title = f"Nothing to change: {resource} has these settings"
-    else:
-        title = f"Changed settings of {resource}"
     output.show_table(rows, ["setting", "before", "after"], "", title)
 
 
