@@ -112,11 +112,10 @@ def _wrong_use(error: Any, arguments: list[str]) -> int:
         told = _another_word(command.split()[1:], _from_the_command_on(arguments))
         if told:
             return _failed(told, USAGE)
-    if sentence.startswith("No such option") and command.count(" ") == 1:
+    is_group = hasattr(getattr(context, "command", None), "commands")
+    if sentence.startswith("No such option") and is_group and command.count(" ") == 1:
         name = getattr(error, "option_name", "")
-        if name in ("--bootstrap", "-b", "--http", "--command-config") and hasattr(
-            context.command, "commands"
-        ):
+        if name in ("--bootstrap", "-b", "--http", "--command-config"):
             place = f"write it before `{command.split()[1]}` or after the command that follows"
             return _failed(f"{command} does not take {name}: {place}", USAGE)
     if sentence:

@@ -37,14 +37,18 @@ def _handle(services: Services, request: Request) -> Steps:
                 if is_ours:
                     known[index] = _where_it_is(services, topic["name"], index)
                 yield None
+            yield None
+        yield None
+    worst = NONE
     results = request.array("results")
     for name, known in codes.items():
         partitions = request.array("results", "partitions")
         for index, error_code in known.items():
             partitions.append({"partition_index": index, "error_code": error_code})
             yield None
+            worst = worst or error_code
         results.append({"topic_name": name, "partitions": partitions})
-    worst = next((code for known in codes.values() for code in known.values() if code), NONE)
+        yield None
     request.respond({"results": results}, worst)
 
 
