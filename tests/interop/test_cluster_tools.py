@@ -6,6 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from time import monotonic
 
@@ -15,6 +16,7 @@ from confluent_kafka.admin import ConfigResource
 
 from tests import java, waiting
 from tests.cli.running import run
+from tests.interop.cluster import Cluster
 from tests.interop.programs import Program
 from tests.interop.zookeeper_cluster import KAFKA, MUSTER, ZooKeeperCluster, running
 from tests.raw_connection import RawConnection
@@ -55,26 +57,46 @@ def replicas(described: str) -> list[list[int]]:
     return [[int(each) for each in one.split(",")] for one in found]
 
 
+def known_to_all(cluster: ZooKeeperCluster, name: str, partitions: int) -> None:
+    """Wait until each broker knows the partitions of a topic.
+
+    A tool asks any broker, and one learns of a change 0.2 s after the controller has answered.
+    """
+
+    def known(port: int) -> bool:
+        broker = Cluster(f"127.0.0.1:{port}")
+        asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+        (topic,) = broker.call("Metadata", 4, **asked)["topics"]
+        return len(topic["partitions"]) == partitions
+
+    for broker, port in cluster.ports.items():
+        waiting.until(f"broker {broker} knows {name}", partial(known, port))
+
+
 def test_topics_are_created_grown_and_deleted(cluster: ZooKeeperCluster, name: str) -> None:
     topics(cluster, f"--create --topic {name} --partitions 6 --replication-factor 3")
-    described = topics(cluster, f"--describe --topic {name}")
-    there = replicas(described)
-    assert "ReplicationFactor: 3" in described
+    known_to_all(cluster, name, 6)
+    created = topics(cluster, f"--describe --topic {name}")
+    there = replicas(created)
+    assert "ReplicationFactor: 3" in created
     assert all(sorted(each) == [1, 2, 3] for each in there)
     assert sorted(each[0] for each in there) == [1, 1, 2, 2, 3, 3]
 
     topics(cluster, f"--alter --topic {name} --partitions 8")
+    known_to_all(cluster, name, 8)
     grown = replicas(topics(cluster, f"--describe --topic {name}"))
     assert grown[:6] == there
     assert [grown[6][0], grown[7][0]] == [grown[0][0], grown[1][0]]
     topics(cluster, f"--delete --topic {name}")
-    assert name not in topics(cluster, "--list")
+    waiting.until("it is gone", lambda: name not in topics(cluster, "--list"))
 
 
 def test_replicas_are_placed_where_they_are_named(cluster: ZooKeeperCluster, name: str) -> None:
     topics(cluster, f"--create --topic {name} --replica-assignment 1:2,2:3")
+    known_to_all(cluster, name, 2)
     assert replicas(topics(cluster, f"--describe --topic {name}")) == [[1, 2], [2, 3]]
     topics(cluster, f"--alter --topic {name} --partitions 3 --replica-assignment 1:2,2:3,3:1")
+    known_to_all(cluster, name, 3)
     assert replicas(topics(cluster, f"--describe --topic {name}"))[2] == [3, 1]
 
 
@@ -112,6 +134,7 @@ def test_partitions_move_and_their_preferred_replicas_lead(
     cluster: ZooKeeperCluster, name: str, tmp_path: Path
 ) -> None:
     topics(cluster, f"--create --topic {name} --replica-assignment 1:2,2:1")
+    known_to_all(cluster, name, 2)
     plan = tmp_path / "plan.json"
     wanted = [
         {"topic": name, "partition": 0, "replicas": [3, 1]},
@@ -128,7 +151,7 @@ def test_partitions_move_and_their_preferred_replicas_lead(
     assert replicas(topics(cluster, f"--describe --topic {name}")) == [[3, 1], [1, 2]]
     election = f"--election-type preferred --topic {name} --partition 1"
     tool(cluster, f"{TOOLS}.LeaderElectionCommand", election)
-    assert cluster.partitions(name)[1][0] == 1
+    waiting.until("the preferred replica leads", lambda: cluster.partitions(name)[1][0] == 1)
 
 
 RATE = 500_000
@@ -299,12 +322,17 @@ def test_tools_of_4_3_1_change_topics_and_who_leads(
     there = f"--topic {name}"
     command = f"{TOOLS}.TopicCommand"
     newest(cluster, command, f"--create {there} --replica-assignment 1:2,2:1")
+    known_to_all(cluster, name, 2)
     entity = f"--entity-type topics --entity-name {name}"
     alter = f"{entity} --alter --add-config retention.ms=55000"
     newest(cluster, "kafka.admin.ConfigCommand", alter)
-    described = newest(cluster, command, f"--describe {there}")
-    assert replicas(described) == [[1, 2], [2, 1]]
-    assert "retention.ms=55000" in described
+
+    def is_described() -> bool:
+        found = newest(cluster, command, f"--describe {there}")
+        assert replicas(found) == [[1, 2], [2, 1]]
+        return "retention.ms=55000" in found
+
+    waiting.until("the broker that is asked has the setting", is_described)
 
     plan = tmp_path / "plan.json"
     wanted = [{"topic": name, "partition": 0, "replicas": [3, 1]}]
