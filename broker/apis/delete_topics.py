@@ -6,6 +6,7 @@ belongs to the coordinator. In a cluster the controller alone deletes, and answe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -90,7 +91,7 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
             answers.append(
                 _answer(target, UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
             )
-        elif times.get(name, 1) > 1:  # it may have got its name since it was counted
+        elif times[name] > 1:
             answers.append(_answer(target, INVALID_REQUEST, "Duplicate topic name."))
         else:
             answers.append(await slices.beside(_delete(services, name, topic_id, mutations)))
@@ -108,14 +109,13 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
 
 async def _counted(
     services: Services, asked: Iterator[Target], slices: Slices
-) -> tuple[list[Target], dict[str | None, int]]:
-    """What is asked for, each once, and how often each name is."""
+) -> tuple[list[Target], Counter[str | None]]:
+    """The requested topics without repeats, and how often each name occurs."""
     targets: dict[Target, None] = {}
-    times: dict[str | None, int] = {}
+    times: Counter[str | None] = Counter()
     for target in asked:
         targets[target] = None
-        name = _resolved(services, target)[0]
-        times[name] = times.get(name, 0) + 1
+        times[_resolved(services, target)[0]] += 1
         if slices.over:
             await slices.pause()
     return list(targets), times
