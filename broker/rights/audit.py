@@ -94,44 +94,43 @@ class Audit:
     ) -> None:
         """A client may not do what it asks for."""
         with self._errors.reporting("a denial"):
-            self._denied(connection, operation, kind, name, api, count, rule)
+            self.counts[api, operation, kind] += count
+            principal, host = str(connection.principal), connection.client_host.removeprefix("/")
+            client_id = display_client_id(connection.client_id)
+            shown = name[:NAME_SHOWN]
+            key = (principal, host, client_id, api, operation, kind, shown)
+            denial = self._denials.pop(key, None)
+            now_ms = self._time.now().wall_ms
+            is_new = denial is None
+            if denial is None:
+                denial = Denial(
+                    principal,
+                    host,
+                    client_id,
+                    api,
+                    operation,
+                    kind,
+                    shown,
+                    "",
+                    0,
+                    now_ms,
+                    now_ms,
+                    0,
+                )
+            self._denials[key] = denial
+            from security.acls.text import sentence  # only a broker with an authorizer needs it
 
-    def _denied(
-        self,
-        connection: Connection,
-        operation: Operation,
-        kind: ResourceType,
-        name: str,
-        api: str,
-        count: int,
-        rule: AclEntry | Rule,
-    ) -> None:
-        self.counts[api, operation, kind] += count
-        principal, host = str(connection.principal), connection.client_host.removeprefix("/")
-        client_id = display_client_id(connection.client_id)
-        shown = name[:NAME_SHOWN]
-        key = (principal, host, client_id, api, operation, kind, shown)
-        denial = self._denials.pop(key, None)
-        now_ms = self._time.now().wall_ms
-        is_new = denial is None
-        if denial is None:
-            denial = Denial(
-                principal, host, client_id, api, operation, kind, shown, "", 0, now_ms, now_ms, 0
-            )
-        self._denials[key] = denial
-        from security.acls.text import sentence  # only a broker with an authorizer needs it
-
-        denial.rule = sentence(rule)
-        denial.count += count
-        denial.untold += count
-        denial.last_ms = now_ms
-        if len(self._denials) > DENIALS_MAX:
-            self._forgotten += self._denials.pop(next(iter(self._denials))).untold
-        if is_new and self._lines < LINES_MAX:
-            self._lines += 1
-            _tell(denial)
-        if self._telling is None:
-            self._telling = self._time.real.call_later(TOLD_EVERY_S, self.tell)
+            denial.rule = sentence(rule)
+            denial.count += count
+            denial.untold += count
+            denial.last_ms = now_ms
+            if len(self._denials) > DENIALS_MAX:
+                self._forgotten += self._denials.pop(next(iter(self._denials))).untold
+            if is_new and self._lines < LINES_MAX:
+                self._lines += 1
+                _tell(denial)
+            if self._telling is None:
+                self._telling = self._time.real.call_later(TOLD_EVERY_S, self.tell)
 
     def changed(self, connection: Connection, what: str, **about: object) -> None:
         """A client has changed something that protects; ``about`` has no secret."""
