@@ -6,7 +6,7 @@ request continues (KIP-966).
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.authorized import TOPIC_OPERATIONS
@@ -48,6 +48,8 @@ def _handle(services: Services, request: Request) -> Steps:
     limit = services.config["max.request.partition.size.limit"]
     room = max(1, min(limit, value["response_partition_limit"]))
     topics = request.array("topics")
+    brokers = services.cluster.brokers(services.advertised.listener(request))
+    ids = {each.node_id for each in brokers}
     worst = NONE
     next_cursor = None
     for name in names:
@@ -57,7 +59,7 @@ def _handle(services: Services, request: Request) -> Steps:
         if room <= 0:
             next_cursor = {"topic_name": name, "partition_index": 0}
             break
-        topic, count, left = yield from _topic(services, request, name, first, room)
+        topic, count, left = yield from _topic(services, request, name, ids, first, room)
         worst = worst or topic["error_code"]
         topics.append(topic)
         room -= count
@@ -68,7 +70,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _topic(
-    services: Services, request: Request, name: str, first: int, room: int
+    services: Services, request: Request, name: str, brokers: Collection[int], first: int, room: int
 ) -> Generator[None, None, tuple[dict[str, Any], int, int]]:
     """The entry of a topic, how many partitions it has in it, and how many are left."""
     yield None
@@ -79,12 +81,10 @@ def _topic(
         except BadTopicName:
             return missing(INVALID_TOPIC_EXCEPTION, name), 0, 0
         return missing(UNKNOWN_TOPIC_OR_PARTITION, name), 0, 0
-    brokers = services.cluster.brokers(services.advertised.listener(request))
-    ids = {each.node_id for each in brokers}
     partitions = request.array("topics", "partitions")
     left = range(first, topic.partitions)
     for index in left[:room]:
-        entry = partition_entry(services, name, index, ids, _AS_METADATA)
+        entry = partition_entry(services, name, index, brokers, _AS_METADATA)
         entry["eligible_leader_replicas"] = entry["last_known_elr"] = []
         partitions.append(entry)
         yield None
