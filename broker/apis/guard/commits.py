@@ -68,9 +68,7 @@ def _in_steps(
         for key, name in zip(keys, names, strict=True):
             if name is not None:
                 known.keep(key)
-    steps = inner(services, _part(services, request, names, denied) if denied else request)
-    if steps is not None:
-        yield from steps
+    yield from inner(services, _part(services, request, names, denied) if denied else request) or ()
 
 
 def _part(

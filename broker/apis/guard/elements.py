@@ -137,9 +137,7 @@ def _in_steps(
     if any(denied.values()):
         yield from _partly(services, request, each, asked, denied, inner)
     else:
-        steps = inner(services, request)
-        if steps is not None:
-            yield from steps
+        yield from inner(services, request) or ()
 
 
 def _partly(
@@ -172,9 +170,7 @@ def _partly(
             is_first=isinstance(each, Each) and each.is_first,
         ),
     )
-    steps = inner(services, part)
-    if steps is not None:
-        yield from steps
+    yield from inner(services, part) or ()
 
 
 def entries_of(

@@ -105,9 +105,7 @@ def _in_steps(
     judge = _judged_ids if ids.keys() - {ZERO_UUID} else _judged_names
     denied = yield from judge(services, request, guard)
     part = yield from _part(services, request, denied, guard)
-    steps = inner(services, part)
-    if steps is not None:
-        yield from steps
+    yield from inner(services, part) or ()
 
 
 def _judged_ids(
@@ -293,9 +291,7 @@ def describe_topic_partitions(inner: Handler, authorizer: Authorizer, rights: Ri
         if not seen:
             part.respond({"topics": part.array("topics"), "next_cursor": None})
             return
-        steps = inner(services, part)
-        if steps is not None:
-            yield from steps
+        yield from inner(services, part) or ()
 
     return handle
 

@@ -43,9 +43,7 @@ def create_topics(inner: Handler, authorizer: Authorizer, rights: Rights) -> Han
             part: Request = request
         else:
             part = yield from _created(services, request, denied, hidden)
-        steps = inner(services, part)
-        if steps is not None:
-            yield from steps
+        yield from inner(services, part) or ()
 
     return handle
 
@@ -102,18 +100,15 @@ def delete_topics(inner: Handler, authorizer: Authorizer, rights: Rights) -> Han
     delete_any = delete.unless
 
     def handle(services: Services, request: Request) -> Steps:
-        steps: Steps | None
         if may(authorizer, request, delete_any) or not services.config["delete.topic.enable"]:
-            steps = inner(services, request)
+            yield from inner(services, request) or ()
         else:
             targets = yield from _targets(services, request)
             names = yield from counted(name for _, _, name in targets.values())
             undescribed = yield from own_denied_in_steps(authorizer, request, describe, names)
             undeleted = yield from own_denied_in_steps(authorizer, request, delete, names)
             part = yield from _deleted(services, request, targets, undescribed, undeleted)
-            steps = inner(services, part)
-        if steps is not None:
-            yield from steps
+            yield from inner(services, part) or ()
 
     return handle
 

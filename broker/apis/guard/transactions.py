@@ -47,9 +47,7 @@ def init_producer_id(inner: Handler, authorizer: Authorizer, rights: Rights) -> 
         if not is_allowed:
             deny(request, error_of(idempotent_write))
             return
-        steps = inner(services, request)
-        if steps is not None:
-            yield from steps
+        yield from inner(services, request) or ()
 
     return handle
 
@@ -79,9 +77,7 @@ def add_partitions_to_txn(inner: Handler, authorizer: Authorizer, rights: Rights
         if denied:
             yield from _not_attempted(services, request, denied)
             return
-        steps = inner(services, request)
-        if steps is not None:
-            yield from steps
+        yield from inner(services, request) or ()
 
     return handle
 
