@@ -5,7 +5,7 @@ whole answer; v4 isolation level, and batches of magic 2; v5 log start offsets; 
 (KIP-227); v9 fencing by leader epoch; v10 says that the client knows zstd, and is answered like v9;
 v11 rack; v12 flexible, last fetched epoch; v13 topic ids; v15 the replica's state in place of its
 id; v16 other leaders (never here); v17 and v18 are for replicas. Another replica reads to the log's
-end, and tells by each Fetch how far it is.
+end, and each Fetch reports how far it has read.
 
 With an authorizer (`FetchRights`) the role is judged first: a Fetch that claims to be a broker's
 and is none touches no session. Then the final list of topics is judged, what the session has

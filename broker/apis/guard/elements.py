@@ -90,7 +90,7 @@ def _asked(each: Each | EachResource, request: Request) -> Generator[None, None,
 
 
 def _keys(each: Each | EachResource, elements: list[Any]) -> Iterator[Any]:
-    """What each element is called."""
+    """The key of each element: its name, or resource type and name."""
     if isinstance(each, EachResource):
         return map(itemgetter("resource_type", "resource_name"), elements)
     return map(itemgetter(each.name), elements) if each.name else iter(elements)

@@ -93,7 +93,7 @@ def denied_in_steps(
 
 
 def counted(names: Iterable[T | None]) -> Generator[None, None, dict[T, int]]:
-    """How often each is named, those that are None left out; a pause after each name."""
+    """The number of times each name occurs, None left out; pauses after each name."""
     found: dict[T, int] = {}
     for name in names:
         if name is not None:
