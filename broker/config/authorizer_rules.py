@@ -1,9 +1,9 @@
 """Which authorizer the settings ask for: Kafka's own, by access control entries, or none.
 
 Its three classes judge by the same rules, but for their age, and so does ours under each of these
-names. Any other class, and super.users without an authorizer, end the start: what somebody expects
-to be protected must not be open. allow.everyone.if.no.acl.found=false is Kafka's default, which
-files spell out, and starts.
+names. Any other class, and super.users without an authorizer, end the start: a resource that the
+operator expects to be protected must not be open. allow.everyone.if.no.acl.found=false is Kafka's
+default, which files spell out, and starts.
 """
 
 from __future__ import annotations

@@ -84,9 +84,9 @@ _REFERENCE = re.compile(r"\$\{[^}:]+:[^}]*\}")
 
 
 def not_followed(name: str | None, text: str, given: Mapping[str, str]) -> str | None:
-    """What is so instead of what this setting asks for; None when nothing is missed.
+    """How the broker differs from what the setting asks for; None where it does not.
 
-    ``given`` are all settings, as they were written.
+    ``given`` has all settings as they were written.
     """
     found = None if name is None else NOT_FOLLOWED.get(name)
     if found is not None and given.get(found.unless, "").strip():

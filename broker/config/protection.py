@@ -35,8 +35,8 @@ FAMILIES: Final[Mapping[str, str]] = {
 """What settings ask for whose names begin so; names that nobody knows may be misspelt ones."""
 
 _MISSPELT: Final = ("delegation.token.", "sasl.", "security.", "ssl.", "tls.")
-"""With these begin names that protect. One that nobody knows may be misspelt, or Bitnami's: of
-``KAFKA_TLS_CLIENT_AUTH`` its image makes ``ssl.client.auth``."""
+"""Prefixes of settings that protect. An unknown name among them may be misspelt, or
+Bitnami's, whose image turns ``KAFKA_TLS_CLIENT_AUTH`` into ``ssl.client.auth``."""
 
 SINGLE: Final[Mapping[str, str]] = {
     "alter.config.policy.class.name": _POLICIES,
@@ -86,8 +86,8 @@ _OF_IMAGES: Final[Mapping[str, str]] = {
     "TLS_CLIENT_AUTH": "set KAFKA_SSL_CLIENT_AUTH",
     "TLS_TYPE": "set KAFKA_SSL_KEYSTORE_TYPE and KAFKA_SSL_TRUSTSTORE_TYPE",
 }
-"""What to do in place of variables that protect, which the scripts of Kafka's images read and no
-setting is like, by what follows KAFKA_."""
+"""Advice by the part of a variable's name after KAFKA_: the scripts of Kafka's images read
+these to protect the broker, and no setting has a similar name."""
 
 _OF_A_MECHANISM = re.compile(r"[^.]+\.(sasl\..+)")
 _VARIABLE_OF_A_MECHANISM = re.compile(r".+?\.(sasl\..+)")

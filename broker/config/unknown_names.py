@@ -1,4 +1,4 @@
-"""What to write instead of a setting's name that Kafka does not know."""
+"""Hints for names of settings that Kafka does not know."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LIKENESS: Final = 0.8
 
 
 def hint(name: str) -> str | None:
-    """What to write instead of an unknown name; None where nothing is like it."""
+    """Advice on an unknown name; None where no known name is similar."""
     name = dotted(name)
     if name in REMOVED:
         return f"Kafka removed it in 3.0: set {REMOVED[name]}=PLAINTEXT://HOST:PORT"

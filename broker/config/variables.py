@@ -16,7 +16,7 @@ from typing import Final
 
 _PREFIX: Final = "MUSTER_"
 _OF_KAFKA: Final = ("KAFKA_", "KAFKA_CFG_")
-"""What begins the variables of Kafka's images; the later one is stronger."""
+"""Prefixes of the variables of Kafka's images; the later one takes precedence."""
 _OF_COMMANDS: Final = frozenset(
     ("MUSTER_BOOTSTRAP", "MUSTER_COMMAND_CONFIG", "MUSTER_HTTP", "MUSTER_SOURCE")
 )
