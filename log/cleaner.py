@@ -7,8 +7,8 @@ of the log does that (clean_swap.py). Kafka's rule says which records stay:
 - the last record of its key; a tombstone for `delete.retention.ms` from the first cleaning that saw
   it on; nothing without a key;
 - a batch that was not altered keeps its bytes; one without records is removed, except for the last
-  of each producer, for its sequence, and the last of each new segment, for its offsets;
-- messages of magic 0 and 1 keep their format (clean_messages.py), and the last of each new segment;
+  of each producer, for its sequence, and the last that was cleaned, for the log's end offset;
+- messages of magic 0 and 1 keep their format (clean_messages.py), and the last that was cleaned;
 - records of aborted transactions are removed; a marker is removed `delete.retention.ms` after the
   last record of its transaction. Nothing after the beginning of an open transaction is cleaned.
 """
@@ -22,13 +22,7 @@ from log.clean_batch import cut_records, empty, horizon_of, thin, thin_plain
 from log.clean_job import CleanDone, CleanedGroup, CleanJob
 from log.clean_messages import memory_of, message_with, messages_of
 from log.clean_plan import SegmentFacts, group_segments
-from log.clean_scan import (
-    Frame,
-    Pace,
-    Transactions,
-    frames,
-    section_of,
-)
+from log.clean_scan import Frame, Pace, Transactions, frames, section_of
 from log.errors import CorruptLog
 from log.filesystem import File, FileSystem
 from log.key_reader import note_keys
@@ -91,6 +85,7 @@ class _Cleaning:
         self.segments = [SegmentFacts(*fields) for fields in job.segments]
         self.map = OffsetMap(job.map_bytes)
         self.done = CleanDone(job.first_dirty_offset)
+        self._last_entered = -1  # last offset of the dirty part's last batch, which stays, if empty
         self._transactions: Transactions | None = None
         self._unended: set[int] = set()
         """Producers of whose current transaction a batch was met, in copying."""
@@ -143,6 +138,7 @@ class _Cleaning:
                 self.done.end_offset = max(self.done.end_offset, frame.base_offset)
                 self._freeze()
                 return False
+            self._last_entered = frame.last_offset
         return True
 
     def _enter(self, frame: Frame, path: str) -> bool:
@@ -194,6 +190,8 @@ class _Cleaning:
         self._write(cleaned, buffer)
         cleaned.seal()
         self._write_aborted(cleaned, group)
+        newest = os.path.join(job.directory, file_name(group[-1], LOG))
+        self.fs.set_modified_ms(cleaned.path(LOG), self.fs.modified_ms(newest))
         cleaned.fsync(indexes=True)
         return cleaned.size
 
@@ -228,7 +226,7 @@ class _Cleaning:
                     batch = self._clean_batch(frame, file.path)
                 except CorruptRecords as error:
                     raise CorruptLog(file.path, frame.position, error.message) from None
-                is_last = base == group[-1] and frame.position + frame.stop - frame.start == size
+                is_last = frame.last_offset == self._last_entered
                 if batch is not None:
                     yield batch
                 elif is_last and frame.magic < 2:

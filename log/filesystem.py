@@ -101,6 +101,9 @@ class FileSystem(Protocol):
     def modified_ms(self, path: str) -> int:
         """Last modification in wall milliseconds."""
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """Let a file count as last modified then; lasting once it is fsynced."""
+
     def rename(self, old: str, new: str, file: File | None = None) -> None:
         """Rename, replacing what is there; lasting once the directory is fsynced.
 
@@ -221,6 +224,10 @@ class OsFileSystem:
     def modified_ms(self, path: str) -> int:
         """See FileSystem."""
         return os.stat(path).st_mtime_ns // 1_000_000
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """See FileSystem."""
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
 
     def rename(self, old: str, new: str, file: File | None = None) -> None:
         """See FileSystem."""

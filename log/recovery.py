@@ -159,7 +159,7 @@ def _open_each(opening: _Opening, segments: list[Segment]) -> int:
         if index and end_offset < segment.base_offset:
             _check_gap(opening, segments[index - 1], end_offset, segment.base_offset, joined)
         torn = joined and opening.recovery_point <= end_offset < segment.base_offset
-        if overlaps or (torn and not opening.config.compacts):
+        if overlaps or (torn and not _cleaned(opening, segment.base_offset)):
             _drop(opening, segments[index:], segments[index - 1].path(LOG))
             del segments[index:]
             segments[-1].resume()
@@ -179,6 +179,15 @@ def _open_each(opening: _Opening, segments: list[Segment]) -> int:
     return end_offset
 
 
+def _cleaned(opening: _Opening, following: int) -> bool:
+    """Whether a cleaner may have taken what is missing below a segment that begins there.
+
+    In a compacted log always: a cleaning that is cut short has replaced segments above the
+    checkpoint that says where the last one ended.
+    """
+    return opening.config.compacts or following <= opening.expected.cleaned_to
+
+
 def _check_gap(
     opening: _Opening, segment: Segment, end_offset: int, following: int, joined: bool
 ) -> None:
@@ -187,15 +196,9 @@ def _check_gap(
     Or a loss of power: ``joined`` says that the first was checked, and no cleaner was at it; what
     it lacks at or above the recovery point was not on the disk.
     """
-    if opening.missing or opening.truncate or following <= opening.expected.cleaned_to:
+    if opening.missing or opening.truncate or _cleaned(opening, following):
         return
-    if joined:
-        lost = end_offset < opening.recovery_point
-    else:
-        # A cleaner's checkpoint is behind what it did when the process was killed.
-        taken_over = opening.clean or following < opening.recovery_point
-        lost = taken_over and (opening.clean or not opening.config.compacts)
-    if lost:
+    if opening.clean or (end_offset if joined else following) < opening.recovery_point:
         raise gap(segment.file.path, end_offset, following)
 
 

@@ -159,6 +159,10 @@ class FaultyFiles:
         """See FileSystem."""
         return self._files.modified_ms(path)
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """See FileSystem."""
+        self._files.set_modified_ms(path, modified_ms)
+
     def rename(self, old: str, new: str, file: File | None = None) -> None:
         """See FileSystem."""
         with self.changing(new):

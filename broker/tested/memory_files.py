@@ -161,6 +161,11 @@ class MemoryFiles:
             found = self.names.get(path) or self._directory(path)
             return found.modified_ms
 
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """See FileSystem."""
+        with self._lock:
+            self.names[path].modified_ms = modified_ms
+
     def rename(self, old: str, new: str, file: File | None = None) -> None:
         """See FileSystem."""
         with self._lock:

@@ -27,10 +27,6 @@ def go_command(tests: str) -> list[str]:
     return ["./suite.test", "-test.v", "-test.timeout=300s", f"-test.run={tests}"]
 
 
-@pytest.mark.xfail(
-    reason="kafka-go does not pass an answer that has an empty batch alone, and the cleaner keeps"
-    " the header of the last batch of each segment; Kafka keeps it for idempotent producers alone"
-)
 def test_kafka_go_reads_a_compacted_topic(tmp_path: Path) -> None:
     suite = go_suite("kafka-go")
     tests = "^TestReaderReadCompactedMessage$"
