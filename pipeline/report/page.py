@@ -128,9 +128,7 @@ def _above(facts: Facts, limits: Thresholds) -> str:
     if not many:
         return f'<p class="above">No group is above the lag threshold of {words}.</p>'
     shown = [row for row in facts.groups if row["above"]][:_NAMED]
-    since = {
-        part.place: f" since {instant(row['ms'])}" for part in facts.parts for row in part.since
-    }
+    since = {part.place: _since(row) for part in facts.parts for row in part.since}
     linked = ", ".join(
         f"{_name(row, facts)} <b>{duration(row['lag_s'])}</b> {whole(row['lag_records'])} unread"
         f"{since.get(row['place'], '')}"
@@ -138,6 +136,12 @@ def _above(facts: Facts, limits: Thresholds) -> str:
     )
     more = f", and {many - len(shown):,} more" if many > len(shown) else ""
     return f'<p class="above">Above the lag threshold of {words}: {linked}{more}.</p>'
+
+
+def _since(row: Row) -> str:
+    """Since when records are unread, where it is known, and since when they are too many or old."""
+    unread = "" if row["unread_ms"] is None else f" since {instant(row['unread_ms'])}"
+    return f"{unread}, above the threshold since {instant(row['ms'])}"
 
 
 def _list(facts: Facts, limits: Thresholds) -> str:

@@ -229,16 +229,24 @@ def peaks(w: Window) -> str:
 
 
 def since(w: Window, limits: Thresholds) -> str:
-    """By group that is above a threshold: the end of the first minute since which it always was."""
+    """By group that is above a threshold: since when it always was, and since when records wait.
+
+    An age crosses its threshold between two steps, at a time that it tells itself. A number of
+    records is known at the ends of steps.
+    """
+    crossed = f"unix_millis(as_of) - greatest(lag_s - {limits.lag_s:.17e}, 0e0) * 1e3"
     return f"""
-    SELECT place, unix_millis(min(as_of)) AS ms FROM (
-        SELECT g.place, c.as_of, c.is_above,
+    SELECT place,
+        min_by(greatest(CAST(floor({crossed}) AS BIGINT), unix_millis(minute)), as_of) AS ms,
+        max_by(unix_millis(as_of) - CAST(floor(lag_s * 1e3) AS BIGINT), as_of) AS unread_ms
+    FROM (
+        SELECT g.place, c.minute, c.as_of, c.is_above, c.lag_s,
             max(CASE WHEN NOT c.is_above THEN c.as_of END) OVER (PARTITION BY g.place) AS last_below
         FROM (
-            SELECT group_id, as_of, {_above(limits)} AS is_above
+            SELECT *, {_above(limits)} AS is_above
             FROM (
-                SELECT group_id, as_of, sum({_UNREAD}) AS lag_records, max(lag_s) AS lag_s
-                FROM lag WHERE {w.holds("as_of")} GROUP BY group_id, as_of
+                SELECT group_id, minute, as_of, sum({_UNREAD}) AS lag_records, max(lag_s) AS lag_s
+                FROM lag WHERE {w.holds("as_of")} GROUP BY group_id, minute, as_of
             ) AS minutes
         ) AS c {w.of("c")} WHERE g.above
     ) AS told

@@ -170,9 +170,15 @@ def test_thresholds_are_drawn_and_name_who_is_above(report: Report) -> None:
     assert above
     assert re.findall("<bdi>(.*?)</bdi>", above[0]) == ["drowns", "left", "late"]
     assert "threshold 1 min" in part(page, "late")
-    # 0, 200, ... records by minute, half of it in seconds: above from the end of the second on
-    assert "<b>15 min</b> 1,800 unread since 2026-01-01T00:02:00Z, " in above[0]
-    assert "<b>2.5 min</b> 300 unread since 2026-01-01T00:01:00Z" in above[0]
+    # 0, 200, ... records by minute, half of it in seconds: above in the midst of the second
+    assert (
+        "<b>15 min</b> 1,800 unread since 2025-12-31T23:55:00Z,"
+        " above the threshold since 2026-01-01T00:01:20Z, "
+    ) in above[0]
+    assert (
+        "<b>2.5 min</b> 300 unread since 2026-01-01T00:07:30Z,"
+        " above the threshold since 2026-01-01T00:00:00Z"
+    ) in above[0]
 
     page = report(rows, thresholds=Thresholds(lag_s=200, lag_records=400))
     above = re.search(r'<p class="above">.*?</p>', page)
