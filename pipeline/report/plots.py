@@ -129,7 +129,9 @@ def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
         return _silent("Oldest unread record", "not known: the times of records were not read.")
     now = part.group["lag_s"]
     words = f"{duration(now)} old" if now is not None else "not known at the end"
-    if now and (part.group["lag_precision_s"] or 0) >= 1:
+    if part.group["lag_is_least"]:
+        words = f"at least {words}"
+    elif now and (part.group["lag_precision_s"] or 0) >= 1:
         words += f", give or take {duration(part.group['lag_precision_s'])}"
     words += f"; at most {duration(most)}"
     scale = _Scale("seconds", limits.lag_s, duration, nice_span)

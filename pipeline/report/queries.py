@@ -80,7 +80,8 @@ _COUNTED: Final = f"""
     ),
     behind AS (
         SELECT group_id, sum({_UNREAD}) AS lag_records, max(lag_s) AS lag_s,
-            max(lag_precision_s) AS lag_precision_s, sum(lost_records) AS lost_records
+            max(lag_precision_s) AS lag_precision_s, sum(lost_records) AS lost_records,
+            max(CASE WHEN lag_s > 0 AND lag_precision_s IS NULL THEN 1 ELSE 0 END) AS lag_is_least
         FROM lag WHERE minute = (SELECT max(minute) FROM lag) GROUP BY group_id
     ),
     verdicts AS (
@@ -112,6 +113,7 @@ _FIGURES: Final = f"""
             coalesce(l.known, true) AS understood,
             coalesce(gone.reason = '{GONE}', false) AS deleted,
             gone.reason AS dead_reason, b.lag_records, b.lag_s, b.lag_precision_s, b.lost_records,
+            coalesce(b.lag_is_least = 1, false) AS lag_is_least,
             coalesce(v.left_alone, 0) AS left_alone, coalesce(v.falling, 0) AS falling,
             coalesce(v.stopped, 0) AS stopped, coalesce(v.beyond, 0) AS beyond,
             coalesce(c.commits, 0) AS commits, unix_millis(c.last_commit_at) AS last_commit_ms,

@@ -63,7 +63,7 @@ def group(
     for minute, records in enumerate(lag or []):
         rows["lag"].append(
             {**place, "minute": at(60 * minute), "as_of": at(60 * minute + 60),
-             "lag_records": records, "lag_s": records / 2, "step_s": 60.0}
+             "lag_records": records, "lag_s": records / 2, "lag_precision_s": 0.0, "step_s": 60.0}
         )  # fmt: skip
     if lag:
         rows["catch_up"].append(
@@ -290,6 +290,9 @@ def test_an_age_that_is_not_exact_says_so(report: Report) -> None:
 
     rows["lag"][-1]["lag_precision_s"] = 30.0
     assert "4.2 min old, give or take 30 s" in report(rows)
+
+    rows["lag"][-1]["lag_precision_s"] = None
+    assert "at least 4.2 min old" in report(rows)
 
 
 def test_the_head_names_source_engine_cluster_and_time(report: Report) -> None:
