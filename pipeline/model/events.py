@@ -172,7 +172,8 @@ STRETCHES: Final = pa.schema(
 the wire it is what lies between two offsets whose times a broker told, or a follower saw.
 
 `first_at` is the time of the record at `base_offset`; `last_at` is that of the record at
-`last_offset`, or not before it. Stretches leave no gap but one without records. A row with
+`last_offset`, or not before it. `size_bytes` is a batch's, null for all that is none. Stretches
+leave no gap but one without records. A row with
 `last_offset` = `base_offset` - 1 says what a log was seen to be: with `last_at`, that it ended
 there then; with `first_at` alone, or no time, that it began there then, or when it was read."""
 

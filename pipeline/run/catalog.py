@@ -32,6 +32,7 @@ from pipeline.model.tables import (
     TRANSACTIONAL_COMMITS,
 )
 from pipeline.sql import (
+    arrivals,
     compaction,
     generations,
     groups,
@@ -92,7 +93,7 @@ RELATIONS: Final[dict[str, Relation]] = {
         Relation("offset_records", offsets.offset_records, (EVENTS,)),
         Relation("offset_changes", offsets.offset_changes, ("offset_records",)),
         Relation("group_states", groups.group_states, (EVENTS,)),
-        Relation("arrivals", times.arrivals, (STRETCHES,)),
+        Relation("arrivals", arrivals.arrivals, (STRETCHES, "offset_changes")),
         Relation("offset_times", times.offset_times, ("offset_changes", "arrivals")),
         Relation("lag_steps", lag.lag_steps, ("offset_changes",)),
         Relation("recent_steps", lag.recent_steps, (), keep=False),

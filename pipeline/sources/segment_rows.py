@@ -18,7 +18,7 @@ from pipeline.sources.log_times import time_or_none, times
 from pipeline.sources.segment_ends import last_indexed
 from pipeline.sources.segment_files import Segment, missing_behind, open_segment
 from pipeline.sources.segment_reader import Damage, Entry, SegmentFile
-from protocol.records.batch import LOG_APPEND_BIT, LOG_APPEND_TIME
+from protocol.records.batch import LOG_APPEND_TIME
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.section import NO_TIMESTAMP
 from protocol.records.stored import UNKNOWN_COUNT, stored_records, validate_stored
@@ -184,13 +184,16 @@ def _header(key: str, value: bytes | None) -> dict[str, Any]:
 class StretchRows:
     """Rows of `STRETCHES`, one a batch, from the headers alone.
 
-    No checksum is made, no record decoded.
+    No checksum is made, no record decoded. A date that the broker itself gave, by LogAppendTime or
+    in a transaction's marker, says when the log ended there: a segment's first has a row for it.
     """
 
     def __init__(self, segment: Segment) -> None:
         self._segment = segment
         self._rows: list[tuple[int, int, int, int, int]] = []
         self._next = segment.base_offset
+        self._is_seen = False
+        """Whether there is a row for where the log ended at a time."""
 
     def add(self, entry: Entry, offsets: Offsets) -> None:  # noqa: ARG002
         """One row; a wrapper of old messages begins where the entry before it ended."""
@@ -198,9 +201,10 @@ class StretchRows:
         wrapper = header.record_count == UNKNOWN_COUNT
         base = self._next if wrapper else header.base_offset
         first = header.base_timestamp
-        if header.magic == 2 and header.attributes & LOG_APPEND_BIT:
+        appended = header.magic > 0 and header.timestamp_type == LOG_APPEND_TIME
+        if appended:
             first = header.max_timestamp
-        elif wrapper and header.timestamp_type != LOG_APPEND_TIME:
+        elif wrapper:
             first = NO_TIMESTAMP  # known when it is opened
         elif header.magic == 2 and header.delete_horizon_ms is not None:
             first = NO_TIMESTAMP  # the cleaner keeps its horizon in that place
@@ -208,6 +212,11 @@ class StretchRows:
         self._rows.append(
             (base, header.last_offset, first, header.max_timestamp, header.size_bytes)
         )
+        if not self._is_seen and (appended or (header.magic == 2 and header.is_control)):
+            self._is_seen = True
+            self._rows.append(
+                (self._next, header.last_offset, NO_TIMESTAMP, header.max_timestamp, 0)
+            )
 
     def damaged(self, offset: int, position: int | None, reason: str) -> None:
         """Has no row: `as=records` shows it. A segment that is not there at all ends the job."""

@@ -2,7 +2,7 @@
 
 A group's offset as of a step's end is the last that it had committed by then: steps without commits
 carry it forward, up to the as-of, for a group that has stopped falls behind too. Offsets of logs
-and ages of records go by arrival (`times.arrivals`), whatever dates the records bear.
+and ages of records go by arrival (`arrivals.arrivals`), whatever dates the records bear.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final
 
 from pipeline.engines.dialect import Dialect
 from pipeline.model.params import Params
-from pipeline.sql.times import SKEW_MS
+from pipeline.sql.arrivals import SKEW_MS
 
 MOST_ROWS: Final = 10_000_000
 """A table of lag has no more: its steps are longer where minutes would be more."""
@@ -67,8 +67,9 @@ def recent_steps(d: Dialect, p: Params) -> str:
 def lag(d: Dialect, p: Params) -> str:
     """LAG: how far behind each group was at the end of each step of its window.
 
-    In seconds it is the age of the first record not read. Both are null where nothing is known of
-    the topic's records.
+    In seconds it is the age of the first record not read; its least, with no precision, where
+    nothing tells how much older the record may be. Both are null where nothing is known of the
+    topic's records.
     """
     return _lag(d, p, "lag_steps")
 
@@ -99,7 +100,8 @@ def _lag(d: Dialect, p: Params, steps: str) -> str:
     ),
     counted AS (
         SELECT *, try_subtract(end_offset, {first}) AS lag_records,
-            CASE WHEN arrived_ms IS NOT NULL THEN least(arrived_ms, as_of_ms) END AS unread_ms
+            CASE WHEN arrived_precision_s IS NOT NULL OR arrived_ms < as_of_ms
+                THEN least(arrived_ms, as_of_ms) END AS unread_ms
         FROM met
     )
     SELECT {_KEY}, timestamp_millis(begin_ms) AS minute, step_ms / 1e3 AS step_s,

@@ -1,9 +1,11 @@
 """When records of topics were written, asked of their brokers by time and never read.
 
 ListOffsets tells of the first record at or after a time its offset and its own time, exactly. What
-lies between two such points is a stretch. The window that is judged is asked by the minute,
-coarsely first, and not where nothing was written; the offsets that groups hold are closed in from
-both sides until the records around them are `CLOSE_MS` apart. Both stop at a bound of bytes.
+lies between two such points is a stretch: its records arrived between the two, and a broker
+tells nothing of those that are older than the first. The window that is judged is asked by the
+minute, coarsely first, and not where nothing was written; the offsets that groups hold are closed
+in from both sides until they are points, or the records around them are `CLOSE_MS` apart. Both stop
+at a bound of bytes.
 """
 
 from __future__ import annotations
@@ -23,13 +25,17 @@ from pipeline.sources.wire.brokers import Brokers, Partition
 from pipeline.sources.wire.listing import EARLIEST, LATEST, Found, list_known
 
 CLOSE_MS: Final = 20
-"""How far two records may be apart for the time between them to be told well enough."""
+"""How far two records may be apart for the arrival of those between them to be told well enough."""
 GRID_MS: Final = 60_000
 GRID_MAX: Final = 1440
 """Times of the window at most: a day by the minute, more days more coarsely."""
 BEFORE_MAX: Final = 240
 """Times of what was before the window."""
 A_DAY_MS: Final = 86_400_000
+REST_MS: Final = 3_600_000
+"""Whether a log rested for longer decides if copies may be before the rest (`sql/arrivals.py`)."""
+RESTS_MAX: Final = 64
+"""Times that are asked of a partition for its rests, from its begin on."""
 LEAST_BYTES: Final = 1 << 20
 """What may be asked however short the history is."""
 ASKS_AT_ONCE: Final = 2_000
@@ -87,12 +93,26 @@ class Topic:
         )
         return last < len(self.points) and self.points[last].offset - self.points[first].offset > 1
 
-    def stretches(self) -> Iterator[dict[str, Any]]:
-        """Rows of STRETCHES between the points."""
+    def edges(self) -> list[Point]:
+        """Of each offset the point with the earliest time that was asked."""
         first: dict[int, Point] = {}
         for point in self.points:
             first.setdefault(point.offset, point)
-        edges = list(first.values())
+        return list(first.values())
+
+    def where_it_may_have_rested(self, now_ms: int) -> int | None:
+        """A time that tells whether the log rested between two points; None where that is known."""
+        for lower, upper in pairwise(self.edges()):
+            until_ms = now_ms if upper.at_ms is None else upper.at_ms
+            if lower.at_ms is None or until_ms - lower.at_ms <= REST_MS:
+                continue
+            if until_ms - upper.asked_ms <= REST_MS:
+                return max(until_ms - REST_MS - 1, lower.at_ms + 1)
+        return None
+
+    def stretches(self) -> Iterator[dict[str, Any]]:
+        """Rows of STRETCHES between the points."""
+        edges = self.edges()
         for lower, upper in pairwise(edges):
             if lower.at_ms is not None and lower.offset < self.end:
                 yield from self._between(lower, upper)
@@ -163,6 +183,7 @@ class _Asking:
         known_ms = [ms for ms in began_ms if ms is not None and ms < since_ms]
         if known_ms:
             self._fill(topics, min(known_ms), since_ms, BEFORE_MAX)
+        self._find_rests(topics, asked_at_ms)
         rows = [
             row
             for topic in topics
@@ -203,26 +224,28 @@ class _Asking:
         """Ask between the points around each offset that is held, until they are close.
 
         The last record before one that is dated in the future is asked for too: since then may be
-        there what follows.
+        there what follows. The record before a held offset is asked for about: when its group
+        committed tells whether the log was written at its dates then.
         """
         held = [
-            (topic, offset)
+            (topic, offset, close_ms)
             for topic in topics
-            for offset in self._asked.offsets[topic.partition]
-            if topic.start <= offset < topic.end
+            for known in self._asked.offsets[topic.partition]
+            if topic.start <= known < topic.end
+            for offset, close_ms in ((known, 1), (known - 1, GRID_MS))
         ]
         ahead = [(topic, topic.points[-1]) for topic in topics if topic.points]
-        held += [(topic, last.offset - 1) for topic, last in ahead if last.at_ms is not None]
+        held += [(topic, last.offset - 1, 1) for topic, last in ahead if last.at_ms is not None]
         for turn in range(ROUNDS):
             if not held or self._is_spent:
                 return
             asks = [
-                (topic, offset, ms)
-                for topic, offset in held
-                if (ms := _next_ms(topic, offset, halve=turn % 2 == 1)) is not None
+                (topic, offset, close_ms, ms)
+                for topic, offset, close_ms in held
+                if (ms := _next_ms(topic, offset, close_ms, halve=turn % 2 == 1)) is not None
             ]
-            self._ask(_distinct(asks))
-            held = [(topic, offset) for topic, offset, _ in asks]
+            self._ask(_distinct([(topic, ms) for topic, _, _, ms in asks]))
+            held = [(topic, offset, close_ms) for topic, offset, close_ms, _ in asks]
 
     def _fill(self, topics: Sequence[Topic], first_ms: int, last_ms: int, times: int) -> None:
         """Ask a span's times from coarse to fine, where the log went on between two."""
@@ -242,13 +265,31 @@ class _Asking:
                 for span in ((topic, first, middle), (topic, middle, last))
             ]
 
+    def _find_rests(self, topics: Sequence[Topic], now_ms: int) -> None:
+        """Ask until it is known where logs rested that groups have not read to their ends."""
+        behind = [
+            topic
+            for topic in topics
+            if any(offset < topic.end for offset in self._asked.offsets[topic.partition])
+        ]
+        for _ in range(RESTS_MAX):
+            asks = [
+                (topic, ms)
+                for topic in behind
+                if (ms := topic.where_it_may_have_rested(now_ms)) is not None
+            ]
+            if not asks or self._is_spent:
+                return
+            self._ask(asks)
+            behind = [topic for topic, _ in asks]
 
-def _distinct(asks: Sequence[tuple[Topic, int, int]]) -> list[tuple[Topic, int]]:
-    found = {(topic.partition, ms): (topic, ms) for topic, _, ms in asks}
+
+def _distinct(asks: Sequence[tuple[Topic, int]]) -> list[tuple[Topic, int]]:
+    found = {(topic.partition, ms): (topic, ms) for topic, ms in asks}
     return list(found.values())
 
 
-def _next_ms(topic: Topic, offset: int, *, halve: bool) -> int | None:
+def _next_ms(topic: Topic, offset: int, close_ms: int, *, halve: bool) -> int | None:
     """The time to ask so as to come closer to a record; None where it is close enough.
 
     By turns in the middle, and where it would be if records came evenly.
@@ -259,8 +300,10 @@ def _next_ms(topic: Topic, offset: int, *, halve: bool) -> int | None:
     lower, upper = around
     if lower.at_ms is None or lower.offset == offset:
         return None
+    if upper.at_ms is not None and upper.at_ms - lower.at_ms <= CLOSE_MS:
+        return None
     span = upper.asked_ms - lower.at_ms
-    if span <= CLOSE_MS:
+    if span <= close_ms:
         return None
     part = 0.5 if halve else (offset - lower.offset) / (upper.offset - lower.offset)
     return min(max(lower.at_ms + round(span * part), lower.at_ms + 1), upper.asked_ms - 1)

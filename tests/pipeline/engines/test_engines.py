@@ -59,7 +59,9 @@ def history() -> list[dict[str, Any]]:
     commit(61, 4, 1)
     end(4, COMMITTED, 2)
     commit(62, 4, 1)  # late, and nothing ends it
-    for topic, offset in (("dates", 15), ("dates", 45), ("undated", 3), ("above", 2**63 - 1)):
+    for topic, offset in (("dates", 15), ("dates", 45), ("undated", 3), ("above", 2**63 - 1),
+                          ("copied", 2), ("copied", 505), ("copied", 550), ("copied", 610),
+                          ("old", 7)):  # fmt: skip
         history.commit(20 + offset % 50, "behind", offset, topic=topic)
     groups(history)
     return history.rows
@@ -73,9 +75,16 @@ def stretches() -> list[dict[str, Any]]:
         stretch(90, 60, 59, first_at=None), stretch(90, 20, 19, last_at=None),
     ]  # fmt: skip
     undated = stretch(0, 0, 9, first_at=None, last_at=None, topic="undated")
+    year = 365 * 86_400
+    copied = [
+        stretch(-year, 0, 499), stretch(-99, 500, 509, size_bytes=None, last_s=-98.5),
+        stretch(-year, 510, 599), stretch(-90, 600, 699, size_bytes=None), stretch(-60, 700, 709),
+    ]  # fmt: skip
     return [
         stretch(-100, 0, 99, last_s=-1),
         *({**each, "topic": "dates"} for each in false),
+        *({**each, "topic": "copied"} for each in copied),
+        stretch(-year, 0, 99, topic="old"),
         undated,
         stretch(30, 0, 9, topic="above"),
     ]

@@ -15,7 +15,14 @@ from pipeline.sources.segment_files import cluster_id_of, partition_folders
 from pipeline.sources.segment_rows import OffsetRows, StretchRows, read_segment
 from pipeline.sources.segments import SegmentsReader, plan
 from protocol.records import message_set
-from protocol.records.batch import HEADER_BYTES, LOG_APPEND_TIME, assemble_batch, encode_batch
+from protocol.records.batch import (
+    COMMIT,
+    HEADER_BYTES,
+    LOG_APPEND_TIME,
+    assemble_batch,
+    encode_batch,
+)
+from protocol.records.markers import encode_end_transaction
 from protocol.records.section import Record
 from tests.pipeline.small_logs import NOON, batch_of, commit, rows_of, write_segment
 
@@ -251,6 +258,31 @@ def test_batches_are_told_from_their_headers(tmp_path: Path) -> None:
     assert [round(first[n].timestamp() * 1000) - NOON for n in ("first_at", "last_at")] == [5, 8]
     assert second["first_at"] is None, "it is known only when the wrapper is opened"
     assert round(second["last_at"].timestamp() * 1000) - NOON == 11
+
+
+def test_the_first_date_of_a_broker_says_when_the_log_ended_there(tmp_path: Path) -> None:
+    """What a topic with LogAppendTime has, and the marker of a transaction."""
+    plain = encode_batch([Record(0, NOON, b"k", b"v")])
+    stamped = [
+        encode_batch(
+            [Record(n, NOON, b"k", b"v")], timestamp_type=LOG_APPEND_TIME, max_timestamp=NOON + n
+        )
+        for n in (1, 2)
+    ]
+    write_segment(tmp_path, 0, plain, *stamped, topic="stamped")
+    marker = encode_end_transaction(
+        COMMIT, base_offset=1, timestamp=NOON + 5, producer_id=7, producer_epoch=0,
+        coordinator_epoch=0,
+    )  # fmt: skip
+    last = encode_batch([Record(2, NOON, b"k", b"v")])
+    write_segment(tmp_path, 0, plain, marker, last, topic="transacted")
+
+    for topic, end, at_ms in (("stamped", 2, NOON + 1), ("transacted", 2, NOON + 5)):
+        rows = rows_of(tmp_path, "batches", topic=topic)
+        assert [row["base_offset"] for row in rows] == [0, 1, end, 2]
+        [seen] = [row for row in rows if row["last_offset"] < row["base_offset"]]
+        assert (seen["first_at"], seen["last_offset"]) == (None, end - 1)
+        assert round(seen["last_at"].timestamp() * 1000) == at_ms
 
 
 def test_clear_words_for_what_cannot_be_read(

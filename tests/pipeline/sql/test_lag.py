@@ -144,7 +144,8 @@ def test_a_record_arrives_no_later_than_those_behind_it(tmp_path: Path) -> None:
     made = Relations(tmp_path, history.rows, topic, as_of=4_000)
 
     found = lag_of(made, "as_of", "end_offset", *LAG[1:])
-    assert found[:3] == [(60, 20, 10, 5, 55), (120, 25, 15, 65, 55), (180, 30, 20, 125, 55)]
+    # or those behind it are old: within an hour nothing tells which
+    assert found[:3] == [(60, 20, 10, 5, 2945), (120, 25, 15, 65, 2945), (180, 30, 20, 125, 2945)]
 
 
 def test_a_copy_of_old_records_does_not_age_what_is_before_it(tmp_path: Path) -> None:
@@ -205,6 +206,19 @@ def test_ends_that_were_seen_bound_false_dates(tmp_path: Path) -> None:
     found = lag_of(made, "as_of", "end_offset", *LAG[1:])
     assert found[0] == (60, 20, 10, 0, 10)
     assert found[-1] == (400, 30, 20, 340, 10)
+
+
+def test_dates_after_an_end_that_was_seen_are_believed_however_long_the_log_rested(
+    tmp_path: Path,
+) -> None:
+    topic = [stretch(-20_000, 0, 9), stretch(-19_000, 10, 19)]
+    history = History().commit(50, "a", 15)
+
+    made = Relations(tmp_path, history.rows, topic, as_of=60)
+    seen_too = Relations(tmp_path / "seen", history.rows, [*topic, seen(-20_000, 10)], as_of=60)
+
+    assert lag_of(made) == [(60, 5, None, None)]
+    assert lag_of(seen_too) == [(60, 5, 19_060, 0)]
 
 
 def test_records_without_dates_count_and_have_no_age(tmp_path: Path) -> None:

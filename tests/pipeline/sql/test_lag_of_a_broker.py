@@ -44,7 +44,13 @@ TRUTH = {
     "lag-old-copy": Truth(60, 0, NOW_MS - 1_000),
     "lag-above": Truth(-10_000, 0, None),
     "lag-lost": Truth(60, 30, NOW_MS - 49_600),
+    "lag-copies-among": Truth(150, 0, NOW_MS - 13_950),
+    "lag-copies-many": Truth(2020, 0, NOW_MS - 13_980),
+    "lag-copies-first": Truth(550, 0, None),
+    "lag-copies-alone": Truth(500, 0, None),
+    "lag-mirror": Truth(300, 0, None),
 }
+YEAR_MS = 31_536_000_000
 
 
 def produce(broker: Broker, topic: str, times_ms: Iterable[int], together: int = 100) -> None:
@@ -78,12 +84,22 @@ def committed(broker: Broker) -> Broker:
     produce(broker, "lag-old-copy", range(NOW_MS - 30_000_000_000, NOW_MS - 29_999_999_950))
     produce(broker, "lag-above", [NOW_MS] * 10)
     produce(broker, "lag-lost", range(NOW_MS - 50_000, NOW_MS - 49_000, 10))
+    live, old = range(NOW_MS - 14_000, NOW_MS), range(NOW_MS - YEAR_MS, NOW_MS)
+    for dates in (live[:50], old[:100], live[50:100]):
+        produce(broker, "lag-copies-among", dates)
+    for dates in (live[:20], old[:2000], live[20:40]):
+        produce(broker, "lag-copies-many", dates)
+    for dates in (old[:500], live[:50]):
+        produce(broker, "lag-copies-first", dates)
+    produce(broker, "lag-copies-alone", old[:500])
+    produce(broker, "lag-mirror", old[:300_000:1000])
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     for deleted in admin.delete_records([TopicPartition("lag-lost", 0, 40)]).values():
         deleted.result(30)
     for name, offset in (
         ("lag-even", 17_997), ("lag-long", 500), ("lag-future", 600), ("lag-old-copy", 990),
-        ("lag-above", 10_010), ("lag-lost", 10),
+        ("lag-above", 10_010), ("lag-lost", 10), ("lag-copies-among", 50), ("lag-copies-many", 20),
+        ("lag-copies-first", 0), ("lag-copies-alone", 0), ("lag-mirror", 0),
     ):  # fmt: skip
         commit(broker, name, offset)
     return broker
@@ -119,6 +135,11 @@ def test_lag_is_what_producers_and_readers_know(
         assert not over_the_wire or row["lag_precision_s"] <= 0.02
     future = rows["lag-future"]
     assert 0 <= future["lag_s"] <= future["lag_s"] + future["lag_precision_s"]
+    first = rows["lag-copies-first"]
+    assert first["unread_at"].timestamp() == pytest.approx(NOW_MS / 1000 - 14, abs=0.1)
+    assert first["lag_precision_s"] is None, "it is as old at least"
+    for name in ("lag-copies-alone", "lag-mirror"):
+        assert (rows[name]["lag_s"], rows[name]["lag_precision_s"]) == (None, None)
 
 
 def test_a_past_time_is_asked_of_the_broker(committed: Broker, tmp_path: Path) -> None:

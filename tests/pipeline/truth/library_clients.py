@@ -24,6 +24,7 @@ from tests.pipeline.truth.told import (
     Record,
     Told,
     Transaction,
+    now_ms,
 )
 from tests.pipeline.truth.wire_clients import Asker, Offsets
 
@@ -38,16 +39,18 @@ def produce(told: Told, bootstrap: str, topic: str, timestamps: Mapping[int, lis
     """Produce records of these timestamps by partition, each list of them as one batch."""
     sender = LibProducer({"bootstrap.servers": bootstrap, "linger.ms": 200})
     failed: list[object] = []
+    before_ms = 0
 
     def delivered(error: Any, message: Any) -> None:
         if error:
             failed.append(error)
             return
-        at_ms = message.timestamp()[1]
-        told.records.append(Record(topic, message.partition(), message.offset(), at_ms))
+        place = topic, message.partition(), message.offset()
+        told.records.append(Record(*place, message.timestamp()[1], before_ms, now_ms()))
 
     for partition, batches in timestamps.items():
         for batch in batches:
+            before_ms = now_ms()
             for at_ms in batch:
                 sender.produce(
                     topic, VALUE, partition=partition, timestamp=at_ms, on_delivery=delivered

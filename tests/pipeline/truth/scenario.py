@@ -1,6 +1,6 @@
 """The history: groups of every kind on a broker, and the log of what their clients were told.
 
-Each function below is the life of one group. `KAFKA` has all sixteen, `MUSTER` the eight that need
+Each function below is the life of one group. `KAFKA` has all seventeen, `MUSTER` the nine that need
 no transactions and no newer kind of group.
 """
 
@@ -33,10 +33,11 @@ from tests.pipeline.truth.wire_clients import (
 )
 from tests.waiting import until
 
-TOPICS = {"orders": 3, "payments": 2, "tomorrow": 1, "out": 1}
+TOPICS = {"orders": 3, "payments": 2, "tomorrow": 1, "out": 1, "copied": 4}
 HOUR_MS = 3_600_000
 AHEAD_MS = 50 * 365 * 24 * HOUR_MS
 """Whenever the history that is kept is read, its records of tomorrow are dated in the future."""
+YEAR_MS = 365 * 24 * HOUR_MS
 ORDERS, PAYMENTS, TOMORROW = ("orders", 0), ("payments", 0), ("tomorrow", 0)
 SETTINGS = {"offsets.topic.num.partitions": "3"}
 KAFKA_SETTINGS = {
@@ -265,6 +266,12 @@ def simple(world: World) -> None:
     world.asker().forget("simple", "orders", 1)
 
 
+def copies(world: World) -> None:
+    """Stopped where last year's records are copied among live ones, before them, and alone."""
+    offsets = {("copied", 0): 50, ("copied", 1): 0, ("copied", 2): 250, ("copied", 3): 40}
+    world.asker().commit("copies", offsets)
+
+
 def gone(world: World) -> None:
     """Emptied and deleted."""
     member = world.member("gone", "last")
@@ -346,7 +353,7 @@ def streams(world: World) -> None:
         made.members = [Person(who, "streamer")]
 
 
-MUSTER = (steady, static, reborn, reset, future, simple, gone, idle)
+MUSTER = (steady, static, reborn, reset, future, simple, copies, gone, idle)
 KAFKA = (
     transacted, pending, between, modern, converted, *MUSTER, vanished, shared, streams,
 )  # fmt: skip
@@ -370,7 +377,10 @@ def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
 
 
 def feed(world: World) -> None:
-    """Records whose times are known: an uneven hour of orders, payments at once, and tomorrow's."""
+    """Records whose times are known: an uneven hour of orders, payments at once, and tomorrow's.
+
+    Copies of last year's: among records of now, before them, alone, and as a mirror that is late.
+    """
     now = world.told.begun_ms = now_ms()
     begin = now - HOUR_MS
     uneven = [begin + n * n * 300 for n in range(100)]
@@ -382,6 +392,12 @@ def feed(world: World) -> None:
     produce(world.told, world.bootstrap, "payments", {0: [[now - 60_000] * 5], 1: [[now - 5000]]})
     ahead = [[now + AHEAD_MS + n * 1000 for n in range(10)]]
     produce(world.told, world.bootstrap, "tomorrow", {0: ahead})
+    year = now - YEAR_MS
+    old, late = [year + n for n in range(500)], [year + n * 1000 for n in range(100)]
+    for partition, batches in enumerate(([50, old[:100], 50], [old, 50], [old], [late])):
+        for batch in batches:
+            dates = [now_ms()] * batch if isinstance(batch, int) else batch
+            produce(world.told, world.bootstrap, "copied", {partition: [dates]})
 
 
 def _has_coordinator(asker: Asker) -> bool:

@@ -97,12 +97,14 @@ class Deletion(Span):
 
 @dataclass
 class Record:
-    """A record of an ordinary topic, acknowledged."""
+    """A record of an ordinary topic, acknowledged: sent and answered between two times."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
+    before_ms: int = 0
+    after_ms: int = 0
 
 
 Fact = Commit | Transaction | Generation | Deletion

@@ -1,0 +1,228 @@
+"""When the records of topics arrived in their logs, whatever dates they bear.
+
+A record's own date may be false: a producer copies old records, or its clock goes wrong. A log is
+written in order, so that each record arrived at or after every record before it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pipeline.engines.dialect import Dialect
+from pipeline.model.events import COMMIT
+from pipeline.model.params import Params
+
+SKEW_MS: Final = 60_000
+"""A date that is no further off than this from where it can be is a clock's small error."""
+HOUR_MS: Final = 3_600_000
+"""Kafka 4 refuses dates further ahead than this (`message.timestamp.after.max.ms`), and accepts all
+that are in the past. So a date that is further behind one before it is a copy's."""
+_BUCKET_MS: Final = 600_000
+"""Of the commits of a group in such a time the farthest is looked at."""
+
+_KEY: Final = "topic, partition"
+_PLACE: Final = f"PARTITION BY {_KEY} ORDER BY base_offset, last_offset"
+_BEFORE: Final = f"{_PLACE} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+_UP_TO: Final = f"{_PLACE} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
+_FROM_HERE: Final = f"{_PLACE} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
+_AFTER: Final = f"{_PLACE} ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING"
+
+_FIRST_SURE: Final = "CASE WHEN sure_ms IS NOT NULL THEN least(sure_ms, first_ms) END"
+"""When the first record of a stretch arrived whose date stands."""
+
+
+def arrivals(d: Dialect, p: Params) -> str:
+    """STRETCHES to the same with when they arrived: `began_ms` to `arrived_ms`, never going back.
+
+    Bounds that hold for sure are the ends that were seen (`seen`: a row without records) and the
+    time of reading. Within them a date is believed if no other contradicts it (`_believed`). A
+    record whose date is not believed arrived between its neighbours: at the nearer one where its
+    date is almost there, else about the middle; by the as-of if it may be, for a broker is asked a
+    moment after it.
+
+    `doubt_ms` is how far off `arrived_ms` may be, null where nothing bounds the arrival from below.
+    `latest_ms` is set where copies may end (`_open_to`): the records arrived by then. `loose_ms`
+    is added to the doubt of records after a stretch's first: of what lies between two records that
+    a broker told, it tells nothing that is older than the first.
+    """
+    return f"""
+    WITH {_told(p)},
+    {_believed()},
+    {_open_to(p)},
+    neighboured AS (
+        SELECT *, greatest(after_ms, max({_FIRST_SURE}) OVER ({_BEFORE})) AS low_ms,
+            least(min(CASE WHEN whole THEN sure_ms ELSE {_FIRST_SURE} END)
+                OVER ({_AFTER}), by_ms) AS high_ms
+        FROM believed
+    ),
+    bordered AS (
+        SELECT n.*, CASE WHEN first_ms BETWEEN coalesce(low_ms, 0) AND high_ms THEN first_ms
+                ELSE low_ms END AS from_ms,
+            CASE WHEN n.base_offset < o.proven_from AND NOT seen THEN o.proven_ms END AS latest_ms
+        FROM neighboured n
+        LEFT JOIN open_to o ON o.topic = n.topic AND o.partition = n.partition
+    ),
+    placed AS (
+        SELECT *,
+            CASE WHEN sure_ms IS NOT NULL THEN sure_ms
+                WHEN from_ms IS NULL
+                    THEN CASE WHEN last_ms <= high_ms + {SKEW_MS} THEN high_ms ELSE 0 END
+                WHEN last_ms BETWEEN from_ms - {SKEW_MS} AND high_ms + {SKEW_MS}
+                    THEN least(greatest(last_ms, from_ms), high_ms)
+                ELSE from_ms + CAST(floor((high_ms - from_ms) / 2) AS BIGINT) END AS likely_ms,
+            last_ms BETWEEN from_ms - {SKEW_MS} AND high_ms + {SKEW_MS} AS almost
+        FROM bordered
+    ),
+    by_then AS (
+        SELECT *, CASE WHEN sure_ms IS NULL AND from_ms <= {p.as_of_ms}
+            THEN least(likely_ms, {p.as_of_ms}) ELSE likely_ms END AS then_ms
+        FROM placed
+    ),
+    ascending AS (
+        SELECT *, max(then_ms) OVER ({_UP_TO}) AS arrived_ms,
+            coalesce(max(then_ms) OVER ({_BEFORE}), 0) AS previous_ms
+        FROM by_then
+    )
+    SELECT {_KEY}, base_offset, last_offset, seen, first_at, last_at, arrived_ms, latest_ms,
+        CASE WHEN latest_ms IS NOT NULL OR coalesce(sure_ms, from_ms) IS NULL THEN NULL
+            WHEN disputed THEN CASE WHEN least_from_ms IS NOT NULL
+                THEN greatest(arrived_ms - least(least_from_ms, coalesce(sure_ms, from_ms)),
+                    greatest(most_by_ms, coalesce(sure_ms, high_ms)) - arrived_ms) END
+            WHEN sure_ms IS NOT NULL THEN 0
+            WHEN almost THEN abs(last_ms - arrived_ms)
+            ELSE greatest(arrived_ms - from_ms, high_ms - arrived_ms) END AS doubt_ms,
+        CASE WHEN whole OR sure_ms IS NULL THEN 0
+            ELSE greatest(high_ms - arrived_ms, 0) END AS loose_ms,
+        CASE WHEN sure_ms IS NULL THEN arrived_ms
+            ELSE least(greatest(coalesce(first_ms, arrived_ms), previous_ms), arrived_ms)
+            END AS began_ms
+    FROM ascending
+    """
+
+
+def _told(p: Params) -> str:
+    """The CTE `told`: each stretch with the bounds of its arrival, and its date if it is in them.
+
+    A batch of a file arrives whole (`whole`). A producer holds no record for an hour: a batch with
+    dates that are further apart arrived at its last.
+    """
+    return f"""
+    numbered AS (
+        SELECT {_KEY}, base_offset, last_offset, last_offset < base_offset AS seen,
+            size_bytes IS NOT NULL AND last_offset >= base_offset AS whole,
+            first_at, last_at, unix_millis(last_at) AS last_ms,
+            CASE WHEN size_bytes IS NOT NULL
+                    AND unix_millis(last_at) - unix_millis(first_at) > {HOUR_MS}
+                THEN unix_millis(last_at) ELSE unix_millis(first_at) END AS first_ms
+        FROM stretches WHERE last_offset >= base_offset OR last_at IS NOT NULL
+    ),
+    bounded AS (
+        SELECT *,
+            max(CASE WHEN seen THEN last_ms END) OVER up_to AS after_ms,
+            least({p.written_by_ms}, min(CASE WHEN seen THEN last_ms END) OVER by_end) AS by_ms
+        FROM numbered
+        WINDOW up_to AS ({_UP_TO}),
+            by_end AS (PARTITION BY {_KEY} ORDER BY last_offset, seen
+                ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)
+    ),
+    told AS (
+        SELECT *, CASE WHEN last_ms <= by_ms + {SKEW_MS}
+            THEN least(greatest(last_ms, after_ms), by_ms) END AS told_ms
+        FROM bounded
+    )"""
+
+
+def _believed() -> str:
+    """The CTE `believed`: `sure_ms` is a date that stands, null for one that does not.
+
+    A date more than an hour behind one before it is a copy's. Among the others, a part of the log
+    whose dates contradict each other is taken with those after it (a date ahead of them is false)
+    or with those before it (a date behind them is false), whichever leaves fewer disbelieved. Both
+    remain possible (`disputed`, as is a record without a date that can be true): it arrived from
+    `least_from_ms` on, if dates ahead are the false ones, to `most_by_ms`, if those behind are.
+    """
+    return f"""
+    kept AS (
+        SELECT *, CASE WHEN seen OR told_ms >= coalesce(max(told_ms) OVER ({_BEFORE}), told_ms)
+            - {HOUR_MS} THEN told_ms END AS kept_ms
+        FROM told
+    ),
+    compared AS (
+        SELECT *, max(kept_ms) OVER ({_BEFORE}) AS before_ms,
+            max(kept_ms) OVER ({_UP_TO}) AS most_ms,
+            min(kept_ms) OVER ({_FROM_HERE}) AS least_ms
+        FROM kept
+    ),
+    parted AS (
+        SELECT *, sum(CASE WHEN before_ms > least_ms THEN 0 ELSE 1 END) OVER ({_UP_TO}) AS part
+        FROM compared
+    ),
+    voted AS (
+        SELECT *, sum(CASE WHEN kept_ms > least_ms THEN 1 ELSE 0 END) OVER (
+                PARTITION BY {_KEY}, part
+            ) <= sum(CASE WHEN kept_ms < most_ms THEN 1 ELSE 0 END) OVER (
+                PARTITION BY {_KEY}, part
+            ) AS ahead
+        FROM parted
+    ),
+    believed AS (
+        SELECT {_KEY}, base_offset, last_offset, seen, whole, first_at, last_at, first_ms, last_ms,
+            after_ms, by_ms,
+            CASE WHEN last_ms = kept_ms AND kept_ms = CASE WHEN ahead THEN least_ms ELSE most_ms END
+                THEN kept_ms END AS sure_ms,
+            NOT seen AND coalesce(most_ms - least_ms > {SKEW_MS} OR kept_ms IS NULL, false)
+                AS disputed,
+            CASE WHEN kept_ms = least_ms THEN least(kept_ms, first_ms)
+                ELSE max(CASE WHEN kept_ms = least_ms THEN least(kept_ms, first_ms) END)
+                    OVER ({_BEFORE}) END AS least_from_ms,
+            CASE WHEN kept_ms = most_ms THEN kept_ms
+                ELSE least(min(CASE WHEN kept_ms = most_ms THEN kept_ms END) OVER ({_AFTER}), by_ms)
+                END AS most_by_ms
+        FROM voted
+    )"""
+
+
+def _open_to(p: Params) -> str:
+    """The CTE `open_to`: up to which offset and time the log's first records may be copies.
+
+    Nothing contradicts old records that are the first in a log. They may be copies if the log then
+    rests for more than an hour, by its dates: the copying was in that rest. They are none, and
+    there is no row, where the log is known to have been written at its dates before: a group
+    committed an offset within an hour of the record before it, or a follower saw the log's end.
+    After such a proof copies contradict what is before them.
+    """
+    never = f"max(proof) = 0 AND {p.written_by_ms} - max(sure_ms) > {HOUR_MS}"
+    earlier = (
+        f"PARTITION BY {_KEY} ORDER BY place, nth, last_offset"
+        " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    )
+    return f"""
+    marked AS (
+        SELECT {_KEY}, base_offset AS place, 1 AS nth, last_offset, seen, sure_ms,
+            {_FIRST_SURE} AS from_ms,
+            CASE WHEN whole THEN sure_ms ELSE {_FIRST_SURE} END AS dated_ms,
+            CAST(NULL AS BIGINT) AS read_ms
+        FROM believed WHERE sure_ms IS NOT NULL
+        UNION ALL
+        SELECT {_KEY}, max(committed_offset), 0, NULL, false, NULL, NULL, NULL,
+            max(unix_millis("at"))
+        FROM offset_changes WHERE kind = '{COMMIT}' AND "at" IS NOT NULL
+        GROUP BY {_KEY}, group_id, CAST(floor(unix_millis("at") / {_BUCKET_MS}) AS BIGINT)
+    ),
+    rested AS (
+        SELECT *, coalesce(from_ms - max(sure_ms) OVER ({earlier}) > {HOUR_MS}, false) AS rests,
+            CASE WHEN seen OR abs(read_ms - max(dated_ms) OVER ({earlier})) <= {HOUR_MS}
+                THEN 1 ELSE 0 END AS proof
+        FROM marked
+    ),
+    opened AS (
+        SELECT *, rests AND coalesce(max(proof) OVER ({earlier}), 0) = 0 AS is_open FROM rested
+    ),
+    open_to AS (
+        SELECT {_KEY},
+            CASE WHEN {never} THEN {2**63 - 1} ELSE max(CASE WHEN is_open THEN place END)
+                END AS proven_from,
+            CASE WHEN {never} THEN {p.written_by_ms} ELSE max(CASE WHEN is_open THEN from_ms END)
+                END AS proven_ms
+        FROM opened GROUP BY {_KEY}
+    )"""

@@ -1,0 +1,215 @@
+"""When records arrived, told from files and over the wire: true, or not told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+import pytest
+
+from tests.pipeline.copied_logs import (
+    HOUR,
+    MINUTE,
+    READ_MS,
+    YEAR,
+    Log,
+    any_log,
+    over_the_wire,
+)
+from tests.pipeline.history import History
+from tests.pipeline.relations import EPOCH_S, Relations
+
+pytestmark = pytest.mark.pipeline
+
+SOURCES = ("files", "wire")
+LOGS = 200
+
+
+class Commit(NamedTuple):
+    """A group's, of an offset at a time."""
+
+    at_ms: int
+    offset: int
+    group: str = "g"
+
+
+class Age(NamedTuple):
+    """Lag in seconds."""
+
+    lag_s: float | None
+    precision_s: float | None
+
+
+class Case(NamedTuple):
+    """A log, and the commits of its readers; the last is that of the group `g`."""
+
+    log: Log
+    commits: list[Commit]
+
+    @property
+    def true_s(self) -> float:
+        """How long the first record that `g` has not read is in the log."""
+        offset, arrived_ms = self.commits[-1].offset, self.log.arrived_ms
+        return (READ_MS - arrived_ms[offset]) / 1000 if offset < len(arrived_ms) else 0.0
+
+
+def ages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *cases: Case) -> list[dict[str, Age]]:
+    """By source, the lag of the group `g` in each log at the reading."""
+    history, stretches = History(), []
+    commits = sorted((each, n) for n, case in enumerate(cases) for each in case.commits)
+    for topic in SOURCES:
+        for commit, n in commits:
+            seconds = commit.at_ms / 1000 - EPOCH_S
+            history.commit(seconds, commit.group, commit.offset, topic=topic, partition=n)
+    for n, case in enumerate(cases):
+        stretches += case.log.in_files("files", n)
+    stretches += over_the_wire(
+        monkeypatch,
+        {("wire", n): case.log for n, case in enumerate(cases)},
+        {("wire", n): [case.commits[-1].offset] for n, case in enumerate(cases)},
+    )
+    made = Relations(tmp_path, history.rows, stretches, as_of=0, since=-120)
+    found: list[dict[str, Age]] = [{} for _ in cases]
+    columns = ("topic", "partition", "group_id", "lag_s", "lag_precision_s")
+    for topic, n, group, *age in made.rows("lag", *columns, by="minute"):
+        if group == "g":
+            found[n][topic] = Age(*age)
+    return found
+
+
+def any_case(chance: Random) -> Case:
+    """A log, a group that is somewhere in it, and others that were at times at its end."""
+    log = any_log(chance)
+    count = len(log.dates_ms)
+    commits = [
+        Commit(min(log.arrived_ms[last] + chance.randint(0, 10_000), READ_MS), last + 1, "live")
+        for last in sorted(chance.sample(range(count), min(count, chance.choice((0, 0, 1, 4)))))
+    ]
+    offset = chance.choice((0, chance.randint(0, count)))
+    since_ms = log.arrived_ms[max(offset - 1, 0)]
+    return Case(log, [*commits, Commit(chance.randint(since_ms, READ_MS), offset)])
+
+
+def test_lag_in_seconds_is_true_within_its_precision_whatever_is_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where none is told, the age is the least that it can be.
+
+    A broker tells nothing that contradicts a clock that is ahead.
+    """
+    chance = Random(31)
+    cases = [any_case(chance) for _ in range(LOGS)]
+
+    found = ages(tmp_path, monkeypatch, *cases)
+
+    exact = 0
+    for n, (case, told) in enumerate(zip(cases, found, strict=True)):
+        for source, (lag_s, precision_s) in told.items():
+            where = n, source, case.true_s, lag_s, precision_s, case
+            off_s = 0.002 + (case.log.ahead_ms / 1000 if source == "wire" else 0)
+            if precision_s is None:
+                assert lag_s is None or lag_s <= case.true_s + off_s, where
+            else:
+                assert lag_s is not None
+                assert abs(lag_s - case.true_s) <= precision_s + off_s, where
+                exact += precision_s <= 1
+    assert exact > LOGS / 2, "much is known"
+
+
+def between(live: int, copied: int) -> Case:
+    """Copies of last year's among live records, 14 seconds ago; a group is where they begin."""
+    log = Log().live(live).copy(copied).live(live).read_after(14_000)
+    return Case(log, [Commit(READ_MS - 5_000, live)])
+
+
+@pytest.mark.parametrize(("live", "copied"), [(50, 100), (20, 2_000)])
+def test_copies_among_live_records_make_nobody_a_year_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, live: int, copied: int
+) -> None:
+    case = between(live, copied)
+
+    [told] = ages(tmp_path, monkeypatch, case)
+
+    for lag_s, precision_s in told.values():
+        assert lag_s == pytest.approx(case.true_s, abs=2.2)
+        assert precision_s is not None
+        assert abs(case.true_s - lag_s) <= precision_s <= 2.2
+
+
+def test_copies_that_are_first_are_as_old_at_least_as_what_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is before, in or after them."""
+    log = Log().copy(500).rest(1_000).live(50).read_after(9_000)
+    cases = [Case(log, [Commit(READ_MS - 5_000, offset)]) for offset in (0, 250, 499, 500, 520)]
+
+    found = ages(tmp_path, monkeypatch, *cases)
+
+    known = [(9.05, None), (9.05, None), (9.05, None), (9.05, 0), (9.03, 0)]
+    assert [told["files"] for told in found] == known
+    assert [told["wire"] for told in found[:4]] == known[:4]
+    assert found[4]["wire"].lag_s == 9.03, "within what is close enough"
+
+
+def test_copies_alone_have_no_age(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All at once, or a mirror that is a year late all the time, also while a group follows it."""
+    at_once, mirror = Log().copy(500), Log().copy(500, every_ms=60_000)
+    cases = [
+        Case(log.read_after(9_000), [Commit(READ_MS - 5_000, 300)]) for log in (at_once, mirror)
+    ]
+    steps = [Commit(mirror.arrived_ms[n] + 50, n + 1, "live") for n in range(0, 500, 10)]
+    cases.append(Case(mirror, [*steps, Commit(READ_MS - 5_000, 300)]))
+
+    found = ages(tmp_path, monkeypatch, *cases)
+
+    assert found == [dict.fromkeys(SOURCES, Age(None, None))] * 3
+
+
+def test_a_log_that_rested_has_its_age_where_a_group_had_followed_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing came for five hours: who stopped there says that its dates were true, who came later
+    says nothing, unless another had read it.
+    """
+    log = Log().live(100, 1_000).read_after(5 * HOUR)
+    then_ms = log.arrived_ms[59] + 500
+    stopped, late = Commit(then_ms, 60), Commit(READ_MS - MINUTE, 60)
+    cases = [
+        Case(log, [stopped]),
+        Case(log, [late]),
+        Case(log, [Commit(then_ms, 60, "other"), late]),
+    ]
+
+    found = ages(tmp_path, monkeypatch, *cases)
+
+    known = dict.fromkeys(SOURCES, Age(cases[0].true_s, 0))
+    assert found == [known, dict.fromkeys(SOURCES, Age(None, None)), known]
+
+
+def test_old_records_in_one_batch_with_young_ones_arrived_with_these(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = Log().live(10, 1_000).read_after(20_000)
+    log.dates_ms[:9] = [READ_MS - YEAR] * 9
+    log.batches = [0]
+    case = Case(log, [Commit(READ_MS - 5_000, 3)])
+
+    [told] = ages(tmp_path, monkeypatch, case)
+
+    assert told["files"] == (20.001, 0)
+
+
+def test_a_broker_tells_nothing_of_what_lies_between_two_of_its_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies that arrive ten seconds after live records, and twenty before the next."""
+    log = Log().live(50).rest(10_000).copy(100).rest(20_000).live(5).read_after(1_000)
+    case = Case(log, [Commit(READ_MS - 500, 50)])
+
+    [told] = ages(tmp_path, monkeypatch, case)
+
+    for lag_s, precision_s in told.values():
+        assert lag_s is not None
+        assert precision_s is not None
+        assert abs(lag_s - case.true_s) <= precision_s <= 31
