@@ -40,6 +40,8 @@ JOBS = {
     "all": "Every table, and the report.",
 }
 """Name of a job -> what it makes."""
+_NAMED = 5
+"""How many names of a list are shown."""
 
 
 def command_of(name: str) -> Callable[..., None]:
@@ -112,6 +114,12 @@ def show(summary: Summary, wanted: Asked) -> None:
         output.warn(f"  {_place(each)}: {each.reason}")
     if len(summary.unreadable) < summary.damaged + summary.torn:
         output.warn("  ...")
+    if summary.hidden:
+        output.warn(
+            f"{wanted.source} denies the client the topics {', '.join(summary.hidden[:_NAMED])}"
+            f"{' ...' if len(summary.hidden) > _NAMED else ''}: their lag is not known without the"
+            " ACL Describe on them"
+        )
     if summary.unknown:
         output.warn(f"kept {output.counted(summary.unknown, 'record')} of unknown kinds as events")
     if wanted.json:

@@ -17,6 +17,7 @@ from pipeline.run.as_of import end_of_history, params_of
 from pipeline.run.catalog import RELATIONS, TABLES, Relation, Table, readers
 from pipeline.run.selection import WRITTEN, Selection
 from pipeline.sources.source import Source, TimesAsked
+from pipeline.sources.wire.brokers import denial
 from pipeline.sql.offsets import held_at
 
 _HISTORY: Final = "history"
@@ -48,6 +49,8 @@ class History:
         engine.read("stretches", [], STRETCHES)
         self.count: Counter[str] = Counter()
         """Records selected, by kind."""
+        self.hidden: tuple[str, ...] = ()
+        """Topics that groups committed and that the source does not show this client."""
 
     @property
     def begins_ms(self) -> int | None:
@@ -117,11 +120,16 @@ class History:
         wanted = self._wanted
         if wanted is not None:
             absent = sorted(set(wanted) - set(there))
+            if hidden := sorted(self._source.hidden(absent)) if absent else []:
+                raise denial(self._source.where, hidden, "Describe")
             if absent:
                 raise PipelineError(f"{self._source.where} has no topic {', '.join(absent)}")
             return set(wanted)
-        committed = self._engine.ask(f"SELECT DISTINCT topic FROM events WHERE kind = '{COMMIT}'")
-        return {row["topic"] for row in committed} & set(there)
+        rows = self._engine.ask(f"SELECT DISTINCT topic FROM events WHERE kind = '{COMMIT}'")
+        committed = {row["topic"] for row in rows}
+        absent = sorted(committed - set(there))
+        self.hidden = tuple(sorted(self._source.hidden(absent))) if absent else ()
+        return committed & set(there)
 
 
 class Definitions:

@@ -107,6 +107,8 @@ class Summary:
     """The SQL by which DuckDB reads the tables."""
     unreadable: tuple[Unreadable, ...] = ()
     """The first of what is in `quarantine`."""
+    hidden: tuple[str, ...] = ()
+    """Topics that groups committed and that the broker does not show this client."""
 
 
 Progress = Callable[[Step], None]
@@ -171,6 +173,7 @@ def run_job(
         report,
         views,
         unreadable,
+        history.hidden,
     )
 
 

@@ -81,6 +81,10 @@ class ArchiveSource:
         """See Source."""
         return self._manifest.topics
 
+    def hidden(self, topics: Collection[str]) -> Collection[str]:  # noqa: ARG002
+        """Files hide nothing."""
+        return ()
+
     def records_estimate(self) -> int:
         """See Source."""
         return self._manifest.rows("events")

@@ -124,6 +124,10 @@ class FolderSource:
         """See Source."""
         return {topic for topic, _ in self._folders if not topic.startswith("__")}
 
+    def hidden(self, topics: Collection[str]) -> Collection[str]:  # noqa: ARG002
+        """Files hide nothing."""
+        return ()
+
     def records_estimate(self) -> int:
         """See Source."""
         segments = [each for number in self._log for each in self._segments(OFFSETS_TOPIC, number)]

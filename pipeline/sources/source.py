@@ -58,6 +58,9 @@ class Source(Protocol):
     def topics(self) -> Collection[str] | None:
         """The ordinary topics of which it has stretches as parts; None where they are files."""
 
+    def hidden(self, topics: Collection[str]) -> Collection[str]:
+        """Those of these topics that a broker does not show this client; none of files."""
+
     def records_estimate(self) -> int | None:
         """About how many records of `__consumer_offsets` there are; None where it can't say."""
 

@@ -40,6 +40,10 @@ class TablesSource:
     def topics(self) -> None:
         """Stretches are files."""
 
+    def hidden(self, topics: Collection[str]) -> Collection[str]:  # noqa: ARG002
+        """Files hide nothing."""
+        return ()
+
     def records_estimate(self) -> int | None:
         """See Source; known on this machine."""
         if not os.path.isdir(self._store.path(EVENTS)):

@@ -50,6 +50,9 @@ class GivenSource:
     def topics(self) -> Collection[str]:
         return {each["topic"] for each in self.stretches or ()}
 
+    def hidden(self, topics: Collection[str]) -> Collection[str]:
+        return ()
+
     def records_estimate(self) -> int:
         return len(self.events)
 

@@ -118,6 +118,15 @@ class Brokers:
         except ClientError as error:
             raise sentence(error) from error
 
+    def any_connection(self) -> Connection:
+        """A connection to some broker; after a look, to the one that answered.
+
+        Unreachable when none answers.
+        """
+        if not self._connections:
+            self.look([])
+        return next(reversed(self._connections.values()))
+
     def drop(self, address: Address) -> None:
         """Close the connection to a broker that failed; the next look makes another."""
         connection = self._connections.pop(address, None)
@@ -192,6 +201,14 @@ def refusal(partition: Partition, code: int) -> PipelineError:
     if code == errors.TOPIC_AUTHORIZATION_FAILED:
         text += f"; the client needs the ACLs Describe and Read on the topic {partition[0]}"
     return PipelineError(text)
+
+
+def denial(where: str, topics: Sequence[str], rights: str) -> PipelineError:
+    """The error where a broker denies a client the rights on topics."""
+    code = errors.NAMES[errors.TOPIC_AUTHORIZATION_FAILED]
+    return PipelineError(
+        f"{where}: {code}; the client needs the ACLs {rights} on the topic {', '.join(topics)}"
+    )
 
 
 def grouped(partitions: Iterable[tuple[Partition, Value]]) -> list[tuple[str, list[Value]]]:

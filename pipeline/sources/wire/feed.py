@@ -21,7 +21,13 @@ from pipeline.sources.log_times import time_or_none
 from pipeline.sources.segment_files import OFFSETS_TOPIC
 from pipeline.sources.source import TimesAsked
 from pipeline.sources.wire.brokers import Brokers, Partition, Reach
-from pipeline.sources.wire.listing import EARLIEST, LATEST, list_known, list_offsets
+from pipeline.sources.wire.listing import (
+    EARLIEST,
+    LATEST,
+    list_known,
+    list_offsets,
+    log_partitions,
+)
 from pipeline.sources.wire.log import LogReader, Stretch
 from pipeline.sources.wire.times import ask_times
 from pipeline.storage.manifest import TopicEnds
@@ -42,7 +48,8 @@ class BrokerFeed:
         brokers = self._brokers
         at_ms = clock.now_ms()
         view = brokers.look(None)
-        logs = [(OFFSETS_TOPIC, number) for number in view.partitions(OFFSETS_TOPIC)]
+        numbers = log_partitions(brokers, view, self.where)
+        logs = [(OFFSETS_TOPIC, number) for number in numbers]
         ends = list_offsets(brokers, [(log, LATEST) for log in logs])
         starts = list_offsets(brokers, [(log, EARLIEST) for log in logs])
         return BrokerNews(

@@ -7,7 +7,7 @@ some are under way at once on each connection.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from client.connection import Connection, Sent, Value
@@ -15,12 +15,15 @@ from client.errors import ClientError
 from client.errors import Unreachable as NoAnswer
 from pipeline import clock
 from pipeline.errors import Unreachable
+from pipeline.sources.segment_files import OFFSETS_TOPIC
 from pipeline.sources.wire.brokers import (
     MOVED,
     RETRY_S,
     Brokers,
     Partition,
     Patience,
+    View,
+    denial,
     described,
     grouped,
     refusal,
@@ -82,6 +85,41 @@ def list_known(brokers: Brokers, asks: Sequence[Ask]) -> list[Found | None]:
             [i for i in listing.todo if led.get(asks[i][0], -1) not in brokers.view.brokers]
         )
     return [listing.found.get(index) for index in range(len(asks))]
+
+
+def log_partitions(brokers: Brokers, view: View, where: str) -> list[int]:
+    """The partitions of `__consumer_offsets`, in order; none where it does not exist.
+
+    PipelineError where the client may not describe it.
+    """
+    found = view.partitions(OFFSETS_TOPIC)
+    if not found and hidden(brokers, [OFFSETS_TOPIC]):
+        raise denial(where, [OFFSETS_TOPIC], "Describe and Read")
+    return found
+
+
+def hidden(brokers: Brokers, topics: Sequence[str]) -> list[str]:
+    """Those of these topics that the client may not describe. Unreachable.
+
+    The list of all topics leaves them out, as it does topics that do not exist; a request that
+    names a topic is answered with the difference. It is ListOffsets, since brokers before Kafka 2.8
+    create an internal topic that Metadata names.
+    """
+    return list(_denied(brokers, topics))
+
+
+def _denied(brokers: Brokers, topics: Sequence[str]) -> Iterator[str]:
+    for start in range(0, len(topics), PARTITIONS_AT_ONCE):
+        asks = [((topic, 0), LATEST) for topic in topics[start : start + PARTITIONS_AT_ONCE]]
+        request = _request(asks, range(len(asks)), READ_UNCOMMITTED)
+        try:
+            answer = brokers.any_connection().call("ListOffsets", request)
+        except ClientError as error:
+            raise sentence(error) from error
+        for topic in answer["topics"]:
+            codes = {each["error_code"] for each in topic["partitions"]}
+            if errors.TOPIC_AUTHORIZATION_FAILED in codes:
+                yield topic["name"]
 
 
 class _Listing:

@@ -11,7 +11,13 @@ from pipeline.errors import PipelineError
 from pipeline.sources.segment_files import OFFSETS_TOPIC
 from pipeline.sources.source import TimesAsked
 from pipeline.sources.wire.brokers import Brokers, Reach
-from pipeline.sources.wire.listing import EARLIEST, LATEST, list_offsets
+from pipeline.sources.wire.listing import (
+    EARLIEST,
+    LATEST,
+    hidden,
+    list_offsets,
+    log_partitions,
+)
 from pipeline.sources.wire.log import LogPart
 from pipeline.sources.wire.times import ask_times
 
@@ -28,7 +34,7 @@ class BrokerSource:
         self._brokers = Brokers(reach)
         view = self._brokers.look(None)
         self.cluster_id = view.cluster_id
-        self.log_partitions = view.partitions(OFFSETS_TOPIC)
+        self.log_partitions = log_partitions(self._brokers, view, where)
         """Of the offsets topic."""
         if not self.log_partitions:
             self._brokers.close()
@@ -78,6 +84,10 @@ class BrokerSource:
     def topics(self) -> Collection[str]:
         """See Source."""
         return {name for name, _ in self._brokers.view.leaders if not name.startswith("__")}
+
+    def hidden(self, topics: Collection[str]) -> Collection[str]:
+        """See Source."""
+        return hidden(self._brokers, sorted(topics))
 
     def records_estimate(self) -> int:
         """At most: what was compacted away counts too."""
