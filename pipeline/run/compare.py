@@ -95,7 +95,10 @@ class Comparison:
 def compare(
     engine: Engine, source: Source, question: Question, on_window: Callable[[int], None]
 ) -> Comparison:
-    """Read a history once and look at two windows of it. PipelineError for one behind its end."""
+    """Read a history once and look at two windows of it.
+
+    PipelineError for a window that is not within it, and for a group that it does not have.
+    """
     parts = source.event_parts(question.partitions)
     history = History(engine, source, parts, question.topics)
     found: list[dict[tuple[str, str | None], Mapping[str, float | None]]] = []
@@ -117,7 +120,8 @@ def _look(
 ) -> Iterator[tuple[tuple[str, str | None], Mapping[str, float | None]]]:
     """The numbers of one window by group and topic."""
     span = Span(window.since_ms, window.until_ms)
-    history.select(Selection(question.groups, question.partitions, span))
+    selection = Selection(question.groups, question.partitions, span)
+    history.select(selection, each_group=False)
     relations = Definitions(engine, history, [TABLES[name] for name in _TABLES])
     if question.with_topics:
         relations.need("offset_changes")

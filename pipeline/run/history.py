@@ -15,8 +15,10 @@ from pipeline.model.events import COMMIT, EVENTS, STRETCHES
 from pipeline.model.params import OFFSETS_RETENTION, Params
 from pipeline.run.as_of import end_of_history, params_of
 from pipeline.run.catalog import RELATIONS, TABLES, Relation, Table, readers
+from pipeline.run.matches import check_matches
 from pipeline.run.selection import WRITTEN, Selection
 from pipeline.sources.source import Source, TimesAsked
+from pipeline.sources.tables import TablesSource
 from pipeline.sources.wire.brokers import denial
 from pipeline.sql.offsets import held_at
 
@@ -59,12 +61,21 @@ class History:
         begins_ms: int | None = found["ms"]
         return begins_ms
 
-    def select(self, selection: Selection) -> None:
+    def select(self, selection: Selection, *, each_group: bool = True) -> None:
         """Define `events` as a part of what was read. There are no stretches until they are read.
 
-        PipelineError for a window that begins where the history has ended.
+        PipelineError for a window that begins where the history has ended, and for a selection that
+        matches nothing; `check_matches` has ``each_group``.
         """
         engine = self._engine
+        check_matches(
+            engine,
+            self._source.where,
+            _HISTORY,
+            selection,
+            each_group=each_group,
+            may_be_empty=not isinstance(self._source, TablesSource),
+        )
         engine.define("events", selection.events(engine.dialect, _HISTORY), keep=False)
         seen = engine.ask("SELECT kind, count(*) AS records FROM events GROUP BY kind")
         self.count = Counter({row["kind"]: row["records"] for row in seen})

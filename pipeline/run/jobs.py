@@ -122,7 +122,9 @@ def run_job(
     options: Options | None = None,
     on_progress: Progress | None = None,
 ) -> Summary:
-    """Make a job's tables. PipelineError when one is there and is not to be replaced."""
+    """Make a job's tables. PipelineError when one is there and is not to be replaced, and where
+    nothing of the history is selected; neither changes anything.
+    """
     options = options or Options()
     tables = [TABLES[name] for name in job.tables if not _is_source(name, source, store)]
     if not tables:
@@ -133,12 +135,11 @@ def run_job(
     mark = _Mark(store, job.name)
     overwrite = options.overwrite or mark.is_there()
     store.check_absent([table.name for table in tables], overwrite)
-    parts = source.event_parts(options.selection.partitions)
-    store.belong_to(source.cluster_id)
-    mark.put()
+    store.check_cluster(source.cluster_id)
     steps = _Steps(engine, len(tables) + 2 + job.with_report, on_progress)
     try:
         steps.begin("the history", 0)
+        parts = source.event_parts(options.selection.partitions)
         with_stretches = options.with_topics and "stretches" in readers(tables)
         history = History(engine, source, parts, options.topics, options.offsets_retention)
         history.select(options.selection)
@@ -146,6 +147,8 @@ def run_job(
         if with_stretches:
             maker.relations.need("offset_changes")
             history.read_stretches()
+        store.belong_to(source.cluster_id)  # nothing is refused from here on
+        mark.put()
         made = maker.make(steps)
         steps.begin(QUARANTINED, 1 + len(made))
         unreadable = _set_aside(engine, history, store)

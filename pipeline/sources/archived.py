@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pipeline.engines.engine import Part, Rows
 from pipeline.errors import PipelineError
 from pipeline.model.events import STRETCHES
-from pipeline.sources.segment_files import local_folder
+from pipeline.sources.segment_files import OFFSETS_TOPIC, local_folder
 from pipeline.sources.source import TimesAsked
 from pipeline.storage.archive import READERS
 from pipeline.storage.day_files import batches_of
@@ -63,6 +63,12 @@ class ArchiveSource:
 
     def event_parts(self, partitions: Collection[int] | None) -> None:
         """They are files."""
+        known = {*self._manifest.next_offsets, *self._manifest.damaged_at}
+        absent = sorted(set(partitions or ()) - known)
+        if absent:
+            raise PipelineError(
+                f"{self.where} has no partition {', '.join(map(str, absent))} of {OFFSETS_TOPIC}"
+            )
 
     def event_files(self) -> Sequence[str]:
         """See Source."""

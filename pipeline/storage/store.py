@@ -52,20 +52,19 @@ class Store:
         found: str | None = None if text is None else json.loads(text).get("cluster_id")
         return found
 
-    def belong_to(self, cluster_id: str | None) -> None:
-        """Note the cluster of these tables. PipelineError when they are another cluster's.
-
-        A cluster that is not known (None) leaves no note and is not refused.
-        """
-        if cluster_id is None:
-            return
-        noted = self.cluster_id()
+    def check_cluster(self, cluster_id: str | None) -> None:
+        """PipelineError when these tables are of another cluster; None is not refused."""
+        noted = None if cluster_id is None else self.cluster_id()
         if noted not in (None, cluster_id):
             raise PipelineError(
                 f"{self.folder} has tables of cluster {noted}, but the source is cluster"
                 f" {cluster_id}: choose another --out"
             )
-        if noted is None:
+
+    def belong_to(self, cluster_id: str | None) -> None:
+        """Note the cluster of these tables, unless it is not known (None). See `check_cluster`."""
+        self.check_cluster(cluster_id)
+        if cluster_id is not None and self.cluster_id() is None:
             self.write_text(CLUSTER_FILE, json.dumps({"cluster_id": cluster_id}))
 
     def grows(self) -> bool:

@@ -106,9 +106,11 @@ def test_people_see_what_has_changed(tmp_path: Path) -> None:
 
     shown = run(*words, *spans)
     told = run(*words, *spans, "--json", "--by-topic")
-    early = run(*words, "--first", "2026-01-01T10:00Z/2h", *spans[2:])
+    early = run(*words, "--first", "2026-01-01T10:00Z/121m", *spans[2:])
+    before = run(*words, "--first", "2026-01-01T10:00Z/2h", *spans[2:])
 
     assert (shown.code, told.code, early.code) == (0, 0, 0), shown.err + told.err
+    assert (before.code, "nothing until 2026-01-01T12:00:00Z" in before.err) == (1, True)
     assert shown.out.startswith(
         "compare: first 2026-01-01T12:00:00.000Z to 2026-01-01T13:00:00.000Z, second"
         " 2026-01-01T13:00:00.000Z to 2026-01-01T13:02:00.000Z; DuckDB"

@@ -1,0 +1,88 @@
+"""Refusals of a selection that matches nothing: a wrong name or time must not look like an answer.
+
+A history without any record has empty tables, unless a group or a partition is named.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pipeline.engines.engine import Engine
+from pipeline.errors import PipelineError
+from pipeline.names import where_named
+from pipeline.run.as_of import Span
+from pipeline.run.selection import WRITTEN, Selection
+from pipeline.sources.segment_files import OFFSETS_TOPIC
+from pipeline.times import instant
+
+_MS: Final = f"unix_millis({WRITTEN})"
+
+
+def check_matches(
+    engine: Engine,
+    where: str,
+    history: str,
+    selection: Selection,
+    *,
+    each_group: bool,
+    may_be_empty: bool,
+) -> None:
+    """PipelineError where nothing of the relation ``history`` is selected.
+
+    Each name and pattern of groups has to match something. With ``each_group`` it has to be there
+    in time too; without it, as in one of two windows, anywhere in the history. With
+    ``may_be_empty`` the source has checked that partitions exist: one may have no records.
+    """
+    span, groups = selection.span, selection.groups or ()
+    if not groups and selection.partitions is None and _end(span) is None:
+        return
+    found = _found(engine, history, selection)
+    if selection.partitions is not None and not (found["records"] or may_be_empty):
+        numbers = ", ".join(map(str, selection.partitions))
+        raise PipelineError(
+            f"{where} has no record of partition {numbers} of {OFFSETS_TOPIC}: choose others with"
+            " --partitions"
+        )
+    absent = [name for nth, name in enumerate(groups) if not found[f"records_{nth}"]]
+    if absent:
+        raise PipelineError(
+            f"{where} has no group {', '.join(absent)}: --group takes names, and patterns with *;"
+            " `muster pipeline churn` without it lists the groups"
+        )
+    _check_time(where, span, "the history", found["begins_ms"])
+    for nth, name in enumerate(groups if each_group else ()):
+        _check_time(where, span, f"group {name}", found[f"begins_ms_{nth}"])
+
+
+def _found(engine: Engine, history: str, selection: Selection) -> dict[str, Any]:
+    """How many records there are of each name, and when the first of them was written."""
+    columns = ["count(*) AS records", f"min({_MS}) AS begins_ms"]
+    for nth, name in enumerate(selection.groups or ()):
+        named = where_named(engine.dialect, [name])
+        columns.append(f"count(CASE WHEN {named} THEN 1 END) AS records_{nth}")
+        columns.append(f"min(CASE WHEN {named} THEN {_MS} END) AS begins_ms_{nth}")
+    where = "true"
+    if selection.partitions is not None:
+        where = f"log_partition IN ({', '.join(map(str, selection.partitions))})"
+    [found] = engine.ask(f"SELECT {', '.join(columns)} FROM {history} WHERE {where}")
+    return found
+
+
+def _end(span: Span) -> int | None:
+    """The last millisecond that is selected; None for no end."""
+    ends = [] if span.until_ms is None else [span.until_ms - 1]
+    ends += [] if span.as_of_ms is None else [span.as_of_ms]
+    return min(ends, default=None)
+
+
+def _check_time(where: str, span: Span, what: str, begins_ms: int | None) -> None:
+    """PipelineError where something begins after the end of the selection."""
+    end_ms = _end(span)
+    if end_ms is None or begins_ms is None or begins_ms <= end_ms:
+        return
+    word = "until" if span.until_ms is not None and end_ms == span.until_ms - 1 else "as of"
+    asked_ms = span.until_ms if word == "until" else span.as_of_ms
+    raise PipelineError(
+        f"{where} has nothing {word} {instant(asked_ms)}: {what} begins at {instant(begins_ms)};"
+        " choose a later time"
+    )
