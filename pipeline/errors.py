@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 REFUSED: Final = 1
@@ -9,6 +10,23 @@ USAGE: Final = 2
 UNREACHABLE: Final = 3
 DAMAGE_FOUND: Final = 4
 """Exit codes, as every command of `muster` has them; 0 is fine."""
+
+
+_FULL: Final = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+_PATH: Final = re.compile(r"""["'](/[^"']+)["']""")
+
+
+def full_disk(error: BaseException) -> str | None:
+    """Where a disk is full, as any library says so: ``/tmp/a (No space left on device)``.
+
+    None for an error that has another cause.
+    """
+    found = _FULL.search(str(error))
+    if found is None:
+        return None
+    path = getattr(error, "filename", None) or _PATH.search(str(error))
+    place = path[1] if isinstance(path, re.Match) else path or "a disk of this machine"
+    return f"{place} ({found[0]})"
 
 
 class PipelineError(Exception):

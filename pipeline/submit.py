@@ -26,6 +26,7 @@ from pipeline.run.jobs import Step, Summary, run_job
 from pipeline.run.options import Option, options_of
 from pipeline.run.place import store_of
 from pipeline.session import open_session
+from pipeline.sources.damage import said_of
 from pipeline.sources.open import open_source
 
 
@@ -47,7 +48,10 @@ def _run(job: str, wanted: Asked) -> Summary:
     security = wanted.settings.security if wanted.settings else PLAINTEXT
     source = open_source(wanted.source, security, wanted.timeout_s, engine.files)
     store = store_of(wanted.out, engine, wanted.format)
-    return run_job(engine, JOBS[job], source, store, wanted.options, _tell)
+    summary = run_job(engine, JOBS[job], source, store, wanted.options, _tell)
+    for sentence in said_of(source):
+        print(sentence, file=sys.stderr)
+    return summary
 
 
 def _tell(step: Step) -> None:

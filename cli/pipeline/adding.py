@@ -79,9 +79,20 @@ def growing(wanted: Asked, interrupted: str) -> Iterator[Growing]:
     with (
         sentences(None, interrupted),
         closing(open_feed(wanted.source, security, wanted.timeout_s)) as feed,
+        _saying(feed),
         archive_in(wanted.out, (news := feed.look()).cluster_id) as archive,
     ):
         yield Growing(feed, news, archive)
+
+
+@contextmanager
+def _saying(feed: BrokerFeed | StoredFeed) -> Iterator[None]:
+    """Say which files of a source are damaged, once what reads them has ended."""
+    try:
+        yield
+    finally:
+        for sentence in feed.said:
+            output.warn(sentence)
 
 
 class Told:
@@ -98,7 +109,8 @@ class Told:
         came.stretches += collected.stretches
         came.damaged += collected.damaged
         came.lost += len(collected.lost)
-        for sentence in collected.lost:
+        came.damaged += len(collected.set_aside)
+        for sentence in (*collected.set_aside, *collected.lost):
             output.warn(sentence)
         for topic in collected.forgotten:
             output.warn(

@@ -12,6 +12,7 @@ from cli.layout import Column
 from cli.pipeline.engine import Conf, EngineName, Master, Verbose, means_of, running
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.pipeline.options import takes
+from cli.pipeline.source import saying
 from cli.times import instant
 from pipeline.run.options import COMPARE_OPTIONS, Given
 
@@ -53,8 +54,9 @@ def compare(
 
         wanted = asked_comparison(given)
         source = open_source(wanted.source, told(wanted.settings), wanted.timeout_s)
+        records = source.records_estimate()
     means = means_of(engine, master, conf, verbose)
-    with running(means, source.records_estimate(), wanted.source) as (chosen, bars):
+    with running(means, records, wanted.source) as (chosen, bars), saying(source):
 
         def look_at(nth: int) -> None:
             bars.step(("first window", "second window")[nth], nth, 2)

@@ -16,6 +16,10 @@ SPARK = ("pyspark", "pandas")
 _CHECKOUT = Path(__file__).resolve().parent.parent.parent
 _LOCKED = f"install the packages that this checkout locks, make -C {_CHECKOUT} pipeline"
 _LONGEST = 600
+_ROOM = (
+    "free some, or name another disk, with --out for tables and with TMPDIR for temporary files;"
+    " tables that were done are there, and none is half-written"
+)
 _TRACEBACK = "Traceback (most recent call last):"
 _RAISED = re.compile(r"[\w.]+: ")
 _PIPELINE_ERROR = re.compile(r"pipeline\.errors\.(?P<kind>\w+): ")
@@ -48,7 +52,7 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
     ``log`` has Spark's own output, and is named where its sentence alone may not be enough;
     ``interrupted`` tells the user what a Ctrl-C leaves.
     """
-    from pipeline.errors import NotInstalled, PipelineError
+    from pipeline.errors import NotInstalled, PipelineError, full_disk
 
     try:
         yield
@@ -61,6 +65,9 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
     except KeyboardInterrupt:
         raise CommandError(f"interrupted, {interrupted}", INTERRUPTED) from None
     except Exception as error:
+        full = full_disk(error) if isinstance(error, OSError) or _of_engine(error) else None
+        if full is not None and not _PIPELINE_ERROR.search(str(error)):
+            raise CommandError(f"no space left at {full}: {_ROOM}") from error
         if type(error).__module__ == "_duckdb":
             raise CommandError(_of_duckdb(error)) from error
         if not _of_spark(error):
@@ -75,7 +82,13 @@ def sentences(log: Path | None = None, interrupted: str = "nothing was done") ->
 
 def _of_duckdb(error: Exception) -> str:
     told = " ".join(str(error).split())[:_LONGEST]
-    return f"DuckDB failed: {told}; --engine spark takes any history, TMPDIR names another disk"
+    if type(error).__name__ == "OutOfMemoryException":
+        told += "; --engine spark takes any history, TMPDIR names another disk"
+    return f"DuckDB failed: {told}"
+
+
+def _of_engine(error: Exception) -> bool:
+    return type(error).__module__ == "_duckdb" or _of_spark(error)
 
 
 def _of_spark(error: Exception) -> bool:

@@ -7,6 +7,7 @@ pipeline's own list.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from cli.errors import FOUND
 from cli.pipeline.engine import Conf, EngineName, Master, Means, Verbose, means_of, running
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.pipeline.options import takes
-from cli.pipeline.source import check_out
+from cli.pipeline.source import check_out, saying
 from cli.pipeline.views import say_views
 from cli.times import instant
 from pipeline.run.options import Given, options_of
@@ -81,13 +82,15 @@ def run_named(name: str, wanted: Asked, means: Means) -> Summary:
     from pipeline.run.place import store_of
     from pipeline.sources.open import is_remote, open_source
 
-    source = None
-    with sentences():
-        security = told(wanted.settings)
-        if not is_remote(wanted.source):
-            source = open_source(wanted.source, security, wanted.timeout_s)
-    records = None if source is None else source.records_estimate()
-    with running(means, records, wanted.source, wanted.out) as (engine, bars):
+    source = records = None
+    with ExitStack() as after:
+        with sentences():
+            security = told(wanted.settings)
+            if not is_remote(wanted.source):
+                source = open_source(wanted.source, security, wanted.timeout_s)
+                after.enter_context(saying(source))
+                records = source.records_estimate()
+        engine, bars = after.enter_context(running(means, records, wanted.source, wanted.out))
         if source is None:
             source = open_source(wanted.source, security, wanted.timeout_s, engine.files)
 
@@ -110,8 +113,8 @@ def show(summary: Summary, wanted: Asked) -> None:
             f"{output.counted(summary.torn, 'log')} ended in the midst of a batch; the table"
             " quarantine says where"
         )
-    for each in summary.unreadable:
-        output.warn(f"  {_place(each)}: {each.reason}")
+    for line in dict.fromkeys(f"  {_place(each)}: {each.reason}" for each in summary.unreadable):
+        output.warn(line)
     if len(summary.unreadable) < summary.damaged + summary.torn:
         output.warn("  ...")
     if summary.hidden:

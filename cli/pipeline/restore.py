@@ -26,7 +26,7 @@ from cli.pipeline.plans import (
     check_alone,
     time_now,
 )
-from cli.pipeline.source import SourceOption, check_source, moment
+from cli.pipeline.source import SourceOption, check_source, moment, saying
 from cli.pipeline.targets import KafkaTarget, bounds_of
 from cli.plans import DryRun, Execute
 from cli.times import instant
@@ -136,10 +136,11 @@ def _planned(asked: Asked, target: KafkaTarget, timeout_s: float) -> Plan:
 
     with sentences(), tempfile.TemporaryDirectory(prefix="muster-pipeline-") as scratch:
         source = open_source(asked.source, asked.security, timeout_s)
-        _check_cluster(source.cluster_id, target, asked.other_cluster)
-        engine = DuckEngine(scratch)
-        then = as_of(engine, source, asked.at, asked.groups or None)
-        engine.close()
+        with saying(source):
+            _check_cluster(source.cluster_id, target, asked.other_cluster)
+            engine = DuckEngine(scratch)
+            then = as_of(engine, source, asked.at, asked.groups or None)
+            engine.close()
     _check_known(then, asked)
     now = target.read_groups(key.group for key in then)
     bounds = bounds_of(target.cluster, {key.log for key in {*then, *now}})

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cli import output
 from cli.client.cluster import Cluster
 from cli.errors import USAGE, CommandError
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.times import datetime_ms
 from client.security import Security
 from pipeline.sources.addresses import addresses_of, bootstrap_of
+
+if TYPE_CHECKING:
+    from pipeline.sources.source import Source
 
 SourceOption = Annotated[
     str,
@@ -53,6 +59,18 @@ def check_source(where: str, timeout_s: float, security: Security | None = None)
         elif not _REMOTE.match(where):
             for folder in where.split(","):
                 list_folder(folder)
+
+
+@contextmanager
+def saying(source: Source) -> Iterator[None]:
+    """Say which files of a source are damaged, once what reads them has ended."""
+    from pipeline.sources.damage import said_of
+
+    try:
+        yield
+    finally:
+        for sentence in said_of(source):
+            output.warn(sentence)
 
 
 def check_out(out: str) -> None:

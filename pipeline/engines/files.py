@@ -22,7 +22,7 @@ class Files(Protocol):
         """Delete a file, or a folder with all in it; nothing happens when there is none."""
 
     def read_text(self, path: str) -> str | None:
-        """A file's text; None when there is no file."""
+        """A file's text, any bytes that are not UTF-8 replaced; None when there is no file."""
 
     def write_text(self, path: str, text: str) -> None:
         """Write a file, and the folders above it; one that is there is replaced, whole or not at
@@ -51,7 +51,7 @@ class LocalFiles:
     def read_text(self, path: str) -> str | None:
         """See Files."""
         try:
-            return Path(path).read_text(encoding="utf-8")
+            return Path(path).read_text(encoding="utf-8", errors="replace")
         except FileNotFoundError:
             return None
 

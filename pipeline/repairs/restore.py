@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from pipeline.engines.dialect import Dialect
@@ -28,6 +29,7 @@ from pipeline.model.params import Params
 from pipeline.names import where_named
 from pipeline.repairs.plan import Bounds, Key, Log, Position, Positions, Step, inside, same, step
 from pipeline.run.catalog import EVENTS, RELATIONS
+from pipeline.sources.damage import whole
 from pipeline.sources.source import Source
 from pipeline.sql.offsets import KEY
 
@@ -87,6 +89,12 @@ def as_of(
 
     Of ``groups`` (names, or patterns with ``*``), or of all.
     """
+    return whole(source, partial(_as_of, engine, source, at, groups))
+
+
+def _as_of(
+    engine: Engine, source: Source, at: datetime, groups: Sequence[str] | None
+) -> dict[Key, Then]:
     parts = source.event_parts(None)
     if parts is None:
         engine.open(EVENTS, source.event_files() or [], EVENTS_COLUMNS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -40,6 +41,8 @@ class Collected:
     """Records that were gone before they were read, as sentences."""
     forgotten: tuple[str, ...] = ()
     """Topics that were deleted and made again under the same name."""
+    set_aside: tuple[str, ...] = ()
+    """A sentence for each file of the archive that was damaged, and each that is whole again."""
 
 
 def archive_in(where: str, cluster_id: str | None) -> Archive:
@@ -68,7 +71,7 @@ def collect(news: News, archive: Archive, with_topics: bool = True) -> Collected
     lost = _lost(news, known.next_offsets)
     held: _Held = {}
     if not known.topics_asked:
-        _see_again(archive, held)
+        archive.whole(partial(_see_again, archive, held))
     events = archive.append(
         chain([_gone(lost)], _watched(news.events(known.next_offsets), held)),
         next_offsets={**news.starts, **news.ends},
@@ -89,8 +92,15 @@ def collect(news: News, archive: Archive, with_topics: bool = True) -> Collected
         f"{OFFSETS_TOPIC}:{partition}: {_reason(first, behind)}"
         for partition, (first, behind) in lost.items()
     )
+    set_aside, archive.said = tuple(archive.said), []
     return Collected(
-        news.at_ms, events.events, topics.stretches, events.damaged, said, growth.forgotten
+        news.at_ms,
+        events.events,
+        topics.stretches,
+        events.damaged,
+        said,
+        growth.forgotten,
+        set_aside,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from pipeline.engines.engine import Engine
@@ -11,6 +12,7 @@ from pipeline.run.as_of import Span
 from pipeline.run.catalog import TABLES
 from pipeline.run.history import Definitions, History
 from pipeline.run.selection import Selection
+from pipeline.sources.damage import whole
 from pipeline.sources.source import Source
 from pipeline.sql import compare as sql
 
@@ -99,6 +101,12 @@ def compare(
 
     PipelineError for a window that is not within it, and for a group that it does not have.
     """
+    return whole(source, partial(_compare, engine, source, question, on_window))
+
+
+def _compare(
+    engine: Engine, source: Source, question: Question, on_window: Callable[[int], None]
+) -> Comparison:
     parts = source.event_parts(question.partitions)
     history = History(engine, source, parts, question.topics)
     found: list[dict[tuple[str, str | None], Mapping[str, float | None]]] = []

@@ -30,6 +30,7 @@ from pipeline.run.report import REPORT, write_report
 from pipeline.run.selection import Selection
 from pipeline.run.side_by_side import Task, side_by_side
 from pipeline.run.views import QUARANTINED, write_views
+from pipeline.sources.damage import whole
 from pipeline.sources.segment_files import is_local, local_folder
 from pipeline.sources.source import Source
 from pipeline.storage.store import GROWING, Store
@@ -133,36 +134,50 @@ def run_job(
             " --out"
         )
     mark = _Mark(store, job.name)
-    overwrite = options.overwrite or mark.is_there()
-    store.check_absent([table.name for table in tables], overwrite)
+    store.check_absent([table.name for table in tables], options.overwrite or mark.is_there())
     store.check_cluster(source.cluster_id)
     steps = _Steps(engine, len(tables) + 2 + job.with_report, on_progress)
     try:
-        steps.begin("the history", 0)
-        parts = source.event_parts(options.selection.partitions)
-        with_stretches = options.with_topics and "stretches" in readers(tables)
-        history = History(engine, source, parts, options.topics, options.offsets_retention)
-        history.select(options.selection)
-        maker = _Maker(engine, history, store, overwrite, tables)
-        if with_stretches:
-            maker.relations.need("offset_changes")
-            history.read_stretches()
-        store.belong_to(source.cluster_id)  # nothing is refused from here on
-        mark.put()
-        made = maker.make(steps)
-        steps.begin(QUARANTINED, 1 + len(made))
-        unreadable = _set_aside(engine, history, store)
-        report = None
-        if job.with_report:
-            steps.begin(REPORT, 2 + len(made))
-            there = {"events", *(table.name for table in tables)}
-            report = write_report(engine, store, there, _head(engine, source, history, options))
-        views = write_views(store)
+        summary = whole(
+            source, partial(_made, engine, job, source, store, options, tables, steps, mark)
+        )
     finally:
         engine.close()
         store.close()
     mark.take_away()
     steps.begin("done", steps.total)
+    return summary
+
+
+def _made(
+    engine: Engine,
+    job: Job,
+    source: Source,
+    store: Store,
+    options: Options,
+    tables: Sequence[Table],
+    steps: _Steps,
+    mark: _Mark,
+) -> Summary:
+    """Read the history and write what the job makes."""
+    steps.begin("the history", 0)
+    parts = source.event_parts(options.selection.partitions)
+    history = History(engine, source, parts, options.topics, options.offsets_retention)
+    history.select(options.selection)
+    maker = _Maker(engine, history, store, options.overwrite or mark.is_there(), tables)
+    if options.with_topics and "stretches" in readers(tables):
+        maker.relations.need("offset_changes")
+        history.read_stretches()
+    store.belong_to(source.cluster_id)  # nothing is refused from here on
+    mark.put()
+    made = maker.make(steps)
+    steps.begin(QUARANTINED, 1 + len(made))
+    unreadable = _set_aside(engine, history, store)
+    report = None
+    if job.with_report:
+        steps.begin(REPORT, 2 + len(made))
+        there = {"events", *(table.name for table in tables)}
+        report = write_report(engine, store, there, _head(engine, source, history, options))
     return Summary(
         job.name,
         engine.name,
@@ -174,7 +189,7 @@ def run_job(
         history.count[UNKNOWN],
         source.moved_bytes() + engine.moved_bytes,
         report,
-        views,
+        write_views(store),
         unreadable,
         history.hidden,
     )

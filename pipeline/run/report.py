@@ -6,17 +6,20 @@ A note beside the report keeps what tables do not say: source, engine and the ti
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Collection
 from dataclasses import asdict, replace
 from typing import Final
 
 from pipeline import clock
 from pipeline.engines.engine import Engine
+from pipeline.engines.files import parquet_files
 from pipeline.errors import PipelineError
 from pipeline.report.facts import TABLES
 from pipeline.report.head import Head, Thresholds
 from pipeline.report.page import make_report
 from pipeline.storage.store import Store
+from pipeline.storage.whole import check_files
 
 REPORT: Final = "report.html"
 NOTE: Final = "_report.json"
@@ -47,6 +50,12 @@ def write_report_again(
             f"{store.folder} has no tables to report on: make them there with `all`"
         )
     for name in there:
+        check_files(
+            file
+            for place in store.table_files(name)
+            if os.path.exists(place)
+            for file in parquet_files(place)
+        )
         engine.open(name, store.table_files(name), TABLES[name])
     return write_report(engine, store, there, replace(_noted(store), thresholds=thresholds))
 

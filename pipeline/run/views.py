@@ -16,13 +16,14 @@ import pyarrow as pa
 
 from pipeline.engines.dialect import DuckDialect, type_of
 from pipeline.engines.files import parquet_files
-from pipeline.errors import PipelineError
+from pipeline.errors import PipelineError, full_disk
 from pipeline.model.tables import QUARANTINE
 from pipeline.run.catalog import TABLES
 from pipeline.run.queries import QUERIES
 from pipeline.sources.segment_files import is_local
 from pipeline.storage import s3
 from pipeline.storage.store import Store
+from pipeline.storage.whole import check_files
 
 VIEWS: Final = "views.sql"
 QUARANTINED: Final = "quarantine"
@@ -76,10 +77,13 @@ def write_database(store: Store, file: str, overwrite: bool) -> list[str]:
             database.execute("SET TimeZone = 'UTC'")
             for name in names:
                 files = [each for place in store.table_files(name) for each in parquet_files(place)]
+                check_files(files)
                 database.execute(f"CREATE TABLE {name} AS {_rows_of(files, _SCHEMAS[name])}")
             for statement in _ready(names):
                 database.execute(statement)
-    except duckdb.IOException as error:
+    except (duckdb.IOException, duckdb.PermissionException) as error:
+        if (full := full_disk(error)) is not None:
+            raise PipelineError(f"{file} can't be written: no space left at {full}") from None
         raise PipelineError(f"{file} can't be written: {error}") from None
     os.replace(partial, file)
     return names

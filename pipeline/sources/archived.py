@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,11 +15,26 @@ from pipeline.errors import PipelineError
 from pipeline.model.events import STRETCHES
 from pipeline.sources.segment_files import OFFSETS_TOPIC, local_folder
 from pipeline.sources.source import TimesAsked
-from pipeline.storage.archive import READERS
-from pipeline.storage.day_files import batches_of
+from pipeline.storage.archive import READERS, WRITER
+from pipeline.storage.day_files import TABLES, NewFiles, batches_of
 from pipeline.storage.lock import Lock
 from pipeline.storage.manifest import Manifest, load
 from pipeline.storage.s3_parquet import fetch_archive
+from pipeline.storage.set_aside import (
+    Damaged,
+    FileGone,
+    Settled,
+    counted_again,
+    damaged_files,
+    in_place,
+    left_behind,
+    settle,
+    stand_ins,
+    without,
+)
+
+_TRIES = 3
+"""A writer may replace files between the moments in which a manifest and its files are read."""
 
 
 @dataclass(frozen=True)
@@ -37,29 +52,43 @@ class StretchFile:
 
 
 class ArchiveSource:
-    """A folder that an archive fills. Its files stay while this is open, whoever writes there."""
+    """A folder that an archive fills. Its files stay while this is open, whoever writes there.
 
-    def __init__(self, where: str) -> None:
-        """PipelineError where its manifest can't be read."""
+    Damaged files are moved to its `quarantine/` where this process may write there and no other
+    does; else they are left out, and stay.
+    """
+
+    def __init__(self, where: str, copy: tempfile.TemporaryDirectory[str] | None = None) -> None:
+        """``copy`` is that of an archive in object storage, and goes with this source.
+
+        PipelineError where its manifest can't be read.
+        """
         self.where = where
-        self._folder = Path(local_folder(where))
+        self.said: list[str] = []
+        """A sentence for each damaged file, and each that is whole again."""
+        self._copy = copy
+        self._folder = Path(local_folder(where) if copy is None else copy.name)
         self._lock = Lock.shared(self._folder / READERS)
-        manifest = load(self._folder)
-        if manifest is None:
-            raise PipelineError(f"{where} is no archive any more")
-        self._manifest: Manifest = manifest
-        self.cluster_id = manifest.cluster_id
-        self._copy: tempfile.TemporaryDirectory[str] | None = None
-        """What goes with this source."""
+        self._left_out: set[str] = set()
+        """The paths of damaged files that nobody has moved."""
+        self._beside: tempfile.TemporaryDirectory[str] | None = None
+        self._stand_ins: dict[str, list[str]] = {}
+        """By table, files outside the archive that stand in for these."""
+        self._manifest = self._whole(())
+        self.cluster_id = self._manifest.cluster_id
 
     @classmethod
     def fetched(cls, url: str) -> ArchiveSource:
         """That of an archive in object storage, of which this machine gets a copy."""
         copy = tempfile.TemporaryDirectory(prefix="muster-archive-")
         fetch_archive(url.rstrip("/"), copy.name)
-        source = cls(copy.name)
-        source.where, source._copy = url, copy
-        return source
+        return cls(url, copy)
+
+    def set_aside(self) -> bool:
+        """Read every file as a whole and leave out the damaged ones; whether there are more now."""
+        before = self._lost()
+        self._manifest = self._whole(TABLES)
+        return self._lost() > before
 
     def event_parts(self, partitions: Collection[int] | None) -> None:
         """They are files."""
@@ -109,7 +138,78 @@ class ArchiveSource:
             self._lock.release()
 
     def _files(self, table: str) -> list[str]:
-        return [str(self._folder / file.path) for file in self._manifest.files.get(table, ())]
+        here = [str(self._folder / path) for path in self._manifest.read(table)]
+        return [*here, *self._stand_ins.get(table, ())]
+
+    def _lost(self) -> set[str]:
+        """The paths of the files that do not count."""
+        return {gone.file.path for gone in self._manifest.set_aside} | self._left_out
+
+    def _loaded(self) -> Manifest:
+        manifest = load(self._folder)
+        if manifest is None:
+            raise PipelineError(f"{self.where} is no archive any more")
+        return manifest
+
+    def _whole(self, deep: Collection[str]) -> Manifest:
+        """The manifest as it is, without files that are damaged."""
+        for tries in range(_TRIES):
+            manifest = self._loaded()
+            try:
+                damaged = damaged_files(self._folder, manifest, deep)
+                back = [gone for gone in manifest.set_aside if in_place(self._folder, gone)]
+                if not (damaged or back or left_behind(self._folder, manifest)):
+                    return manifest
+                settled = self._settled(deep)
+            except FileGone:
+                if tries + 1 == _TRIES or self._loaded() == manifest:
+                    raise
+                continue
+            if isinstance(settled, Settled):
+                self._say(settled.said)
+                return settled.manifest
+            return self._without(counted_again(manifest, back), damaged, settled)
+        raise AssertionError("the last try returns or raises")
+
+    def _settled(self, deep: Collection[str]) -> Settled | str:
+        """Move what is damaged, as a writer; or why that is not possible."""
+        if self._copy is not None:
+            return "what is read is a copy"
+        try:
+            lock = Lock.alone(self._folder / WRITER)
+        except PipelineError as error:
+            return str(error).partition(": ")[0]
+        except OSError as error:
+            return f"{self._folder} can't be written ({error.strerror})"
+        try:
+            manifest = self._loaded()
+            return settle(self._folder, manifest, deep) or Settled(manifest, ())
+        except OSError as error:
+            return f"{self._folder} can't be written ({error.strerror or error})"
+        finally:
+            lock.release()
+
+    def _without(self, manifest: Manifest, damaged: Sequence[Damaged], why: str) -> Manifest:
+        """Leave out what is damaged, in this process alone."""
+        manifest = without(manifest, damaged)
+        self._left_out = {each.file.path for each in damaged}
+        self._beside = tempfile.TemporaryDirectory(prefix="muster-archive-")
+        new = NewFiles(Path(self._beside.name), 1)
+        for each in damaged:
+            for table, rows in stand_ins(self._folder, manifest, each).items():
+                new.add_to(each.file.folder if table == each.table else table, rows)
+        self._stand_ins = {
+            table: [f"{self._beside.name}/{file.path}" for file in files]
+            for table, files in new.finish().items()
+        }
+        self._say(
+            f"{each.lost(self.where)}: it was left where it is, since {why}, and {each.missing}"
+            for each in damaged
+        )
+        return manifest
+
+    def _say(self, sentences: Iterable[str]) -> None:
+        self.said += [sentence for sentence in sentences if sentence not in self.said]
 
     def _ends(self, topics: Sequence[str]) -> pa.Table:
         rows = [

@@ -13,6 +13,7 @@ import pyarrow as pa
 from pipeline.engines.duck import DuckEngine
 from pipeline.engines.engine import Part
 from pipeline.model.events import EVENTS, STRETCHES
+from pipeline.sources.damage import naming_damage, said_of
 from pipeline.sources.feed import Growth, Held
 from pipeline.sources.folder import EventSegments, FolderSource
 from pipeline.sources.source import Source, TimesAsked
@@ -32,6 +33,11 @@ class StoredFeed:
         source = self._source
         starts = source.starts() if isinstance(source, FolderSource) else {}
         return StoredNews(source, source.cluster_id, source.end_ms(), starts)
+
+    @property
+    def said(self) -> list[str]:
+        """Sentences about damaged files of the source."""
+        return said_of(self._source)
 
     @property
     def moved_bytes(self) -> int:
@@ -57,7 +63,8 @@ class StoredNews:
         """See News. Tables are in no order, so that an engine sorts them."""
         parts = self.source.event_parts(None)
         if parts is None:
-            yield from _sorted_events(self.source.event_files() or (), positions)
+            with naming_damage(self.source):
+                yield from _sorted_events(self.source.event_files() or (), positions)
             return
         for part in parts:
             yield from _behind(part, positions).read()

@@ -7,8 +7,10 @@ from collections.abc import Collection, Sequence
 
 import pyarrow.dataset as ds
 
+from pipeline.engines.files import parquet_files
 from pipeline.sources.source import TimesAsked
 from pipeline.storage.store import Store
+from pipeline.storage.whole import check_files
 
 EVENTS = "events"
 STRETCHES = "stretches"
@@ -27,8 +29,16 @@ class TablesSource:
         """They are files."""
 
     def event_files(self) -> Sequence[str]:
-        """See Source."""
+        """See Source. PipelineError names a file that is damaged."""
+        self.check()
         return self._store.table_files(EVENTS)
+
+    def check(self, *, deep: bool = False) -> None:
+        """PipelineError where a file on this machine is damaged; ``deep`` reads all of each."""
+        for name in (EVENTS, STRETCHES):
+            places = self._store.table_files(name) if self._store.has(name) else ()
+            here = [place for place in places if os.path.exists(place)]
+            check_files((file for place in here for file in parquet_files(place)), deep=deep)
 
     def stretch_parts(self, asked: TimesAsked) -> None:
         """They are files."""
@@ -48,6 +58,7 @@ class TablesSource:
         """See Source; known on this machine."""
         if not os.path.isdir(self._store.path(EVENTS)):
             return None
+        self.check()
         rows: int = ds.dataset(self._store.path(EVENTS), partitioning="hive").count_rows()
         return rows
 

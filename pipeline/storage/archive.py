@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -39,6 +40,7 @@ from pipeline.storage.manifest import (
     load,
     save,
 )
+from pipeline.storage.set_aside import given_up, settle
 
 ROWS_OF_A_COMMIT: Final = 2_000_000
 FILES_OF_A_DAY: Final = 12
@@ -65,6 +67,8 @@ class Archive:
     def __init__(self, folder: Path, lock: Lock, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
+        self.said: list[str] = []
+        """A sentence for each damaged file that was moved away, and each that is whole again."""
         self._lock = lock
         self._unneeded: set[str] = set()
 
@@ -72,8 +76,8 @@ class Archive:
     def open(cls, where: str, cluster_id: str | None = None) -> Archive:
         """Begin an archive in a folder, or go on with the one that is there.
 
-        PipelineError where another process writes it, it is another cluster's, or the folder has
-        events that no archive wrote.
+        Damaged files are set aside. PipelineError where another process writes it, it is another
+        cluster's, or the folder has events that no archive wrote.
         """
         folder = Path(where)
         try:
@@ -90,7 +94,11 @@ class Archive:
             else:
                 manifest = _belonging(folder, manifest, cluster_id)
             archive = cls(folder, lock, manifest)
+            archive.set_aside()
             archive._clear_left_overs()
+        except OSError as error:
+            lock.release()
+            raise _not_written(folder, error) from None
         except BaseException:
             lock.release()
             raise
@@ -108,7 +116,32 @@ class Archive:
 
     def files(self, table: str) -> list[Path]:
         """The files of a table."""
-        return [self.folder / file.path for file in self.manifest.files.get(table, ())]
+        return [self.folder / path for path in self.manifest.read(table)]
+
+    def set_aside(self, deep: Collection[str] = ()) -> bool:
+        """Move damaged files to `quarantine/`, and count those that are whole again; whether there
+        are any. Files of the tables ``deep`` are read as a whole.
+        """
+        settled = settle(self.folder, self.manifest, deep)
+        if settled is None:
+            return False
+        before = self.manifest.live()
+        self.manifest = settled.manifest
+        self.said += settled.said
+        moved = {gone.file.path for gone in self.manifest.set_aside}
+        self._unneeded |= before - self.manifest.live() - moved
+        return True
+
+    def whole(self, work: Callable[[], None]) -> None:
+        """Do work that reads files; where that fails since some are damaged, set them aside and do
+        it again.
+        """
+        try:
+            work()
+        except (pa.ArrowException, OSError):
+            if not self.set_aside(TABLES):
+                raise
+            work()
 
     def append(
         self,
@@ -128,6 +161,9 @@ class Archive:
         before under the same name: what is here of them goes. All is there together, or nothing;
         of very many events a part may be.
         """
+        if forgotten:  # their stretches are rewritten
+            with self._writing():
+                self.set_aside(["stretches"])
         adding = Arrivals(self.manifest)
         new = NewFiles(self.folder, self.manifest.next_file)
         try:
@@ -152,7 +188,8 @@ class Archive:
                     log_topic_id=log_topic_id or manifest.log_topic_id,
                     read_until_ms=_later(manifest.read_until_ms, read_until_ms),
                 )
-                self._compact(self._commit(new, manifest))
+                touched = self._commit(new, manifest)
+                self.whole(partial(self._compact, touched))
         except BaseException:
             new.drop()
             raise
@@ -161,9 +198,12 @@ class Archive:
     def compact(self) -> None:
         """Join all files of each table and day."""
         with self._writing():
-            for folder, files in self._folders().items():
-                if len(files) > 1:
-                    self._join(folder, files)
+            self.whole(self._join_all)
+
+    def _join_all(self) -> None:
+        for folder, files in self._folders().items():
+            if len(files) > 1:
+                self._join(folder, files)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -194,7 +234,8 @@ class Archive:
             return self.manifest
         kept: list[LiveFile] = []
         names = pa.array(topics, pa.string())
-        for file in self.manifest.files.get("stretches", ()):
+        manifest = given_up(self.manifest, "stretches")
+        for file in manifest.files.get("stretches", ()):
             path = self.folder / file.path
             column = pq.read_table(path, columns=["topic"], partitioning=None).column("topic")
             if not pc.any(pc.is_in(column, names)).as_py():
@@ -203,9 +244,9 @@ class Archive:
             for rows in batches_of(path, TABLES["stretches"]):
                 new.add_to(file.folder, rows.filter(pc.invert(pc.is_in(rows["topic"], names))))
         return replace(
-            self.manifest,
-            files={**self.manifest.files, "stretches": tuple(kept)},
-            topics={n: t for n, t in self.manifest.topics.items() if n not in topics},
+            manifest,
+            files={**manifest.files, "stretches": tuple(kept)},
+            topics={n: t for n, t in manifest.topics.items() if n not in topics},
         )
 
     def _compact(self, touched: set[str]) -> None:
@@ -245,20 +286,15 @@ class Archive:
     def _clear_left_overs(self) -> None:
         """Clear away what a killed writer left, and what was kept for readers."""
         live = self.manifest.live()
+        away = {gone.file.path for gone in self.manifest.set_aside}
         for table in TABLES:
             for file in _files_in(self.folder / table):
                 path = str(file.relative_to(self.folder))
                 if PARTIAL_NAME.fullmatch(file.name):
                     file.unlink()
-                elif OWN_NAME.fullmatch(file.name) and path not in live:
+                elif OWN_NAME.fullmatch(file.name) and path not in live and path not in away:
                     self._unneeded.add(path)
         (self.folder / f".{MANIFEST}.partial").unlink(missing_ok=True)
-        for path in live:
-            if not (self.folder / path).is_file():
-                raise PipelineError(
-                    f"{self.folder / path} is gone, which {MANIFEST} names: put it back from a"
-                    " copy, or begin in another folder"
-                )
         self._clear()
 
     def _clear(self) -> None:

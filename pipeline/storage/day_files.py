@@ -158,7 +158,8 @@ class _File:
 
     def drop(self) -> None:
         """Nobody needs it."""
-        self._out.close()
+        with contextlib.suppress(OSError):  # a full disk takes what was not flushed no better now
+            self._out.close()
         with contextlib.suppress(FileNotFoundError):
             self.aside.unlink()
 

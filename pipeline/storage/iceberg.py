@@ -51,7 +51,10 @@ class Iceberg:
 
     def files(self, place: str) -> list[str]:
         """See Format. PipelineError where rows of files were deleted without a new file."""
-        tasks = list(self._at(place).scan().plan_files())
+        try:
+            tasks = list(self._at(place).scan().plan_files())
+        except (OSError, ValueError, EOFError) as error:
+            raise _unreadable(place, error) from error
         if any(task.delete_files for task in tasks):
             raise PipelineError(f"{place} has delete files: rewrite its data files first")
         return [task.file.file_path.removeprefix("file://") for task in tasks]
@@ -59,8 +62,8 @@ class Iceberg:
     def _at(self, place: str) -> StaticTable:
         try:
             return StaticTable.from_metadata(place, _properties(place))
-        except OSError as error:
-            raise PipelineError(f"{place} can't be read: {error}") from error
+        except (OSError, ValueError) as error:
+            raise _unreadable(place, error) from error
 
     def _open_or_create(self, place: str, schema: pa.Schema, by: str | None) -> Table:
         """The table in a catalog of this process alone, with these columns."""
@@ -79,6 +82,11 @@ class Iceberg:
                     columns.delete_column(name)
             columns.union_by_name(schema)
         return table
+
+
+def _unreadable(place: str, error: Exception) -> PipelineError:
+    words = " ".join(str(error).split())[:200]
+    return PipelineError(f"{place} can't be read, its metadata is damaged or away: {words}")
 
 
 def _known(field: pa.Field) -> pa.Field:

@@ -35,6 +35,19 @@ class LiveFile:
 
 
 @dataclass(frozen=True)
+class SetAside:
+    """A file that was damaged, moved to `quarantine/`."""
+
+    table: str
+    file: LiveFile
+    """As it was when it counted. A whole copy that is put back in its place counts again."""
+    reason: str
+    """What is wrong with it, as a sentence."""
+    stand_ins: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
+    """By table, files of rows that say what is missing; they count instead of it."""
+
+
+@dataclass(frozen=True)
 class TopicEnds:
     """Where a topic ended when it was last looked at."""
 
@@ -66,6 +79,13 @@ class Manifest:
     """Number of the next file; none is used twice."""
     files: dict[str, tuple[LiveFile, ...]] = field(default_factory=dict)
     """By table, in the order in which they were written."""
+    set_aside: tuple[SetAside, ...] = ()
+    """Files that were damaged, and do not count."""
+
+    def read(self, table: str) -> list[str]:
+        """The paths of the files that a reader of a table reads."""
+        stand_ins = [file for gone in self.set_aside for file in gone.stand_ins.get(table, ())]
+        return [file.path for file in (*self.files.get(table, ()), *stand_ins)]
 
     def rows(self, table: str) -> int:
         """How many rows a table has."""
@@ -73,7 +93,8 @@ class Manifest:
 
     def live(self) -> set[str]:
         """The paths of all files that count."""
-        return {file.path for files in self.files.values() for file in files}
+        tables = {*self.files, *(table for gone in self.set_aside for table in gone.stand_ins)}
+        return {path for table in tables for path in self.read(table)}
 
 
 def has_manifest(folder: Path) -> bool:
@@ -85,27 +106,37 @@ def load(folder: Path) -> Manifest | None:
     """The manifest of a folder; None without one. PipelineError where it can't be understood."""
     file = folder / MANIFEST
     try:
-        said = json.loads(file.read_bytes())
+        data = file.read_bytes()
     except FileNotFoundError:
         return None
     except OSError as error:
         raise PipelineError(f"{file} can't be read: {error.strerror}") from None
+    return _understood(data, str(file))
+
+
+def _understood(data: bytes, name: str) -> Manifest:
+    try:
+        said = json.loads(data)
     except ValueError as error:
-        raise PipelineError(_not_understood(file, str(error))) from None
+        raise PipelineError(_not_understood(name, str(error))) from None
     version = said.get("version") if isinstance(said, dict) else None
     if isinstance(version, int) and version > VERSION:
         raise PipelineError(
-            f"{folder} is an archive of version {version}, which a later Muster wrote: use that one"
+            f"{name} is that of an archive of version {version}, which a later Muster wrote: use"
+            " that one"
         )
     try:
         return _read(said)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise PipelineError(_not_understood(file, repr(error))) from None
+        raise PipelineError(_not_understood(name, repr(error))) from None
 
 
-def all_files(text: str) -> list[str]:
-    """The paths of all files that count in the archive whose manifest this is."""
-    return [file["path"] for files in json.loads(text)["files"].values() for file in files]
+def all_files(file: Path, name: str) -> list[str]:
+    """The paths of all files that count in the archive whose manifest a file is a copy of.
+
+    PipelineError where it can't be understood; ``name`` is where the manifest is.
+    """
+    return sorted(_understood(file.read_bytes(), name).live())
 
 
 def save(folder: Path, manifest: Manifest) -> None:
@@ -137,19 +168,32 @@ def _read(said: Mapping[str, Any]) -> Manifest:
         },
         said["topics_asked"],
         said["next_file"],
-        {
-            table: tuple(LiveFile(file["path"], file["rows"]) for file in files)
-            for table, files in said["files"].items()
-        },
+        _files(said["files"]),
+        tuple(
+            SetAside(
+                gone["table"],
+                LiveFile(gone["file"]["path"], gone["file"]["rows"]),
+                gone["reason"],
+                _files(gone["stand_ins"]),
+            )
+            for gone in said.get("set_aside", ())
+        ),
     )
+
+
+def _files(said: Mapping[str, Any]) -> dict[str, tuple[LiveFile, ...]]:
+    return {
+        table: tuple(LiveFile(file["path"], file["rows"]) for file in files)
+        for table, files in said.items()
+    }
 
 
 def _numbers(said: Mapping[str, int]) -> dict[int, int]:
     return {int(partition): int(offset) for partition, offset in said.items()}
 
 
-def _not_understood(file: Path, why: str) -> str:
+def _not_understood(name: str, why: str) -> str:
     return (
-        f"{file} is not the manifest of an archive ({why}): put back a copy of the folder, or begin"
+        f"{name} is not the manifest of an archive ({why}): put back a copy of the folder, or begin"
         " in another one"
     )

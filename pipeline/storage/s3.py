@@ -118,7 +118,7 @@ class S3Files:
         with _said_of(path):
             try:
                 with self._fs.open_input_stream(key_of(path)) as stream:
-                    return bytes(stream.read()).decode()
+                    return bytes(stream.read()).decode(errors="replace")
             except FileNotFoundError:
                 return None
 

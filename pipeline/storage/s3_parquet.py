@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -58,7 +59,13 @@ class S3Parquet:
         storage, folder = Settings.of_environment().file_system(), key_of(place)
         listed = _text(storage, f"{folder}/{LIST}")
         if listed is not None:
-            return [f"{folder}/{name}" for name in json.loads(listed)["files"]]
+            try:
+                return [f"{folder}/{name}" for name in json.loads(listed)["files"]]
+            except (ValueError, TypeError, KeyError) as error:
+                raise PipelineError(
+                    f"{place}/{LIST} is damaged ({error}), so that the files of the table are not"
+                    " known: make the table again with --overwrite"
+                ) from None
         return [path for path in _objects_below(storage, folder) if path.endswith(".parquet")]
 
 
@@ -68,8 +75,7 @@ def fetch_archive(url: str, folder: str) -> None:
     while files:
         path = fetch(f"{url}/{files.pop()}", url, folder)
         if os.path.basename(path) == MANIFEST:
-            with open(path, encoding="utf-8") as manifest:
-                files = all_files(manifest.read())
+            files = all_files(Path(path), f"{url}/{MANIFEST}")
 
 
 def _send(path: str, storage: fs.FileSystem, key: str) -> None:
@@ -93,6 +99,6 @@ def _objects_below(storage: fs.FileSystem, folder: str) -> list[str]:
 def _text(storage: fs.FileSystem, path: str) -> str | None:
     try:
         with storage.open_input_stream(path) as stream:
-            return bytes(stream.read()).decode()
+            return bytes(stream.read()).decode(errors="replace")
     except FileNotFoundError:
         return None

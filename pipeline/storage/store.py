@@ -47,9 +47,21 @@ class Store:
         return self._files.exists(self.path(name))
 
     def cluster_id(self) -> str | None:
-        """The cluster of these tables; None while it is not known."""
+        """The cluster of these tables; None while it is not known.
+
+        PipelineError where the file that names it can't be understood.
+        """
         text = self.read_text(CLUSTER_FILE)
-        found: str | None = None if text is None else json.loads(text).get("cluster_id")
+        if text is None:
+            return None
+        try:
+            found: str | None = json.loads(text)["cluster_id"]
+        except (ValueError, TypeError, KeyError) as error:
+            why = str(error) if isinstance(error, ValueError) else "it has no cluster_id"
+            raise PipelineError(
+                f"{self.path(CLUSTER_FILE)} is damaged ({why}), so that the cluster of these"
+                " tables is not known: delete that file, and the next run writes it again"
+            ) from None
         return found
 
     def check_cluster(self, cluster_id: str | None) -> None:
@@ -148,7 +160,12 @@ class Store:
 
     def read_text(self, name: str) -> str | None:
         """The text of a file beside the tables; None when there is no file."""
-        return self._files.read_text(self.path(name))
+        try:
+            return self._files.read_text(self.path(name))
+        except OSError as error:
+            raise PipelineError(
+                f"{self.path(name)} can't be read ({error.strerror or error})"
+            ) from error
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file beside the tables, whole or not at all; one that is there is replaced."""

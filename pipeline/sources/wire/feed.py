@@ -39,6 +39,9 @@ TIMES_BYTES: Final = 8 << 20
 class BrokerFeed:
     """A cluster, its connections kept from look to look."""
 
+    said: tuple[str, ...] = ()
+    """Of damaged files, which it does not read."""
+
     def __init__(self, where: str, reach: Reach) -> None:
         self.where = where
         self._brokers = Brokers(reach)

@@ -1,0 +1,265 @@
+"""Damaged files of an archive: found, moved to `quarantine/`, and what stands in for them.
+
+What is lost with a file can't be known any more, so that rows stand in for it: of events a damaged
+record in each partition of the log, which makes tables say that they do not know; of stretches
+records without a time, where stretches leave a gap; and a row of the table `quarantine`. A whole
+copy that is put back in the file's place counts again, and its stand-ins go.
+
+A file that can't be read for now, or that is gone, is not damaged: nothing is moved then.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline import clock
+from pipeline.errors import PipelineError
+from pipeline.model.events import DAMAGED, EVENTS, STRETCHES
+from pipeline.model.tables import QUARANTINE
+from pipeline.storage.day_files import TABLES, NewFiles, batches_of, make_folders
+from pipeline.storage.manifest import MANIFEST, LiveFile, Manifest, SetAside, save, sync_folder
+from pipeline.storage.whole import fault_of
+
+FOLDER: Final = "quarantine"
+YOUNG_S: Final = 10.0
+"""A file that was changed within so many seconds may be a copy that is still being made."""
+
+
+class Damaged(NamedTuple):
+    """A file of an archive that is damaged."""
+
+    table: str
+    file: LiveFile
+    fault: str
+    """See `fault_of`."""
+
+    def lost(self, folder: str) -> str:
+        """What happened, as the beginning of a sentence."""
+        return f"{folder}/{self.file.path} is damaged, it {self.fault}"
+
+    @property
+    def missing(self) -> str:
+        """What that means, as its end."""
+        return (
+            f"its {self.file.rows} rows are missing from the history until a whole copy is in its"
+            " place"
+        )
+
+
+class FileGone(PipelineError):
+    """A file that a manifest names does not exist."""
+
+
+class Settled(NamedTuple):
+    """An archive whose damaged files were moved."""
+
+    manifest: Manifest
+    said: tuple[str, ...]
+    """A sentence for each file."""
+
+
+def damaged_files(
+    folder: Path, manifest: Manifest, deep: Collection[str] = ()
+) -> tuple[Damaged, ...]:
+    """The files that count and are damaged; those of the tables ``deep`` are read as a whole.
+
+    Where one is found, all are. FileGone; PipelineError for a file that can't be read for now.
+    """
+    found = tuple(_damaged(folder, manifest, deep))
+    if found and set(deep) < set(TABLES):
+        found = tuple(_damaged(folder, manifest, TABLES))
+    return found
+
+
+def _damaged(folder: Path, manifest: Manifest, deep: Collection[str]) -> Iterator[Damaged]:
+    for table, files in manifest.files.items():
+        for file in files:
+            path = folder / file.path
+            try:
+                fault = fault_of(path, table, file.rows, deep=table in deep)
+            except FileNotFoundError:
+                raise FileGone(
+                    f"{path} is gone, which {MANIFEST} names: put it back from a copy, or begin in"
+                    " another folder"
+                ) from None
+            except OSError as error:
+                raise PipelineError(
+                    f"{path} can't be read ({error.strerror or error}): nothing was moved"
+                ) from None
+            if fault is not None:
+                yield Damaged(table, file, fault)
+
+
+def in_place(folder: Path, gone: SetAside) -> bool | None:
+    """Whether the file in the place of one that was set aside is whole: a copy may still be on its
+    way there. None where none can be read.
+    """
+    try:
+        return fault_of(folder / gone.file.path, gone.table, gone.file.rows, deep=True) is None
+    except OSError:
+        return None
+
+
+def left_behind(folder: Path, manifest: Manifest) -> list[SetAside]:
+    """Damaged files that do not count and are to be moved: they were young, or a process ended."""
+    return [
+        gone
+        for gone in manifest.set_aside
+        if not (folder / _quarantined(gone.file)).exists() and in_place(folder, gone) is False
+    ]
+
+
+def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Settled | None:
+    """Move what is damaged, and count what is whole again; None where there is nothing of either.
+
+    The caller holds the writer's lock. What stands in is safe on disk before the manifest names it,
+    and a file is moved after that: a process may end anywhere, and the next one goes on.
+    """
+    back = [gone for gone in manifest.set_aside if in_place(folder, gone)]
+    for gone in left_behind(folder, manifest):
+        _move(folder, gone.file)
+    found = damaged_files(folder, manifest, deep)
+    if not found and not back:
+        return None
+    settled = counted_again(without(manifest, found), back)
+    for each in found:
+        new = NewFiles(folder, settled.next_file)
+        try:
+            rows = stand_ins(folder, settled, each)
+            for table, some in rows.items():
+                new.add_to(each.file.folder if table == each.table else table, some)
+            files = {table: tuple(live) for table, live in new.finish().items()}
+        except BaseException:
+            new.drop()
+            raise
+        gone = SetAside(each.table, each.file, f"It {each.fault}.", files)
+        settled = replace(settled, next_file=new.next_number, set_aside=(*settled.set_aside, gone))
+    save(folder, settled)
+    moved = []
+    for each in found:
+        to = f"it was moved to {folder / _quarantined(each.file)}"
+        if not _move(folder, each.file):
+            to = "it is left where it is, since it was changed a moment ago and may be on its way"
+        moved.append(f"{each.lost(str(folder))}: {to}, and {each.missing}")
+    again = [f"{folder / gone.file.path} is whole again and counts" for gone in back]
+    return Settled(settled, (*moved, *again))
+
+
+def without(manifest: Manifest, damaged: Iterable[Damaged]) -> Manifest:
+    """A manifest in which damaged files do not count."""
+    paths = {each.file.path for each in damaged}
+    files = {
+        table: tuple(file for file in files if file.path not in paths)
+        for table, files in manifest.files.items()
+    }
+    return replace(manifest, files=files)
+
+
+def counted_again(manifest: Manifest, back: Collection[SetAside]) -> Manifest:
+    """A manifest in which files count again that were set aside."""
+    files = dict(manifest.files)
+    for gone in back:
+        files[gone.table] = (*files.get(gone.table, ()), gone.file)
+    left = tuple(gone for gone in manifest.set_aside if gone not in back)
+    return replace(manifest, files=files, set_aside=left)
+
+
+def given_up(manifest: Manifest, table: str) -> Manifest:
+    """A manifest in which no file of a table that was set aside can count again: what stands in for
+    it is an ordinary file.
+    """
+    files = dict(manifest.files)
+    gone = [each for each in manifest.set_aside if each.table == table]
+    for name, live in (pair for each in gone for pair in each.stand_ins.items()):
+        files[name] = (*files.get(name, ()), *live)
+    left = tuple(each for each in manifest.set_aside if each.table != table)
+    return replace(manifest, files=files, set_aside=left)
+
+
+def stand_ins(folder: Path, manifest: Manifest, damaged: Damaged) -> dict[str, pa.Table]:
+    """By table, rows that say what is missing with a file; it does not count in the manifest."""
+    path, reason = damaged.file.path, f"It {damaged.fault}."
+    rows = {
+        "quarantine": _table(QUARANTINE, [{"file": path, "reason": reason}]),
+    }
+    if damaged.table == "events":
+        lost = [
+            {
+                "log_partition": partition,
+                "log_offset": offset,
+                "kind": DAMAGED,
+                "damage": {"file": path, "position": None, "reason": reason},
+            }
+            for partition, offset in sorted(_ends(folder, manifest, damaged.file.folder).items())
+        ]
+        rows["events"] = _table(EVENTS, lost)
+    if damaged.table == "stretches":
+        rows["stretches"] = _table(STRETCHES, list(_gaps(folder, manifest)))
+    return {table: some for table, some in rows.items() if some.num_rows}
+
+
+def _table(schema: pa.Schema, rows: Sequence[dict[str, object]]) -> pa.Table:
+    return pa.Table.from_pylist([{**dict.fromkeys(schema.names), **row} for row in rows], schema)
+
+
+def _ends(folder: Path, manifest: Manifest, day: str) -> dict[int, int]:
+    """By partition of the log, the offset behind the last event of a day or one before it."""
+    ends = dict.fromkeys(manifest.next_offsets, 0)
+    for file in manifest.files.get("events", ()):
+        if file.folder <= day:
+            columns = ["log_partition", "log_offset"]
+            rows = pq.read_table(folder / file.path, columns=columns, partitioning=None)
+            last = rows.group_by("log_partition").aggregate([("log_offset", "max")])
+            for row in last.to_pylist():
+                partition = row["log_partition"]
+                ends[partition] = max(ends.get(partition, 0), row["log_offset_max"] + 1)
+    return ends
+
+
+def _gaps(folder: Path, manifest: Manifest) -> Iterator[dict[str, object]]:
+    """Stretches without times for records of which there are no stretches any more."""
+    spans: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for file in manifest.files.get("stretches", ()):
+        for rows in batches_of(folder / file.path, STRETCHES):
+            columns = [rows[name].to_pylist() for name in STRETCHES.names[:4]]
+            for topic, partition, base, last in zip(*columns, strict=True):
+                spans.setdefault((topic, partition), []).append((base, last + 1))
+    for topic, known in manifest.topics.items():
+        for partition, end in known.ends.items():
+            if (topic, partition) in spans:
+                spans[topic, partition].append((end, end))
+    for (topic, partition), known_spans in sorted(spans.items()):
+        position = min(known_spans)[0]
+        for base, behind in sorted(known_spans):
+            if base > position:
+                yield {
+                    "topic": topic,
+                    "partition": partition,
+                    "base_offset": position,
+                    "last_offset": base - 1,
+                }
+            position = max(position, behind)
+
+
+def _quarantined(file: LiveFile) -> str:
+    """Where a damaged file goes: no reader of Parquet takes that for one of the table's."""
+    return f"{FOLDER}/_{file.path.rpartition('/')[2]}.damaged"
+
+
+def _move(folder: Path, file: LiveFile) -> bool:
+    """Move a damaged file; False for one that is young, which the next run moves."""
+    path = folder / file.path
+    if clock.now_ms() - path.stat().st_mtime * 1000 <= YOUNG_S * 1000:
+        return False
+    make_folders(folder, FOLDER)
+    os.replace(path, folder / _quarantined(file))
+    sync_folder(folder / FOLDER)
+    sync_folder(path.parent)
+    return True

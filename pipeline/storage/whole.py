@@ -1,0 +1,102 @@
+"""Whether a Parquet file is whole: as it was written, every byte of it.
+
+A fault is what is wrong with the bytes of a file, whoever reads it and whenever. What can't be read
+for now (permissions, a network, a disk's error) is no fault: it raises OSError.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from pipeline.errors import PipelineError
+from pipeline.storage.day_files import OWN_NAME, TABLES
+
+_MAGIC: Final = b"PAR1"
+_TAIL_BYTES: Final = 8
+"""The length of the footer in four bytes, and the magic."""
+_KEYS: Final = {
+    "events": ("log_partition", "log_offset", "kind"),
+    "stretches": ("topic", "partition", "base_offset", "last_offset"),
+    "quarantine": ("reason",),
+}
+"""Columns that a file of a table has in every version."""
+
+
+def fault_of(
+    file: Path, table: str | None = None, rows: int | None = None, *, deep: bool = False
+) -> str | None:
+    """What is wrong with a file, as words behind "it"; None where it is whole.
+
+    ``table`` and ``rows`` are what the file has to be. Its beginning and its end are read; ``deep``
+    reads and decodes all of it.
+    """
+    with file.open("rb") as opened:
+        size = os.fstat(opened.fileno()).st_size
+        head = opened.read(len(_MAGIC))
+        opened.seek(max(size - _TAIL_BYTES, 0))
+        tail = opened.read(_TAIL_BYTES)
+        length = int.from_bytes(tail[:4], "little")
+        if not size:
+            return "is empty"
+        if head != _MAGIC:
+            return "is not a Parquet file"
+        if tail[4:] != _MAGIC or length > size - _TAIL_BYTES - len(_MAGIC):
+            return "was cut short"
+        opened.seek(size - _TAIL_BYTES - length)
+        footer = opened.read(length)
+        whole = b""
+        if deep:
+            opened.seek(0)
+            whole = opened.read()
+    return _of_footer(_MAGIC + footer + tail, table, rows) or (_of_rows(whole) if deep else None)
+
+
+def _of_footer(data: bytes, table: str | None, rows: int | None) -> str | None:
+    """Of the bytes of a file without its rows."""
+    try:
+        metadata = pq.read_metadata(pa.BufferReader(data))
+        schema = metadata.schema.to_arrow_schema()
+    except (pa.ArrowException, OSError) as error:
+        return f"has a damaged footer ({_words(error)})"
+    for name in _KEYS.get(table or "", ()):
+        kind = TABLES[table or ""].field(name).type
+        if name not in schema.names or schema.field(name).type != kind:
+            return f"has no column {name} of type {kind}, so that another program wrote it"
+    if rows is not None and metadata.num_rows != rows:
+        return f"has {metadata.num_rows} rows in place of {rows}"
+    return None
+
+
+def _of_rows(data: bytes) -> str | None:
+    """Of all bytes of a file, in memory, so that no error is one of reading."""
+    try:
+        with pq.ParquetFile(pa.BufferReader(data)) as opened:
+            for batch in opened.iter_batches():
+                batch.validate(full=True)
+    except (pa.ArrowException, OSError) as error:
+        return f"has damaged rows ({_words(error)})"
+    return None
+
+
+def check_files(files: Iterable[str], *, deep: bool = False) -> None:
+    """PipelineError where one of these files of a table is not whole. Files of this machine."""
+    for file in files:
+        try:
+            fault = fault_of(Path(file), deep=deep)
+        except OSError as error:
+            raise PipelineError(f"{file} can't be read ({error.strerror or error})") from None
+        if fault is not None:
+            advice = "make the table again with --overwrite"
+            if OWN_NAME.fullmatch(Path(file).name):
+                advice = "`muster pipeline events` or `all --incremental` sets it aside"
+            raise PipelineError(f"{file} is damaged, it {fault}: {advice}")
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

@@ -1,0 +1,153 @@
+"""Damaged files beside and in tables, and full disks: one sentence, which names the file."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from pathlib import Path
+
+import pytest
+
+from pipeline.storage.archive import Archive
+from tests.cli.running import Ran, run
+from tests.pipeline.archives import commits, places, stretch
+from tests.pipeline.small_logs import NOON, batch_of, commit, write_segment
+
+CUT = '{"cluster_'
+
+
+def one_sentence(ran: Ran, code: int = 1) -> str:
+    assert (ran.code, ran.out) == (code, ""), ran.out
+    assert len(ran.err.splitlines()) == 1, ran.err
+    assert ran.err.startswith("muster: ")
+    return ran.err
+
+
+@pytest.mark.parametrize("text", [CUT, "", "[]", "{}", "7", "\udcff"])
+def test_note_of_the_cluster_that_is_damaged_is_named(
+    history: Path, out: Path, tmp_path: Path, text: str
+) -> None:
+    words = ["pipeline", "events", "--source", str(history), "--overwrite", "--out"]
+    assert run(*words, str(out), "--group", "billing").code == 0
+    note = out / "_muster.json"
+    assert json.loads(note.read_text()) == {"cluster_id": "one"}
+    note.write_bytes(text.encode("utf-8", "surrogateescape"))
+
+    into = one_sentence(run(*words, str(out), "--group", "billing"))
+    of = one_sentence(run("pipeline", "rates", "--source", str(out), "--out", str(tmp_path / "o")))
+
+    for said in (into, of):
+        assert f"{note} is damaged (" in said
+        assert "delete that file, and the next run writes it again" in said
+    note.unlink()
+    assert run(*words, str(out), "--group", "billing").code == 0
+    assert json.loads(note.read_text()) == {"cluster_id": "one"}
+
+
+@pytest.fixture
+def tables(history: Path, out: Path) -> Path:
+    ran = run("pipeline", "all", "--source", str(history), "--out", str(out))
+    assert ran.code == 0, ran.err
+    return out
+
+
+def test_table_with_a_cut_file_is_named_by_every_reader(tables: Path, tmp_path: Path) -> None:
+    [events] = (tables / "events").rglob("*.parquet")
+    [rates] = (tables / "rates").rglob("*.parquet")
+    out = str(tmp_path / "more")
+    spans = ["--first", "2026-01-01/1d", "--second", "2026-01-01/1d"]
+    for size in (300, 3, 0):
+        for file in (events, rates):
+            os.truncate(file, size)
+        for words in (
+            ["commits", "--source", str(tables), "--out", out],
+            ["compare", "--source", str(tables), *spans],
+            ["report", "--out", str(tables), "--overwrite"],
+            ["views", "--out", str(tables), "--duckdb", str(tmp_path / "all.duckdb")],
+        ):
+            said = one_sentence(run("pipeline", *words))
+            assert f"{events} is damaged, it " in said
+            assert "make the table again with --overwrite" in said
+            assert "TMPDIR" not in said
+    assert not Path(out).exists()
+
+
+def test_table_whose_rows_are_damaged_is_named(tables: Path, tmp_path: Path) -> None:
+    [events] = (tables / "events").rglob("*.parquet")
+    data = bytearray(events.read_bytes())
+    for place in range(20, len(data) - 8 - int.from_bytes(data[-8:-4], "little")):
+        data[place] ^= 0x5A
+    events.write_bytes(data)
+
+    ran = run("pipeline", "commits", "--source", str(tables), "--out", str(tmp_path / "more"))
+
+    assert f"{events} is damaged, it has damaged rows (" in one_sentence(ran)
+
+
+def limited(size: int, *words: str) -> Ran:
+    """A command that can write no file of more bytes, as on a disk that is full."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        return run(*words)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.fixture
+def long_history(tmp_path: Path) -> Path:
+    """So many commits that a table of them has some 100 KB."""
+    data = tmp_path / "long"
+    batches = [
+        batch_of(nth, commit("billing", "orders", [nth * 7919 % 65521], NOON + nth,
+                             metadata=f"{nth * 2654435761 % 2**32:x}"), at_ms=NOON + nth)
+        for nth in range(3000)
+    ]  # fmt: skip
+    write_segment(data, 0, *batches)
+    return data
+
+
+def test_full_disk_below_out_is_said_as_it_is(long_history: Path, out: Path) -> None:
+    words = ["pipeline", "commits", "--source", str(long_history), "--out", str(out)]
+
+    said = one_sentence(limited(16_384, *words))
+
+    assert said.startswith(f"muster: no space left at {out}/.commits.partial/")
+    assert "name another disk, with --out for tables" in said
+    assert "--engine spark" not in said
+    assert run(*words).code == 0, "it is started again when there is room"
+
+
+def test_full_disk_leaves_an_archive_as_it_was(long_history: Path, out: Path) -> None:
+    with Archive.open(str(out)) as archive:
+        archive.append([commits(9, range(3))], stretches=[stretch(0, 9)])
+    before = places(out)
+    words = ["pipeline", "events", "--source", str(long_history), "--out", str(out)]
+
+    said = one_sentence(limited(8192, *words))
+
+    assert f"{out} can't be written (" in said
+    assert "what was there before is there" in said
+    assert places(out) == before
+    assert list(out.rglob("*.partial")) == []
+    assert run(*words).code == 0
+    assert len(places(out)) == 3003
+
+
+def test_archive_with_a_cut_file_is_a_source_for_every_command(
+    history: Path, out: Path, tmp_path: Path
+) -> None:
+    assert run("pipeline", "events", "--source", str(history), "--out", str(out)).code == 0
+    [file] = (out / "events").rglob("*.parquet")
+    os.truncate(file, 100)
+    os.utime(file, (0, 0))
+
+    made = run("pipeline", "all", "--incremental", "--source", str(history), "--out", str(out))
+    again = run("pipeline", "all", "--source", str(out), "--out", str(tmp_path / "o"))
+
+    assert made.code == again.code == 0, made.err + again.err
+    assert f"{file} is damaged, it was cut short: it was moved to {out}/quarantine/" in made.err
+    assert "1 part of the history could not be read" in again.err
+    assert f"  {file.relative_to(out)}: It was cut short." in again.err
+    assert "could not be read" in (tmp_path / "o" / "report.html").read_text()

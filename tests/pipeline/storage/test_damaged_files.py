@@ -1,0 +1,433 @@
+"""Damaged files of an archive are moved to `quarantine/`, said, and the rest is read."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from pipeline.errors import PipelineError
+from pipeline.model.events import DAMAGED
+from pipeline.sources.archived import ArchiveSource
+from pipeline.sources.source import TimesAsked
+from pipeline.storage.archive import Archive
+from pipeline.storage.day_files import TABLES
+from pipeline.storage.lock import Lock
+from pipeline.storage.manifest import MANIFEST, TopicEnds, load
+from pipeline.storage.set_aside import settle
+from tests.brokers import CHECKOUT
+from tests.cli.running import run
+from tests.pipeline.archives import DAY_MS, START_MS, commits, places, rows_of, stretch
+
+Damage = Callable[[Path], object]
+
+
+def flip(file: Path) -> None:
+    """Change bytes of the rows; beginning and end stay as they are."""
+    data = bytearray(file.read_bytes())
+    for place in range(40, min(200, len(data) // 3)):
+        data[place] ^= 0x5A
+    file.write_bytes(data)
+
+
+def other_columns(file: Path) -> None:
+    pq.write_table(pa.table({"log_partition": ["a"], "log_offset": [1], "kind": ["x"]}), file)
+
+
+def fewer_rows(file: Path) -> None:
+    rows = pq.read_table(file, partitioning=None)
+    pq.write_table(rows.slice(1), file)
+
+
+SHALLOW: dict[str, tuple[Damage, str]] = {
+    "cut": (lambda file: os.truncate(file, file.stat().st_size // 2), "was cut short"),
+    "cut in the footer": (lambda file: os.truncate(file, file.stat().st_size - 3), "was cut short"),
+    "empty": (lambda file: os.truncate(file, 0), "is empty"),
+    "three bytes": (lambda file: file.write_bytes(b"PAR"), "is not a Parquet file"),
+    "garbage": (lambda file: file.write_bytes(b"\x07" * 999), "is not a Parquet file"),
+    "garbage between": (
+        lambda file: file.write_bytes(
+            b"PAR1" + b"\x07" * 99 + (90).to_bytes(4, "little") + b"PAR1"
+        ),
+        "has a damaged footer",
+    ),
+    "other columns": (other_columns, "has no column log_partition of type int32, so that another"),
+    "fewer rows": (fewer_rows, "has 1999 rows in place of 2000"),
+}
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """Three days of events of two partitions, with stretches of each day."""
+    where = tmp_path / "archive"
+    with Archive.open(str(where), "one") as growing:
+        for day in range(3):
+            at_ms = START_MS + day * DAY_MS
+            growing.append(
+                [commits(0, range(2000 * day, 2000 * day + 2000), at_ms)],
+                next_offsets={1: 0},
+                stretches=[stretch(10 * day, 10 * day + 9, at_ms)],
+                topics={"orders": TopicEnds(None, {0: 10 * day + 10}, at_ms)},
+                read_until_ms=at_ms + 1,
+            )
+    return where
+
+
+@pytest.fixture(autouse=True)
+def old_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that a test has just damaged is none that is being copied."""
+    monkeypatch.setattr("pipeline.storage.set_aside.YOUNG_S", -1e9)
+
+
+def live(where: Path, table: str, nth: int) -> Path:
+    manifest = load(where)
+    assert manifest is not None
+    return where / manifest.files[table][nth].path
+
+
+def moved(where: Path) -> list[str]:
+    return sorted(path.name for path in (where / "quarantine").glob("*.damaged"))
+
+
+def offsets(where: Path) -> list[int]:
+    return [row["log_offset"] for row in rows_of(where, "events") if row["kind"] != DAMAGED]
+
+
+@pytest.mark.parametrize("kind", SHALLOW)
+@pytest.mark.parametrize("opened", [ArchiveSource, Archive.open])
+def test_damaged_file_is_moved_and_the_rest_is_read(
+    archive: Path, kind: str, opened: Callable[[str], ArchiveSource | Archive]
+) -> None:
+    damage, fault = SHALLOW[kind]
+    file = live(archive, "events", 1)
+    path = str(file.relative_to(archive))
+    damage(file)
+    damaged = file.read_bytes()
+
+    first = opened(str(archive))
+    first.close()
+    again = opened(str(archive))
+    again.close()
+
+    [sentence] = first.said
+    assert sentence.startswith(f"{archive}/{path} is damaged, it {fault}")
+    assert f"moved to {archive}/quarantine/_{file.name}.damaged, and its 2000 rows" in sentence
+    assert again.said == []
+    assert moved(archive) == [f"_{file.name}.damaged"]
+    assert (archive / "quarantine" / moved(archive)[0]).read_bytes() == damaged
+    assert offsets(archive) == [*range(2000), *range(4000, 6000)]
+
+
+def test_rows_stand_in_for_what_is_lost(archive: Path) -> None:
+    """A damaged record in each partition, behind what is known of that day or one before it."""
+    for table in ("events", "stretches"):
+        os.truncate(live(archive, table, 1), 9)
+
+    source = ArchiveSource(str(archive))
+
+    assert len(source.said) == 2
+    tables = [pq.read_table(file, partitioning=None) for file in source.event_files()]
+    lost = [row for rows in tables for row in rows.to_pylist() if row["kind"] == DAMAGED]
+    assert [(row["log_partition"], row["log_offset"]) for row in lost] == [(0, 2000), (1, 0)]
+    assert {row["damage"]["reason"] for row in lost} == {"It was cut short."}
+    parts = source.stretch_parts(TimesAsked(["orders"], START_MS))
+    found = [row for part in parts for batch in part.read() for row in batch.to_pylist()]
+    spans = {(row["base_offset"], row["last_offset"]): row["last_at"] for row in found}
+    assert sorted(spans) == [(0, 9), (10, 19), (20, 29), (30, 29)]
+    assert spans[10, 19] is None, "when they were written is not known any more"
+    quarantine = pq.read_table(archive / "quarantine").to_pylist()
+    assert {row["reason"] for row in quarantine} == {"It was cut short."}
+    assert len(quarantine) == 2
+
+
+@pytest.mark.parametrize("opened", [ArchiveSource, Archive.open])
+def test_whole_copy_that_is_put_back_counts_again(
+    archive: Path, opened: Callable[[str], ArchiveSource | Archive]
+) -> None:
+    file = live(archive, "events", 1)
+    copy = file.read_bytes()
+    before = load(archive)
+    os.truncate(file, 9)
+    opened(str(archive)).close()
+    file.write_bytes(copy[:-1])
+    half = opened(str(archive))
+    half.close()
+    assert (half.said, file.exists()) == ([], True), "it may be on its way"
+    assert len(offsets(archive)) == 4000
+
+    file.write_bytes(copy)
+    healed = opened(str(archive))
+    healed.close()
+
+    assert healed.said == [f"{file} is whole again and counts"]
+    Archive.open(str(archive)).close()
+    assert sorted(offsets(archive)) == list(range(6000))
+    after = load(archive)
+    assert before is not None
+    assert after is not None
+    assert (after.live(), after.set_aside) == (before.live(), ())
+    assert rows_of(archive, "quarantine") == []
+    there = {str(path.relative_to(archive)) for path in archive.rglob("*.parquet")}
+    assert there == after.live(), "what stood in for it is gone"
+
+
+def test_file_that_was_changed_a_moment_ago_is_moved_later(
+    archive: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be a copy that is still being made."""
+    monkeypatch.setattr("pipeline.storage.set_aside.YOUNG_S", 10.0)
+    file = live(archive, "events", 1)
+    os.truncate(file, 9)
+
+    first = ArchiveSource(str(archive))
+    first.close()
+    os.utime(file, ns=(0, file.stat().st_mtime_ns - 11 * 10**9))
+    Archive.open(str(archive)).close()
+
+    [sentence] = first.said
+    assert "left where it is, since it was changed a moment ago and may be on its way" in sentence
+    assert len(first.event_files()) == 3
+    assert moved(archive) == [f"_{file.name}.damaged"]
+    assert len(offsets(archive)) == 4000
+
+
+def test_damage_that_only_reading_shows_is_found_and_the_run_goes_on(
+    archive: Path, tmp_path: Path
+) -> None:
+    file = live(archive, "events", 1)
+    flip(file)
+    words = ["pipeline", "commits", "--source", str(archive), "--no-topics", "--json"]
+
+    first = run(*words, "--out", str(tmp_path / "first"))
+    again = run(*words, "--out", str(tmp_path / "again"), "--fail-on-damage")
+
+    assert (first.code, again.code) == (0, 4), first.err
+    assert first.json["tables"][0]["rows"] == again.json["tables"][0]["rows"] == 4000
+    assert first.json["damaged"] == 2, "of each partition of the log"
+    assert f"{archive}/{file.relative_to(archive)} is damaged, it has damaged rows (" in first.err
+    assert "was moved to" not in again.err
+    assert moved(archive) == [f"_{file.name}.damaged"]
+
+
+def test_damage_is_found_by_a_comparison_and_by_a_restore(archive: Path, tmp_path: Path) -> None:
+    from datetime import UTC, datetime
+
+    from pipeline.engines.duck import DuckEngine
+    from pipeline.repairs.restore import as_of
+
+    flip(live(archive, "events", 1))
+    spans = ["--first", "2026-01-01/1d", "--second", "2026-01-03/1d"]
+    copy = tmp_path / "copy"
+    shutil.copytree(archive, copy)
+
+    compared = run("pipeline", "compare", "--source", str(archive), "--no-topics", *spans)
+    source = ArchiveSource(str(copy))
+    then = as_of(DuckEngine(str(tmp_path)), source, datetime(2026, 2, 1, tzinfo=UTC))
+
+    assert compared.code == 0, compared.err
+    assert "is damaged, it has damaged rows" in compared.err
+    [held] = then.values()
+    assert (held.position and held.position.offset, held.log_damaged) == (5999, True)
+    assert len(moved(archive)) == len(moved(copy)) == len(source.said) == 1
+
+
+def test_an_archive_of_a_damaged_one_is_made_at_the_second_try(
+    archive: Path, tmp_path: Path
+) -> None:
+    flip(live(archive, "events", 1))
+    words = ["pipeline", "events", "--source", str(archive), "--out", str(tmp_path / "new")]
+
+    first, again = run(*words), run(*words)
+
+    assert (first.code, again.code) == (1, 0), first.err + again.err
+    assert "has damaged files, which are left out from now on: run the command again" in first.err
+    assert "is damaged, it has damaged rows" in first.err
+    assert (
+        len([row for row in rows_of(tmp_path / "new", "events") if row["kind"] == "commit"]) == 4000
+    )
+
+
+def test_writer_that_meets_damage_sets_it_aside_and_goes_on(archive: Path) -> None:
+    with Archive.open(str(archive)) as growing:
+        flip(live(archive, "stretches", 2))
+        growing.append([commits(0, [6000], START_MS)], forgotten=["orders"])
+        flip(live(archive, "events", 0))
+        growing.append([commits(0, [6001], START_MS)])
+        growing.compact()
+        stretches, events = growing.said
+    assert "/stretches/" in stretches
+    assert "/events/" in events
+    assert rows_of(archive, "stretches") == [], "of a topic that was made again"
+    assert sorted(offsets(archive)) == [*range(2000, 6002)]
+
+
+def test_writer_elsewhere_keeps_a_reader_from_moving(archive: Path) -> None:
+    file = live(archive, "events", 1)
+    with Archive.open(str(archive)) as growing:
+        os.truncate(file, 9)
+        reader = ArchiveSource(str(archive))
+        rows = pa.concat_tables(
+            pq.read_table(each, partitioning=None) for each in reader.event_files()
+        )
+        assert growing.files("events")[1] == file
+    [sentence] = reader.said
+    assert (
+        f"left where it is, since {archive} is being written by process {os.getpid()}" in sentence
+    )
+    assert file.exists()
+    kinds = rows["kind"].to_pylist()
+    assert (kinds.count("commit"), kinds.count(DAMAGED)) == (4000, 2)
+    assert reader.set_aside() is False, "there is no more"
+
+
+def test_reader_goes_on_when_another_has_moved_a_file(archive: Path) -> None:
+    reader = ArchiveSource(str(archive))
+    flip(live(archive, "events", 1))
+    manifest = load(archive)
+    assert manifest is not None
+    assert settle(archive, manifest, TABLES) is not None
+
+    assert reader.set_aside()
+    assert [Path(file).exists() for file in reader.event_files()] == [True, True, True]
+    assert reader.said == []
+
+
+@contextmanager
+def read_only(archive: Path) -> Iterator[Path]:
+    """A copy that this process may read and not write, as somebody who is not root."""
+    folder = Path(tempfile.mkdtemp(prefix="muster-test-"))
+    where = folder / "archive"
+    shutil.copytree(archive, where)
+    folder.chmod(0o755)
+    for path in (where, *where.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65534)
+    try:
+        yield where
+    finally:
+        if is_root:
+            os.seteuid(0)
+        for path in (where, *where.rglob("*")):
+            path.chmod(0o755)
+        shutil.rmtree(folder)
+
+
+def test_folder_that_may_not_be_written_is_read_and_stays_as_it_is(archive: Path) -> None:
+    os.truncate(live(archive, "events", 1), 9)
+    with read_only(archive) as where:
+        before = sorted((str(path), path.stat().st_mtime_ns) for path in where.rglob("*"))
+
+        reader = ArchiveSource(str(where))
+
+        [sentence] = reader.said
+        assert f"left where it is, since {where} can't be written (Permission denied)" in sentence
+        assert len(reader.event_files()) == 3
+        assert before == sorted((str(path), path.stat().st_mtime_ns) for path in where.rglob("*"))
+
+
+@pytest.mark.parametrize("opened", [ArchiveSource, Archive.open])
+def test_file_that_can_not_be_read_for_now_is_not_moved(
+    archive: Path, monkeypatch: pytest.MonkeyPatch, opened: Callable[[str], object]
+) -> None:
+    file = live(archive, "events", 1)
+    before = file.stat()
+    real = Path.open
+
+    def opens(path: Path, *args: object, **named: object) -> object:
+        if path == file:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, *args, **named)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(Path, "open", opens)
+    with pytest.raises(
+        PipelineError, match=r"can't be read \(Permission denied\): nothing was mov"
+    ):
+        opened(str(archive))
+    monkeypatch.undo()
+    assert (file.stat().st_ino, stat.S_ISREG(file.stat().st_mode)) == (before.st_ino, True)
+    assert moved(archive) == []
+    assert places(archive)
+
+
+def test_file_that_is_gone_is_named_to_a_reader_too(archive: Path) -> None:
+    live(archive, "events", 1).unlink()
+    with pytest.raises(PipelineError, match=r"is gone, which _archive.json names: put it back"):
+        ArchiveSource(str(archive))
+
+
+def test_lock_of_a_reader_ends_with_its_work(archive: Path) -> None:
+    os.truncate(live(archive, "events", 1), 9)
+    reader = ArchiveSource(str(archive))
+    Lock.alone(archive / ".archive.lock").release()
+    reader.close()
+
+
+def test_manifest_of_before_has_nothing_set_aside(archive: Path) -> None:
+    import json
+
+    said = json.loads((archive / MANIFEST).read_text())
+    del said["set_aside"]
+    (archive / MANIFEST).write_text(json.dumps(said))
+    manifest = load(archive)
+    assert manifest is not None
+    assert manifest.set_aside == ()
+
+
+SETTLING = """
+import os
+import sys
+from pathlib import Path
+from pipeline.storage import set_aside
+from pipeline.storage.archive import Archive
+from tests.pipeline import dying
+from tests.pipeline.archives import DAY_MS, START_MS, commits, stretch
+
+set_aside.YOUNG_S = -1e9
+
+
+def settled(folder):
+    first = not (Path(folder) / "_archive.json").exists()
+    if first:
+        with Archive.open(folder, "one") as archive:
+            for day in range(2):
+                at_ms = START_MS + day * DAY_MS
+                archive.append([commits(0, [day], at_ms)], stretches=[stretch(day, day, at_ms)])
+    for name in ("events", "stretches"):
+        for file in (Path(folder) / name).rglob("archive-*.parquet"):
+            ours = "01-01" in str(file) and int(file.name[8:20]) <= 4
+            if ours and not (Path(folder) / ".cut" / file.name).exists():
+                (Path(folder) / ".cut").mkdir(exist_ok=True)
+                (Path(folder) / ".cut" / file.name).touch()
+                os.truncate(file, 9)
+    Archive.open(folder).close()
+
+
+dying.everywhere(settled, sys.argv[1])
+"""
+
+
+@pytest.mark.pipeline
+def test_killed_while_it_moves_files_it_goes_on(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", SETTLING, str(tmp_path)], cwd=CHECKOUT, check=True)
+    for folder in sorted(tmp_path.iterdir()):
+        Archive.open(str(folder)).close()
+        manifest = load(folder)
+        assert manifest is not None
+        files = {
+            str(path.relative_to(folder))
+            for path in folder.rglob("*.parquet")
+            if path.parent.name != ".cut"
+        }
+        assert files == manifest.live(), folder
