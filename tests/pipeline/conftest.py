@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,10 +21,21 @@ SMALL = {
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = open_session("local[2, 2]", settings=SMALL)
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Of a machine that has no Java but the extra's."""
+    with pytest.MonkeyPatch.context() as patch:
+        without_java(patch, tmp_path_factory.mktemp("path"))
+        session = open_session("local[2, 2]", settings=SMALL)
     yield session
     session.stop()
+
+
+def without_java(patch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Empty PATH, but for the programs of Spark's scripts, and JAVA_HOME."""
+    for name in ("bash", "chmod", "dirname"):
+        (folder / name).symlink_to(shutil.which(name) or name)
+    patch.setenv("PATH", str(folder))
+    patch.delenv("JAVA_HOME", raising=False)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pyarrow.parquet
 import pyspark
 import pytest
 
-from pipeline.session import java_home
+from pipeline.java import find_java
 from tests.brokers import CHECKOUT, Broker, make_broker
 from tests.cli.running import run
 from tests.pipeline import dying
@@ -139,7 +139,7 @@ def test_a_package_is_made_and_spark_submit_runs_it(served: Broker, tmp_path: Pa
         **{k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
         "PATH": f"{home / 'bin'}:{os.environ['PATH']}",
         "SPARK_HOME": str(home),
-        "JAVA_HOME": java_home(),
+        "JAVA_HOME": find_java(pyspark.__version__).home,
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_IP": "127.0.0.1",
     }

