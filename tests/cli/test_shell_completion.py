@@ -73,12 +73,13 @@ def test_names_of_the_cluster_are_offered(broker: Broker, name: str) -> None:
     member.join()
     both = [f"{name}-a", f"{name}-b"]
     lines = {
+        # First: the member sends no heartbeat, and its session ends.
+        "muster groups evict NAME muster-cli": [member.member_id],
+        "muster groups describe NAME": [name],
         "muster topics describe NAME": both,
         "muster topics trim NAME": both,
         "muster consume -n 1 NAME-b": [f"{name}-b"],
         "muster topics create NAME": [],
-        "muster groups describe NAME": [name],
-        "muster groups evict NAME muster-cli": [member.member_id],
         "muster configs get --topic NAME-a retention.m": ["retention.ms"],
         "muster configs set --topic NAME-a retention.m": ["retention.ms=604800000"],
         "muster configs get --topic NAME-a": [f"{name}-a"],

@@ -21,7 +21,7 @@ TOPIC = "wire-log"
 GROUPS = [f"wire-{number}" for number in range(8)]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as the broker: a worker may come back to this module
 def committed(broker: Broker) -> dict[tuple[str, int], int]:
     """What real consumers committed last: (group, partition) to offset."""
     Cluster(broker.bootstrap).create_topic(TOPIC, 3)

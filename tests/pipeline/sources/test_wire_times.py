@@ -38,7 +38,7 @@ def time_of(offset: int) -> int:
     return BEGAN_MS + EVERY_MS * offset + (0 if offset < RECORDS // 2 else 4_000)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as the broker: a worker may come back to this module
 def topics(broker: Broker) -> None:
     """Long batches: plain in one partition, compressed in the other; and a topic nobody reads."""
     cluster = Cluster(broker.bootstrap)

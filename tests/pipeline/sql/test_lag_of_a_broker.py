@@ -71,7 +71,7 @@ def commit(broker: Broker, name: str, offset: int) -> None:
     consumer.close()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")  # as the broker: a worker may come back to this module
 def committed(broker: Broker) -> Broker:
     cluster = Cluster(broker.bootstrap)
     for name in TRUTH:
