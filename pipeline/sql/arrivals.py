@@ -21,7 +21,7 @@ _BUCKET_MS: Final = 600_000
 """Of the commits of a group in such a time the farthest is looked at."""
 
 _KEY: Final = "topic, partition"
-_PLACE: Final = f"PARTITION BY {_KEY} ORDER BY base_offset, last_offset"
+_PLACE: Final = f"PARTITION BY {_KEY} ORDER BY base_offset, last_offset, seen"
 _BEFORE: Final = f"{_PLACE} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
 _UP_TO: Final = f"{_PLACE} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
 _FROM_HERE: Final = f"{_PLACE} ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING"
@@ -41,26 +41,24 @@ def arrivals(d: Dialect, p: Params) -> str:
     moment after it.
 
     `doubt_ms` is how far off `arrived_ms` may be, null where nothing bounds the arrival from below.
-    `latest_ms` is set where copies may end (`_open_to`): the records arrived by then. `loose_ms`
+    `latest_ms` is set where copies may end (`_proven`): the records arrived by then. `loose_ms`
     is added to the doubt of records after a stretch's first: of what lies between two records that
     a broker told, it tells nothing that is older than the first.
     """
     return f"""
     WITH {_told(p)},
     {_believed()},
-    {_open_to(p)},
+    {_proven(p)},
     neighboured AS (
         SELECT *, greatest(after_ms, max({_FIRST_SURE}) OVER ({_BEFORE})) AS low_ms,
             least(min(CASE WHEN whole THEN sure_ms ELSE {_FIRST_SURE} END)
                 OVER ({_AFTER}), by_ms) AS high_ms
-        FROM believed
+        FROM proven WHERE read_ms IS NULL
     ),
     bordered AS (
-        SELECT n.*, CASE WHEN first_ms BETWEEN coalesce(low_ms, 0) AND high_ms THEN first_ms
-                ELSE low_ms END AS from_ms,
-            CASE WHEN n.base_offset < o.proven_from AND NOT seen THEN o.proven_ms END AS latest_ms
-        FROM neighboured n
-        LEFT JOIN open_to o ON o.topic = n.topic AND o.partition = n.partition
+        SELECT *, CASE WHEN first_ms BETWEEN coalesce(low_ms, 0) AND high_ms THEN first_ms
+            ELSE low_ms END AS from_ms
+        FROM neighboured
     ),
     placed AS (
         SELECT *,
@@ -104,7 +102,8 @@ def _told(p: Params) -> str:
     """The CTE `told`: each stretch with the bounds of its arrival, and its date if it is in them.
 
     A batch of a file arrives whole (`whole`). A producer holds no record for an hour: a batch with
-    dates that are further apart arrived at its last.
+    dates that are further apart arrived at its last. Among the stretches are rows of what groups
+    committed: the log went as far as `base_offset` at `read_ms`.
     """
     return f"""
     numbered AS (
@@ -113,8 +112,14 @@ def _told(p: Params) -> str:
             first_at, last_at, unix_millis(last_at) AS last_ms,
             CASE WHEN size_bytes IS NOT NULL
                     AND unix_millis(last_at) - unix_millis(first_at) > {HOUR_MS}
-                THEN unix_millis(last_at) ELSE unix_millis(first_at) END AS first_ms
+                THEN unix_millis(last_at) ELSE unix_millis(first_at) END AS first_ms,
+            CAST(NULL AS BIGINT) AS read_ms
         FROM stretches WHERE last_offset >= base_offset OR last_at IS NOT NULL
+        UNION ALL
+        SELECT {_KEY}, max(committed_offset), max(committed_offset) - 1, false, false,
+            NULL, NULL, NULL, NULL, max(unix_millis("at"))
+        FROM offset_changes WHERE kind = '{COMMIT}' AND "at" IS NOT NULL
+        GROUP BY {_KEY}, group_id, CAST(floor(unix_millis("at") / {_BUCKET_MS}) AS BIGINT)
     ),
     bounded AS (
         SELECT *,
@@ -167,7 +172,7 @@ def _believed() -> str:
     ),
     believed AS (
         SELECT {_KEY}, base_offset, last_offset, seen, whole, first_at, last_at, first_ms, last_ms,
-            after_ms, by_ms,
+            after_ms, by_ms, read_ms,
             CASE WHEN last_ms = kept_ms AND kept_ms = CASE WHEN ahead THEN least_ms ELSE most_ms END
                 THEN kept_ms END AS sure_ms,
             NOT seen AND coalesce(most_ms - least_ms > {SKEW_MS} OR kept_ms IS NULL, false)
@@ -182,47 +187,35 @@ def _believed() -> str:
     )"""
 
 
-def _open_to(p: Params) -> str:
-    """The CTE `open_to`: up to which offset and time the log's first records may be copies.
+def _proven(p: Params) -> str:
+    """The CTE `proven`: with `latest_ms`, where the first records of a log may be copies.
 
     Nothing contradicts old records that are the first in a log. They may be copies if the log then
-    rests for more than an hour, by its dates: the copying was in that rest. They are none, and
-    there is no row, where the log is known to have been written at its dates before: a group
-    committed an offset within an hour of the record before it, or a follower saw the log's end.
-    After such a proof copies contradict what is before them.
+    rests for more than an hour, by its dates: they arrived in that rest. They are none where the
+    log is known to have been written at its dates before: a group committed an offset within an
+    hour of the record before it, or the log was seen to end. After such a proof copies contradict
+    what is before them.
     """
-    never = f"max(proof) = 0 AND {p.written_by_ms} - max(sure_ms) > {HOUR_MS}"
-    earlier = (
-        f"PARTITION BY {_KEY} ORDER BY place, nth, last_offset"
-        " ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING"
+    here = f"PARTITION BY {_KEY}"
+    never = (
+        f"max(proof) OVER ({here}) = 0"
+        f" AND {p.written_by_ms} - max(sure_ms) OVER ({here}) > {HOUR_MS}"
     )
     return f"""
-    marked AS (
-        SELECT {_KEY}, base_offset AS place, 1 AS nth, last_offset, seen, sure_ms,
-            {_FIRST_SURE} AS from_ms,
-            CASE WHEN whole THEN sure_ms ELSE {_FIRST_SURE} END AS dated_ms,
-            CAST(NULL AS BIGINT) AS read_ms
-        FROM believed WHERE sure_ms IS NOT NULL
-        UNION ALL
-        SELECT {_KEY}, max(committed_offset), 0, NULL, false, NULL, NULL, NULL,
-            max(unix_millis("at"))
-        FROM offset_changes WHERE kind = '{COMMIT}' AND "at" IS NOT NULL
-        GROUP BY {_KEY}, group_id, CAST(floor(unix_millis("at") / {_BUCKET_MS}) AS BIGINT)
-    ),
     rested AS (
-        SELECT *, coalesce(from_ms - max(sure_ms) OVER ({earlier}) > {HOUR_MS}, false) AS rests,
-            CASE WHEN seen OR abs(read_ms - max(dated_ms) OVER ({earlier})) <= {HOUR_MS}
-                THEN 1 ELSE 0 END AS proof
-        FROM marked
+        SELECT *,
+            coalesce({_FIRST_SURE} - max(sure_ms) OVER ({_BEFORE}) > {HOUR_MS}, false) AS rests,
+            CASE WHEN seen OR abs(read_ms - max(CASE WHEN whole THEN sure_ms ELSE {_FIRST_SURE} END)
+                OVER ({_BEFORE})) <= {HOUR_MS} THEN 1 ELSE 0 END AS proof
+        FROM believed
     ),
     opened AS (
-        SELECT *, rests AND coalesce(max(proof) OVER ({earlier}), 0) = 0 AS is_open FROM rested
+        SELECT *, CASE WHEN rests AND coalesce(max(proof) OVER ({_BEFORE}), 0) = 0
+            THEN {_FIRST_SURE} END AS open_ms
+        FROM rested
     ),
-    open_to AS (
-        SELECT {_KEY},
-            CASE WHEN {never} THEN {2**63 - 1} ELSE max(CASE WHEN is_open THEN place END)
-                END AS proven_from,
-            CASE WHEN {never} THEN {p.written_by_ms} ELSE max(CASE WHEN is_open THEN from_ms END)
-                END AS proven_ms
-        FROM opened GROUP BY {_KEY}
+    proven AS (
+        SELECT *, CASE WHEN seen THEN NULL WHEN {never} THEN {p.written_by_ms}
+            ELSE max(open_ms) OVER ({_AFTER}) END AS latest_ms
+        FROM opened
     )"""
