@@ -30,6 +30,11 @@ MEMBER_FIELDS: Final = (*PERSON_FIELDS, "subscription", "pattern", "assignment")
 FIRST_EPOCH: Final = 2
 """The first epoch of a group of the newer kinds is 1 until Kafka 4.2 and 2 since 4.3."""
 
+OF_MEMBERS: Final = "(coalesce(alive, false) AND coalesce(protocol_type, '') <> '')"
+"""Of a state, as SQL: the group is one of members, though it may be empty. Readers that commit
+without being members use one that never had any (Kafka 4 writes it without a protocol type) or that
+was deleted."""
+
 _STATE, _END, _MEMBER, _TARGET, _CURRENT = "state", "end", "member", "target", "current"
 _DOUBT, _DAMAGE = "doubt", "damage"
 """What a record is to its group. A doubt is a record of it that was not understood; damage may have

@@ -12,6 +12,7 @@ from typing import Final
 from pipeline.engines.dialect import Dialect
 from pipeline.model.params import Params
 from pipeline.sql.arrivals import SKEW_MS
+from pipeline.sql.groups import OF_MEMBERS
 
 MOST_ROWS: Final = 10_000_000
 """A table of lag has no more: its steps are longer where minutes would be more."""
@@ -216,13 +217,15 @@ def catch_up(d: Dialect, p: Params) -> str:
     `never` is set for one that falls behind, or has stopped with records unread. Partitions whose
     offsets were deleted before the as-of, or whose lag is not known, have no row. Nobody runs a
     group that has no member, unless it goes on reading since: a reader may commit for a group
-    without being its member.
+    without being its member. A group that never had members, or was deleted, has such readers alone
+    and no count of members.
     """
     columns = ("as_of", "committed_at", "committed_offset", "end_offset", "lag_records",
                "lost_records", "lag_s", "lag_precision_s")  # fmt: skip
     point = d.struct(**{name: name for name in columns})
     state = d.struct(
-        members=f"CASE WHEN known THEN {d.size('members')} END", since_ms='unix_millis("at")'
+        members=f"CASE WHEN known AND {OF_MEMBERS} THEN {d.size('members')} END",
+        since_ms='unix_millis("at")',
     )
     return f"""
     WITH ended AS (

@@ -15,7 +15,7 @@ from typing import Final
 from pipeline.engines.dialect import Dialect
 from pipeline.model.events import COMMIT, COMMIT_TOMBSTONE
 from pipeline.model.params import Params
-from pipeline.sql.groups import CLASSIC, GROUP_KEY
+from pipeline.sql.groups import CLASSIC, GROUP_KEY, OF_MEMBERS
 from pipeline.sql.offsets import KEY, OPEN
 
 NAMED_BY_CLIENT: Final = "named by the client"
@@ -128,8 +128,7 @@ def _rule() -> str:
     return f"""
     CASE WHEN NOT coalesce(known, true) THEN '{GROUP_NOT_KNOWN}'
         WHEN pending THEN '{PENDING}'
-        WHEN NOT coalesce(alive, false) OR coalesce(protocol_type, '') = ''
-        THEN '{NO_MEMBERS_EVER}'
+        WHEN NOT {OF_MEMBERS} THEN '{NO_MEMBERS_EVER}'
         WHEN member_count = 0 THEN '{GROUP_EMPTY}'
         WHEN group_type IN ('consumer', 'streams') AND blind THEN '{TOPICS_NOT_KNOWN}'
         WHEN protocol_type NOT IN ('consumer', 'streams') OR blind THEN '{HAS_MEMBERS}'

@@ -23,6 +23,7 @@ def rewinds(d: Dialect, p: Params) -> str:
     `owner` is the member that had the partition when the commit was written: null when nobody had
     it, as when an offset was set by an administrator, or when assignments are not of consumers. In
     a group of the newer kinds it is who had it, which for a while is not who shall have it.
+    `members` is empty where the group had none, and null where its records were not understood.
     """
     person = d.struct(**{name: f"m.{name}" for name in PERSON_FIELDS})
     persons = d.transform("state.members", "m", person)
@@ -31,7 +32,7 @@ def rewinds(d: Dialect, p: Params) -> str:
     SELECT c.group_id, c.topic, c.partition, c.at, c.previous_offset, c.committed_offset,
         try_subtract(0, c.advanced_records) AS rewound_records, -c.advanced_s AS rewound_s,
         c.since_previous_s, state.generation AS generation,
-        CASE WHEN state.alive AND state.known THEN {persons} END AS members,
+        CASE WHEN coalesce(state.known, true) THEN coalesce({persons}, {d.empty()}) END AS members,
         CASE WHEN NOT coalesce(state.alive, false) THEN NULL
             WHEN state.group_type = '{CLASSIC}' OR had IS NULL
             THEN try_element_at({_assigned(d, person)}, 1)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pipeline.sql import lag
-from tests.pipeline.history import History, member
+from tests.pipeline.history import History, ModernGroup, member
 from tests.pipeline.relations import Relations, stretch
 
 pytestmark = pytest.mark.pipeline
@@ -320,12 +320,12 @@ def test_who_catches_up_and_who_never_will(tmp_path: Path) -> None:
 def test_drowning_is_apart_from_nobody_there(tmp_path: Path) -> None:
     """Nobody: no member at the as-of. One who assigns itself its partitions is somebody."""
     history = History()
-    for group in ("alive", "left", "alone", "deleted", "reset", "odd"):
+    for group in ("alive", "left", "alone", "reset", "odd"):
         history.commit(0, group, 10).generation(1, group, 1, member("m-1", 0))
     history.commit(500, "left", 20)
     for group in ("left", "alone", "reset"):
         history.generation(510, group, 2)
-    history.delete(510, "deleted").generation(510, "odd", 2).unknown(511, "odd")
+    history.generation(510, "odd", 2).unknown(511, "odd")
     history.commit(550, "alone", 30).commit(550, "reset", 5).commit(0, "never joined", 10)
     topic = [stretch(each, each, each) for each in range(600)]
 
@@ -335,9 +335,53 @@ def test_drowning_is_apart_from_nobody_there(tmp_path: Path) -> None:
     assert found == [
         ("alive", "stopped", 1),
         ("alone", "falling behind", 0),
-        ("deleted", "nobody runs it", 0),
         ("left", "nobody runs it", 0),
         ("never joined", "stopped", None),
         ("odd", "stopped", None),
         ("reset", "nobody runs it", 0),
+    ]
+
+
+def without_members() -> History:
+    """Groups that are used by commits alone: two were deleted before, one never had members, as
+    Kafka 4 writes it. The members of `emptied` left.
+    """
+    history = History()
+    history.generation(0, "deleted", 1, member("m-1", 0)).delete(5, "deleted")
+    modern = ModernGroup(history, "modern")
+    modern.member(0, "m-1")
+    modern.epoch(0, 2)
+    modern.deleted(5, "m-1")
+    history.generation(6, "simple", 0, protocol_type="").generation(6, "emptied", 2)
+    for group in ("deleted", "emptied", "modern", "simple"):
+        history.commit(10, group, 10)
+    return history
+
+
+@pytest.mark.parametrize(
+    ("commits_more", "verdict"), [(False, "stopped"), (True, "falling behind")]
+)
+def test_group_that_only_commits_has_no_count_of_members(
+    tmp_path: Path, commits_more: bool, verdict: str
+) -> None:
+    history = without_members()
+    if commits_more:
+        for group in ("deleted", "emptied", "modern", "simple"):
+            history.commit(580, group, 20)
+    topic = [stretch(each, each, each) for each in range(600)]
+
+    made = Relations(tmp_path, history.rows, topic, as_of=600)
+
+    found = made.rows("catch_up", "group_id", "verdict", "member_count", by="group_id")
+    emptied = verdict if commits_more else "nobody runs it"
+    assert found == [
+        ("deleted", verdict, None), ("emptied", emptied, 0), ("modern", verdict, None),
+        ("simple", verdict, None),
+    ]  # fmt: skip
+    rules = made.rows("expiring_offsets", "group_id", "rule", by="group_id")
+    assert rules == [
+        ("deleted", "its group has no members of its own"),
+        ("emptied", "its group is empty"),
+        ("modern", "its group has no members of its own"),
+        ("simple", "its group has no members of its own"),
     ]

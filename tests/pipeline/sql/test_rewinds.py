@@ -26,9 +26,9 @@ def test_rewinds_say_who_was_in_the_group_and_held_the_partition(tmp_path: Path)
         "rewinds", "at", "previous_offset", "committed_offset", "rewound_records", "generation",
         "owner", "members",
     ) == [
-        (1, 10, 4, 6, None, None, None),
+        (1, 10, 4, 6, None, None, []),
         (4, 9, 3, 6, 7, web_1, [web_1, web_2]),
-        (7, 6, 5, 1, None, None, None),
+        (7, 6, 5, 1, None, None, []),
     ]  # fmt: skip
 
 
