@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import html
+import math
 from typing import Final
 
-from pipeline.times import formed
+from pipeline.times import formed, instant
 
+UNITS_S: Final = ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+"""Lengths of time are shown in tenths of the largest of these that fits."""
 _MINUTE: Final = 60_000
 _DAY: Final = 1440 * _MINUTE
 _STEPS: Final = [
@@ -45,18 +48,37 @@ def number(value: float) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """``1 member``, ``2 members``."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    """``no members``, ``1 member``, ``2 members``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}" if count else f"no {noun}s"
 
 
 def duration(seconds: float | None) -> str:
     """A length of time for people."""
     if seconds is None:
         return "-"
-    for size, sign in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds / size:.1f}".removesuffix(".0") + f" {sign}"
-    return f"{seconds:.1f}".removesuffix(".0") + " s"
+    size, sign = next((each for each in UNITS_S if seconds >= each[0]), UNITS_S[-1])
+    tenths = math.floor(seconds * 10 / size + 0.5)
+    return f"{tenths / 10:.1f}".removesuffix(".0") + f" {sign}"
+
+
+def as_shown(seconds: str) -> str:
+    """As SQL: seconds, rounded as `duration` shows them."""
+    each = [
+        f"floor({seconds} * 10 / {size} + 0.5e0) / 10 * {size}" for size, _ in reversed(UNITS_S)
+    ]
+    cases = (
+        f"WHEN {seconds} >= {size} THEN {rounded}"
+        for (size, _), rounded in zip(UNITS_S, reversed(each), strict=True)
+    )
+    return f"CASE {' '.join(cases)} ELSE {each[0]} END"
+
+
+def moment(ms: int, day_of_ms: int | None) -> str:
+    """A time as HTML: short where its day is that of another time, which the page names."""
+    form = "%m-%d %H:%MZ"
+    if day_of_ms is not None and ms // _DAY == day_of_ms // _DAY:
+        form = "%H:%M:%SZ"
+    return f'<time datetime="{instant(ms)}">{formed(ms, form) or instant(ms)}</time>'
 
 
 def nice_top(value: float) -> float:

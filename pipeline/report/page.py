@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pipeline.engines.engine import Engine
 from pipeline.report.facts import Facts, Row, collect
 from pipeline.report.head import Head, Thresholds
-from pipeline.report.labels import counted, duration, name_of, safe, whole
+from pipeline.report.labels import counted, duration, moment, name_of, safe, whole
 from pipeline.report.parts import group_id, part_of
 from pipeline.report.plots import Axis
 from pipeline.report.states import DROWNING, NOBODY, OUT_OF_RANGE, STATES, STUCK
@@ -128,20 +128,24 @@ def _above(facts: Facts, limits: Thresholds) -> str:
     if not many:
         return f'<p class="above">No group is above the lag threshold of {words}.</p>'
     shown = [row for row in facts.groups if row["above"]][:_NAMED]
-    since = {part.place: _since(row) for part in facts.parts for row in part.since}
-    linked = ", ".join(
+    since = {part.place: _since(row, facts) for part in facts.parts for row in part.since}
+    lines = [
         f"{_name(row, facts)} <b>{duration(row['lag_s'])}</b> {whole(row['lag_records'])} unread"
         f"{since.get(row['place'], '')}"
         for row in shown
-    )
-    more = f", and {many - len(shown):,} more" if many > len(shown) else ""
-    return f'<p class="above">Above the lag threshold of {words}: {linked}{more}.</p>'
+    ]
+    if many > len(shown):
+        lines.append(f"and {many - len(shown):,} more")
+    listed = "".join(f"<li>{line}</li>" for line in lines)
+    head = f'<p class="above">Above the lag threshold of {words}:</p>'
+    return f'{head}<ul class="above">{listed}</ul>'
 
 
-def _since(row: Row) -> str:
+def _since(row: Row, facts: Facts) -> str:
     """Since when records are unread, where it is known, and since when they are too many or old."""
-    unread = "" if row["unread_ms"] is None else f" since {instant(row['unread_ms'])}"
-    return f"{unread}, above the threshold since {instant(row['ms'])}"
+    ms, above = row["unread_ms"], moment(row["ms"], facts.as_of_ms)
+    unread = "" if ms is None else f" since {moment(ms, facts.as_of_ms)}"
+    return f"{unread}, above the threshold since {above}"
 
 
 def _list(facts: Facts, limits: Thresholds) -> str:
@@ -193,9 +197,10 @@ def _row(row: Row, facts: Facts, limits: Thresholds) -> str:
         for outcome in ("committed", "aborted", "open", "superseded")
         if row[f"tx_{outcome}"]
     )
-    over_s = row["lag_s"] is not None and row["lag_s"] > limits.lag_s
+    over_s = row["above"] and row["lag_s"] is not None and row["lag_s"] > limits.lag_s
     over = (
-        limits.lag_records is not None
+        row["above"]
+        and limits.lag_records is not None
         and row["lag_records"] is not None
         and row["lag_records"] > limits.lag_records
     )

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from pipeline.report.facts import Part, Row
 from pipeline.report.head import Thresholds
 from pipeline.report.labels import counted, duration, name_of, ranges, safe, whole
 from pipeline.report.plots import Axis, plots
-from pipeline.report.states import STATES
+from pipeline.report.states import DEAD, DELETED, EMPTY, NOBODY, STATES
 from pipeline.times import instant
+
+_SAYS_WHO: Final = (NOBODY, EMPTY, DEAD, DELETED)
+"""States whose meaning says that there are no members."""
 
 
 def group_id(place: int) -> str:
@@ -44,20 +48,24 @@ def part_of(part: Part, axis: Axis, limits: Thresholds) -> str:
 
 def _said(group: Row) -> str:
     """Why it has its state, in a sentence."""
-    meaning = STATES[group["state"]].meaning
+    state = STATES[group["state"]]
     if not group["understood"]:
         who = "; whether it has members is not known: records of it were not understood"
-    elif group["members"] is None:
-        who = "; whether it has members is not in the history"
+    elif state in _SAYS_WHO:
+        who = ""
+    elif group["members"] is not None:
+        who = f"; {counted(group['members'], 'member')}"
+    elif group["seen"]:
+        who = "; no members of its own: readers commit without joining it"
     else:
-        who = f"; {counted(group['members'], 'member')}" if group["members"] else ""
+        who = "; whether it has members is not in the history"
     if group["group_type"] is not None:
         who += f"; a {group['group_type']} group"
     unread = group["lag_records"]
     waits = f"; {counted(unread, 'record')} unread" if unread is not None else ""
     lost = group["lost_records"]
     gone = f"; {counted(lost, 'record')} deleted before it read them" if lost else ""
-    return f"{meaning}{who}{waits}{gone}."
+    return f"{state.meaning}{who}{waits}{gone}."
 
 
 class _Holders:
@@ -111,7 +119,9 @@ class _Holders:
         return f"{group_id(self.part.place)}-{row['nth']}"
 
     def _generation(self, row: Row) -> str:
-        lasted = "lasts still" if row["ended_ms"] is None else f"for {duration(row['duration_s'])}"
+        lasted = (
+            "still running" if row["ended_ms"] is None else f"for {duration(row['duration_s'])}"
+        )
         head = (
             f"<b>generation {row['generation']}</b> {instant(row['began_ms'])}, {lasted}:"
             f" {safe(row['change'])}, {counted(row['member_count'] or 0, 'member')}"
@@ -149,7 +159,7 @@ def _members(row: Row) -> str:
         for member in row["members"] or ()
     ]
     if not rows:
-        return '<p class="nothing">Nobody was in it.</p>'
+        return '<p class="nothing">It had no members.</p>'
     return _table(["client", "host", "held", "member id"], rows, row["member_count"])
 
 
@@ -216,7 +226,9 @@ def _rewinds(part: Part, held: _Holders) -> str:
 def _by(row: Row) -> str:
     if row["client_id"] is not None:
         return f"{row['client_id']} at {row['client_host']}"
-    return "no member owned it" if row["known"] else "not known"
+    if not row["known"]:
+        return "not known"
+    return "no member owned it" if row["peopled"] else "set from outside the group"
 
 
 def _restless(part: Part) -> str:

@@ -118,7 +118,7 @@ def _records(part: Part, axis: Axis, limits: Thresholds) -> Panel:
     words = f"{whole(now)} unread" if now is not None else "not known at the end"
     if part.peaks:
         peak = part.peaks[0]
-        words += f"; at most {whole(peak['records'])}, at {instant(peak['ms'])}"
+        words += f"; peak {whole(peak['records'])} at {instant(peak['ms'])}"
     scale = _Scale("records", limits.lag_records, number, nice_top)
     return _line("Lag in records", words, part.lag, axis, scale)
 
@@ -133,7 +133,7 @@ def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
         words = f"at least {words}"
     elif now and (part.group["lag_precision_s"] or 0) >= 1:
         words += f", give or take {duration(part.group['lag_precision_s'])}"
-    words += f"; at most {duration(most)}"
+    words += f"; peak {duration(most)}"
     scale = _Scale("seconds", limits.lag_s, duration, nice_span)
     return _line("Oldest unread record", words, part.lag, axis, scale)
 

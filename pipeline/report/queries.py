@@ -10,10 +10,13 @@ from typing import Final
 
 from pipeline.engines.dialect import Dialect
 from pipeline.report.head import Thresholds
+from pipeline.report.labels import as_shown
 from pipeline.report.states import (
     BEHIND,
+    DEAD,
     DELETED,
     DROWNING,
+    EMPTY,
     KEEPS_UP,
     NOBODY,
     OUT_OF_RANGE,
@@ -69,13 +72,14 @@ _COUNTED: Final = f"""
     ),
     rewound AS (SELECT group_id, count(*) AS rewinds FROM rewinds GROUP BY group_id),
     numbered AS (
-        SELECT group_id, group_type, member_count, ended_at, coalesce(known, true) AS known,
-            row_number() OVER (PARTITION BY group_id ORDER BY life DESC, log_offset DESC) AS nth
+        SELECT group_id, group_type, protocol_type, member_count, ended_at,
+            coalesce(known, true) AS known, row_number() OVER (
+                PARTITION BY group_id ORDER BY life DESC, log_offset DESC) AS nth
         FROM generations
     ),
     latest AS (
-        SELECT group_id, group_type, known, CASE WHEN NOT known THEN NULL
-            WHEN ended_at IS NULL THEN member_count ELSE 0 END AS members
+        SELECT group_id, group_type, known, CASE WHEN known AND ended_at IS NULL
+            AND coalesce(protocol_type, '') <> '' THEN member_count END AS members
         FROM numbered WHERE nth = 1
     ),
     behind AS (
@@ -109,7 +113,8 @@ _COUNTED: Final = f"""
 
 _FIGURES: Final = f"""
     figures AS (
-        SELECT n.group_id, coalesce(v.members, l.members) AS members, l.group_type,
+        SELECT n.group_id, l.group_type, l.group_id IS NOT NULL AS seen,
+            CASE WHEN v.group_id IS NOT NULL THEN v.members ELSE l.members END AS members,
             coalesce(l.known, true) AS understood,
             coalesce(gone.reason = '{GONE}', false) AS deleted,
             gone.reason AS dead_reason, b.lag_records, b.lag_s, b.lag_precision_s, b.lost_records,
@@ -141,26 +146,29 @@ _FIGURES: Final = f"""
 def groups(d: Dialect, limits: Thresholds) -> str:
     """`GROUPS`: each group with its figures and its state, and its place among all."""
     above = _above(limits)
+    gone = f"state IN ({d.text(DEAD.name)}, {d.text(DELETED.name)})"
     return f"""
     WITH {_COUNTED}, {_FIGURES},
     judged AS (
-        SELECT *, {above} AS above, CASE
+        SELECT *, CASE
             WHEN deleted THEN {d.text(DELETED.name)}
             WHEN falling > 0 THEN {d.text(DROWNING.name)}
+            WHEN dead_reason IS NOT NULL THEN {d.text(DEAD.name)}
             WHEN left_alone > 0 THEN {d.text(NOBODY.name)}
             WHEN stopped > 0 THEN {d.text(STUCK.name)}
             WHEN beyond > 0 THEN {d.text(OUT_OF_RANGE.name)}
-            WHEN members = 0 THEN {d.text(NOBODY.name)}
             WHEN {above} THEN {d.text(BEHIND.name)}
             WHEN lag_records IS NULL THEN {d.text(UNKNOWN.name)}
+            WHEN members = 0 AND lag_records = 0 THEN {d.text(EMPTY.name)}
             ELSE {d.text(KEEPS_UP.name)} END AS state
         FROM figures
     ),
     ranked AS (
-        SELECT *, CASE {_severities(d)} END AS severity FROM judged
+        SELECT *, {above} AND NOT {gone} AS above, CASE {_severities(d)} END AS severity
+        FROM judged
     )
     SELECT *, CAST(row_number() OVER (
-        ORDER BY severity, above DESC, coalesce(lag_s, -1e0) DESC,
+        ORDER BY severity, coalesce({as_shown("lag_s")}, -1e0) DESC,
             coalesce(lag_records, -1) DESC, rewinds DESC, rebalances DESC, group_id
     ) AS INT) AS place
     FROM ranked
@@ -176,12 +184,8 @@ def _above(limits: Thresholds) -> str:
 
 
 def _severities(d: Dialect) -> str:
-    """In the order of the states; a group that nobody runs is well if it has nothing unread."""
-    names = list(STATES)
-    well = 2 * names.index(DELETED.name) - 1
-    waiting = f"WHEN state = {d.text(NOBODY.name)} AND coalesce(lag_records, 1) = 0 THEN {well}"
-    each = (f"WHEN state = {d.text(name)} THEN {2 * nth}" for nth, name in enumerate(names))
-    return " ".join([waiting, *each])
+    """In the order of the states."""
+    return " ".join(f"WHEN state = {d.text(name)} THEN {nth}" for nth, name in enumerate(STATES))
 
 
 COUNTS: Final = f"SELECT state, count(*) AS groups FROM {GROUPS} GROUP BY state"
@@ -285,7 +289,8 @@ def rewinds(w: Window) -> str:
     SELECT * FROM (
         SELECT g.place, unix_millis(c."at") AS ms, c.topic, c.partition, c.previous_offset,
             c.committed_offset, c.rewound_records, c.rewound_s, c.owner.client_id AS client_id,
-            c.owner.client_host AS client_host, c.members IS NOT NULL AS known, row_number() OVER (
+            c.owner.client_host AS client_host, c.members IS NOT NULL AS known,
+            try_element_at(c.members, 1) IS NOT NULL AS peopled, row_number() OVER (
                 PARTITION BY g.place ORDER BY c."at" DESC, c.log_offset DESC) AS nth
         FROM rewinds c {w.of("c")}
     ) AS ordered WHERE nth <= {ROWS} ORDER BY place, nth

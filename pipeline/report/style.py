@@ -29,6 +29,10 @@ h2 a { color: inherit; text-decoration: none; }
 .told { display: flex; flex-wrap: wrap; gap: 2px 22px; margin: 0; }
 .told div, .meanings div { display: flex; gap: 7px; }
 dd { margin: 0; overflow-wrap: anywhere; }
+p.above { margin-bottom: 2px; }
+ul.above { list-style: none; margin: 0 0 10px; padding: 0; }
+ul.above li { padding: 1px 0; overflow-wrap: anywhere; }
+ul.above time { white-space: nowrap; }
 .warn { color: var(--warn); margin: 10px 0 0; }
 .figures {
   display: grid; grid-template-columns: repeat(auto-fill, minmax(104px, 1fr)); gap: 10px;

@@ -13,7 +13,17 @@ from PIL import Image
 from pipeline.engines.duck import DuckEngine
 from pipeline.report.facts import LISTED, PARTS, TABLES
 from pipeline.report.head import Head, Thresholds
-from pipeline.report.labels import duration, nice_span, nice_top, number, ranges, safe, ticks
+from pipeline.report.labels import (
+    counted,
+    duration,
+    moment,
+    nice_span,
+    nice_top,
+    number,
+    ranges,
+    safe,
+    ticks,
+)
 from pipeline.report.page import make_report
 from pipeline.report.queries import GENERATIONS, MEMBERS
 from pipeline.times import instant
@@ -55,6 +65,7 @@ def group(
     verdict: str = "level",
     generations: int = 1,
     topic: str = "orders",
+    dead: str | None = None,
 ) -> Rows:
     """Ten minutes of a group; ``lag`` in records by minute, half of it in seconds."""
     of = {"group_id": name}
@@ -79,10 +90,13 @@ def group(
         rows["generations"].append(
             {**of, "life": 0, "generation": nth + 1, "began_at": at(each * nth), "change": "joined",
              "ended_at": None if last else at(each * (nth + 1)), "duration_s": each,
-             "member_count": members, "log_offset": nth, "joined": [person(name)], "left": [],
+             "member_count": members, "protocol_type": "consumer", "log_offset": nth,
+             "joined": [person(name)], "left": [],
              "moved": [], "members": [{**person(name), "assignment": held(topic, number_)}
                                       for number_ in range(members or 0)]}
         )  # fmt: skip
+    if dead:
+        rows["dead_groups"].append({**of, "reason": dead})
     rows["churn"].append(
         {**of, "generations": generations, "rebalances": generations - 1, "partitions_moved": 0}
     )
@@ -117,10 +131,16 @@ def busy() -> Rows:
         group("ahead", [-5] * MINUTES, verdict="out of range"),
         group("over", [0] * MINUTES, members=0, verdict="caught up"),
         group("unread", None),
-    )
+        group("unread-empty", None, members=0),
+        group("expired", [900] * MINUTES, members=0, verdict="nobody runs it",
+              dead="empty and all its offsets have expired"),
+        group("nothing", None, members=0, dead="empty and nothing kept"),
+        group("deleted", None, members=0, dead="deleted"),
+    )  # fmt: skip
     rows["rewinds"] = [
         rewind("drowns", 250, owner=person("drowns")),
         rewind("drowns", 500, owner=None, log_offset=1),
+        rewind("late", 500, owner=None, members=[person("late")]),
     ]
     rows["transactional_commits"] = [
         {"group_id": "fine", "outcome": outcome, "log_offset": nth}
@@ -146,9 +166,89 @@ def test_groups_are_listed_worst_first_each_with_its_state(report: Report) -> No
         ("left", "nobody runs it"),
         ("late", "behind"),
         ("unread", "not known"),
+        ("unread-empty", "not known"),
         ("fine", "keeps up"),
-        ("over", "nobody runs it"),
+        ("over", "empty"),
+        ("expired", "dead"),
+        ("nothing", "dead"),
+        ("deleted", "deleted"),
     ]
+
+
+def test_only_groups_that_miss_records_are_red(report: Report) -> None:
+    page = report(busy())
+
+    red = re.findall(r'<bdi>([^<]*?)</bdi></a></th><td[^>]*><span class="state bad">', page)
+    assert red == ["drowns", safe(HOSTILE), "ahead", "left", "late"]
+    tiles = {label: (kind, int(count)) for kind, count, label in re.findall(
+        r"<li( class=bad)?><b>(\d+)</b>(.*?)</li>", page)}  # fmt: skip
+    assert {label: count for label, (kind, count) in tiles.items() if kind} == {
+        "drowning": 1, "stuck": 1, "out of range": 1, "nobody runs it": 1, "above a threshold": 3,
+    }  # fmt: skip
+    assert "expired" not in "".join(above_in(page))
+    assert 'class="n over"' not in row_of(page, "expired")
+
+
+def test_group_that_reads_without_members_has_the_state_of_its_lag(report: Report) -> None:
+    rows = together(
+        group("late", [300] * MINUTES, members=0, verdict="catching up"),
+        group("level", [3] * MINUTES, members=0),
+        group("reads", [9000] * MINUTES, members=0, verdict="falling behind",
+              dead="empty and all its offsets have expired"),
+    )  # fmt: skip
+
+    states = {name: row["state"] for name, row in listed(report(rows)).items()}
+    assert states == {"reads": "drowning", "late": "behind", "level": "keeps up"}
+
+
+@pytest.mark.parametrize(
+    "generation",
+    [{"ended_at": at(60)}, {"protocol_type": ""}],
+    ids=["deleted", "never had members"],
+)
+@pytest.mark.parametrize("lag", [[0] * MINUTES, None], ids=["nothing unread", "lag not known"])
+def test_group_that_only_commits_is_not_called_empty(
+    report: Report, generation: dict[str, Any], lag: list[int] | None
+) -> None:
+    rows = group("g", lag, members=0, verdict="caught up")
+    rows["generations"][-1].update(generation)
+    for row in rows["catch_up"]:
+        row["member_count"] = None
+
+    page = report(rows)
+
+    said = listed(page)["g"]
+    assert (said["state"], said["members"]) == ("keeps up" if lag else "not known", "-")
+    assert "no members of its own: readers commit without joining it" in page
+
+
+def test_groups_that_read_alike_are_sorted_by_unread_records(report: Report) -> None:
+    """Ages of 2 h and some seconds are all shown as 2 h."""
+    rows = together(*[group(name, [5] * MINUTES) for name in ("a", "b", "c", "d")])
+    ages = {"a": 7209.0, "b": 7201.0, "c": 7195.0, "d": 7380.0}
+    for row in rows["lag"]:
+        row["lag_s"] = ages[row["group_id"]]
+        row["lag_records"] = {"a": 5, "b": 20, "c": 30, "d": 1}[row["group_id"]]
+
+    said = listed(report(rows))
+
+    assert [(name, row["oldest"], row["unread"]) for name, row in said.items()] == [
+        ("d", "2.1 h", "1"), ("c", "2 h", "30"), ("b", "2 h", "20"), ("a", "2 h", "5"),
+    ]  # fmt: skip
+
+
+def above_in(page: str) -> list[str]:
+    """The lines of the list of groups above a threshold."""
+    [found] = re.findall(r'<ul class="above">(.*?)</ul>', page)
+    return re.findall("<li>(.*?)</li>", found)
+
+
+def row_of(page: str, name: str) -> str:
+    """A group's row of the list."""
+    [found] = [
+        row for row in re.findall(r'<tr><th scope="row">.*?</tr>', page) if f">{name}<" in row
+    ]
+    return str(found)
 
 
 def test_what_is_listed_is_what_the_tables_say(report: Report) -> None:
@@ -166,25 +266,24 @@ def test_thresholds_are_drawn_and_name_who_is_above(report: Report) -> None:
     rows = busy()
     page = report(rows)
     assert "Above the lag threshold of 1 min (oldest unread record):" in page
-    above = re.search(r'<p class="above">.*?</p>', page)
-    assert above
-    assert re.findall("<bdi>(.*?)</bdi>", above[0]) == ["drowns", "left", "late"]
+    above = above_in(page)
+    assert re.findall("<bdi>(.*?)</bdi>", "".join(above)) == ["drowns", "left", "late"]
     assert "threshold 1 min" in part(page, "late")
     # 0, 200, ... records by minute, half of it in seconds: above in the midst of the second
-    assert (
-        "<b>15 min</b> 1,800 unread since 2025-12-31T23:55:00Z,"
-        " above the threshold since 2026-01-01T00:01:20Z, "
-    ) in above[0]
-    assert (
-        "<b>2.5 min</b> 300 unread since 2026-01-01T00:07:30Z,"
-        " above the threshold since 2026-01-01T00:00:00Z"
-    ) in above[0]
+    time = '<time datetime="2026-01-01T{0}Z">{0}Z</time>'
+    before = '<time datetime="2025-12-31T23:55:00Z">12-31 23:55Z</time>'
+    assert above[0].endswith(
+        f"<b>15 min</b> 1,800 unread since {before},"
+        f" above the threshold since {time.format('00:01:20')}"
+    )
+    assert above[2].endswith(
+        f"<b>2.5 min</b> 300 unread since {time.format('00:07:30')},"
+        f" above the threshold since {time.format('00:00:00')}"
+    )
 
     page = report(rows, thresholds=Thresholds(lag_s=200, lag_records=400))
-    above = re.search(r'<p class="above">.*?</p>', page)
-    assert above
-    assert "of 3.3 min (oldest unread record) or 400 unread records" in above[0]
-    assert re.findall("<bdi>(.*?)</bdi>", above[0]) == ["drowns", "left"]
+    assert "of 3.3 min (oldest unread record) or 400 unread records:" in page
+    assert re.findall("<bdi>(.*?)</bdi>", "".join(above_in(page))) == ["drowns", "left"]
     assert "threshold 400" in part(page, "late")
     assert listed(page)["late"]["state"] == "keeps up"
 
@@ -205,8 +304,9 @@ def test_links_lead_to_the_generation_that_held_then(report: Report) -> None:
     assert (f"{place}-1", instant(ms(540))) in stripes
     said = re.findall(r'data-label="who held it then"><a href="#(.*?)">(.*?)</a>', drowns)
     assert said == [(f"{place}-1", "generation 3"), (f"{place}-2", "generation 2")]
-    assert 'data-label="by"><bdi>no member owned it</bdi>' in drowns
+    assert 'data-label="by"><bdi>set from outside the group</bdi>' in drowns
     assert 'data-label="by"><bdi>drowns-client at /10.0.0.1</bdi>' in drowns
+    assert 'data-label="by"><bdi>no member owned it</bdi>' in part(page, "late")
     assert 'data-label="held"><bdi>orders:0</bdi>' in drowns
 
 
@@ -384,11 +484,31 @@ def test_the_newest_end_of_every_plot_is_in_sight_on_a_phone(
         });
         """
     )
-    assert len(ends) == 8
+    assert len(ends) == len(busy()["churn"])
     for left, right, newest in ends:
         assert left >= 0
         assert right <= PHONE[0]
         assert right - 4 <= newest <= right + 2
+
+
+def test_who_is_above_a_threshold_is_a_short_list_on_a_phone(
+    browser: Browser, shown: Callable[..., None]
+) -> None:
+    shown(PHONE)
+
+    lines = browser.ask(
+        """
+        return [...document.querySelectorAll('ul.above li')].map((line) => {
+          const box = line.getBoundingClientRect();
+          return [box.left, box.right, box.height, line.innerText];
+        });
+        """
+    )
+    assert len(lines) == 3
+    for left, right, height, text in lines:
+        assert 0 <= left < right <= PHONE[0]
+        assert height < 75, "three lines at most"
+        assert "2026-" not in text
 
 
 def test_a_stripe_of_a_plot_leads_to_who_held_it(
@@ -448,14 +568,16 @@ def test_no_picture_is_taken_of_a_page_that_names_another_source(
     ("told", "expected"),
     [
         (number(950), "950"), (number(1234), "1.2k"), (number(3_000_000), "3M"),
-        (duration(None), "-"), (duration(1.25), "1.2 s"), (duration(90), "1.5 min"),
+        (duration(None), "-"), (duration(1.25), "1.3 s"), (duration(90), "1.5 min"),
         (duration(7200), "2 h"), (instant(None), "-"), (instant(0), "1970-01-01T00:00:00Z"),
         (instant(10**17), "100000000000000000 ms"), (nice_top(0), 1), (nice_top(37), 40),
         (nice_span(100), 120),
         (nice_top(100), 100), (nice_top(101), 120), (safe("a\0b"), "a\N{REPLACEMENT CHARACTER}b"),
         (ticks(0, 600_000)[1], (120_000, "00:02Z")), (ticks(5, 5), []),
         (ticks(0, 2 * 86_400_000)[1], (43_200_000, "01-01 12:00Z")),
-        (ranges([3, 1, 2, 7]), "1-3,7"),
+        (ranges([3, 1, 2, 7]), "1-3,7"), (counted(0, "member"), "no members"),
+        (moment(90_000, 86_399_999), '<time datetime="1970-01-01T00:01:30Z">00:01:30Z</time>'),
+        (moment(90_000, 86_400_000), '<time datetime="1970-01-01T00:01:30Z">01-01 00:01Z</time>'),
     ],
 )  # fmt: skip
 def test_what_labels_say(told: object, expected: object) -> None:
