@@ -3,7 +3,8 @@
 0 done; 1 the broker refused, or what was asked is not there; 2 wrong use; 3 no broker could be
 reached or it did not answer; 4 what was looked for was found (lag by `groups lag --fail-above`,
 what hangs by `transactions hanging`, damage by `logs dump` and by the pipeline's
-`--fail-on-damage`, faults by `config check` and `cluster check`); 130 interrupted by Ctrl-C,
+`--fail-on-damage`, faults by `config check` and `cluster check`); 5 groups are in a state that the
+pipeline's `--fail-on` names; 130 interrupted by Ctrl-C,
 143 ended by SIGTERM.
 """
 
@@ -18,6 +19,7 @@ REFUSED = 1
 USAGE = 2
 UNREACHABLE = 3
 FOUND = 4
+GROUPS_FAIL = 5
 INTERRUPTED = 130
 TERMINATED = 143
 

@@ -9,6 +9,7 @@ REFUSED: Final = 1
 USAGE: Final = 2
 UNREACHABLE: Final = 3
 DAMAGE_FOUND: Final = 4
+GROUPS_FAIL: Final = 5
 """Exit codes, as every command of `muster` has them; 0 is fine."""
 
 

@@ -19,7 +19,8 @@ from dataclasses import asdict
 
 from client.security import PLAINTEXT
 from pipeline.engines.spark import SparkEngine
-from pipeline.errors import DAMAGE_FOUND, PipelineError
+from pipeline.errors import DAMAGE_FOUND, GROUPS_FAIL, PipelineError
+from pipeline.run import failing
 from pipeline.run.asked import Asked, asked
 from pipeline.run.catalog import JOBS
 from pipeline.run.jobs import Step, Summary, run_job
@@ -40,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"muster pipeline: {error}", file=sys.stderr)
         return error.exit_code
     _show(summary, wanted.json)
-    return DAMAGE_FOUND if wanted.fail_on_damage and summary.damaged else 0
+    if wanted.fail_on_damage and summary.damaged:
+        return DAMAGE_FOUND
+    return GROUPS_FAIL if summary.failing else 0
 
 
 def _run(job: str, wanted: Asked) -> Summary:
@@ -59,6 +62,8 @@ def _tell(step: Step) -> None:
 
 
 def _show(summary: Summary, as_json: bool) -> None:
+    for sentence in failing.sentences(summary.failing):
+        print(f"muster pipeline: {sentence}", file=sys.stderr)
     if as_json:
         print(json.dumps(asdict(summary), indent=2, ensure_ascii=False))
         return
@@ -66,6 +71,8 @@ def _show(summary: Summary, as_json: bool) -> None:
         print(f"{table.path}: {table.rows} rows")
     if summary.report:
         print(f"The report is {summary.report}")
+    if summary.textfile:
+        print(f"The lag for Prometheus is {summary.textfile}")
     print(
         f"{summary.events} records, {summary.damaged} damaged, {summary.unknown} unknown;"
         f" {summary.engine}"

@@ -31,12 +31,15 @@ class Panel(NamedTuple):
 
 
 class Dashboard(NamedTuple):
-    """One page; ``variables`` are (name, query) beside the data source and the instance."""
+    """One page; ``variables`` are (name, query) beside the data source and the instance, which is
+    one of ``instances``.
+    """
 
     name: str
     title: str
     rows: tuple[tuple[Panel, ...], ...]
     variables: tuple[tuple[str, str], ...] = ()
+    instances: str = "label_values(kafka_brokers, instance)"
 
 
 ME = 'instance=~"$instance"'
@@ -645,7 +648,122 @@ CLUSTER = Dashboard(
     ),
 )
 
-DASHBOARDS = (OVERVIEW, GROUPS, ONE_GROUP, TRANSACTIONS, LOG, REQUESTS, CLUSTER)
+FILE = f'{ME},source=~"$source"'
+"""Of the series that `muster pipeline lag --textfile` writes; the instance is node_exporter's."""
+ITS_GROUP = f'{FILE},consumergroup=~"$group"'
+UNREAD = f"clamp_min(muster_pipeline_lag_records{{{FILE}}}, 0)"
+"""An offset above the end of its log has a lag below 0."""
+
+
+def in_state(title: str, verdict: str) -> Panel:
+    """How many groups have a partition with a verdict of the table `catch_up`."""
+    groups = (
+        f'count by (source, consumergroup) (muster_pipeline_verdict{{{FILE},verdict="{verdict}"}})'
+    )
+    return one(title, "short", f"count({groups}) or vector(0)", kind="stat")
+
+
+PIPELINE = Dashboard(
+    "pipeline",
+    "Muster: lag from the pipeline",
+    (
+        (
+            in_state("Groups drowning", "falling behind"),
+            in_state("Groups stuck", "stopped"),
+            in_state("Groups nobody runs", "nobody runs it"),
+            in_state("Groups out of range", "out of range"),
+            one("Unread records", "short", f"sum({UNREAD})", kind="stat"),
+            one(
+                "Age of the answers",
+                "s",
+                f"time() - min(muster_pipeline_as_of_timestamp_seconds{{{FILE}}})",
+                kind="stat",
+            ),
+        ),
+        (
+            Panel(
+                "Groups, the most unread first",
+                "short",
+                tuple(
+                    (f"{how} by (source, consumergroup) ({series})", legend)
+                    for how, series, legend in (
+                        ("sum", UNREAD, "Unread records"),
+                        ("max", f"muster_pipeline_lag_seconds{{{FILE}}}", "Oldest, seconds"),
+                        ("max", f"muster_pipeline_group_members{{{FILE}}}", "Members"),
+                        (
+                            "max",
+                            f"muster_pipeline_catch_up_seconds{{{FILE}}}",
+                            "Caught up in, seconds",
+                        ),
+                    )
+                ),
+                kind="table",
+            ),
+        ),
+        (
+            one(
+                "Unread records, by group",
+                "short",
+                f"topk(10, sum by (consumergroup) ({UNREAD}))",
+                "{{consumergroup}}",
+            ),
+            one(
+                "Oldest unread record, by group",
+                "s",
+                f"topk(10, max by (consumergroup) (muster_pipeline_lag_seconds{{{FILE}}}))",
+                "{{consumergroup}}",
+            ),
+        ),
+        (
+            one(
+                "Partitions by verdict",
+                "short",
+                f"sum by (verdict) (muster_pipeline_verdict{{{FILE}}})",
+                "{{verdict}}",
+            ),
+            one(
+                "Deleted before they were read, by group",
+                "short",
+                f"topk(10, sum by (consumergroup) (muster_pipeline_lost_records{{{FILE}}}))",
+                "{{consumergroup}}",
+            ),
+            one(
+                "Partitions without series",
+                "short",
+                f"sum(muster_pipeline_partitions_left_out{{{FILE}}})",
+            ),
+        ),
+        (
+            Panel(
+                "One group: written and read a second",
+                "short",
+                tuple(
+                    (
+                        "sum by (topic)"
+                        f" (muster_pipeline_{what}_records_per_second{{{ITS_GROUP}}})",
+                        f"{what} {{{{topic}}}}",
+                    )
+                    for what in ("written", "read")
+                ),
+            ),
+            one(
+                "One group: unread records, by partition",
+                "short",
+                f"topk(20, muster_pipeline_lag_records{{{ITS_GROUP}}})",
+                "{{topic}} {{partition}}",
+            ),
+        ),
+    ),
+    (
+        ("source", f"label_values(muster_pipeline_as_of_timestamp_seconds{{{ME}}}, source)"),
+        ("group", f"label_values(muster_pipeline_verdict{{{FILE}}}, consumergroup)"),
+    ),
+    "label_values(muster_pipeline_as_of_timestamp_seconds, instance)",
+)
+
+DASHBOARDS = (OVERVIEW, GROUPS, ONE_GROUP, TRANSACTIONS, LOG, REQUESTS, CLUSTER, PIPELINE)
+SEVERAL = ("instance", "source")
+"""Variables of which all, or some, are shown together."""
 
 
 def render(dashboard: Dashboard) -> str:
@@ -678,7 +796,7 @@ def _variables(dashboard: Dashboard) -> list[dict[str, Any]]:
         {"name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus"}
     ]
     for name, query in (
-        ("instance", "label_values(kafka_brokers, instance)"),
+        ("instance", dashboard.instances),
         *dashboard.variables,
     ):
         variables.append(
@@ -690,8 +808,8 @@ def _variables(dashboard: Dashboard) -> list[dict[str, Any]]:
                 "query": {"query": query, "refId": name},
                 "refresh": 2,
                 "sort": 1,
-                "includeAll": name == "instance",
-                "multi": name == "instance",
+                "includeAll": name in SEVERAL,
+                "multi": name in SEVERAL,
             }
         )
     return variables

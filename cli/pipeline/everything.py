@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli import output
-from cli.errors import FOUND, USAGE, CommandError
+from cli.errors import USAGE, CommandError
 from cli.pipeline.adding import Added, Told, growing, line
 from cli.pipeline.engine import Conf, EngineName, Master, Means, Verbose, means_of
 from cli.pipeline.extra import LIGHT, needs, sentences
-from cli.pipeline.jobs import JOBS, run_job_command, run_named, show
+from cli.pipeline.jobs import JOBS, end, run_job_command, run_named, show
 from cli.pipeline.options import takes
 from cli.pipeline.source import check_out
 from pipeline.run.options import Given, options_of
@@ -62,8 +62,7 @@ def everything(
     else:
         output.say(str(came))
         show(summary, wanted)
-    if wanted.fail_on_damage and came.damaged:
-        raise typer.Exit(FOUND)
+    end(summary, wanted, came.damaged)
 
 
 everything.__doc__ = JOBS[NAME]

@@ -15,7 +15,7 @@ import typer
 
 from cli import output
 from cli.client.security import told
-from cli.errors import FOUND
+from cli.errors import FOUND, GROUPS_FAIL
 from cli.pipeline.engine import Conf, EngineName, Master, Means, Verbose, means_of, running
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.pipeline.options import takes
@@ -71,8 +71,15 @@ def run_job_command(name: str, given: Given, means: Means) -> None:
     check_out(wanted.out)
     summary = run_named(name, wanted, means)
     show(summary, wanted)
-    if wanted.fail_on_damage and summary.damaged:
+    end(summary, wanted, summary.damaged)
+
+
+def end(summary: Summary, wanted: Asked, damaged: int) -> None:
+    """End the command with the code of what it was to fail on; damage goes first."""
+    if wanted.fail_on_damage and damaged:
         raise typer.Exit(FOUND)
+    if summary.failing:
+        raise typer.Exit(GROUPS_FAIL)
 
 
 def run_named(name: str, wanted: Asked, means: Means) -> Summary:
@@ -103,6 +110,9 @@ def run_named(name: str, wanted: Asked, means: Means) -> Summary:
 
 def show(summary: Summary, wanted: Asked) -> None:
     """Show what a job made: tables with rows and figures, and what could not be read."""
+    from pipeline.run import failing
+    from pipeline.run.figures import words_of
+
     if summary.damaged:
         output.warn(
             f"{output.counted(summary.damaged, 'part')} of the history could not be read;"
@@ -123,6 +133,8 @@ def show(summary: Summary, wanted: Asked) -> None:
             f"{' ...' if len(summary.hidden) > _NAMED else ''}: their lag is not known without the"
             " ACL Describe on them"
         )
+    for sentence in failing.sentences(summary.failing):
+        output.warn(sentence)
     if summary.unknown:
         output.warn(f"kept {output.counted(summary.unknown, 'record')} of unknown kinds as events")
     if wanted.json:
@@ -132,7 +144,7 @@ def show(summary: Summary, wanted: Asked) -> None:
         {
             "table": table.name,
             "rows": table.rows,
-            "what": ", ".join(figure.words for figure in table.figures) or None,
+            "what": words_of(table.figures) or None,
             "where": table.path,
         }
         for table in summary.tables
@@ -143,6 +155,8 @@ def show(summary: Summary, wanted: Asked) -> None:
         say_views(summary.views)
     if summary.report:
         output.say(f"The report is {summary.report}")
+    if summary.textfile:
+        output.say(f"The lag for Prometheus is {summary.textfile}")
 
 
 def _place(each: Unreadable) -> str:

@@ -20,24 +20,29 @@ from pipeline.errors import WrongUse
 from pipeline.report.head import Thresholds
 from pipeline.run.as_of import Span
 from pipeline.run.compare import Question, Window
+from pipeline.run.failing import states_of
 from pipeline.run.jobs import Options
 from pipeline.run.options import (
     AS_OF,
     BY_TOPIC,
     COMMAND_CONFIG,
+    FAIL_ON,
     FIRST,
+    LAG_OPTIONS,
     LAG_THRESHOLD,
     PARTITIONS,
     RECORDS_THRESHOLD,
     RETENTION,
     SECOND,
     SINCE,
+    TEXTFILE,
     TIMEOUT,
     UNTIL,
     Given,
     Option,
 )
 from pipeline.run.selection import Selection
+from pipeline.run.textfile import check_textfile
 from pipeline.storage.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -76,6 +81,7 @@ def asked(given: Given) -> Asked:
         raise WrongUse(f"--format {given['format']}: there are {', '.join(FORMATS)}")
     span = Span(_time(given, SINCE), _time(given, UNTIL), _time(given, AS_OF))
     text = given["partitions"]
+    textfile, states = _of_lag(given)
     options = Options(
         overwrite=given["overwrite"],
         selection=Selection(
@@ -90,6 +96,8 @@ def asked(given: Given) -> Asked:
         ),
         source=given["source"],
         thresholds=thresholds_of(given),
+        textfile=textfile,
+        fail_on=states,
     )
     return Asked(
         given["source"],
@@ -146,6 +154,19 @@ def thresholds_of(given: Given) -> Thresholds:
         Thresholds.lag_s if age is None else float(_spelled(LAG_THRESHOLD, age, _age)),
         None if records is None else int(_spelled(RECORDS_THRESHOLD, records, _count)),
     )
+
+
+def _of_lag(given: Given) -> tuple[str | None, tuple[str, ...]]:
+    """--textfile and --fail-on, of a job that makes lag. See `asked`."""
+    named = [option for option in LAG_OPTIONS if given.get(option.key) is not None]
+    if named and given["no_topics"]:
+        raise WrongUse(
+            f"--{named[0].name} needs the lag, and --no-topics asks for none: leave one out"
+        )
+    textfile, text = given.get(TEXTFILE.key), given.get(FAIL_ON.key)
+    if textfile is not None:
+        check_textfile(textfile)
+    return textfile, () if text is None else _spelled(FAIL_ON, text, states_of)
 
 
 def settings_of(file: str | None) -> Settings | None:

@@ -6,12 +6,13 @@ makes a text of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from pipeline.engines.engine import Engine
-from pipeline.sql.lag import NOBODY, STOPPED
+from pipeline.sql.lag import FALLING_BEHIND, NOBODY, STOPPED
 from pipeline.sql.offsets import OPEN, ROLLED_BACK, SUPERSEDED, TAKEN
 from pipeline.sql.sums import whole_sum
 from pipeline.times import instant
@@ -30,12 +31,20 @@ class Figure:
     """What is counted, `s` for seconds, `share` of 1, or `time` for a value in ISO 8601."""
     of: str | None = None
     """Whose it is, for the largest of many."""
+    part: bool = False
+    """It counts some of what the last figure that is no part counts."""
 
     @property
     def words(self) -> str:
-        """As people read it: ``most 48 records (billing)``, ``3 groups``."""
+        """As people read it: ``most 48 records (billing)``, ``3 groups``, ``1 offset will expire``;
+        a part is ``3 stopped``.
+        """
+        if self.part:
+            return f"{self.value:,} {self.label}"
         if self.label == self.unit:
             return self._shown
+        if self.label.startswith("will "):
+            return f"{self._shown} {self.label}"
         whose = "" if self.of is None else f" ({self.of})"
         return f"{self.label} {self._shown}{whose}"
 
@@ -49,6 +58,17 @@ class Figure:
         return f"{self.value:,.0f} {unit}"
 
 
+def words_of(figures: Iterable[Figure]) -> str:
+    """All of a table's figures, parts after what they are parts of; those of nothing left out."""
+    said: list[list[str]] = []
+    for figure in figures:
+        if not figure.part:
+            said.append([figure.words])
+        elif figure.value:
+            said[-1].append(figure.words)
+    return ", ".join(f"{whole}: {', '.join(parts)}" if parts else whole for whole, *parts in said)
+
+
 class Column(NamedTuple):
     """A figure as SQL."""
 
@@ -58,6 +78,7 @@ class Column(NamedTuple):
     """An aggregate; or, where it is told whose, a row's value, of which the largest is asked."""
     of: str | None = None
     """Whose a row is."""
+    part: bool = False
 
 
 class Query(NamedTuple):
@@ -81,8 +102,8 @@ def figures_of(engine: Engine, name: str, relation: str = "") -> tuple[int, tupl
     rows = over.format(table=relation or name)
     [row] = engine.ask(f"SELECT {', '.join(asked)} FROM ({rows}) AS counted")
     figures = (
-        Figure(label, _told(row[f"value_{nth}"]), unit, row.get(f"of_{nth}"))
-        for nth, (label, unit, _, _) in enumerate(columns)
+        Figure(label, _told(row[f"value_{nth}"]), unit, row.get(f"of_{nth}"), part)
+        for nth, (label, unit, _, _, part) in enumerate(columns)
         if row["_rows"] and row[f"value_{nth}"] is not None
     )
     return row["_rows"], tuple(figures)
@@ -94,8 +115,8 @@ def _told(value: int | float | datetime) -> int | float | str:
     return value
 
 
-def _count(label: str, unit: str, condition: str) -> Column:
-    return Column(label, unit, f"count(CASE WHEN {condition} THEN 1 END)")
+def _count(label: str, unit: str, condition: str, *, part: bool = False) -> Column:
+    return Column(label, unit, f"count(CASE WHEN {condition} THEN 1 END)", part=part)
 
 
 def _not_known(unit: str, condition: str) -> Column:
@@ -153,8 +174,14 @@ FIGURES: Final[dict[str, Query]] = {
     "catch_up": Query(
         (
             _count("will never catch up", "partitions", "never"),
-            _count("of them stopped", "partitions", f"verdict = '{STOPPED}'"),
-            _count("of them run by nobody", "partitions", f"verdict = '{NOBODY}'"),
+            *(
+                _count(label, "partitions", f"verdict = '{verdict}'", part=True)
+                for label, verdict in (
+                    (FALLING_BEHIND, FALLING_BEHIND),
+                    (STOPPED, STOPPED),
+                    ("without members", NOBODY),
+                )
+            ),
         )
     ),
     "expiring_offsets": Query(

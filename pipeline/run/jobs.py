@@ -10,7 +10,7 @@ are replaced only when asked.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
@@ -24,11 +24,14 @@ from pipeline.model.params import OFFSETS_RETENTION
 from pipeline.model.tables import QUARANTINE
 from pipeline.report.head import Head, Thresholds
 from pipeline.run.catalog import TABLES, Job, Relation, Table, readers
+from pipeline.run.failing import Failing
+from pipeline.run.failing import failing as groups_failing
 from pipeline.run.figures import Figure, figures_of
 from pipeline.run.history import Definitions, History
 from pipeline.run.report import REPORT, write_report
 from pipeline.run.selection import Selection
 from pipeline.run.side_by_side import Task, side_by_side
+from pipeline.run.textfile import write_textfile
 from pipeline.run.views import QUARANTINED, write_views
 from pipeline.sources.damage import whole
 from pipeline.sources.segment_files import is_local, local_folder
@@ -51,6 +54,10 @@ class Options:
     """What the report calls the source; None for where it is."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Of the report."""
+    textfile: str | None = None
+    """Where the lag is written for Prometheus; None for nowhere."""
+    fail_on: Sequence[str] = ()
+    """States whose groups the summary names."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +117,10 @@ class Summary:
     """The first of what is in `quarantine`."""
     hidden: tuple[str, ...] = ()
     """Topics that groups committed and that the broker does not show this client."""
+    textfile: str | None = None
+    """Where the lag is for Prometheus."""
+    failing: tuple[Failing, ...] = ()
+    """The groups that are in a state which was asked for."""
 
 
 Progress = Callable[[Step], None]
@@ -127,12 +138,7 @@ def run_job(
     nothing of the history is selected; neither changes anything.
     """
     options = options or Options()
-    tables = [TABLES[name] for name in job.tables if not _is_source(name, source, store)]
-    if not tables:
-        raise PipelineError(
-            f"{source.where} is the source and has {', '.join(job.tables)} already: choose another"
-            " --out"
-        )
+    tables = _tables_of(job, source, store)
     mark = _Mark(store, job.name)
     store.check_absent([table.name for table in tables], options.overwrite or mark.is_there())
     store.check_cluster(source.cluster_id)
@@ -173,11 +179,13 @@ def _made(
     made = maker.make(steps)
     steps.begin(QUARANTINED, 1 + len(made))
     unreadable = _set_aside(engine, history, store)
+    head, there = _head(engine, source, history, options), {table.name for table in tables}
     report = None
     if job.with_report:
         steps.begin(REPORT, 2 + len(made))
-        there = {"events", *(table.name for table in tables)}
-        report = write_report(engine, store, there, _head(engine, source, history, options))
+        report = write_report(engine, store, {"events", *there}, head)
+    views = write_views(store)
+    textfile, failing = _of_lag(engine, there, head, options)
     return Summary(
         job.name,
         engine.name,
@@ -189,10 +197,21 @@ def _made(
         history.count[UNKNOWN],
         source.moved_bytes() + engine.moved_bytes,
         report,
-        write_views(store),
+        views,
         unreadable,
-        history.hidden,
+        hidden=history.hidden,
+        textfile=textfile,
+        failing=failing,
     )
+
+
+def _of_lag(
+    engine: Engine, there: Collection[str], head: Head, options: Options
+) -> tuple[str | None, tuple[Failing, ...]]:
+    """What a job tells of its lag beside the tables: the file for Prometheus, groups that fail."""
+    file, states = options.textfile, options.fail_on
+    written = file and write_textfile(engine, file, head.source, head.as_of_ms or 0)
+    return written, groups_failing(engine, states, with_dead="dead_groups" in there)
 
 
 def _head(engine: Engine, source: Source, history: History, options: Options) -> Head:
@@ -215,6 +234,16 @@ def _set_aside(engine: Engine, history: History, store: Store) -> tuple[Unreadab
         return ()
     first = f"{_QUARANTINE_SQL} ORDER BY log_partition, log_offset, reason LIMIT {_TOLD}"
     return tuple(Unreadable(**row) for row in engine.ask(first))
+
+
+def _tables_of(job: Job, source: Source, store: Store) -> list[Table]:
+    tables = [TABLES[name] for name in job.tables if not _is_source(name, source, store)]
+    if not tables:
+        raise PipelineError(
+            f"{source.where} is the source and has {', '.join(job.tables)} already: choose another"
+            " --out"
+        )
+    return tables
 
 
 def _is_source(name: str, source: Source, store: Store) -> bool:

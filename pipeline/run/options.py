@@ -78,6 +78,16 @@ LAG_THRESHOLD: Final = Option(
 RECORDS_THRESHOLD: Final = Option(
     "lag-threshold-records", "The same for groups with more unread records.", "N"
 )
+TEXTFILE: Final = Option(
+    "textfile",
+    "Write the lag for Prometheus too: a .prom file for node_exporter's textfile collector.",
+    "FILE",
+)
+FAIL_ON: Final = Option(
+    "fail-on",
+    "End with exit code 5 when groups are drowning, stuck, nobody-runs-it or out-of-range.",
+    "STATES",
+)
 JSON: Final = Option("json", "Print JSON instead of text.")
 
 FIRST: Final = Option(
@@ -122,13 +132,21 @@ COMPARE_OPTIONS: Final = (
 REPORT_OPTIONS: Final = (LAG_THRESHOLD, RECORDS_THRESHOLD)
 """Of what makes a report."""
 
+LAG_OPTIONS: Final = (TEXTFILE, FAIL_ON)
+"""Of what makes the table `catch_up`."""
+
 WITH_REPORT: Final = "all"
 """The job that makes a report."""
+WITH_LAG: Final = ("lag", WITH_REPORT)
 
 
 def options_of(job: str) -> tuple[Option, ...]:
     """Those that a job takes."""
-    return (*JOB_OPTIONS, *REPORT_OPTIONS) if job == WITH_REPORT else JOB_OPTIONS
+    return (
+        *JOB_OPTIONS,
+        *(REPORT_OPTIONS if job == WITH_REPORT else ()),
+        *(LAG_OPTIONS if job in WITH_LAG else ()),
+    )
 
 
 Given = Mapping[str, Any]

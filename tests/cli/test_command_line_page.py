@@ -43,6 +43,7 @@ def test_every_exit_code_stands_on_the_page() -> None:
         errors.USAGE,
         errors.UNREACHABLE,
         errors.FOUND,
+        errors.GROUPS_FAIL,
         errors.INTERRUPTED,
         errors.TERMINATED,
     }

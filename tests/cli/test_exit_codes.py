@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from protocol.records.batch import encode_batch
+from protocol.records.section import Record
 from tests.brokers import CHECKOUT, COMMAND, Broker, free_port
+from tests.pipeline.small_logs import NOON, small_history, write_segment
 from tests.waiting import until
 
 pytestmark = pytest.mark.interop
@@ -57,12 +60,22 @@ def reads(running: subprocess.Popen[str]) -> bool:
     return "pipe" in Path(f"/proc/{running.pid}/wchan").read_text()
 
 
+def stuck(folder: Path) -> int:
+    """The exit code where a group, which a history in files has, has stopped reading."""
+    data = small_history(folder / "history")
+    orders = encode_batch([Record(offset, NOON, None, b"x") for offset in range(100)])
+    write_segment(data, 0, orders, topic="orders")
+    words = ["--source", str(data), "--out", str(folder / "tables"), "--fail-on", "stuck"]
+    return code_of("pipeline", "lag", *words, "--as-of", "2026-01-01T13:00:00Z")
+
+
 CASES: dict[int, Callable[[Broker, Path], int]] = {
     0: lambda broker, _: code_of("topics", "list", "-b", broker.bootstrap),
     1: lambda broker, _: code_of("groups", "describe", "nobody", "-b", broker.bootstrap),
     2: lambda *_: code_of("topics", "grow", "orders"),
     3: lambda *_: code_of("topics", "list", "-b", f"127.0.0.1:{free_port()}"),
     4: lambda _, file: code_of("config", "check", str(file)),
+    5: lambda _, file: stuck(file.parent),
     130: lambda broker, _: signalled(signal.SIGINT, broker),
     143: lambda broker, _: signalled(signal.SIGTERM, broker),
 }

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -19,21 +22,27 @@ from confluent_kafka import Producer
 from broker.config.authorizer_rules import STANDARD
 from broker.rights.acl_store import AclFile
 from log.filesystem import OsFileSystem
+from pipeline.engines.duck import DuckEngine
+from pipeline.model.tables import CATCH_UP
+from pipeline.run.textfile import write_textfile
 from protocol.consumer_protocol import encode_assignment
 from security.acls.model import AclEntry, Operation, Pattern, Permission, ResourceType
+from tests.absent import program
 from tests.broker.seen import documented
-from tests.brokers import free_port
+from tests.brokers import CHECKOUT, free_port
 from tests.certificates import Authority
 from tests.dashboards.prometheus import RULES, Prometheus, scraping
 from tests.interop.secured.brokers import SecuredMuster
 from tests.interop.zookeeper_cluster import MUSTER, running
+from tests.pipeline.relations import rows_of
 from tests.waiting import until
 from tests.wire import Wire, batch
 from tools.make_dashboards import DASHBOARDS, FOLDER, Dashboard, render
 
 ONLY_IN_A_CLUSTER = documented(in_cluster=True).keys() - documented().keys()
-VARIABLES = {"$__rate_interval": "20s", "$instance": ".*", "$group": ".*"}
+VARIABLES = {"$__rate_interval": "20s", "$instance": ".*", "$group": ".*", "$source": ".*"}
 PAUSE_S = 0.1
+RECIPES = CHECKOUT / "docs" / "pipeline-recipes.md"
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
@@ -184,7 +193,8 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 @pytest.mark.interop
 def test_every_panel_and_every_rule_shows_something(prometheus: Prometheus) -> None:
     """All in one test, so that one Prometheus serves it however tests are shared out."""
-    missing = [each for each in (*panel_queries(), *rule_queries()) if not needs_cluster(each)]
+    wanted = (*panel_queries(), *rule_queries())
+    missing = [each for each in wanted if not (needs_cluster(each) or is_of_the_pipeline(each))]
     assert len(missing) > 70
     assert left_without_data(prometheus, missing) == [], "these have no data on a busy broker"
 
@@ -197,6 +207,68 @@ def test_every_panel_and_every_rule_about_a_cluster_shows_something(tmp_path: Pa
         cluster.create("orders", 4, 2)
         with scraping(tmp_path, *cluster.http.values()) as prometheus:
             assert left_without_data(prometheus, wanted) == []
+
+
+@pytest.mark.interop
+def test_every_panel_and_every_rule_about_the_pipeline_shows_something(tmp_path: Path) -> None:
+    """Served as node_exporter serves the file; promtool finds nothing wrong with it."""
+    file = textfile(tmp_path)
+    checked = subprocess.run(
+        [program("promtool", "prometheus"), "check", "metrics"],
+        input=file.read_bytes(), capture_output=True, check=False,
+    )  # fmt: skip
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, b"")
+    rules = tmp_path / "rules.yml"
+    [written] = re.findall(r"^```yaml\n(groups:.*?)```", RECIPES.read_text(), re.M | re.S)
+    rules.write_text(written)
+    expressions = re.findall(r"expr: (.+)", written)
+    wanted = [*filter(is_of_the_pipeline, panel_queries()), *expressions]
+    assert len(expressions) > 1
+    assert len(wanted) > 18
+    with exposed(file) as where, scraping(tmp_path, where, rules=rules) as prometheus:
+        assert left_without_data(prometheus, wanted) == []
+
+
+def textfile(folder: Path) -> Path:
+    """The lag of groups with every verdict, as of a day ago."""
+    engine = DuckEngine(str(folder))
+    verdicts = ("falling behind", "stopped", "nobody runs it", "out of range", "catching up")
+    rows = [
+        {"group_id": verdict, "topic": "orders", "partition": 0, "verdict": verdict,
+         "member_count": 1, "lag_records": 9, "lag_s": 1.0, "lost_records": 1,
+         "consumed_per_s": 1.0, "produced_per_s": 2.0, "catch_up_s": 3.0}
+        for verdict in verdicts
+    ]  # fmt: skip
+    engine.read("catch_up", [rows_of(CATCH_UP, rows)], CATCH_UP)
+    as_of_ms = round((time.time() - 86_400) * 1000)
+    found = write_textfile(engine, str(folder / "lag.prom"), "muster:9092", as_of_ms)
+    engine.close()
+    return Path(found)
+
+
+@contextmanager
+def exposed(file: Path) -> Iterator[str]:
+    """An address, HOST:PORT, whose /metrics is the file."""
+
+    class Metrics(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Type", "text/plain; version=0.0.4")
+            self.end_headers()
+            self.wfile.write(file.read_bytes())
+
+        def log_message(self, *_: object) -> None:
+            """Nobody reads it."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Metrics)
+    serving = threading.Thread(target=server.serve_forever)
+    serving.start()
+    try:
+        yield f"127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
 
 
 def left_without_data(prometheus: Prometheus, wanted: list[str]) -> list[str]:
@@ -216,6 +288,11 @@ def needs_cluster(expression: str) -> bool:
     """Whether a query asks for what only a broker in a cluster has."""
     names = re.findall(r"\b(muster_\w+)", expression)
     return any(name.removesuffix("_bucket") in ONLY_IN_A_CLUSTER for name in names)
+
+
+def is_of_the_pipeline(expression: str) -> bool:
+    """Whether a query asks for what the pipeline writes."""
+    return "muster_pipeline_" in expression
 
 
 def panel_queries() -> Iterator[str]:

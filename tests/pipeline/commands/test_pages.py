@@ -16,7 +16,9 @@ from pipeline.report.facts import LISTED, PARTS
 from pipeline.report.head import LAG_THRESHOLD_S
 from pipeline.report.states import STATES
 from pipeline.run.choice import LIGHT_RECORDS
+from pipeline.run.failing import STATES as FAIL_STATES
 from pipeline.run.options import LAG_THRESHOLD
+from pipeline.run.textfile import AS_OF, GAUGES, LEFT_OUT, MEMBERS, PARTITIONS, VERDICT
 from tests.brokers import CHECKOUT
 from tests.cli.running import run
 from tests.pipeline.small_logs import small_history
@@ -71,6 +73,16 @@ def test_every_option_of_a_job_is_on_the_page_of_commands() -> None:
 
     assert len(there) > 20
     assert there <= named
+
+
+def test_the_page_has_every_series_for_prometheus_and_every_state_to_fail_on() -> None:
+    series = re.findall(r"^\| `(muster_pipeline_\w+)` \| ([\w, ]+) \|", COMMANDS_PAGE, re.MULTILINE)
+    assert {name for name, _ in series} == {*GAUGES, VERDICT, MEMBERS, AS_OF, LEFT_OUT}
+    assert f"the {PARTITIONS:,} with the most unread records" in COMMANDS_PAGE
+
+    told = COMMANDS_PAGE.split("### Fail on")[1].split("###")[0]
+    rows = dict(re.findall(r"^\| `([a-z-]+)` \| `(.+?)` \|$", told, re.MULTILINE))
+    assert {name.replace("-", " "): verdict for name, verdict in rows.items()} == FAIL_STATES
 
 
 def test_the_states_and_bounds_of_the_report_are_those_of_the_page() -> None:

@@ -57,12 +57,8 @@ def ran(command: list[str], environment: Mapping[str, str]) -> subprocess.Comple
 def test_crons_line_is_silent_and_prints_what_failed(
     served: Broker, tmp_path: Path, path: str
 ) -> None:
-    lines = (HISTORY / "muster-history.cron").read_text().splitlines()
-    settings = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z]+=", line))
-    [entry] = [line for line in lines if re.match(r"\d", line)]
-    times = entry.split(maxsplit=6)
+    settings, times = entry_of("muster-history.cron")
     assert (times[:5], times[5]) == (["17", "3", "*", "*", "*"], "muster")
-    assert "%" not in entry, "cron takes it for the end of the line"
     out = tmp_path / "out"
     out.mkdir()
     environment = {**settings, "PATH": path, "OUT": str(out), "SOURCE": served.bootstrap}
@@ -78,6 +74,37 @@ def test_crons_line_is_silent_and_prints_what_failed(
 
     locked = [program("flock", "util-linux"), str(out / ".cron.lock"), *command]
     assert ran(locked, environment).stdout.startswith("muster-history: exit code 75\n")
+
+
+def test_crons_line_writes_the_lag_for_prometheus_again_and_again(
+    served: Broker, tmp_path: Path, path: str
+) -> None:
+    settings, times = entry_of("muster-lag.cron")
+    assert (times[:5], times[5]) == (["*/5", "*", "*", "*", "*"], "muster")
+    out, file = tmp_path / "out", tmp_path / "muster-lag.prom"
+    out.mkdir()
+    environment = {**settings, "PATH": path, "OUT": str(out), "SOURCE": served.bootstrap}
+    environment["TEXTFILE"] = str(file)
+    command = ["/bin/sh", "-c", times[6]]
+
+    written = set()
+    for _ in range(2):
+        done = ran(command, environment)
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+        written.add(file.read_text())
+    assert len(written) == 2, "the time of the answers is another"
+    away = ran(command, {**environment, "SOURCE": NOBODY})
+    assert away.stdout.startswith("muster-lag: exit code 3\nmuster: no broker answers at")
+    assert file.read_text() in written
+
+
+def entry_of(name: str) -> tuple[dict[str, str], list[str]]:
+    """The settings of a file of cron's, and its entry: five times, the user, the command."""
+    lines = (HISTORY / name).read_text().splitlines()
+    settings = dict(line.split("=", 1) for line in lines if re.match(r"[A-Z]+=", line))
+    [entry] = [line for line in lines if re.match(r"[\d*]", line)]
+    assert "%" not in entry, "cron takes it for the end of the line"
+    return settings, entry.split(maxsplit=6)
 
 
 def loaded(file: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -195,5 +222,5 @@ def test_the_page_says_what_the_files_do() -> None:
         assert f"../deploy/history/{file.name}" in DOCS
     cron = (HISTORY / "muster-history.cron").read_text()
     assert "-E 75" in cron
-    for code in (0, 1, 2, 3, 4, 75):
+    for code in (0, 1, 2, 3, 4, 5, 75):
         assert f"| {code} |" in DOCS

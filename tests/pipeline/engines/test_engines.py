@@ -18,7 +18,9 @@ from pipeline.model.params import Params
 from pipeline.report.head import Head
 from pipeline.report.page import make_report
 from pipeline.run.catalog import RELATIONS, TABLES
+from pipeline.run.failing import STATES, Failing, failing
 from pipeline.run.figures import figures_of
+from pipeline.run.textfile import write_textfile
 from pipeline.sql import compare
 from pipeline.storage.store import GROWING
 from tests.pipeline.given import table
@@ -126,6 +128,8 @@ def groups(history: History) -> None:
         history.commit(34, name, 8).commit(35, name, 4, topic="other", producer_id=9)
     history.generation(36, "f", 1).commit(37, "f", 9, topic="third").damaged(38)
     history.generation(39, "f", 2).generation(40, "h", 3).commit(41, "h", 5).commit(42, "i", 5)
+    history.generation(43, "j", 0, protocol_type="").commit(44, "j", 5).commit(45, "j", 3)
+    history.generation(46, "k", 1).delete(47, "k").commit(48, "k", 5)
 
 
 def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -152,11 +156,16 @@ def tables(engine: Engine, folder: Path) -> dict[str, list[dict[str, Any]]]:
     return found
 
 
-def report(engine: Engine, folder: Path) -> str:
-    """The page of written tables."""
+def report(engine: Engine, folder: Path) -> tuple[str, str, list[Failing]]:
+    """The page of written tables, the file for Prometheus, and the groups that fail a command."""
     for made in TABLES.values():
         engine.open(made.name, [str(folder / made.name)], made.schema)
-    return make_report(engine, list(TABLES), Head("a source", "an engine", ms(100)), 0)
+    page = make_report(engine, list(TABLES), Head("a source", "an engine", ms(100)), 0)
+    file = write_textfile(engine, str(folder / "lag.prom"), "a source", ms(100))
+    found = [
+        each for dead in (False, True) for each in failing(engine, tuple(STATES), with_dead=dead)
+    ]
+    return page, Path(file).read_text(), found
 
 
 def test_both_engines_make_the_same_tables_and_the_same_report(
@@ -167,9 +176,19 @@ def test_both_engines_make_the_same_tables_and_the_same_report(
     light, heavy = (tables(engine, tmp_path / str(nth)) for nth, engine in enumerate(engines))
 
     assert light == heavy
-    pages = [report(engine, tmp_path / str(nth)) for nth, engine in enumerate(engines)]
-    assert pages[0] == pages[1]
-    assert pages[0].count("<polyline") > 1
+    (page, file, found), of_spark = (
+        report(engine, tmp_path / str(nth)) for nth, engine in enumerate(engines)
+    )
+    assert (page, file, found) == of_spark
+    assert page.count("<polyline") > 1
+    assert file.count("muster_pipeline_lag_records{") > 5
+    assert {each.state for each in found} >= {"stuck", "nobody runs it", "out of range"}
+    judged = {row["group_id"]: (row["verdict"], row["member_count"]) for row in light["catch_up"]}
+    assert {name: judged[name] for name in "hjk"} == {
+        "h": ("nobody runs it", 0), "j": ("stopped", None), "k": ("stopped", None),
+    }  # fmt: skip
+    rewound = {row["group_id"]: (row["owner"], row["members"]) for row in light["rewinds"]}
+    assert rewound["j"] == (None, [])
     assert [(row["committed_offset"], row["previous_offset"]) for row in light["commits"]]
     outcomes = sorted(
         (row["log_offset"], row["outcome"])

@@ -10,7 +10,7 @@ import pytest
 
 from pipeline.model.events import ABORTED, COMMITTED
 from pipeline.run import catalog
-from pipeline.run.figures import Figure
+from pipeline.run.figures import Figure, words_of
 from tests.pipeline.history import History, member
 from tests.pipeline.relations import Relations, stretch
 
@@ -54,8 +54,9 @@ def test_figures_are_typed(tmp_path: Path) -> None:
     ]
     assert told(made, "catch_up") == [
         ("will never catch up", 3, "partitions", None),
-        ("of them stopped", 3, "partitions", None),
-        ("of them run by nobody", 0, "partitions", None),
+        ("falling behind", 0, "partitions", None),
+        ("stopped", 3, "partitions", None),
+        ("without members", 0, "partitions", None),
     ]
 
 
@@ -87,7 +88,26 @@ def test_every_table_has_figures_of_nothing(tmp_path: Path) -> None:
         (Figure("oldest unread", 59.6, "s"), "oldest unread 60 s"),
         (Figure("of the log", 0.347, "share"), "of the log 35%"),
         (Figure("from", "2026-01-01T00:00:00Z", "time"), "from 2026-01-01T00:00:00Z"),
+        (Figure("will expire", 1, "offsets"), "1 offset will expire"),
     ],
 )
 def test_words_are_made_of_figures(figure: Figure, words: str) -> None:
     assert figure.words == words
+
+
+@pytest.mark.parametrize(
+    ("counts", "words"),
+    [
+        ((9, 0, 6, 3), "9 partitions will never catch up: 6 stopped, 3 without members"),
+        ((1, 1, 0, 0), "1 partition will never catch up: 1 falling behind"),
+        ((0, 0, 0, 0), "0 partitions will never catch up"),
+    ],
+)
+def test_parts_follow_what_they_are_parts_of(counts: tuple[int, ...], words: str) -> None:
+    labels = ("will never catch up", "falling behind", "stopped", "without members")
+    figures = [
+        Figure(label, count, "partitions", part=nth > 0)
+        for nth, (label, count) in enumerate(zip(labels, counts, strict=True))
+    ]
+    assert words_of(figures) == words
+    assert words_of([*figures, Figure("groups", 2, "groups")]) == f"{words}, 2 groups"

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
+from prometheus_client.parser import text_string_to_metric_families
 
 from pipeline.engines.duck import DuckEngine
-from pipeline.model.tables import LAG
+from pipeline.model.tables import CATCH_UP, EXPIRING_OFFSETS, LAG, REWINDS
 from pipeline.run.as_of import Span
 from pipeline.run.catalog import JOBS
 from pipeline.run.jobs import Options, run_job
@@ -22,6 +23,8 @@ from pipeline.storage.store import Store
 from tests.brokers import Broker
 from tests.interop.cluster import Cluster
 from tests.pipeline.given import table
+from tests.pipeline.report_pages import listed
+from tests.waiting import until
 
 pytestmark = pytest.mark.pipeline
 
@@ -156,3 +159,65 @@ def test_a_past_time_is_asked_of_the_broker(committed: Broker, tmp_path: Path) -
         later_s = (now[name]["as_of"] - then[name]["as_of"]).total_seconds()
         assert now[name]["lag_s"] - then[name]["lag_s"] == pytest.approx(later_s, abs=0.05)
         assert then[name]["as_of"].timestamp() == pytest.approx(then_ms / 1000)
+
+
+@pytest.fixture(scope="module")
+def deleted(broker: Broker) -> Broker:
+    """A group that had a member, was deleted, and is used by commits of no member."""
+    name = "gone-group"
+    Cluster(broker.bootstrap).create_topic(name, 1)
+    produce(broker, name, [NOW_MS] * 10)
+    member = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": name})
+    member.subscribe([name])
+    until("it has its partition", lambda: member.poll(0.1) or member.assignment(), 60)
+    member.close()
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.delete_consumer_groups([name])[name].result(30)
+    commit(broker, name, 5)
+    commit(broker, name, 3)
+    return broker
+
+
+@pytest.mark.parametrize("over_the_wire", [True, False])
+def test_group_used_by_commits_alone_has_no_members_to_miss(
+    deleted: Broker, tmp_path: Path, over_the_wire: bool
+) -> None:
+    out = tmp_path / "out"
+    source = open_source(deleted.bootstrap if over_the_wire else str(deleted.data))
+    options = Options(selection=Selection(["gone-*"]))
+
+    run_job(DuckEngine(str(tmp_path)), JOBS["all"], source, Store(str(out)), options)
+
+    [row] = table(out, "catch_up", CATCH_UP)
+    assert (row["member_count"], row["lag_records"]) == (None, 7)
+    assert row["verdict"] in {"stopped", "not known"}, "not known in the group's first minute"
+    [offset] = table(out, "expiring_offsets", EXPIRING_OFFSETS)
+    assert offset["rule"] == "its group has no members of its own"
+    [rewind] = table(out, "rewinds", REWINDS)
+    assert (rewind["owner"], rewind["members"]) == (None, [])
+    page = (out / "report.html").read_text()
+    assert "<bdi>set from outside the group</bdi>" in page
+    assert listed(page)["gone-group"]["members"] == "-"
+
+
+@pytest.mark.parametrize("over_the_wire", [True, False])
+def test_lag_is_told_to_prometheus_and_by_the_summary(
+    committed: Broker, tmp_path: Path, over_the_wire: bool
+) -> None:
+    where = committed.bootstrap if over_the_wire else str(committed.data)
+    file = tmp_path / "lag.prom"
+    options = Options(selection=Selection(["lag-*"]), textfile=str(file), fail_on=("out of range",))
+
+    made = run_job(
+        DuckEngine(str(tmp_path)), JOBS["lag"], open_source(where), Store(str(tmp_path)), options
+    )
+
+    assert [each.group_id for each in made.failing] == ["lag-above"]
+    assert made.textfile == str(file)
+    told = {
+        sample.labels["consumergroup"]: sample.value
+        for family in text_string_to_metric_families(file.read_text())
+        for sample in family.samples
+        if family.name == "muster_pipeline_lag_records"
+    }
+    assert told == {name: truth.records for name, truth in TRUTH.items()}

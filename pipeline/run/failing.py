@@ -1,0 +1,88 @@
+"""Groups in trouble, for a command that is to fail by them: the states that `--fail-on` names.
+
+They are the report's, of each partition by its verdict in CATCH_UP: a group that drowns in one
+partition and is stuck in another is found by both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from client.spelling import MisspelledError
+from pipeline.engines.engine import Engine
+from pipeline.report.labels import counted
+from pipeline.report.states import DROWNING, NOBODY, OUT_OF_RANGE, STUCK
+from pipeline.sql import lag
+from pipeline.sql.sums import whole_sum
+
+STATES: Final = {
+    DROWNING.name: lag.FALLING_BEHIND,
+    STUCK.name: lag.STOPPED,
+    NOBODY.name: lag.NOBODY,
+    OUT_OF_RANGE.name: lag.OUT_OF_RANGE,
+}
+"""State to verdict."""
+LONG_MAX: Final = 2**63 - 1
+_NAMED: Final = 8
+"""Groups of a state that its sentence names."""
+
+
+@dataclass(frozen=True)
+class Failing:
+    """A group with partitions in a state that `--fail-on` names."""
+
+    state: str
+    group_id: str
+    partitions: int
+    lag_records: int
+    """Unread in these partitions."""
+
+
+def states_of(text: str) -> tuple[str, ...]:
+    """The states that a text names, with commas between, spaces or dashes in them.
+
+    MisspelledError for one that is not known.
+    """
+    found = []
+    for word in text.split(","):
+        name = " ".join(word.replace("-", " ").split())
+        if name not in STATES:
+            known = ", ".join(each.replace(" ", "-") for each in STATES)
+            raise MisspelledError(f"there is no state {word.strip()!r}: name some of {known}")
+        found.append(name)
+    return tuple(found)
+
+
+def failing(engine: Engine, states: Sequence[str], *, with_dead: bool) -> tuple[Failing, ...]:
+    """The groups in these states, by the engine's CATCH_UP; most unread first in each.
+
+    ``with_dead`` says that DEAD_GROUPS is there too: a dead group is found only if it reads.
+    """
+    d = engine.dialect
+    found: list[Failing] = []
+    dead = "SELECT group_id FROM dead_groups" if with_dead else ""
+    for state in states:
+        lives = f" AND group_id NOT IN ({dead})" if dead and state != DROWNING.name else ""
+        rows = engine.ask(f"""
+            SELECT group_id, count(*) AS partitions,
+                coalesce({whole_sum("greatest(lag_records, 0)")}, {LONG_MAX}) AS unread
+            FROM catch_up WHERE verdict = {d.text(STATES[state])}{lives}
+            GROUP BY group_id ORDER BY unread DESC, group_id
+        """)
+        found += [Failing(state, *row.values()) for row in rows]
+    return tuple(found)
+
+
+def sentences(found: Sequence[Failing]) -> Iterator[str]:
+    """A sentence for each state, which names the first groups in it."""
+    for state in dict.fromkeys(each.state for each in found):
+        groups = [each for each in found if each.state == state]
+        named = ", ".join(
+            f"{each.group_id} ({counted(each.partitions, 'partition')},"
+            f" {counted(each.lag_records, 'unread record')})"
+            for each in groups[:_NAMED]
+        )
+        more = f" and {len(groups) - _NAMED} more" if len(groups) > _NAMED else ""
+        yield f"{state}: {named}{more}"
