@@ -47,7 +47,7 @@ COMMITS: Final = _columns(
     group_id="text",
     topic="text",
     partition="int",
-    at="at",
+    committed_at="at",
     committed_offset="long",
     leader_epoch="int",
     metadata="text",
@@ -87,7 +87,7 @@ REWINDS: Final = _columns(
     group_id="text",
     topic="text",
     partition="int",
-    at="at",
+    rewound_at="at",
     previous_offset="long",
     committed_offset="long",
     rewound_records="long",
@@ -139,7 +139,7 @@ GENERATIONS: Final = _columns(
     hosts="texts",
     assigned_partitions="int",
     joined=PERSONS,
-    left=PERSONS,
+    members_left=PERSONS,
     moved=MOVES,
     records="long",
     log_partition="int",
@@ -253,3 +253,10 @@ COMPACTION: Final = _columns(
     superseded_bytes_estimate="long",
     saved_share="double",
 )
+
+FORMER_NAMES: Final[dict[str, dict[str, str]]] = {
+    "commits": {"committed_at": "at"},
+    "rewinds": {"rewound_at": "at"},
+    "generations": {"members_left": "left"},
+}
+"""By table and column, the names in files of an older Muster: words that DuckDB 2 reserves."""

@@ -46,10 +46,11 @@ PARTITIONS: Final = 64
 def span() -> str:
     """From when to when the tables speak: of the history, and of its minutes of lag."""
     return """
-    SELECT unix_millis(min("at")) AS began_ms, unix_millis(max("at")) AS ended_ms,
+    SELECT unix_millis(min(told_at)) AS began_ms, unix_millis(max(told_at)) AS ended_ms,
         unix_millis(min(minute)) AS lag_from_ms, unix_millis(max(as_of)) AS lag_until_ms
     FROM (
-        SELECT "at", CAST(NULL AS TIMESTAMP) AS minute, CAST(NULL AS TIMESTAMP) AS as_of
+        SELECT committed_at AS told_at, CAST(NULL AS TIMESTAMP) AS minute,
+            CAST(NULL AS TIMESTAMP) AS as_of
         FROM commits
         UNION ALL SELECT began_at, NULL, NULL FROM generations
         UNION ALL SELECT NULL, minute, as_of FROM lag
@@ -67,7 +68,7 @@ _COUNTED: Final = f"""
         UNION SELECT group_id FROM expiring_offsets UNION SELECT group_id FROM dead_groups
     ),
     committed AS (
-        SELECT group_id, count(*) AS commits, max("at") AS last_commit_at
+        SELECT group_id, count(*) AS commits, max(committed_at) AS last_commit_at
         FROM commits GROUP BY group_id
     ),
     rewound AS (SELECT group_id, count(*) AS rewinds FROM rewinds GROUP BY group_id),
@@ -277,7 +278,8 @@ def rewind_columns(w: Window) -> str:
     return f"""
     SELECT g.place, c.col, count(*) AS rewinds
     FROM (
-        SELECT group_id, {w.column('"at"')} AS col FROM rewinds WHERE {w.holds('"at"')}
+        SELECT group_id, {w.column("rewound_at")} AS col
+        FROM rewinds WHERE {w.holds("rewound_at")}
     ) AS c {w.of("c")}
     GROUP BY g.place, c.col ORDER BY g.place, c.col
     """
@@ -287,11 +289,11 @@ def rewinds(w: Window) -> str:
     """By group: the latest rewinds."""
     return f"""
     SELECT * FROM (
-        SELECT g.place, unix_millis(c."at") AS ms, c.topic, c.partition, c.previous_offset,
+        SELECT g.place, unix_millis(c.rewound_at) AS ms, c.topic, c.partition, c.previous_offset,
             c.committed_offset, c.rewound_records, c.rewound_s, c.owner.client_id AS client_id,
             c.owner.client_host AS client_host, c.members IS NOT NULL AS known,
             try_element_at(c.members, 1) IS NOT NULL AS peopled, row_number() OVER (
-                PARTITION BY g.place ORDER BY c."at" DESC, c.log_offset DESC) AS nth
+                PARTITION BY g.place ORDER BY c.rewound_at DESC, c.log_offset DESC) AS nth
         FROM rewinds c {w.of("c")}
     ) AS ordered WHERE nth <= {ROWS} ORDER BY place, nth
     """
@@ -329,7 +331,8 @@ def generations(d: Dialect, w: Window) -> str:
         ),
     )
     names = {
-        who: d.transform(d.head(f"c.{who}", ROWS), "p", "p.client_id") for who in ("joined", "left")
+        who: d.transform(d.head(f"c.{who}", ROWS), "p", "p.client_id")
+        for who in ("joined", "members_left")
     }
     return f"""
     WITH numbered AS (
@@ -350,7 +353,7 @@ def generations(d: Dialect, w: Window) -> str:
     SELECT w.place, w.nth, w.life, c.generation, w.began_ms, w.ended_ms, c.duration_s, c.change,
         c.group_type, c.protocol, coalesce(c.known, true) AS known, c.member_count,
         {names["joined"]} AS joined, {d.size("c.joined")} AS joined_count,
-        {names["left"]} AS gone, {d.size("c.left")} AS gone_count,
+        {names["members_left"]} AS gone, {d.size("c.members_left")} AS gone_count,
         {d.size("c.moved")} AS moved_count, {members} AS members
     FROM wanted w JOIN generations c
         ON c.group_id = w.group_id AND c.life = w.life AND c.log_offset = w.log_offset

@@ -138,7 +138,8 @@ FIGURES: Final[dict[str, Query]] = {
             Column("from", TIME, "min(first_at)"),
             Column("to", TIME, "max(last_at)"),
         ),
-        'SELECT group_id, topic, count(*) AS _rows, min("at") AS first_at, max("at") AS last_at'
+        "SELECT group_id, topic, count(*) AS _rows, min(committed_at) AS first_at,"
+        " max(committed_at) AS last_at"
         " FROM {table} GROUP BY group_id, topic",
     ),  # counted distinct at once, each row would become two
     "transactional_commits": Query(

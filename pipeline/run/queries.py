@@ -61,11 +61,11 @@ ORDER BY hour, group_id, topic""",
         "Commits below the one before, and who held the partition.",
         ("rewinds",),
         """
-SELECT "at", group_id, topic, "partition", previous_offset, committed_offset, rewound_records,
+SELECT rewound_at, group_id, topic, "partition", previous_offset, committed_offset, rewound_records,
     owner.client_id AS owner_client_id, owner.client_host AS owner_host,
     owner.member_id AS owner_member_id
 FROM rewinds
-ORDER BY "at" DESC""",
+ORDER BY rewound_at DESC""",
     ),
     ReadyQuery(
         "who_held",
@@ -124,7 +124,7 @@ ORDER BY commits DESC""",
         ("generations",),
         """
 SELECT date_trunc('hour', began_at) AS hour, group_id, count(*) AS generations,
-    sum(len(joined))::BIGINT AS joined, sum(len("left"))::BIGINT AS "left",
+    sum(len(joined))::BIGINT AS joined, sum(len(members_left))::BIGINT AS members_left,
     sum(len(moved))::BIGINT AS moved_partitions
 FROM generations
 GROUP BY hour, group_id

@@ -51,7 +51,7 @@ def generations(d: Dialect, p: Params) -> str:
         {d.transform("n.members", "m", whole)} AS members, {d.distinct(hosts)} AS hosts,
         (unix_millis(n.ended_at) - unix_millis(n.began_at)) / 1e3 AS duration_s,
         coalesce({total}, 0) AS assigned_partitions,
-        coalesce(c.joined, {empty}) AS joined, coalesce(c.gone, {empty}) AS "left",
+        coalesce(c.joined, {empty}) AS joined, coalesce(c.gone, {empty}) AS members_left,
         coalesce(v.moved, {empty}) AS moved, {_change(d)} AS change
     FROM (SELECT * FROM peopled WHERE {p.in_window("ended_at")}) AS n
     LEFT JOIN changed c ON c.log_partition = n.log_partition AND c.group_id = n.group_id
@@ -75,7 +75,7 @@ def churn(d: Dialect, p: Params) -> str:
             count(CASE WHEN counts THEN 1 END) AS generations,
             sum(CASE WHEN counts AND nth > 1 THEN unseen + 1 ELSE 0 END) AS rebalances,
             sum(CASE WHEN counts THEN {d.size("joined")} ELSE 0 END) AS members_joined,
-            sum(CASE WHEN counts THEN {d.size('"left"')} ELSE 0 END) AS members_left,
+            sum(CASE WHEN counts THEN {d.size("members_left")} ELSE 0 END) AS members_left,
             sum(CASE WHEN counts THEN {d.size("moved")} ELSE 0 END) AS partitions_moved,
             median(duration_s) AS median_generation_s,
             max_by({d.struct(n="member_count", type="group_type", change="change", at="ended_at")},
@@ -110,7 +110,7 @@ def restless_members(d: Dialect, p: Params) -> str:
         FROM (SELECT * FROM counted WHERE counts) AS a {d.unnest("joined", "j", "who")}
         UNION ALL
         SELECT group_id, log_partition, log_offset, began_at, false, {names}
-        FROM (SELECT * FROM counted WHERE counts) AS a {d.unnest('"left"', "l", "who")}
+        FROM (SELECT * FROM counted WHERE counts) AS a {d.unnest("members_left", "l", "who")}
     )
     SELECT c.group_id, client_id, client_host, group_instance_id,
         count(DISTINCT log_offset) AS rebalances,

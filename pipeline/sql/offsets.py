@@ -108,7 +108,7 @@ def held_at(at_ms: int) -> str:
 def commits(d: Dialect, p: Params) -> str:
     """COMMITS: each commit that held, with the one before it of its group and partition."""
     return f"""
-    SELECT c.*, t.at AS record_at, t.precision_s AS record_at_precision_s,
+    SELECT c.*, c.at AS committed_at, t.at AS record_at, t.precision_s AS record_at_precision_s,
         (unix_millis(c.at) - unix_millis(c.previous_at)) / 1e3 AS since_previous_s,
         try_subtract(c.committed_offset, c.previous_offset) AS advanced_records,
         (unix_millis(t.at) - unix_millis(b.at)) / 1e3 AS advanced_s,
@@ -139,6 +139,6 @@ def rates(d: Dialect, p: Params) -> str:
         sum(CASE WHEN advanced_records < 0 THEN try_subtract(0, advanced_records) ELSE 0 END)
             AS rewound_records,
         sum(advanced_s) AS advanced_s, {d.day("minute")} AS day
-    FROM (SELECT *, date_trunc('minute', "at") AS minute FROM commits) AS dated
+    FROM (SELECT *, date_trunc('minute', committed_at) AS minute FROM commits) AS dated
     GROUP BY group_id, topic, minute
     """

@@ -29,7 +29,8 @@ def rewinds(d: Dialect, p: Params) -> str:
     persons = d.transform("state.members", "m", person)
     return f"""
     WITH {_asked(d)}, {_had(d)}
-    SELECT c.group_id, c.topic, c.partition, c.at, c.previous_offset, c.committed_offset,
+    SELECT c.group_id, c.topic, c.partition, c.committed_at AS rewound_at, c.previous_offset,
+        c.committed_offset,
         try_subtract(0, c.advanced_records) AS rewound_records, -c.advanced_s AS rewound_s,
         c.since_previous_s, state.generation AS generation,
         CASE WHEN coalesce(state.known, true) THEN coalesce({persons}, {d.empty()}) END AS members,

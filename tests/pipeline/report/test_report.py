@@ -82,7 +82,7 @@ def group(
              "member_count": members, "consumed_per_s": 1.0, "produced_per_s": 2.0}
         )  # fmt: skip
     for minute in range(MINUTES):
-        rows["commits"].append({**place, "at": at(60 * minute + 30)})
+        rows["commits"].append({**place, "committed_at": at(60 * minute + 30)})
         rows["rates"].append({**of, "topic": topic, "minute": at(60 * minute), "commits": 1})
     each = MINUTES * 60 / generations
     for nth in range(generations if members is not None else 0):
@@ -91,7 +91,7 @@ def group(
             {**of, "life": 0, "generation": nth + 1, "began_at": at(each * nth), "change": "joined",
              "ended_at": None if last else at(each * (nth + 1)), "duration_s": each,
              "member_count": members, "protocol_type": "consumer", "log_offset": nth,
-             "joined": [person(name)], "left": [],
+             "joined": [person(name)], "members_left": [],
              "moved": [], "members": [{**person(name), "assignment": held(topic, number_)}
                                       for number_ in range(members or 0)]}
         )  # fmt: skip
@@ -112,7 +112,13 @@ def held(topic: str, partition: int) -> list[dict[str, Any]]:
 
 
 def rewind(name: str, seconds: float, **columns: Any) -> dict[str, Any]:
-    row = {"group_id": name, "topic": "orders", "partition": 0, "at": at(seconds), "members": []}
+    row = {
+        "group_id": name,
+        "topic": "orders",
+        "partition": 0,
+        "rewound_at": at(seconds),
+        "members": [],
+    }
     return {**row, "previous_offset": 60, "committed_offset": 20, "rewound_records": 40, **columns}
 
 

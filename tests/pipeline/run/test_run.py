@@ -136,7 +136,7 @@ def test_a_job_that_broke_off_is_started_again_without_asking(
 
     run(TWO, source)
 
-    assert len(commits(tmp_path, "at")) == 3
+    assert len(commits(tmp_path, "committed_at")) == 3
     with pytest.raises(PipelineError, match="already has commits, rates"):
         run(TWO, source)
 
@@ -258,7 +258,7 @@ def test_a_history_of_nothing_gives_tables_of_nothing(run: Any, tmp_path: Path) 
 
     assert [made.rows for made in summary.tables] == [0, 0]
     assert (summary.events, summary.damaged, summary.unknown) == (0, 0, 0)
-    assert commits(tmp_path, "at") == []
+    assert commits(tmp_path, "committed_at") == []
 
 
 @pytest.mark.campaign

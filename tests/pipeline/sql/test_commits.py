@@ -22,7 +22,7 @@ def test_each_commit_knows_the_one_before_it(tmp_path: Path) -> None:
     made = Relations(tmp_path, history.rows)
 
     assert made.rows(
-        "commits", "group_id", "partition", "at", "previous_offset", "since_previous_s",
+        "commits", "group_id", "partition", "committed_at", "previous_offset", "since_previous_s",
         "advanced_records", "advanced_s", "day",
     ) == [
         ("a", 0, 0, None, None, None, None, "2026-01-01"),
@@ -52,7 +52,9 @@ def test_a_transactions_commits_hold_from_its_end_on(tmp_path: Path) -> None:
 
     made = Relations(tmp_path, history.rows)
 
-    assert made.rows("commits", "at", "committed_offset", "previous_offset", "marker_offset") == [
+    assert made.rows(
+        "commits", "committed_at", "committed_offset", "previous_offset", "marker_offset"
+    ) == [
         (0, 10, None, None),
         (4, 15, 10, None),
         (7, 30, 15, 7),
@@ -74,7 +76,7 @@ def test_commit_after_the_end_of_its_transaction_is_never_held(tmp_path: Path) -
 
     made = Relations(tmp_path, history.rows)
 
-    assert made.rows("commits", "at", "committed_offset", "previous_offset") == [
+    assert made.rows("commits", "committed_at", "committed_offset", "previous_offset") == [
         (0, 10, None),
         (5, 30, 10),
     ]
@@ -94,7 +96,7 @@ def test_commit_is_of_the_next_transaction_when_epochs_stay_the_same(tmp_path: P
 
     made = Relations(tmp_path, history.rows)
 
-    assert made.rows("commits", "at", "committed_offset") == [(3, 21)]
+    assert made.rows("commits", "committed_at", "committed_offset") == [(3, 21)]
 
 
 def test_offsets_at_both_ends_of_the_numbers_have_no_distance(tmp_path: Path) -> None:
@@ -111,7 +113,7 @@ def test_a_commit_without_a_time_of_its_record_has_the_values(tmp_path: Path) ->
 
     made = Relations(tmp_path, history.rows)
 
-    assert made.rows("commits", "at", "since_previous_s") == [(0, None), (5, 5)]
+    assert made.rows("commits", "committed_at", "since_previous_s") == [(0, None), (5, 5)]
 
 
 def test_what_was_before_a_window_still_counts_in_it(tmp_path: Path) -> None:
@@ -152,4 +154,4 @@ def test_rates_by_group_topic_and_minute(tmp_path: Path) -> None:
 def test_a_history_without_commits_gives_empty_tables(tmp_path: Path) -> None:
     made = Relations(tmp_path, [])
 
-    assert made.rows("commits", "at") == made.rows("rates", "minute", by="minute") == []
+    assert made.rows("commits", "committed_at") == made.rows("rates", "minute", by="minute") == []

@@ -26,7 +26,7 @@ def test_a_group_from_its_first_member_to_its_deletion(tmp_path: Path) -> None:
     web, app, app_3 = ((name, None, name[:3], "/10.0.0.1") for name in ("web-1", "app-2", "app-3"))
     assert made.rows(
         "generations", "life", "generation", "began_at", "duration_s", "change", "unseen",
-        "member_count", "assigned_partitions", "joined", "left", "moved",
+        "member_count", "assigned_partitions", "joined", "members_left", "moved",
     ) == [
         (0, 0, 0, 5, "first", 0, 0, 0, [], [], []),
         (0, 1, 5, 10, "joined", 0, 1, 3, [web], [], []),
@@ -95,7 +95,7 @@ def test_an_epoch_is_a_generation(tmp_path: Path) -> None:
     x, y = (("x-1", None, "x", "/10.0.0.1"), ("y-1", None, "y", "/10.0.0.1"))
     assert made.rows(
         "generations", "generation", "duration_s", "change", "unseen", "member_count",
-        "assigned_partitions", "joined", "left", "moved",
+        "assigned_partitions", "joined", "members_left", "moved",
     ) == [
         (2, 10, "first", 0, 1, 2, [x], [], []),
         (3, 10, "joined", 0, 2, 2, [y], [], [("orders", 1, "x-1", "y-1")]),
@@ -127,7 +127,7 @@ def test_a_converted_group_has_one_life(tmp_path: Path) -> None:
         (*row[:6], [each[0] for each in row[6]], [each[0] for each in row[7]])
         for row in made.rows(
             "generations", "life", "group_type", "generation", "change", "unseen", "duration_s",
-            "joined", "left",
+            "joined", "members_left",
         )
     ] == [
         (0, "classic", 7, "first seen", 0, 5, [], []),

@@ -23,8 +23,8 @@ def test_rewinds_say_who_was_in_the_group_and_held_the_partition(tmp_path: Path)
 
     web_1, web_2 = (("web-1", None, "web", "/10.0.0.1"), ("web-2", None, "web", "/10.0.0.1"))
     assert made.rows(
-        "rewinds", "at", "previous_offset", "committed_offset", "rewound_records", "generation",
-        "owner", "members",
+        "rewinds", "rewound_at", "previous_offset", "committed_offset", "rewound_records",
+        "generation", "owner", "members",
     ) == [
         (1, 10, 4, 6, None, None, []),
         (4, 9, 3, 6, 7, web_1, [web_1, web_2]),
@@ -47,7 +47,7 @@ def test_a_rewind_in_a_transaction_is_its_writers(tmp_path: Path) -> None:
 
     made = Relations(tmp_path, history.rows)
 
-    assert made.rows("rewinds", "at", "generation", "owner") == [
+    assert made.rows("rewinds", "rewound_at", "generation", "owner") == [
         (4, 1, ("x-1", None, "x", "/10.0.0.1"))
     ]
 

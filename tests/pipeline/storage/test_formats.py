@@ -116,7 +116,7 @@ def test_tables_are_written_and_read_back_by_others(run: Any, out: str, form: st
     assert offsets_in(commits) == [10, 40, 30]
     assert set(commits.schema.names) == set(COMMITS.names)
     assert len(set(commits["day"].to_pylist())) == 2
-    assert commits.schema.field("at").type == pa.timestamp("us", "UTC")
+    assert commits.schema.field("committed_at").type == pa.timestamp("us", "UTC")
 
 
 @pytest.mark.campaign

@@ -88,7 +88,7 @@ def test_every_job_on_real_clients_and_a_running_muster(shop: Broker, tmp_path: 
         (
             row["change"],
             [who["client_id"] for who in row["joined"]],
-            [who["client_id"] for who in row["left"]],
+            [who["client_id"] for who in row["members_left"]],
             row["member_count"],
         )
         for row in rows("generations", "log_offset")

@@ -174,7 +174,7 @@ def test_commits_are_those_that_took_effect_each_with_the_one_before(made: Made)
             for was, each in zip(before, commits, strict=True)
         ]
         for row, each in zip(found, commits, strict=True):
-            assert each.holds(ms(row["at"])), (row, each)
+            assert each.holds(ms(row["committed_at"])), (row, each)
             assert (row["producer_id"] is None) == (each.transaction is None)
             assert row["metadata"] == each.metadata
 
