@@ -18,6 +18,7 @@ from pipeline.engines.engine import Part, cast, moved_by
 from pipeline.engines.files import Files, parquet_files
 from pipeline.engines.staging import stage
 from pipeline.errors import PipelineError
+from pipeline.model.tables import FORMER_NAMES
 
 MEMORY_BYTES: Final = 2 << 30
 """What DuckDB may use at most; half of the machine's memory where that is less."""
@@ -117,7 +118,12 @@ class DuckEngine:
             " union_by_name = true)"
         )
         there = {row[0] for row in self._run(f"DESCRIBE SELECT * FROM {scan}").fetchall()}
-        absent = "".join(f', NULL AS "{name}"' for name in schema.names if name not in there)
+        former = {new: old for new, old in FORMER_NAMES.get(name, {}).items() if old in there}
+        absent = "".join(
+            f', "{former[column]}" AS "{column}"' if column in former else f', NULL AS "{column}"'
+            for column in schema.names
+            if column not in there
+        )
         types = {field.name: type_of(field.type) for field in schema}
         self.define(name, cast(f"SELECT *{absent} FROM {scan}", types), keep=False)
 

@@ -81,7 +81,8 @@ class Engine(Protocol):
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
         """Define a relation of Parquet files, or folders of them laid out by columns.
 
-        Columns that the files lack are null, those that ``schema`` lacks are left out.
+        Columns that the files lack are null, those that ``schema`` lacks are left out. In files of
+        a table that an older Muster wrote, columns have their former names.
         """
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:

@@ -10,11 +10,13 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark import Accumulator, StorageLevel
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import coalesce
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.engines.dialect import Dialect, SparkDialect
 from pipeline.engines.engine import Part, cast, moved_by
 from pipeline.engines.hadoop import HadoopFiles
+from pipeline.model.tables import FORMER_NAMES
 
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
 """Columns that no dictionary makes smaller; to make one and give it up costs time."""
@@ -73,8 +75,13 @@ class SparkEngine:
         if not files:
             self.read(name, [], schema)
             return
-        reader = self.spark.read.schema(from_arrow_schema(schema))
-        self._define(name, reader.parquet(*map(_uri, files)).select(*schema.names), keep=False)
+        former = FORMER_NAMES.get(name, {})
+        olds = [schema.field(new).with_name(old) for new, old in former.items()]
+        reader = self.spark.read.schema(from_arrow_schema(pa.schema([*schema, *olds])))
+        rows = reader.parquet(*map(_uri, files))
+        for new, old in former.items():
+            rows = rows.withColumn(new, coalesce(new, old))
+        self._define(name, rows.select(*schema.names), keep=False)
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
         """See Engine."""

@@ -12,12 +12,10 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-import pyarrow as pa
-
 from pipeline.engines.dialect import DuckDialect, type_of
 from pipeline.engines.files import parquet_files
 from pipeline.errors import PipelineError, full_disk
-from pipeline.model.tables import QUARANTINE
+from pipeline.model.tables import FORMER_NAMES, QUARANTINE
 from pipeline.run.catalog import TABLES
 from pipeline.run.queries import QUERIES
 from pipeline.sources.segment_files import is_local
@@ -50,7 +48,7 @@ def write_views(store: Store) -> str | None:
             "  -- see DuckDB's httpfs for a storage that is not Amazon's"
         )
     for name in names:
-        rows = _rows_of(store.table_urls(name), _SCHEMAS[name])
+        rows = _rows_of(name, store.table_urls(name))
         lines.append(f"CREATE OR REPLACE VIEW {name} AS {rows};")
     lines += _ready(names)
     store.write_text(VIEWS, "\n".join(lines) + "\n")
@@ -78,7 +76,7 @@ def write_database(store: Store, file: str, overwrite: bool) -> list[str]:
             for name in names:
                 files = [each for place in store.table_files(name) for each in parquet_files(place)]
                 check_files(files)
-                database.execute(f"CREATE TABLE {name} AS {_rows_of(files, _SCHEMAS[name])}")
+                database.execute(f"CREATE TABLE {name} AS {_rows_of(name, files)}")
             for statement in _ready(names):
                 database.execute(statement)
     except (duckdb.IOException, duckdb.PermissionException) as error:
@@ -96,10 +94,16 @@ def _there(store: Store) -> list[str]:
     return names
 
 
-def _rows_of(files: Sequence[str], schema: pa.Schema) -> str:
-    """The query that reads files of a table; its columns are those of the schema."""
-    types = {field.name: type_of(field.type) for field in schema}
-    columns = ", ".join(f'CAST("{name}" AS {kind}) AS "{name}"' for name, kind in types.items())
+def _rows_of(table: str, files: Sequence[str]) -> str:
+    """The query that reads files of a table; its columns are those of its schema."""
+    types = {field.name: type_of(field.type) for field in _SCHEMAS[table]}
+    values = {name: f'"{name}"' for name in types}
+    for name, former in FORMER_NAMES.get(table, {}).items() if files else ():
+        values[name] = f'coalesce("{name}", "{former}")'
+        types[former] = types[name]
+    columns = ", ".join(
+        f'CAST({value} AS {types[name]}) AS "{name}"' for name, value in values.items()
+    )
     nothing = ", ".join(f'CAST(NULL AS {kind}) AS "{name}"' for name, kind in types.items())
     none = f"SELECT {nothing} WHERE false"
     if not files:
@@ -112,7 +116,13 @@ def _rows_of(files: Sequence[str], schema: pa.Schema) -> str:
 
 
 def _ready(names: Sequence[str]) -> Iterator[str]:
-    """The statements that make the ready queries whose tables are there."""
+    """The statements that make the tables with their former names, and the ready queries whose
+    tables are there.
+    """
+    for name in FORMER_NAMES:
+        if name in names:
+            renamed = ", ".join(f'{new} AS "{old}"' for new, old in FORMER_NAMES[name].items())
+            yield f"CREATE OR REPLACE VIEW old_{name} AS SELECT * RENAME ({renamed}) FROM {name};"
     queries = [query for query in QUERIES if set(query.tables) <= set(names)]
     for query in queries:
         yield f"CREATE OR REPLACE VIEW {query.name} AS {query.sql.strip()};"
