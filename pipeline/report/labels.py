@@ -73,12 +73,15 @@ def as_shown(seconds: str) -> str:
     return f"CASE {' '.join(cases)} ELSE {each[0]} END"
 
 
+def short(ms: int, day_of_ms: int | None, form: str = "%H:%M:%SZ") -> str:
+    """A time without its day where that is the day of another time, which the page names."""
+    same_day = day_of_ms is not None and ms // _DAY == day_of_ms // _DAY
+    return formed(ms, form if same_day else "%m-%d %H:%MZ") or instant(ms)
+
+
 def moment(ms: int, day_of_ms: int | None) -> str:
-    """A time as HTML: short where its day is that of another time, which the page names."""
-    form = "%m-%d %H:%MZ"
-    if day_of_ms is not None and ms // _DAY == day_of_ms // _DAY:
-        form = "%H:%M:%SZ"
-    return f'<time datetime="{instant(ms)}">{formed(ms, form) or instant(ms)}</time>'
+    """The same as HTML, which has the whole time too."""
+    return f'<time datetime="{instant(ms)}">{short(ms, day_of_ms)}</time>'
 
 
 def nice_top(value: float) -> float:

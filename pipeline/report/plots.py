@@ -19,6 +19,7 @@ from pipeline.report.labels import (
     nice_top,
     number,
     safe,
+    short,
     ticks,
     whole,
 )
@@ -49,7 +50,7 @@ class Axis:
     def labels(self) -> str:
         """Its times, and the newest at its end."""
         until = self.window.until_ms
-        marks = [(ms, text) for ms, text in ticks(self.window.from_ms, until) if self.x(ms) < 860]
+        marks = [(ms, text) for ms, text in ticks(self.window.from_ms, until) if self.x(ms) < 780]
         return (
             "".join(
                 f'<span class="{"first" if self.x(ms) < 50 else ""}{" odd" if nth % 2 else ""}"'
@@ -117,8 +118,8 @@ def _records(part: Part, axis: Axis, limits: Thresholds) -> Panel:
     now = part.group["lag_records"]
     words = f"{whole(now)} unread" if now is not None else "not known at the end"
     if part.peaks:
-        peak = part.peaks[0]
-        words += f"; peak {whole(peak['records'])} at {instant(peak['ms'])}"
+        peak, until = part.peaks[0], axis.window.until_ms
+        words += f"; peak {whole(peak['records'])} at {short(peak['ms'], until, '%H:%MZ')}"
     scale = _Scale("records", limits.lag_records, number, nice_top)
     return _line("Lag in records", words, part.lag, axis, scale)
 

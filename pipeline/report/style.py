@@ -115,6 +115,7 @@ footer { color: var(--soft); font-size: 13px; margin-top: 20px; overflow-wrap: a
   th, td, .n { border: 0; padding: 1px 0; text-align: left; white-space: normal; }
   td::before { content: attr(data-label) " "; color: var(--soft); font-size: 12px; }
   .axis .odd { display: none; }
+  .plots .name { font-size: 12px; }
 }
 @media print {
   :root { color-scheme: light; }

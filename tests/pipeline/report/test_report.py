@@ -491,6 +491,22 @@ def test_the_newest_end_of_every_plot_is_in_sight_on_a_phone(
         """
     )
     assert len(ends) == len(busy()["churn"])
+    assert browser.ask(
+        """
+        return [...document.querySelectorAll('.plots')].every((plots) => {
+          const shown = [...plots.querySelectorAll('.axis span')].filter(
+            (each) => each.checkVisibility()).map((each) => each.getBoundingClientRect());
+          return shown.slice(1).every((box, nth) => shown[nth].right <= box.left);
+        });
+        """
+    ), "the times of an axis do not overlap"
+    name = browser.ask(
+        """
+        const name = document.querySelector('.plots .name');
+        return [name.innerText, name.scrollWidth <= name.clientWidth];
+        """
+    )
+    assert name == ["Lag in records 1,800 unread; peak 1,800 at 00:10Z", True]
     for left, right, newest in ends:
         assert left >= 0
         assert right <= PHONE[0]
