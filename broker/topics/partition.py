@@ -236,7 +236,7 @@ class Partition:
         As many as they wait for where it began a segment: their position is on an older one now,
         and no fetch waits there.
         """
-        active_from = self.log.active.base_offset
+        active_from = self.log.segments.active.base_offset
         if active_from == self._active_from:
             return size_bytes
         self._active_from = active_from
