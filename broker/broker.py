@@ -349,7 +349,7 @@ class Broker:
             (self.secured.certificates, self.secured.overrides),
         )
         services = self._make_services(unsupported, seekers)
-        served = self.secured.served(standing.served)
+        served = standing.served
         if self._interpose is not None:
             served = self._interpose.served(served)
         self.server = Server(
@@ -622,7 +622,7 @@ class Broker:
     def _uses_new_protocol(self, connection: Connection, group_id: str) -> None:
         """Writes down for a group, which the client may see, that its protocol is not served."""
         authorizer, group = self.secured.authorizer, ResourceType.GROUP
-        if authorizer is not None and not authorizer.allows(
+        if not authorizer.allows(
             connection, Operation.DESCRIBE, group, group_id, api=NEW_PROTOCOLS_API, is_logged=False
         ):
             return

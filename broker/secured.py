@@ -24,12 +24,11 @@ from broker.net.sockets import CannotListen
 from broker.net.tls.certificates import Certificates
 from broker.quotas.client_quotas import ClientQuotas
 from broker.rights.audit import Audit
+from broker.rights.authorizer import AllowsAll
 from broker.rights.quota_changes import QuotaChanges, QuotaFile
 from security.principal import parse_super_users
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from broker.apis.fetch.sessions import FetchSessions
     from broker.cluster_stores import ClusterStores
     from broker.logins.tokens import Tokens
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from broker.loop.background import Background
     from broker.loop.slices import Slicer
     from broker.net.listener import Listener
-    from broker.net.request import ServedApi
     from broker.net.server import Server
     from broker.rights.acl_changes import AclChanges
     from broker.rights.acl_store import AclStore, Outside
@@ -65,8 +63,8 @@ class Secured:
         """How many connections some addresses may have."""
         self.audit = Audit(time, errors)
         """What clients were denied, and what they changed."""
-        self.authorizer: Authorizer | None = None
-        """None where everybody may do everything."""
+        self.authorizer: Authorizer = AllowsAll()
+        """Decides what clients may do."""
         self.acls: AclChanges | None = None
         """The entries by which it judges."""
         self.quotas = QuotaChanges(ClientQuotas(config, time))
@@ -156,11 +154,3 @@ class Secured:
         if self.tokens is not None:
             self.tokens.stop()
         self.audit.stop()
-
-    def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
-        """The rows by which requests are handled: with an authorizer, each behind the guard."""
-        if self.authorizer is None:
-            return served
-        from broker.apis.guard.guard import guarded  # no start without one waits for it
-
-        return guarded(served, self.authorizer)

@@ -20,7 +20,6 @@ from broker.config.config_table import TOPIC  # noqa: E402
 from broker.net.needs import (  # noqa: E402
     NOUNS,
     AnyOf,
-    EachCommitted,
     EachResource,
     Need,
     Own,
@@ -96,8 +95,6 @@ def needs(rights: Rights) -> str:
     each = rights.each
     if isinstance(each, EachResource):
         parts.append(f"{each.operation.name} on each resource, by its type")
-    elif isinstance(each, EachCommitted):
-        parts.append(f"{each.operation.name} on each topic")
     elif each is not None:
         of_all = "" if each.unless is None else f", or {right(each.unless)}"
         parts.append(f"{each.operation.name} on each {NOUNS[each.kind]}{of_all}")

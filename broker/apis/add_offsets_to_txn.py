@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed
 from broker.apis.find_coordinator import is_made
 from broker.apis.transactional import client_of, told
 from broker.net.needs import Rights, group, transactional_id
@@ -16,7 +17,12 @@ from broker.net.request import Request, ServedApi
 from broker.topics.owned_topics import OWNED
 from broker.topics.registry import OFFSETS_TOPIC
 from offsets.partitioner import partition_for
-from protocol.errors import COORDINATOR_NOT_AVAILABLE, INVALID_REQUEST
+from protocol.errors import (
+    COORDINATOR_NOT_AVAILABLE,
+    GROUP_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
 from protocol.messages.add_offsets_to_txn import API
 from security.acls.model import Operation
 from transactions.calls import TV1, AddPartitions
@@ -24,12 +30,20 @@ from transactions.calls import TV1, AddPartitions
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_WRITE, _READ = transactional_id(Operation.WRITE), group(Operation.READ)
 _KNOWS_FENCED = 2
 """The first version with PRODUCER_FENCED."""
 
 
 def _handle(services: Services, request: Request) -> None:
-    if not request.value["transactional_id"]:
+    value = request.value
+    if not is_allowed(services, request, _WRITE, value["transactional_id"]):
+        _answer(request, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return
+    if not is_allowed(services, request, _READ, value["group_id"]):
+        _answer(request, GROUP_AUTHORIZATION_FAILED)
+        return
+    if not value["transactional_id"]:
         _answer(request, INVALID_REQUEST)
         return
     partition = _partition(services, request)
@@ -80,6 +94,4 @@ def _answer(request: Request, error_code: int) -> None:
     request.respond({"error_code": told(error_code, request.api_version >= _KNOWS_FENCED)})
 
 
-SERVED = ServedApi(
-    API, 0, 4, _handle, rights=Rights((transactional_id(Operation.WRITE), group(Operation.READ)))
-)
+SERVED = ServedApi(API, 0, 4, _handle, rights=Rights((_WRITE, _READ)))

@@ -7,10 +7,11 @@ each added to or, with `verify_only`, looked up; v5 TRANSACTION_ABORTABLE is kno
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence, Set
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import denied, is_allowed, refuse
 from broker.apis.gather import Gather
 from broker.apis.transactional import client_of, told
 from broker.net.needs import Own, Rights, cluster_action, of_each
@@ -18,10 +19,12 @@ from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import INTERNAL_TOPICS
 from protocol.encoded_array import EncodedArray
 from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
     INVALID_REQUEST,
     NONE,
     OPERATION_NOT_ATTEMPTED,
     TOPIC_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.add_partitions_to_txn import API
@@ -31,6 +34,9 @@ from transactions.calls import TV1, TV2, AddPartitions, Partitions, VerifyPartit
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_WRITE_ID = Own(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the transactional id")
+_WRITE_TOPIC = of_each(ResourceType.TOPIC, Operation.WRITE)
+_OF_BROKER = cluster_action("from brokers")
 _KNOWS_FENCED = 2
 """The first version with PRODUCER_FENCED."""
 FROM_BROKERS = 4
@@ -61,7 +67,17 @@ def _handle(services: Services, request: Request) -> Steps:
 def _handle_of_client(services: Services, request: Request) -> Steps:
     value = request.value
     transactional_id = value["v3_and_below_transactional_id"]
-    asked = yield from _looked_up(services, value["v3_and_below_topics"], from_client=True)
+    topics = value["v3_and_below_topics"]
+    if not is_allowed(services, request, _WRITE_ID, transactional_id):
+        refuse(request, TRANSACTIONAL_ID_AUTHORIZATION_FAILED, _denied_id)
+        return
+    unwritable = yield from denied(
+        services,
+        request,
+        _WRITE_TOPIC,
+        (None if topic["name"] in INTERNAL_TOPICS else topic["name"] for topic in topics),
+    )
+    asked = yield from _looked_up(services, topics, INTERNAL_TOPICS | unwritable)
     if asked.any_bad:
         yield from _answer_client(request, asked, None)
     elif not transactional_id:
@@ -94,13 +110,33 @@ def _answer_client(request: Request, asked: _Asked, error_code: int | None) -> S
     request.respond({_FROM_CLIENTS[0]: topics}, _counted(error_code))
 
 
+def _denied_id(value: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a client that may not write to the transactional id."""
+    code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    topics = [
+        {
+            "name": topic["name"],
+            "results_by_partition": [
+                {"partition_index": index, "partition_error_code": code}
+                for index in topic["partitions"]
+            ],
+        }
+        for topic in value["v3_and_below_topics"]
+    ]
+    return {_FROM_CLIENTS[0]: topics}
+
+
 def _handle_of_broker(services: Services, request: Request) -> Steps:
+    if not is_allowed(services, request, _OF_BROKER):
+        request.check()
+        request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED})
+        return
     transactions = request.value["transactions"]
     gather: Gather[int | Sequence[int]] = Gather()
     answers: list[tuple[_Asked, bool]] = []
     """Each transaction, and whether its reply is one of `gather`."""
     for transaction in transactions:
-        asked = yield from _looked_up(services, transaction["topics"], from_client=False)
+        asked = yield from _looked_up(services, transaction["topics"])
         submitted = not asked.any_bad and bool(transaction["transactional_id"])
         if submitted:
             partitions = yield from _named(asked)
@@ -143,18 +179,18 @@ def _submit_of_broker(
 
 
 def _looked_up(
-    services: Services, topics: list[dict[str, Any]], *, from_client: bool
+    services: Services, topics: list[dict[str, Any]], unwritable: Set[str] = frozenset()
 ) -> Generator[None, None, _Asked]:
-    """Which of the partitions can be written by whom this request is from."""
+    """The partitions that exist; those of ``unwritable`` topics are denied to the sender."""
     asked = _Asked()
     for topic in topics:
         name = topic["name"]
         found = services.registry.topic(name)
         count = 0 if found is None else found.partitions
-        internal = from_client and name in INTERNAL_TOPICS
+        is_denied = name in unwritable
         of_topic = asked.errors.setdefault(name, {})
         for partition in topic["partitions"]:
-            if internal:
+            if is_denied:
                 of_topic[partition] = TOPIC_AUTHORIZATION_FAILED
                 asked.any_bad = True
             elif 0 <= partition < count:
@@ -211,11 +247,5 @@ SERVED = ServedApi(
     0,
     5,
     _handle,
-    rights=Rights(
-        own=(
-            Own(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the transactional id"),
-            of_each(ResourceType.TOPIC, Operation.WRITE),
-            cluster_action("from brokers"),
-        )
-    ),
+    rights=Rights(own=(_WRITE_ID, _WRITE_TOPIC, _OF_BROKER)),
 )

@@ -10,11 +10,17 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import TEXTS, is_allowed, refuse
 from broker.loop.slices import Slices
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
 from broker.rights.quota_changes import Edit
-from protocol.errors import INVALID_REQUEST, KAFKA_STORAGE_ERROR, NONE
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    KAFKA_STORAGE_ERROR,
+    NONE,
+)
 from protocol.messages.alter_client_quotas import API
 from security.acls.model import Operation
 from security.quotas.entities import ABSENT, Entity, address_of, parse_entity, wrong_quota
@@ -22,6 +28,7 @@ from security.quotas.entities import ABSENT, Entity, address_of, parse_entity, w
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_ALTER_CONFIGS = cluster(Operation.ALTER_CONFIGS)
 KEPT_TOGETHER = 1000
 """Entities that are kept by one change: 2 ms."""
 
@@ -31,6 +38,9 @@ class Refused(Exception):
 
 
 def _handle(services: Services, request: Request) -> None:
+    if not is_allowed(services, request, _ALTER_CONFIGS):
+        refuse(request, CLUSTER_AUTHORIZATION_FAILED, _denial)
+        return
     request.answer_later(_alter_all(services, request, request.value))
 
 
@@ -128,4 +138,10 @@ def _edit(entity: Entity, operations: list[dict[str, Any]]) -> Edit:
     return edit
 
 
-SERVED = ServedApi(API, 0, 1, _handle, rights=Rights((cluster(Operation.ALTER_CONFIGS),)))
+def _denial(value: dict[str, Any]) -> dict[str, Any]:
+    code = CLUSTER_AUTHORIZATION_FAILED
+    error = {"error_code": code, "error_message": TEXTS[code]}
+    return {"entries": [{**error, "entity": entry["entity"]} for entry in value["entries"]]}
+
+
+SERVED = ServedApi(API, 0, 1, _handle, rights=Rights((_ALTER_CONFIGS,)))

@@ -6,12 +6,13 @@ v2 flexible. See `broker/topics/config_changes.py` for what a change does.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import TEXTS, split_resources
 from broker.apis.error_message import shortened
 from broker.net.needs import EachResource, Rights
-from broker.net.request import Request, ServedApi
+from broker.net.request import Request, ServedApi, Steps
 from broker.topics.config_changes import ConfigRefused, Current, Edit, Rows
 from protocol.errors import INVALID_REQUEST, NONE
 from protocol.messages.alter_configs import API
@@ -21,28 +22,42 @@ if TYPE_CHECKING:
     from broker.apis.services import Services
 
 
-def _handle(services: Services, request: Request) -> None:
-    alter_all(services, request, _edit)
+ALTER = EachResource(Operation.ALTER_CONFIGS)
+
+
+def _handle(services: Services, request: Request) -> Steps:
+    return alter_all(services, request, _edit)
 
 
 def alter_all(
     services: Services, request: Request, edit_of: Callable[[list[dict[str, Any]]], Edit]
-) -> None:
+) -> Steps:
     """Answers a request whose resources have ``configs``, of which ``edit_of`` makes an edit.
 
     Resources are changed one after the other; what is wrong with one keeps no other back.
     """
-    request.answer_later(_alter_all(services, request, request.value, edit_of))
+    times: Counter[tuple[int, str]] = Counter()
+    for each in request.value["resources"]:
+        times[each["resource_type"], each["resource_name"]] += 1
+        yield None
+    allowed, denied = yield from split_resources(
+        services,
+        request,
+        ALTER,
+        request.value["resources"],
+        lambda each: times[each["resource_type"], each["resource_name"]] > 1,
+    )
+    request.answer_later(_alter_all(services, request, allowed, times, denied, edit_of))
 
 
 async def _alter_all(
     services: Services,
     request: Request,
-    value: dict[str, Any],
+    resources: Sequence[dict[str, Any]],
+    times: Counter[tuple[int, str]],
+    denied: Mapping[int, Sequence[dict[str, Any]]],
     edit_of: Callable[[list[dict[str, Any]]], Edit],
 ) -> None:
-    resources = value["resources"]
-    times = Counter((each["resource_type"], each["resource_name"]) for each in resources)
     answers = request.array("responses")
     worst = NONE
     slices = services.slicer.work(request.served.api.name)
@@ -58,23 +73,31 @@ async def _alter_all(
                 raise ConfigRefused(INVALID_REQUEST, "Error due to duplicate config keys.")
             edit = edit_of(configs)
             await slices.beside(
-                services.config_changes.change(kind, name, edit, value["validate_only"])
+                services.config_changes.change(kind, name, edit, request.value["validate_only"])
             )
         except ConfigRefused as refused:
             error_code, message = refused.error_code, shortened(refused.message)
         worst = worst or error_code
-        answers.append(
-            {
-                "error_code": error_code,
-                "error_message": message,
-                "resource_type": kind,
-                "resource_name": name,
-            }
-        )
+        answers.append(_answer(resource, error_code, message))
         if slices.over:
             await slices.pause()
+    for code, others in denied.items():
+        worst = worst or code
+        for resource in others:
+            answers.append(_answer(resource, code, TEXTS[code]))
+            if slices.over:
+                await slices.pause()
     slices.end()
     request.respond({"responses": answers}, worst)
+
+
+def _answer(resource: dict[str, Any], error_code: int, message: str | None) -> dict[str, Any]:
+    return {
+        "error_code": error_code,
+        "error_message": message,
+        "resource_type": resource["resource_type"],
+        "resource_name": resource["resource_name"],
+    }
 
 
 def refuse_nulls(configs: list[dict[str, Any]]) -> None:
@@ -95,10 +118,4 @@ def _edit(configs: list[dict[str, Any]]) -> Edit:
     return replaced
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    2,
-    _handle,
-    rights=Rights(each=EachResource(Operation.ALTER_CONFIGS, "responses", skips_duplicates=True)),
-)
+SERVED = ServedApi(API, 0, 2, _handle, rights=Rights(each=ALTER))

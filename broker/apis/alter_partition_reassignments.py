@@ -7,11 +7,13 @@ broker alone changes nothing; any other assignment gets Kafka's error for it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import TEXTS, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
     INVALID_REPLICA_ASSIGNMENT,
     NO_REASSIGNMENT_IN_PROGRESS,
     NONE,
@@ -23,8 +25,13 @@ from security.acls.model import Operation
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+ALTER = cluster(Operation.ALTER)
+
 
 def _handle(services: Services, request: Request) -> Steps:
+    if not is_allowed(services, request, ALTER):
+        refuse(request, CLUSTER_AUTHORIZATION_FAILED, denial)
+        return
     value = request.value
     responses = request.array("responses")
     worst = NONE
@@ -68,4 +75,23 @@ def _error(
     return NONE, None
 
 
-SERVED = ServedApi(API, 0, 1, _handle, rights=Rights((cluster(Operation.ALTER),)))
+def denial(value: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a peer that may not alter the cluster."""
+    error = {
+        "error_code": CLUSTER_AUTHORIZATION_FAILED,
+        "error_message": TEXTS[CLUSTER_AUTHORIZATION_FAILED],
+    }
+    responses = [
+        {
+            "name": topic["name"],
+            "partitions": [
+                {"partition_index": each["partition_index"], **error}
+                for each in topic["partitions"]
+            ],
+        }
+        for topic in value["topics"]
+    ]
+    return {**error, "responses": responses}
+
+
+SERVED = ServedApi(API, 0, 1, _handle, rights=Rights((ALTER,)))

@@ -9,21 +9,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.alter_partition_reassignments import ALTER, denial
+from broker.apis.authorization import is_allowed, refuse
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
 from broker.apis.to_controller import by_topic, error_fields, host_of
-from broker.net.needs import Rights, cluster
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi
 from controller.calls import AlterReassignments
 from controller.outcome import ReassignmentsReply
-from protocol.errors import NONE
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
 from protocol.messages.alter_partition_reassignments import API
-from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
 
 def _handle(services: Services, request: Request) -> None:
+    if not is_allowed(services, request, ALTER):
+        refuse(request, CLUSTER_AUTHORIZATION_FAILED, denial)
+        return
     targets = {
         (topic["name"], each["partition_index"]): each["replicas"]
         for topic in request.value["topics"]
@@ -50,4 +54,4 @@ def _answer(request: Request, reply: ReassignmentsReply) -> None:
     )
 
 
-SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((cluster(Operation.ALTER),)))
+SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((ALTER,)))

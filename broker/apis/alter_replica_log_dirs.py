@@ -7,12 +7,15 @@ gets LOG_DIR_NOT_FOUND, before it is looked for, as in Kafka.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import absent_error
 from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
     LOG_DIR_NOT_FOUND,
     NONE,
     NOT_LEADER_OR_FOLLOWER,
@@ -25,7 +28,14 @@ if TYPE_CHECKING:
     from broker.apis.services import Services
 
 
+_ALTER = cluster(Operation.ALTER)
+
+
 def _handle(services: Services, request: Request) -> Steps:
+    if not is_allowed(services, request, _ALTER):
+        code = CLUSTER_AUTHORIZATION_FAILED
+        refuse(request, code, partial(error_answer, error_code=code))
+        return
     ours = os.path.abspath(services.logs.directory)
     codes: dict[str, dict[int, int]] = {}
     for wanted in request.value["dirs"]:
@@ -59,11 +69,28 @@ def _where_it_is(services: Services, topic: str, index: int) -> int:
     return REPLICA_NOT_AVAILABLE if error_code == NOT_LEADER_OR_FOLLOWER else error_code
 
 
+def error_answer(value: dict[str, Any], error_code: int) -> dict[str, Any]:
+    """The answer with one error for all partitions: the request has topics by directory, the
+    answer topics alone."""
+    results = [
+        {
+            "topic_name": topic["name"],
+            "partitions": [
+                {"partition_index": index, "error_code": error_code}
+                for index in topic["partitions"]
+            ],
+        }
+        for directory in value["dirs"]
+        for topic in directory["topics"]
+    ]
+    return {"results": results}
+
+
 SERVED = ServedApi(
     API,
     0,
     2,
     _handle,
     "a broker has one directory: no replica moves",
-    rights=Rights((cluster(Operation.ALTER),)),
+    rights=Rights((_ALTER,)),
 )

@@ -7,19 +7,26 @@ line, no trace and no file, only what a login is checked with. Source: KIP-554; 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import TEXTS, is_allowed, refuse
 from broker.logins.users import Deletion, Upsertion
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
 from protocol.messages.alter_user_scram_credentials import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_ALTER = cluster(Operation.ALTER)
+
 
 def _handle(services: Services, request: Request) -> None:
+    if not is_allowed(services, request, _ALTER):
+        refuse(request, CLUSTER_AUTHORIZATION_FAILED, _denial)
+        return
     request.answer_later(_alter(services, request))
 
 
@@ -50,6 +57,13 @@ async def _alter(services: Services, request: Request) -> None:
         services.audit.changed_all(request.connection, "credentials were changed", names)
 
 
-SERVED = ServedApi(
-    API, 0, 0, _handle, elements_max=2000, rights=Rights((cluster(Operation.ALTER),))
-)
+def _denial(value: dict[str, Any]) -> dict[str, Any]:
+    code = CLUSTER_AUTHORIZATION_FAILED
+    users = {each["name"] for each in (*value["deletions"], *value["upsertions"])}
+    results = [
+        {"user": name, "error_code": code, "error_message": TEXTS[code]} for name in sorted(users)
+    ]
+    return {"results": results}
+
+
+SERVED = ServedApi(API, 0, 0, _handle, elements_max=2000, rights=Rights((_ALTER,)))

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed
+from broker.net.needs import CLUSTER_ACTION
 from broker.net.request import Request
 
 if TYPE_CHECKING:
@@ -17,3 +19,9 @@ def comes_from_broker(services: Services, request: Request) -> bool:
     """Whether a request came by the listener of brokers; a broker alone has none."""
     replicas = services.replicas
     return replicas is not None and services.advertised.listener(request) == replicas.listener
+
+
+def may_act_as_broker(services: Services, request: Request) -> bool:
+    """Whether the peer may act as a broker, and came by the listener of brokers."""
+    allowed = is_allowed(services, request, CLUSTER_ACTION)
+    return allowed and comes_from_broker(services, request)

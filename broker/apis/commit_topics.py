@@ -9,12 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from broker.net.needs import Each
 from broker.net.request import Request
 from broker.topics.registry import Registry
 from coordinator.calls import TopicOffsets
 from coordinator.outcome import CommitReply
-from protocol.errors import NONE, UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION
+from protocol.errors import (
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_ID,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
+from security.acls.model import Operation, ResourceType
 
+READ_TOPIC = Each(Operation.READ, ResourceType.TOPIC)
+"""The right to each topic of a commit."""
 Errors = int | Sequence[int]
 """One code for a topic, or a column of them."""
 Encode = Callable[[int, int, Sequence[tuple[Any, Sequence[int], Errors]]], bytes]
@@ -42,11 +51,20 @@ class CommitTopics:
         """By version."""
 
     def take(
-        self, registry: Registry, request: Request, topics: list[Any], *, by_id: bool = False
+        self,
+        registry: Registry,
+        request: Request,
+        topics: Sequence[Any],
+        *,
+        by_id: bool = False,
+        denied: Sequence[Any] = (),
     ) -> list[TopicOffsets]:
-        """The part of ``topics`` that names what exists; ``request`` can take a CommitReply now."""
+        """The part of ``topics`` that exists; ``request`` can take a CommitReply now.
+
+        The answer has ``denied`` topics after them, with TOPIC_AUTHORIZATION_FAILED.
+        """
         known = registry.topics
-        whole = not by_id and bool(topics)
+        whole = not by_id and bool(topics) and not denied
         for topic in topics if whole else ():
             found = known.get(topic[0])
             partitions = topic[1]
@@ -62,13 +80,20 @@ class CommitTopics:
             request.context = topics
             request.encode = self._answer
             return [TopicOffsets._make(topic) for topic in topics]
-        partly = request.context = _Partly(topics)
+        partly = request.context = _Partly([*topics, *denied])
         request.encode = self._answer_partly
-        return _existing(registry, partly, by_id)
+        kept = _existing(registry, partly, topics, by_id)
+        partly.errors += [TOPIC_AUTHORIZATION_FAILED] * len(denied)
+        return kept
+
+    def refuse(self, request: Request, topics: Sequence[Any], error_code: int) -> None:
+        """Answer all topics with an error."""
+        request.context = topics
+        self._answer(request, CommitReply(error_code))
 
     def _answer(self, request: Request, reply: CommitReply) -> None:
         errors = reply.errors
-        topics: list[Any] = request.context
+        topics: Sequence[Any] = request.context
         answered: list[tuple[Any, Any, Errors]]
         if isinstance(errors, int):
             answered = [(topic[0], topic[1], errors) for topic in topics]
@@ -77,7 +102,10 @@ class CommitTopics:
             answered = [
                 (topic[0], topic[1], error) for topic, error in zip(topics, errors, strict=True)
             ]
-            error_code = _worst(errors)
+            error_code = max(
+                [each if isinstance(each, int) else max(each, default=0) for each in errors],
+                default=0,
+            )
         encode = self._encode[request.api_version]
         request.complete(encode(request.correlation_id, 0, answered), error_code)
 
@@ -99,10 +127,12 @@ class CommitTopics:
         request.complete(encode(request.correlation_id, 0, answered), _worst(partly.errors))
 
 
-def _existing(registry: Registry, partly: _Partly, by_id: bool) -> list[TopicOffsets]:
+def _existing(
+    registry: Registry, partly: _Partly, topics: Sequence[Any], by_id: bool
+) -> list[TopicOffsets]:
     """The part of the commit that names what exists; the errors of the rest go to ``partly``."""
     kept: list[TopicOffsets] = []
-    for index, (key, partitions, offsets, epochs, metadata, timestamps) in enumerate(partly.topics):
+    for index, (key, partitions, offsets, epochs, metadata, timestamps) in enumerate(topics):
         topic = registry.topic_by_id(key) if by_id else registry.topic(key)
         if topic is None:
             partly.errors.append(UNKNOWN_TOPIC_ID if by_id else UNKNOWN_TOPIC_OR_PARTITION)

@@ -9,18 +9,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.acl_codes import NO_AUTHORIZER, entry_of
+from broker.apis.authorization import TEXTS, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
-from protocol.errors import INVALID_REQUEST, NONE, SECURITY_DISABLED, UNKNOWN_SERVER_ERROR
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    NONE,
+    SECURITY_DISABLED,
+    UNKNOWN_SERVER_ERROR,
+)
 from protocol.messages.create_acls import API
 from security.acls.model import Operation, wrong_with
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_ALTER = cluster(Operation.ALTER)
+
 
 def _handle(services: Services, request: Request) -> None:
     request.check()
+    if not is_allowed(services, request, _ALTER):
+        refuse(request, CLUSTER_AUTHORIZATION_FAILED, _denial)
+        return
     request.answer_later(_create(services, request))
 
 
@@ -49,8 +61,13 @@ async def _create(services: Services, request: Request) -> None:
     request.respond({"results": results}, worst)
 
 
+def _denial(value: dict[str, Any]) -> dict[str, Any]:
+    code = CLUSTER_AUTHORIZATION_FAILED
+    return {"results": [_result(code, TEXTS[code]) for _ in value["creations"]]}
+
+
 def _result(error_code: int, message: str | None) -> dict[str, Any]:
     return {"error_code": error_code, "error_message": message}
 
 
-SERVED = ServedApi(API, 0, 3, _handle, rights=Rights((cluster(Operation.ALTER),)))
+SERVED = ServedApi(API, 0, 3, _handle, rights=Rights((_ALTER,)))

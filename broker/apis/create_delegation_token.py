@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import is_allowed
 from broker.apis.token_ends import may_ask
 from broker.net.needs import Own, Rights
 from broker.net.request import Request, ServedApi
@@ -35,22 +36,12 @@ def _handle(services: Services, request: Request) -> None:
         owner = Principal(value["owner_principal_type"] or "", value["owner_principal_name"])
     if not may_ask(connection):
         _refuse(request, DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, owner, requester)
-    elif owner != requester and not _may_create(services, request, owner):
+    elif owner != requester and not is_allowed(services, request, _CREATE_TOKENS, str(owner)):
         _refuse(request, DELEGATION_TOKEN_AUTHORIZATION_FAILED, owner, requester)
     elif services.tokens is None:
         _refuse(request, DELEGATION_TOKEN_AUTH_DISABLED, owner, requester)
     else:
         request.answer_later(_create(services, request, owner, requester))
-
-
-def _may_create(services: Services, request: Request, owner: Principal) -> bool:
-    return services.authorizer is None or services.authorizer.allows(
-        request.connection,
-        _CREATE_TOKENS.operation,
-        _CREATE_TOKENS.kind,
-        str(owner),
-        api=API.name,
-    )
 
 
 async def _create(
@@ -114,5 +105,5 @@ SERVED = ServedApi(
     3,
     _handle,
     elements_max=2000,
-    rights=Rights(own=(_CREATE_TOKENS,), is_in_handler=True),
+    rights=Rights(own=(_CREATE_TOKENS,)),
 )

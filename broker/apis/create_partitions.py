@@ -7,13 +7,15 @@ adds them, and answers when they have leaders.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.apis.authorization import TEXTS, split
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, THROTTLED_MESSAGE, Refused
 from broker.net.needs import Each, Rights
-from broker.net.request import Request, ServedApi
+from broker.net.request import Request, ServedApi, Steps
 from broker.topics.owned_topics import OWNED
 from broker.topics.topic_changes import (
     PARTITIONS_MAX,
@@ -36,6 +38,7 @@ from protocol.errors import (
     REASSIGNMENT_IN_PROGRESS,
     REQUEST_TIMED_OUT,
     THROTTLING_QUOTA_EXCEEDED,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.create_partitions import API
@@ -44,19 +47,34 @@ from security.acls.model import Operation, ResourceType
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_ALTER = Each(Operation.ALTER, ResourceType.TOPIC)
 FIRST_STRICT = 3
 """From here on what is beyond a client's quota is refused (KIP-599)."""
 
 logger = structlog.get_logger(__name__)
 
 
-def _handle(services: Services, request: Request) -> None:
-    request.answer_later(_grow_all(services, request, request.value))
+def _handle(services: Services, request: Request) -> Steps:
+    times = Counter(topic["name"] for topic in request.value["topics"])
+    allowed, denied = yield from split(
+        services,
+        request,
+        _ALTER,
+        request.value["topics"],
+        lambda topic: topic["name"] if times[topic["name"]] == 1 else None,
+    )
+    request.answer_later(_grow_all(services, request, allowed, times, denied))
 
 
-async def _grow_all(services: Services, request: Request, value: dict[str, Any]) -> None:
-    times = Counter(topic["name"] for topic in value["topics"])
-    topics = {topic["name"]: topic for topic in value["topics"]}
+async def _grow_all(
+    services: Services,
+    request: Request,
+    allowed: Sequence[dict[str, Any]],
+    times: Counter[str],
+    denied: Sequence[dict[str, Any]],
+) -> None:
+    value = request.value
+    topics = {topic["name"]: topic for topic in allowed}
     done: dict[str, Refused | None] = {}
     mutations = request.mutations(FIRST_STRICT)
     slices = services.slicer.work(API.name)
@@ -89,6 +107,12 @@ async def _grow_all(services: Services, request: Request, value: dict[str, Any])
         )
         worst = worst or error_code
         results.append({"name": name, "error_code": error_code, "error_message": message})
+        if slices.over:
+            await slices.pause()
+    for topic in denied:
+        code = TOPIC_AUTHORIZATION_FAILED
+        worst = worst or code
+        results.append({"name": topic["name"], "error_code": code, "error_message": TEXTS[code]})
         if slices.over:
             await slices.pause()
     slices.end()
@@ -156,12 +180,4 @@ async def _grow(services: Services, name: str, count: int, assignment: Assignmen
         raise Refused(KAFKA_STORAGE_ERROR, f"The disk says: {error.strerror}.") from None
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    3,
-    _handle,
-    rights=Rights(
-        each=Each(Operation.ALTER, ResourceType.TOPIC, answers="results", skips_duplicates=True)
-    ),
-)
+SERVED = ServedApi(API, 0, 3, _handle, rights=Rights(each=_ALTER))

@@ -9,11 +9,12 @@ the controller alone creates them, and answers when all partitions have leaders.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Generator, Iterator, Mapping, Set
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
+from broker.apis.authorization import denied, is_allowed
 from broker.apis.error_message import shortened
 from broker.config.config import topic_settings
 from broker.config.config_value import BadValue
@@ -45,6 +46,7 @@ from protocol.errors import (
     REQUEST_TIMED_OUT,
     THROTTLING_QUOTA_EXCEEDED,
     TOPIC_ALREADY_EXISTS,
+    TOPIC_AUTHORIZATION_FAILED,
 )
 from protocol.messages.create_topics import API
 from protocol.schema import ZERO_UUID
@@ -56,6 +58,15 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
+_CREATE_ANY = cluster(Operation.CREATE, is_logged=False)
+_CREATE = of_each(ResourceType.TOPIC, Operation.CREATE, _CREATE_ANY)
+_DESCRIBE_CONFIGS = Own(
+    Operation.DESCRIBE_CONFIGS,
+    ResourceType.TOPIC,
+    "each topic",
+    "to see its settings",
+    is_logged=False,
+)
 FIRST_STRICT = 6
 """From here on what is beyond a client's quota is refused (KIP-599)."""
 THROTTLED_MESSAGE = "The throttling quota has been exceeded."
@@ -96,7 +107,12 @@ async def _create_all(services: Services, request: Request, value: dict[str, Any
         topics[topic["name"]] = topic
         if slices.over:
             await slices.pause()
+    forbidden, hidden = await slices.through(_judged(services, request, names))
     for name, wanted in topics.items():
+        if slices.over:
+            await slices.pause()
+        if name in forbidden:
+            continue
         try:
             if not services.topics.is_controller:
                 raise Refused(NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
@@ -107,23 +123,45 @@ async def _create_all(services: Services, request: Request, value: dict[str, Any
             done[name] = made
         except Refused as refused:
             done[name] = refused
-        if slices.over:
-            await slices.pause()
     new = {name: len(each.assignment) for name, each in done.items() if isinstance(each, Made)}
     if new and not value["validate_only"]:
         for name in await slices.beside(services.topics.led(new, value["timeout_ms"])):
             done[name] = Refused(REQUEST_TIMED_OUT, "Not all partitions have a leader yet.")
     answers = request.array("topics")
     for name, each in done.items():
-        answers.append(_answer(services, name, each))
+        answers.append(_answer(services, name, each, hides_settings=name in hidden))
+        if slices.over:
+            await slices.pause()
+    refusal = Refused(TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
+    for name in topics if forbidden else ():
+        if name in forbidden:
+            answers.append(_answer(services, name, refusal))
         if slices.over:
             await slices.pause()
     slices.end()
     refusals = (each.error_code for each in done.values() if isinstance(each, Refused))
-    request.respond({"topics": answers}, next(refusals, NONE))
+    request.respond({"topics": answers}, next(refusals, refusal.error_code if forbidden else NONE))
 
 
-def _answer(services: Services, name: str, made: Made | Refused) -> dict[str, Any]:
+def _judged(
+    services: Services, request: Request, times: Counter[str]
+) -> Generator[None, None, tuple[Set[str], Set[str]]]:
+    """The topics that the peer may not create, and those whose settings it may not see. A topic
+    that is named twice is neither: it has an error of its own."""
+    refused: Set[str] = frozenset()
+    if not is_allowed(services, request, _CREATE_ANY):
+        refused = yield from denied(services, request, _CREATE, _single(times))
+    hidden = yield from denied(services, request, _DESCRIBE_CONFIGS, _single(times))
+    return refused, hidden
+
+
+def _single(times: Counter[str]) -> Iterator[str]:
+    return (name for name, count in times.items() if count == 1)
+
+
+def _answer(
+    services: Services, name: str, made: Made | Refused, *, hides_settings: bool = False
+) -> dict[str, Any]:
     if isinstance(made, Refused):
         return {
             "name": name,
@@ -132,11 +170,16 @@ def _answer(services: Services, name: str, made: Made | Refused) -> dict[str, An
             "error_message": made.message,
             "configs": [],
         }
-    return {
+    answer = {
         "name": name,
         "topic_id": made.topic_id,
         "error_code": NONE,
         "error_message": None,
+    }
+    if hides_settings:
+        return {**answer, "topic_config_error_code": TOPIC_AUTHORIZATION_FAILED, "configs": []}
+    return {
+        **answer,
         "num_partitions": len(made.assignment),
         "replication_factor": len(made.assignment[0]),
         "configs": [
@@ -251,23 +294,4 @@ def _assigned(services: Services, assignments: list[dict[str, Any]]) -> Assignme
     return assignment
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    7,
-    _handle,
-    rights=Rights(
-        own=(
-            of_each(
-                ResourceType.TOPIC, Operation.CREATE, cluster(Operation.CREATE, is_logged=False)
-            ),
-            Own(
-                Operation.DESCRIBE_CONFIGS,
-                ResourceType.TOPIC,
-                "each topic",
-                "to see its settings",
-                is_logged=False,
-            ),
-        )
-    ),
-)
+SERVED = ServedApi(API, 0, 7, _handle, rights=Rights(own=(_CREATE, _DESCRIBE_CONFIGS)))

@@ -10,16 +10,24 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
+from broker.apis.authorization import TEXTS, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
 from protocol.encoded_array import EncodedArray
-from protocol.errors import INVALID_REQUEST, NONE, SECURITY_DISABLED, UNKNOWN_SERVER_ERROR
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    NONE,
+    SECURITY_DISABLED,
+    UNKNOWN_SERVER_ERROR,
+)
 from protocol.messages.delete_acls import API
 from security.acls.model import AclEntry, Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_ALTER = cluster(Operation.ALTER)
 MATCHES_MAX = 200_000
 """Entries under all filters of a request together; each is shown once for each filter."""
 _TOO_MANY = f"The filters take more than {MATCHES_MAX} entries together; this one deletes nothing."
@@ -27,6 +35,9 @@ _TOO_MANY = f"The filters take more than {MATCHES_MAX} entries together; this on
 
 def _handle(services: Services, request: Request) -> None:
     request.check()
+    if not is_allowed(services, request, _ALTER):
+        refuse(request, CLUSTER_AUTHORIZATION_FAILED, _denial)
+        return
     request.answer_later(_delete(services, request))
 
 
@@ -76,6 +87,11 @@ async def _delete(services: Services, request: Request) -> None:
     request.respond({"filter_results": results}, UNKNOWN_SERVER_ERROR if failed else NONE)
 
 
+def _denial(value: dict[str, Any]) -> dict[str, Any]:
+    code = CLUSTER_AUTHORIZATION_FAILED
+    return {"filter_results": [_result(code, TEXTS[code], []) for _ in value["filters"]]}
+
+
 def _shown(entry: AclEntry, failed: str | None) -> dict[str, Any]:
     return {
         "error_code": NONE if failed is None else UNKNOWN_SERVER_ERROR,
@@ -89,4 +105,4 @@ def _result(error_code: int, message: str | None, acls: Sequence[Any] | EncodedA
     return {"error_code": error_code, "error_message": message, "matching_acls": acls}
 
 
-SERVED = ServedApi(API, 0, 3, _handle, rights=Rights((cluster(Operation.ALTER),)))
+SERVED = ServedApi(API, 0, 3, _handle, rights=Rights((_ALTER,)))

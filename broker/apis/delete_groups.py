@@ -7,21 +7,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import split
 from broker.apis.gather import Gather
 from broker.apis.losses import sender_of
 from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import DeleteGroup
+from protocol.errors import GROUP_AUTHORIZATION_FAILED, NONE
 from protocol.messages.delete_groups import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_DELETE = Each(Operation.DELETE, ResourceType.GROUP)
+
 
 def _handle(services: Services, request: Request) -> Steps:
     # A group named twice is deleted once and answered once, as Kafka's set of names has it.
-    groups = list(dict.fromkeys(request.value["groups_names"]))
+    allowed, denied = yield from split(
+        services, request, _DELETE, request.value["groups_names"], str
+    )
+    groups = list(dict.fromkeys(allowed))
     gather: Gather[int] = Gather()
     for group_id in groups:
         services.groups.submit(group_id, DeleteGroup(gather.ticket(), group_id, sender_of(request)))
@@ -31,13 +38,12 @@ def _handle(services: Services, request: Request) -> Steps:
     for group_id, error_code in zip(groups, gather.replies, strict=True):
         results.append({"group_id": group_id, "error_code": error_code})
         yield None
-    request.respond({"throttle_time_ms": 0, "results": results}, max(gather.replies, default=0))
+    worst = max(gather.replies, default=NONE)
+    for group_id in denied:
+        worst = worst or GROUP_AUTHORIZATION_FAILED
+        results.append({"group_id": group_id, "error_code": GROUP_AUTHORIZATION_FAILED})
+        yield None
+    request.respond({"throttle_time_ms": 0, "results": results}, worst)
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    2,
-    _handle,
-    rights=Rights(each=Each(Operation.DELETE, ResourceType.GROUP, "groups_names", "", "results")),
-)
+SERVED = ServedApi(API, 0, 2, _handle, rights=Rights(each=_DELETE))

@@ -7,13 +7,16 @@ minute.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.apis.authorization import split
 from broker.apis.losses import report_trimmed, sender_of
 from broker.net.needs import Each, Rights
-from broker.net.request import Request, ServedApi
+from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import absent_error
 from log.errors import OffsetOutOfRange
 from protocol.errors import (
@@ -22,6 +25,7 @@ from protocol.errors import (
     NONE,
     OFFSET_OUT_OF_RANGE,
     POLICY_VIOLATION,
+    TOPIC_AUTHORIZATION_FAILED,
 )
 from protocol.messages.delete_records import API
 from security.acls.model import Operation, ResourceType
@@ -31,19 +35,28 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
+_DELETE = Each(Operation.DELETE, ResourceType.TOPIC)
 _NO_LOW_WATERMARK = -1
 
 
-def _handle(services: Services, request: Request) -> None:
-    request.answer_later(_delete_all(services, request, request.value))
+def _handle(services: Services, request: Request) -> Steps:
+    topics, denied = yield from split(
+        services, request, _DELETE, request.value["topics"], itemgetter("name")
+    )
+    request.answer_later(_delete_all(services, request, topics, denied))
 
 
-async def _delete_all(services: Services, request: Request, value: dict[str, Any]) -> None:
+async def _delete_all(
+    services: Services,
+    request: Request,
+    topics: Sequence[dict[str, Any]],
+    denied: Sequence[dict[str, Any]],
+) -> None:
     answers = []
     slices = services.slicer.work(API.name)
     await slices.pause()
     starts: dict[str, dict[int, int]] = {}
-    for topic in value["topics"]:
+    for topic in topics:
         partitions = []
         for wanted in topic["partitions"]:
             name, index = topic["name"], wanted["partition_index"]
@@ -51,6 +64,13 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
             partitions.append(_delete(services, name, index, wanted["offset"]))
             if partitions[-1]["low_watermark"] > before:
                 starts.setdefault(name, {})[index] = partitions[-1]["low_watermark"]
+            if slices.over:
+                await slices.pause()
+        answers.append({"name": topic["name"], "partitions": partitions})
+    for topic in denied:
+        partitions = []
+        for wanted in topic["partitions"]:
+            partitions.append(_entry(wanted["partition_index"], TOPIC_AUTHORIZATION_FAILED))
             if slices.over:
                 await slices.pause()
         answers.append({"name": topic["name"], "partitions": partitions})
@@ -99,9 +119,11 @@ def _delete(services: Services, name: str, index: int, offset: int) -> dict[str,
         except OSError as error:
             logger.error("records can't be deleted", partition=partition.name, why=str(error))
             error_code = KAFKA_STORAGE_ERROR
+    return _entry(index, error_code, low_watermark)
+
+
+def _entry(index: int, error_code: int, low_watermark: int = _NO_LOW_WATERMARK) -> dict[str, Any]:
     return {"partition_index": index, "low_watermark": low_watermark, "error_code": error_code}
 
 
-SERVED = ServedApi(
-    API, 0, 2, _handle, rights=Rights(each=Each(Operation.DELETE, ResourceType.TOPIC))
-)
+SERVED = ServedApi(API, 0, 2, _handle, rights=Rights(each=_DELETE))

@@ -7,11 +7,12 @@ belongs to the coordinator. In a cluster the controller alone deletes, and answe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.apis.authorization import TEXTS, denied, is_allowed
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, THROTTLED_MESSAGE
 from broker.apis.losses import readers_of, report_deleted, sender_of
 from broker.net.needs import Own, Rights, cluster, of_each
@@ -26,6 +27,7 @@ from protocol.errors import (
     NOT_CONTROLLER,
     REQUEST_TIMED_OUT,
     THROTTLING_QUOTA_EXCEEDED,
+    TOPIC_AUTHORIZATION_FAILED,
     TOPIC_DELETION_DISABLED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from broker.apis.services import Services
     from broker.loop.slices import Slices
 
+_DELETE_ANY = cluster(Operation.DELETE, is_logged=False)
+_DELETE = of_each(ResourceType.TOPIC, Operation.DELETE, _DELETE_ANY)
+_DESCRIBE = Own(Operation.DESCRIBE, ResourceType.TOPIC, "each topic", "to hear of it")
 FIRST_STRICT = 5
 """From here on what is beyond a client's quota is refused (KIP-599)."""
 
@@ -53,15 +58,11 @@ def _handle(services: Services, request: Request) -> None:
 
 
 async def _delete_all(services: Services, request: Request, value: dict[str, Any]) -> None:
-    asked: Iterator[Target]
-    if request.api_version >= 6:
-        asked = ((topic["name"], topic["topic_id"]) for topic in value["topics"])
-    else:
-        asked = ((name, ZERO_UUID) for name in value["topic_names"])
     mutations = request.mutations(FIRST_STRICT)
     slices = services.slicer.work(API.name)
     await slices.pause()
-    targets, times = await _counted(services, asked, slices)
+    allowed, refused = await slices.through(_judged(services, request))
+    targets, times = await _counted(services, allowed, slices)
     answers = []
     there = (name for name in times if name and services.registry.topic(name) is not None)
     readers = await readers_of(services, there, slices)
@@ -100,6 +101,7 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
         for name in await slices.beside(services.topics.gone(going, value["timeout_ms"])):
             late = "The topic is being deleted; not all brokers have done it yet."
             going[name] |= {"error_code": REQUEST_TIMED_OUT, "error_message": late}
+    answers += refused
     slices.end()
     worst = next((answer["error_code"] for answer in answers if answer["error_code"]), NONE)
     request.respond({"responses": answers}, worst)
@@ -107,8 +109,65 @@ async def _delete_all(services: Services, request: Request, value: dict[str, Any
     report_deleted(services, sender_of(request), gone)
 
 
+def _judged(
+    services: Services, request: Request
+) -> Generator[None, None, tuple[list[Target], list[dict[str, Any]]]]:
+    """The requested topics without the denied ones, and the answers for these.
+
+    As in Kafka without ZooKeeper. By id: without DELETE it is denied, without DESCRIBE the answer
+    has no name. By name: without DESCRIBE it is denied whether or not it exists, without DELETE if
+    it exists. A topic that is named twice or wrongly has an error of its own.
+    """
+    judges = not is_allowed(services, request, _DELETE_ANY)
+    judges = judges and services.config["delete.topic.enable"]
+    targets: list[Target] = []
+    names: list[str | None] = []
+    times: Counter[str] = Counter()
+    for name, topic_id in _asked(request):
+        targets.append((name, topic_id))
+        if judges:
+            known = None
+            if (name is None) != (topic_id == ZERO_UUID):
+                known = services.registry.topic_name(topic_id) if name is None else name
+            names.append(known)
+            if known is not None:
+                times[known] += 1
+        yield None
+    if not judges:
+        return targets, []
+    single: list[str | None] = []
+    for each in names:
+        single.append(each if each is not None and times[each] == 1 else None)
+        yield None
+    undescribed = yield from denied(services, request, _DESCRIBE, single)
+    undeleted = yield from denied(services, request, _DELETE, single)
+    allowed: list[Target] = []
+    refused: list[dict[str, Any]] = []
+    for target, each in zip(targets, single, strict=True):
+        if target[0] is None:
+            is_denied = each in undeleted
+            shown = None if each in undescribed else each
+        else:
+            is_there = each is not None and services.registry.topic(each) is not None
+            is_denied = each in undescribed or (is_there and each in undeleted)
+            shown = each
+        if is_denied:
+            code = TOPIC_AUTHORIZATION_FAILED
+            refused.append(_answer((shown, target[1]), code, TEXTS[code]))
+        else:
+            allowed.append(target)
+        yield None
+    return allowed, refused
+
+
+def _asked(request: Request) -> Iterator[Target]:
+    if request.api_version >= 6:
+        return ((topic["name"], topic["topic_id"]) for topic in request.value["topics"])
+    return ((name, ZERO_UUID) for name in request.value["topic_names"])
+
+
 async def _counted(
-    services: Services, asked: Iterator[Target], slices: Slices
+    services: Services, asked: Iterable[Target], slices: Slices
 ) -> tuple[list[Target], Counter[str | None]]:
     """The requested topics without repeats, and how often each name occurs."""
     targets: dict[Target, None] = {}
@@ -164,17 +223,4 @@ def _answer(target: Target, error_code: int, message: str | None) -> dict[str, A
     }
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    6,
-    _handle,
-    rights=Rights(
-        own=(
-            of_each(
-                ResourceType.TOPIC, Operation.DELETE, cluster(Operation.DELETE, is_logged=False)
-            ),
-            Own(Operation.DESCRIBE, ResourceType.TOPIC, "each topic", "to hear of it"),
-        )
-    ),
-)
+SERVED = ServedApi(API, 0, 6, _handle, rights=Rights(own=(_DELETE, _DESCRIBE)))

@@ -7,9 +7,10 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
+from broker.apis.authorization import TEXTS, is_allowed
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
-from protocol.errors import NONE, SECURITY_DISABLED
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE, SECURITY_DISABLED
 from protocol.messages.describe_acls import API
 from security.acls.model import Operation
 
@@ -17,8 +18,16 @@ if TYPE_CHECKING:
     from broker.apis.services import Services
 
 
+_DESCRIBE = cluster(Operation.DESCRIBE)
+
+
 def _handle(services: Services, request: Request) -> Steps:
-    wanted = filter_of(request.value)
+    value = request.value
+    if not is_allowed(services, request, _DESCRIBE):
+        code = CLUSTER_AUTHORIZATION_FAILED
+        request.respond({"error_code": code, "error_message": TEXTS[code], "resources": []})
+        return
+    wanted = filter_of(value)
     resources = request.array("resources")
     answer: dict[str, Any] = {"error_code": NONE, "error_message": "", "resources": resources}
     if services.acls is None:
@@ -36,4 +45,4 @@ def _handle(services: Services, request: Request) -> Steps:
     request.respond(answer)
 
 
-SERVED = ServedApi(API, 0, 3, _handle, rights=Rights((cluster(Operation.DESCRIBE),)))
+SERVED = ServedApi(API, 0, 3, _handle, rights=Rights((_DESCRIBE,)))

@@ -5,9 +5,15 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import TEXTS, is_allowed
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
-from protocol.errors import INVALID_REQUEST, NONE, UNSUPPORTED_VERSION
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    NONE,
+    UNSUPPORTED_VERSION,
+)
 from protocol.messages.describe_client_quotas import API
 from security.acls.model import Operation
 from security.quotas.entities import Component, Entity, UnknownKind, matching, named_parts
@@ -15,6 +21,7 @@ from security.quotas.entities import Component, Entity, UnknownKind, matching, n
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_DESCRIBE_CONFIGS = cluster(Operation.DESCRIBE_CONFIGS)
 _EXACT, _DEFAULT, _ANY = 0, 1, 2
 """How a component matches."""
 MATCHED_AT_ONCE = 1000
@@ -23,6 +30,9 @@ MATCHED_AT_ONCE = 1000
 
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
+    if not is_allowed(services, request, _DESCRIBE_CONFIGS):
+        _refuse(request, CLUSTER_AUTHORIZATION_FAILED, TEXTS[CLUSTER_AUTHORIZATION_FAILED])
+        return
     values = services.quotas.values
     try:
         components = [_component(each) for each in value["components"]]
@@ -72,4 +82,4 @@ def _refuse(request: Request, error_code: int, message: str) -> None:
     request.respond({"error_code": error_code, "error_message": message, "entries": None})
 
 
-SERVED = ServedApi(API, 0, 1, _handle, rights=Rights((cluster(Operation.DESCRIBE_CONFIGS),)))
+SERVED = ServedApi(API, 0, 1, _handle, rights=Rights((_DESCRIBE_CONFIGS,)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED
+from broker.apis.authorization import NOT_ASKED, cluster_operations
 from broker.apis.once_told import once_told
 from broker.net.needs import Rights, Tells, cluster
 from broker.net.request import Request, ServedApi, Steps
@@ -19,6 +19,7 @@ from security.acls.model import Operation, ResourceType
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_TELLS = Tells(ResourceType.CLUSTER, cluster(Operation.DESCRIBE))
 _BROKERS = 1
 _CONTROLLERS = 2
 
@@ -43,7 +44,9 @@ def _handle(services: Services, request: Request) -> Steps | None:
 
 def _answer(services: Services, request: Request) -> None:
     cluster = services.cluster
-    wanted = request.value["include_cluster_authorized_operations"]
+    operations = NOT_ASKED
+    if request.value["include_cluster_authorized_operations"]:
+        operations = cluster_operations(services, request, _TELLS)
     request.respond(
         {
             "error_code": NONE,
@@ -60,15 +63,9 @@ def _answer(services: Services, request: Request) -> None:
                 }
                 for node in cluster.brokers(services.advertised.listener(request))
             ],
-            "cluster_authorized_operations": CLUSTER_OPERATIONS if wanted else NOT_ASKED,
+            "cluster_authorized_operations": operations,
         }
     )
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    2,
-    _handle,
-    rights=Rights(tells=(Tells(ResourceType.CLUSTER, cluster(Operation.DESCRIBE)),)),
-)
+SERVED = ServedApi(API, 0, 2, _handle, rights=Rights(tells=(_TELLS,)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import TEXTS, split_resources
 from broker.apis.error_message import shortened
 from broker.config.described_configs import broker_entries, cluster_entries, topic_entries
 from broker.net.needs import EachResource, Rights
@@ -26,13 +27,21 @@ from security.acls.model import Operation
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_DESCRIBE = EachResource(Operation.DESCRIBE_CONFIGS)
+PUBLIC = frozenset({"http.listener", "http.advertised.listener", "http.security.protocol"})
+"""Settings of a broker that everybody may read: where the HTTP is, which asks its readers who they
+are itself. Kafka has no such settings."""
+
 
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
+    resources, denied = yield from split_resources(
+        services, request, _DESCRIBE, value["resources"], _is_public
+    )
     results = request.array("results")
     worst = NONE
     seen: set[tuple[int, str]] = set()
-    for resource in value["resources"]:
+    for resource in resources:
         kind, name = resource["resource_type"], resource["resource_name"]
         error_code, message, entries = _describe(services, kind, name)
         if (kind, name) in seen:
@@ -57,7 +66,26 @@ def _handle(services: Services, request: Request) -> Steps:
             }
         )
         yield None
+    for code, refused in denied.items():
+        worst = worst or code
+        for resource in refused:
+            results.append(
+                {
+                    "error_code": code,
+                    "error_message": TEXTS[code],
+                    "resource_type": resource["resource_type"],
+                    "resource_name": resource["resource_name"],
+                }
+            )
+            yield None
     request.respond({"results": results}, worst)
+
+
+def _is_public(resource: dict[str, Any]) -> bool:
+    """Whether only settings are asked for that everybody may read."""
+    names = resource["configuration_keys"]
+    is_broker = resource["resource_type"] == BROKER_RESOURCE
+    return is_broker and bool(names) and PUBLIC.issuperset(names)
 
 
 def _describe(
@@ -91,13 +119,4 @@ def _shown(entry: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
     return shown
 
 
-PUBLIC = frozenset({"http.listener", "http.advertised.listener", "http.security.protocol"})
-"""Where the HTTP is, which asks its readers who they are itself. Kafka has no such settings."""
-
-SERVED = ServedApi(
-    API,
-    0,
-    4,
-    _handle,
-    rights=Rights(each=EachResource(Operation.DESCRIBE_CONFIGS, "results", public=PUBLIC)),
-)
+SERVED = ServedApi(API, 0, 4, _handle, rights=Rights(each=_DESCRIBE))

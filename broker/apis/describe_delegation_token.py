@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import is_allowed
 from broker.apis.token_ends import may_ask
 from broker.net.needs import Need, Own, Rights
 from broker.net.request import Request, ServedApi, Steps
@@ -65,17 +66,10 @@ def _answer(
 
 
 def _may_see(services: Services, request: Request, token: Token) -> bool:
-    authorizer, connection = services.authorizer, request.connection
-    if authorizer is None or is_about(token, connection.principal):
-        return True
-    return any(
-        authorizer.allows(
-            connection, right.operation, right.kind, name, api=API.name, is_logged=right.is_logged
-        )
-        for right, name in (
-            (_DESCRIBE_TOKEN, token.token_id),
-            (_DESCRIBE_TOKENS, str(token.owner)),
-        )
+    return (
+        is_about(token, request.connection.principal)
+        or is_allowed(services, request, _DESCRIBE_TOKEN, token.token_id)
+        or is_allowed(services, request, _DESCRIBE_TOKENS, str(token.owner))
     )
 
 
@@ -110,5 +104,5 @@ SERVED = ServedApi(
     3,
     _handle,
     elements_max=2000,
-    rights=Rights(own=(_DESCRIBE_TOKENS,), is_in_handler=True),
+    rights=Rights(own=(_DESCRIBE_TOKENS,)),
 )

@@ -10,27 +10,30 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorized import GROUP_OPERATIONS, NOT_ASKED
+from broker.apis.authorization import NOT_ASKED, TEXTS, split
 from broker.apis.gather import Gather
 from broker.net.needs import Each, Rights, Tells
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import DescribeGroup
 from coordinator.outcome import DescribeReply
 from protocol.encoded_array import EncodedArray
-from protocol.errors import GROUP_ID_NOT_FOUND
+from protocol.errors import GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND
 from protocol.messages.describe_groups import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_DESCRIBE = Each(Operation.DESCRIBE, ResourceType.GROUP)
+_TELLS = Tells(ResourceType.GROUP)
+
 
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     # Kafka describes a group that is named twice twice, and no client names one twice: the first
     # time is enough, or a small request could ask for any number of copies of a large group.
-    groups = list(dict.fromkeys(value["groups"]))
-    operations = GROUP_OPERATIONS if value["include_authorized_operations"] else NOT_ASKED
+    allowed, denied = yield from split(services, request, _DESCRIBE, value["groups"], str)
+    groups = list(dict.fromkeys(allowed))
     gather: Gather[DescribeReply] = Gather()
     for group_id in groups:
         services.groups.submit(group_id, DescribeGroup(gather.ticket(), group_id))
@@ -38,12 +41,30 @@ def _handle(services: Services, request: Request) -> Steps:
     yield from gather.rest()
     described = request.array("groups")
     worst = 0
+    for group_id in denied:
+        described.append(_denied(group_id))
+        yield None
     for reply in gather.replies:
+        operations = NOT_ASKED
+        if value["include_authorized_operations"]:
+            operations = services.authorizer.operations(
+                request.connection, _TELLS.kind, reply.group_id
+            )
         group = _group(reply, request.api_version, operations)
         worst = max(worst, group["error_code"])
         group["members"] = yield from _members(request, reply)
         described.append(group)
+    if denied:
+        worst = worst or GROUP_AUTHORIZATION_FAILED
     request.respond({"throttle_time_ms": 0, "groups": described}, worst)
+
+
+def _denied(group_id: str) -> dict[str, Any]:
+    return {
+        "error_code": GROUP_AUTHORIZATION_FAILED,
+        "error_message": TEXTS[GROUP_AUTHORIZATION_FAILED],
+        "group_id": group_id,
+    }
 
 
 def _group(reply: DescribeReply, version: int, operations: int) -> dict[str, Any]:
@@ -79,13 +100,4 @@ def _members(request: Request, reply: DescribeReply) -> Generator[None, None, En
     return members
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    6,
-    _handle,
-    rights=Rights(
-        each=Each(Operation.DESCRIBE, ResourceType.GROUP, "groups", "", is_first=True),
-        tells=(Tells(ResourceType.GROUP),),
-    ),
-)
+SERVED = ServedApi(API, 0, 6, _handle, rights=Rights(each=_DESCRIBE, tells=(_TELLS,)))

@@ -8,18 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import is_allowed
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
-from protocol.errors import NONE
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
 from protocol.messages.describe_log_dirs import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_DESCRIBE = cluster(Operation.DESCRIBE)
+
 
 def _handle(services: Services, request: Request) -> Steps:
     asked = request.value["topics"]
+    if not is_allowed(services, request, _DESCRIBE):
+        request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED, "results": []})
+        return
     wanted: dict[str, set[int] | None] = dict.fromkeys(services.logs.topics)
     if asked is not None:
         wanted = {topic["topic"]: set(topic["partitions"]) for topic in asked}
@@ -60,4 +66,4 @@ def _space(services: Services) -> dict[str, int]:
     return {} if found is None else found._asdict()
 
 
-SERVED = ServedApi(API, 0, 5, _handle, rights=Rights((cluster(Operation.DESCRIBE),)))
+SERVED = ServedApi(API, 0, 5, _handle, rights=Rights((_DESCRIBE,)))

@@ -6,6 +6,7 @@ from asyncio import Future, get_running_loop
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import TEXTS, split
 from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.partition import Partition
@@ -17,6 +18,7 @@ from protocol.errors import (
     INVALID_TOPIC_EXCEPTION,
     KAFKA_STORAGE_ERROR,
     NONE,
+    TOPIC_AUTHORIZATION_FAILED,
 )
 from protocol.messages.describe_producers import API
 from security.acls.model import Operation, ResourceType
@@ -25,11 +27,15 @@ if TYPE_CHECKING:
     from broker.apis.services import Services
 
 
+_READ = Each(Operation.READ, ResourceType.TOPIC)
+
+
 def _handle(services: Services, request: Request) -> Steps:
+    topics, denied = yield from split(services, request, _READ, request.value["topics"], _good_name)
     answers = request.array("topics")
     worst = NONE
     seen: set[tuple[str, int]] = set()
-    for topic in request.value["topics"]:
+    for topic in topics:
         name = topic["name"]
         partitions = request.array("topics", "partitions")
         for partition in topic["partition_indexes"]:
@@ -43,7 +49,26 @@ def _handle(services: Services, request: Request) -> Steps:
             yield None
         answers.append({"name": name, "partitions": partitions})
         yield None
+    for topic in denied:
+        code = TOPIC_AUTHORIZATION_FAILED
+        worst = worst or code
+        partitions = request.array("topics", "partitions")
+        for partition in topic["partition_indexes"]:
+            partitions.append(_failed(partition, code, TEXTS[code]))
+            yield None
+        answers.append({"name": topic["name"], "partitions": partitions})
+        yield None
     request.respond({"topics": answers}, worst)
+
+
+def _good_name(topic: dict[str, Any]) -> str | None:
+    """The name of a topic; None for a name that no topic may have, which has its own error."""
+    name: str = topic["name"]
+    try:
+        check_topic_name(name)
+    except BadTopicName:
+        return None
+    return name
 
 
 def _described(
@@ -129,10 +154,4 @@ def _failed(partition: int, error_code: int, message: str) -> dict[str, Any]:
     }
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    0,
-    _handle,
-    rights=Rights(each=Each(Operation.READ, ResourceType.TOPIC, skips_bad_names=True)),
-)
+SERVED = ServedApi(API, 0, 0, _handle, rights=Rights(each=_READ))

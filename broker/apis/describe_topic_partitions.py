@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorized import TOPIC_OPERATIONS
+from broker.apis.authorization import denied
 from broker.apis.metadata import described, missing, partition_entry
 from broker.net.needs import Rights, Tells, each_shown_topic
 from broker.net.request import Request, ServedApi, Steps
@@ -18,6 +18,7 @@ from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
     NONE,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.messages.describe_topic_partitions import API
@@ -26,6 +27,7 @@ from security.acls.model import ResourceType
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_DESCRIBE, _TELLS = each_shown_topic(), Tells(ResourceType.TOPIC)
 _AS_METADATA = 13
 """The version of Metadata by which partitions are described."""
 
@@ -33,18 +35,28 @@ _AS_METADATA = 13
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     cursor = value["cursor"]
-    asked = sorted({topic["name"] for topic in value["topics"]})
-    names = asked or sorted(services.registry.topics)
+    asked = yield from _asked(value["topics"])
+    names = list(asked or services.registry.topics)
     if cursor is not None:
         absent = bool(asked) and cursor["topic_name"] not in asked
         if absent or cursor["partition_index"] < 0:
             refused = request.array("topics")
-            for name in asked:
+            for name in sorted(asked):
                 refused.append(missing(INVALID_REQUEST, name))
                 yield None
             request.respond({"topics": refused, "next_cursor": None}, INVALID_REQUEST)
             return
         names = [name for name in names if name >= cursor["topic_name"]]
+    first_name = "" if cursor is None else cursor["topic_name"]
+    hidden = yield from denied(
+        services,
+        request,
+        _DESCRIBE,
+        (topic["name"] for topic in value["topics"] if topic["name"] >= first_name)
+        if asked
+        else names,
+        is_logged=bool(asked),
+    )
     limit = services.config["max.request.partition.size.limit"]
     room = max(1, min(limit, value["response_partition_limit"]))
     topics = request.array("topics")
@@ -52,7 +64,10 @@ def _handle(services: Services, request: Request) -> Steps:
     ids = {each.node_id for each in brokers}
     worst = NONE
     next_cursor = None
-    for name in names:
+    for name in sorted(names):
+        if name in hidden:
+            yield None
+            continue
         first = 0
         if cursor is not None and cursor["topic_name"] == name:
             first = cursor["partition_index"]
@@ -61,12 +76,30 @@ def _handle(services: Services, request: Request) -> Steps:
             break
         topic, count, left = yield from _topic(services, request, name, ids, first, room)
         worst = worst or topic["error_code"]
+        topic["topic_authorized_operations"] = services.authorizer.operations(
+            request.connection, _TELLS.kind, name
+        )
         topics.append(topic)
         room -= count
         if left:
             next_cursor = {"topic_name": name, "partition_index": first + count}
             break
+    for name in names if asked else ():
+        if name in hidden:
+            worst = worst or TOPIC_AUTHORIZATION_FAILED
+            entry = missing(TOPIC_AUTHORIZATION_FAILED, name)
+            topics.append({**entry, "is_internal": False})
+        yield None
     request.respond({"topics": topics, "next_cursor": next_cursor}, worst)
+
+
+def _asked(topics: list[dict[str, Any]]) -> Generator[None, None, dict[str, None]]:
+    """The names of a request, each once."""
+    names: dict[str, None] = {}
+    for topic in topics:
+        names[topic["name"]] = None
+        yield None
+    return names
 
 
 def _topic(
@@ -88,18 +121,8 @@ def _topic(
         entry["eligible_leader_replicas"] = entry["last_known_elr"] = []
         partitions.append(entry)
         yield None
-    whole = {
-        **described(topic),
-        "partitions": partitions,
-        "topic_authorized_operations": TOPIC_OPERATIONS,
-    }
+    whole = {**described(topic), "partitions": partitions}
     return whole, partitions.count, len(left) - partitions.count
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    0,
-    _handle,
-    rights=Rights(own=(each_shown_topic(),), tells=(Tells(ResourceType.TOPIC),)),
-)
+SERVED = ServedApi(API, 0, 0, _handle, rights=Rights(own=(_DESCRIBE,), tells=(_TELLS,)))

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed, split
 from broker.apis.gather import Gather
 from broker.net.needs import Each, Hides, Rights
 from broker.net.request import Request, ServedApi, Steps
 from protocol.encoded_array import EncodedArray
-from protocol.errors import INVALID_REQUEST, NONE
+from protocol.errors import INVALID_REQUEST, NONE, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from protocol.messages.describe_transactions import API
 from security.acls.model import Operation, ResourceType
 from transactions.calls import DescribeTransaction
@@ -18,10 +19,16 @@ from transactions.outcome import DescribeReply
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_DESCRIBE = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
+_SHOWN = Hides(Operation.DESCRIBE, ResourceType.TOPIC)
+
 
 def _handle(services: Services, request: Request) -> Steps:
     # One description of an id that is named twice is enough: a transaction may be large.
-    ids = list(dict.fromkeys(request.value["transactional_ids"]))
+    allowed, denied = yield from split(
+        services, request, _DESCRIBE, request.value["transactional_ids"], str
+    )
+    ids = list(dict.fromkeys(allowed))
     gather: Gather[DescribeReply] = Gather()
     for transactional_id in ids:
         ticket = gather.ticket()
@@ -43,7 +50,7 @@ def _handle(services: Services, request: Request) -> Steps:
             )
             yield None
             continue
-        topics = yield from _topics(request, reply)
+        topics = yield from _topics(services, request, reply)
         described.append(
             {
                 "error_code": NONE,
@@ -56,14 +63,23 @@ def _handle(services: Services, request: Request) -> Steps:
                 "topics": topics,
             }
         )
+    for transactional_id in denied:
+        code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        worst = worst or code
+        described.append({"error_code": code, "transactional_id": transactional_id})
+        yield None
     request.respond({"transaction_states": described}, worst)
 
 
-def _topics(request: Request, reply: DescribeReply) -> Generator[None, None, EncodedArray]:
+def _topics(
+    services: Services, request: Request, reply: DescribeReply
+) -> Generator[None, None, EncodedArray]:
+    """The topics that the peer may describe."""
     topics = request.array("transaction_states", "topics")
     yield None
     for name, partitions in reply.partitions:
-        topics.append({"topic": name, "partitions": partitions})
+        if is_allowed(services, request, _SHOWN, name):
+            topics.append({"topic": name, "partitions": partitions})
         yield None
     return topics
 
@@ -73,18 +89,5 @@ SERVED = ServedApi(
     0,
     0,
     _handle,
-    rights=Rights(
-        each=Each(
-            Operation.DESCRIBE,
-            ResourceType.TRANSACTIONAL_ID,
-            "transactional_ids",
-            "",
-            "transaction_states",
-        ),
-        hides=(
-            Hides(
-                Operation.DESCRIBE, ResourceType.TOPIC, ("transaction_states", "topics"), "topic"
-            ),
-        ),
-    ),
+    rights=Rights(each=_DESCRIBE, hides=(_SHOWN,)),
 )

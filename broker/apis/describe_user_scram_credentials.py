@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import TEXTS, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
-from protocol.errors import DUPLICATE_RESOURCE, NONE, RESOURCE_NOT_FOUND
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    DUPLICATE_RESOURCE,
+    NONE,
+    RESOURCE_NOT_FOUND,
+)
 from protocol.messages.describe_user_scram_credentials import API
 from security.acls.model import Operation
 
@@ -19,7 +25,13 @@ if TYPE_CHECKING:
     from broker.logins.users import Users
 
 
-def _handle(services: Services, request: Request) -> Steps:
+_DESCRIBE = cluster(Operation.DESCRIBE)
+
+
+def _handle(services: Services, request: Request) -> Steps | None:
+    if not is_allowed(services, request, _DESCRIBE):
+        refuse(request, CLUSTER_AUTHORIZATION_FAILED, _denial)
+        return None
     users = services.users
     assert users is not None
     asked = [each["name"] for each in request.value["users"] or ()]
@@ -59,4 +71,12 @@ def _described(users: Users, name: str, count: int) -> dict[str, Any]:
     }
 
 
-SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((cluster(Operation.DESCRIBE),)))
+def _denial(value: dict[str, Any]) -> dict[str, Any]:
+    """As many results without a name as the request has users."""
+    code = CLUSTER_AUTHORIZATION_FAILED
+    error = {"error_code": code, "error_message": TEXTS[code]}
+    nobody = {"user": "", **error, "credential_infos": []}
+    return {**error, "results": [nobody for _ in value["users"] or ()]}
+
+
+SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((_DESCRIBE,)))

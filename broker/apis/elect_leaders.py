@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import TEXTS, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
     ELECTION_NOT_NEEDED,
     INVALID_REQUEST,
     NONE,
@@ -22,10 +24,14 @@ from security.acls.model import Operation
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+ALTER = cluster(Operation.ALTER)
 PREFERRED, UNCLEAN = 0, 1
 
 
 def _handle(services: Services, request: Request) -> Steps:
+    if not is_allowed(services, request, ALTER):
+        refuse(request, CLUSTER_AUTHORIZATION_FAILED, denial)
+        return
     value = request.value
     if value["election_type"] not in (PREFERRED, UNCLEAN):
         request.respond({"error_code": INVALID_REQUEST, "replica_election_results": []})
@@ -49,4 +55,20 @@ def _result(services: Services, name: str, partition: int) -> dict[str, Any]:
     return {"partition_id": partition, "error_code": error_code, "error_message": message}
 
 
-SERVED = ServedApi(API, 0, 2, _handle, rights=Rights((cluster(Operation.ALTER),)))
+def denial(value: dict[str, Any]) -> dict[str, Any]:
+    """The answer to a peer that may not alter the cluster."""
+    code = CLUSTER_AUTHORIZATION_FAILED
+    results = [
+        {
+            "topic": topic["topic"],
+            "partition_result": [
+                {"partition_id": index, "error_code": code, "error_message": TEXTS[code]}
+                for index in topic["partitions"]
+            ],
+        }
+        for topic in value["topic_partitions"] or ()
+    ]
+    return {"error_code": code, "replica_election_results": results}
+
+
+SERVED = ServedApi(API, 0, 2, _handle, rights=Rights((ALTER,)))

@@ -11,25 +11,33 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed, refuse
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
-from broker.apis.elect_leaders import PREFERRED, UNCLEAN
+from broker.apis.elect_leaders import ALTER, PREFERRED, UNCLEAN, denial
 from broker.apis.to_controller import Place, by_topic, cache_of, error_fields, host_of, places
 from broker.cluster.metadata_cache import MetadataCache
-from broker.net.needs import Rights, cluster
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi
 from broker.topics.cluster_view import NO_LEADER
 from broker.topics.ticket import Awaited
 from controller.calls import ElectLeaders
 from controller.outcome import ElectLeadersReply
-from protocol.errors import INVALID_REQUEST, NONE, REQUEST_TIMED_OUT
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    NONE,
+    REQUEST_TIMED_OUT,
+)
 from protocol.messages.elect_leaders import API
-from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
 
 def _handle(services: Services, request: Request) -> None:
+    if not is_allowed(services, request, ALTER):
+        refuse(request, CLUSTER_AUTHORIZATION_FAILED, denial)
+        return
     value = request.value
     kind = value.get("election_type", PREFERRED)
     if kind not in (PREFERRED, UNCLEAN):
@@ -86,4 +94,4 @@ def _answer(request: Request, error_code: int, results: Mapping[Place, tuple[int
     )
 
 
-SERVED = ServedApi(API, 0, 2, _handle, rights=Rights((cluster(Operation.ALTER),)))
+SERVED = ServedApi(API, 0, 2, _handle, rights=Rights((ALTER,)))

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed
 from broker.apis.transactional import client_of, told
 from broker.net.needs import Rights, transactional_id
 from broker.net.request import Request, ServedApi
-from protocol.errors import INVALID_REQUEST
+from protocol.errors import INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from protocol.messages.end_txn import API
 from security.acls.model import Operation
 from transactions.calls import TV1, TV2, EndTransaction
@@ -21,6 +22,7 @@ from transactions.outcome import EndReply
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_WRITE = transactional_id(Operation.WRITE)
 _KNOWS_FENCED = 2
 """The first version with PRODUCER_FENCED."""
 _RAISES_EPOCH = 5
@@ -30,6 +32,9 @@ _RAISES_EPOCH = 5
 def _handle(services: Services, request: Request) -> None:
     value = request.value
     transactional_id = value["transactional_id"]
+    if services.authorizer.judges and not is_allowed(services, request, _WRITE, transactional_id):
+        _answer(request, EndReply(TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return
     if not transactional_id:
         _answer(request, EndReply(INVALID_REQUEST))
         return
@@ -58,4 +63,4 @@ def _answer(request: Request, reply: EndReply) -> None:
     )
 
 
-SERVED = ServedApi(API, 0, 5, _handle, rights=Rights((transactional_id(Operation.WRITE),)))
+SERVED = ServedApi(API, 0, 5, _handle, rights=Rights((_WRITE,)))

@@ -9,18 +9,21 @@ one COORDINATOR_NOT_AVAILABLE, which has clients wait and ask again.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.apis.authorization import TEXTS, is_allowed, split
 from broker.config.config_value import BadValue
-from broker.net.needs import Rights, cluster_action, of_each
+from broker.net.needs import DENIED, Rights, cluster_action, of_each
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.owned_topics import OWNED, OwnedTopic
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, BrokerNode
 from broker.topics.topic_changes import BadFactor, CannotChange, TopicExists
 from offsets.partitioner import partition_for
 from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
     COORDINATOR_NOT_AVAILABLE,
     INVALID_REQUEST,
     NONE,
@@ -33,22 +36,42 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-_GROUP = 0
-_TRANSACTION = 1
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+"""Types of keys."""
+_FIRST_WITH_SHARE = 6
+_DESCRIBE = {
+    _GROUP: of_each(ResourceType.GROUP, Operation.DESCRIBE),
+    _TRANSACTION: of_each(ResourceType.TRANSACTIONAL_ID, Operation.DESCRIBE),
+}
+"""The right to a key, by its type."""
+_OF_SHARE = cluster_action("for share groups")
 _TOPICS = {_GROUP: OFFSETS_TOPIC, _TRANSACTION: TRANSACTION_TOPIC}
 """Whose partitions say who the coordinator is, by the type of the key."""
-_NOT_SERVED = {2: "share group"}
-_ADVICE = {2: "share groups are not served: use a consumer"}
+_NOT_SERVED = {_SHARE: "share group"}
+_ADVICE = {_SHARE: "share groups are not served: use a consumer"}
 
 
 def _handle(services: Services, request: Request) -> Steps:
     request.connection.lookups += 1
     value = request.value
+    key_type = value["key_type"]
     batched = request.api_version >= 4
-    keys = value["coordinator_keys"] if batched else [value["key"]]
+    keys: Sequence[str] = value["coordinator_keys"] if batched else [value["key"]]
+    denied: Sequence[str] = ()
+    denial = CLUSTER_AUTHORIZATION_FAILED
+    if key_type in _DESCRIBE:
+        right = _DESCRIBE[key_type]
+        denial = DENIED[right.kind]
+        keys, denied = yield from split(services, request, right, keys, str)
+    elif (
+        key_type == _SHARE
+        and request.api_version >= _FIRST_WITH_SHARE
+        and not is_allowed(services, request, _OF_SHARE)
+    ):
+        keys, denied = (), keys
     made = True
     # Nothing is made where no key is asked for: all may have been denied.
-    topic = _TOPICS.get(value["key_type"]) if keys else None
+    topic = _TOPICS.get(key_type) if keys else None
     if topic is not None and services.registry.topic(topic) is None:
         making = asyncio.ensure_future(is_made(services, OWNED[topic]))
         yield making
@@ -59,13 +82,20 @@ def _handle(services: Services, request: Request) -> Steps:
         answers = request.array("coordinators")
         worst = NONE
         for key in keys:
-            answer = _find(services, request, value["key_type"], key, made)
+            answer = _find(services, request, key_type, key, made)
             worst = max(worst, answer["error_code"])
             answers.append(answer)
             yield None
+        for key in denied:
+            worst = worst or denial
+            answers.append(_error(key, denial, TEXTS[denial]))
+            yield None
         request.respond({"throttle_time_ms": 0, "coordinators": answers}, worst)
     else:
-        answer = _find(services, request, value["key_type"], keys[0], made)
+        if denied:
+            answer = _error("", denial, TEXTS[denial])
+        else:
+            answer = _find(services, request, key_type, keys[0], made)
         del answer["key"]
         if answer["error_code"] == NONE:
             answer["error_message"] = "NONE"  # what Kafka says there, and in v4 and up ""
@@ -142,11 +172,5 @@ SERVED = ServedApi(
     6,
     _handle,
     "keys of share groups get INVALID_REQUEST, a final error",
-    rights=Rights(
-        own=(
-            of_each(ResourceType.GROUP, Operation.DESCRIBE),
-            of_each(ResourceType.TRANSACTIONAL_ID, Operation.DESCRIBE),
-            cluster_action("for share groups"),
-        )
-    ),
+    rights=Rights(own=(*_DESCRIBE.values(), _OF_SHARE)),
 )

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.among_brokers import comes_from_broker
+from broker.apis.among_brokers import may_act_as_broker
 from broker.cluster.replicas.replicas import ReplicaManager, Told
 from broker.net.request import Request
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
@@ -36,10 +36,10 @@ def told_by(request: Request, decode: Decode) -> Any:
 
 
 def replicas_for(services: Services, request: Request) -> ReplicaManager | None:
-    """What does a request; None where it came by a listener of clients, and is refused."""
+    """What does a request; None where a client's has been refused."""
     replicas = services.replicas
     assert replicas is not None, "a broker alone does not serve it"
-    if comes_from_broker(services, request):
+    if may_act_as_broker(services, request):
         return replicas
     request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED})
     return None

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed
 from broker.net.needs import Rights, group
 from broker.net.request import Request, ServedApi
 from coordinator.calls import Heartbeat
+from protocol.errors import GROUP_AUTHORIZATION_FAILED
 from protocol.generated.heartbeat import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.heartbeat import API
 from security.acls.model import Operation
@@ -17,11 +19,16 @@ from security.acls.model import Operation
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_READ = group(Operation.READ)
+
 
 def _handle(services: Services, request: Request) -> None:
     group_id, generation_id, member_id, group_instance_id = DECODE_REQUEST[request.api_version](
         request.buffer, request.position
     )
+    if services.authorizer.judges and not is_allowed(services, request, _READ, group_id):
+        _answer(request, GROUP_AUTHORIZATION_FAILED)
+        return
     request.encode = _answer
     connection = request.connection
     if connection.on_close is None:
@@ -38,4 +45,4 @@ def _answer(request: Request, error_code: int) -> None:
     )
 
 
-SERVED = ServedApi(API, 0, 4, _handle, rights=Rights((group(Operation.READ),)))
+SERVED = ServedApi(API, 0, 4, _handle, rights=Rights((_READ,)))

@@ -8,21 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.alter_configs import alter_all, refuse_nulls
+from broker.apis.alter_configs import ALTER, alter_all, refuse_nulls
 from broker.config.dynamic_settings import DELETE, NEVER_SET, SET, SUBTRACT, with_operation
-from broker.net.needs import EachResource, Rights
-from broker.net.request import Request, ServedApi
+from broker.net.needs import Rights
+from broker.net.request import Request, ServedApi, Steps
 from broker.topics.config_changes import ConfigRefused, Current, Edit, Rows
 from protocol.errors import INVALID_REQUEST
 from protocol.messages.incremental_alter_configs import API
-from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
 
-def _handle(services: Services, request: Request) -> None:
-    alter_all(services, request, _edit)
+def _handle(services: Services, request: Request) -> Steps:
+    return alter_all(services, request, _edit)
 
 
 def _edit(configs: list[dict[str, Any]]) -> Edit:
@@ -52,10 +51,4 @@ def _edit(configs: list[dict[str, Any]]) -> Edit:
     return edited
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    1,
-    _handle,
-    rights=Rights(each=EachResource(Operation.ALTER_CONFIGS, "responses", skips_duplicates=True)),
-)
+SERVED = ServedApi(API, 0, 1, _handle, rights=Rights(each=ALTER))

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed
 from broker.apis.transactional import client_of, told
 from broker.net.needs import Own, Rights, cluster
-from broker.net.request import Request, ServedApi
+from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
     COORDINATOR_LOAD_IN_PROGRESS,
     INVALID_REQUEST,
     INVALID_TRANSACTION_TIMEOUT,
@@ -30,11 +32,43 @@ from transactions.values import NO_EPOCH, NO_PRODUCER_ID
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_WRITE_ID = Own(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the transactional id")
+_IDEMPOTENT_WRITE = cluster(Operation.IDEMPOTENT_WRITE, is_logged=False)
+_WRITE_ANY = Own(
+    Operation.WRITE,
+    ResourceType.TOPIC,
+    "any topic",
+    "without a transactional id",
+    unless=_IDEMPOTENT_WRITE,
+)
 _KNOWS_FENCED = 4
 """The first version with PRODUCER_FENCED."""
 
 
-def _handle(services: Services, request: Request) -> None:
+def _handle(services: Services, request: Request) -> Steps | None:
+    transactional_id = request.value["transactional_id"]
+    if transactional_id is not None:
+        if not is_allowed(services, request, _WRITE_ID, transactional_id):
+            _answer(request, InitReply(TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+            return None
+    elif not is_allowed(services, request, _IDEMPOTENT_WRITE):
+        return _begin_if_allowed(services, request)
+    _begin(services, request)
+    return None
+
+
+def _begin_if_allowed(services: Services, request: Request) -> Steps:
+    """The right to write any topic at all is enough (KIP-679)."""
+    is_writer = yield from services.authorizer.allows_somewhere(
+        request.connection, _WRITE_ANY.operation, _WRITE_ANY.kind, api=API.name
+    )
+    if is_writer:
+        _begin(services, request)
+    else:
+        _answer(request, InitReply(CLUSTER_AUTHORIZATION_FAILED))
+
+
+def _begin(services: Services, request: Request) -> None:
     value = request.value
     transactional_id = value["transactional_id"]
     producer_id, producer_epoch = value["producer_id"], value["producer_epoch"]
@@ -95,21 +129,4 @@ async def _answer_fresh(services: Services, request: Request) -> None:
         _answer(request, InitReply(NONE, producer_id, 0))
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    6,
-    _handle,
-    rights=Rights(
-        own=(
-            Own(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the transactional id"),
-            Own(
-                Operation.WRITE,
-                ResourceType.TOPIC,
-                "any topic",
-                "without a transactional id",
-                unless=cluster(Operation.IDEMPOTENT_WRITE, is_logged=False),
-            ),
-        )
-    ),
-)
+SERVED = ServedApi(API, 0, 6, _handle, rights=Rights(own=(_WRITE_ID, _WRITE_ANY)))

@@ -10,16 +10,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed
 from broker.net.needs import Rights, group
 from broker.net.request import Request, ServedApi
 from coordinator.calls import JoinGroup
 from coordinator.outcome import JoinReply
+from protocol.errors import GROUP_AUTHORIZATION_FAILED
 from protocol.generated.join_group import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.join_group import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+
+_READ = group(Operation.READ)
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -35,6 +39,9 @@ def _handle(services: Services, request: Request) -> None:
         reason,
     ) = request.context or DECODE_REQUEST[version](request.buffer, request.position)
     request.encode = _answer
+    if services.authorizer.judges and not is_allowed(services, request, _READ, group_id):
+        request.take(JoinReply(GROUP_AUTHORIZATION_FAILED, ""))
+        return
     request.park()
     request.connection.on_close = services.groups.connection_closed
     services.groups.submit(
@@ -92,5 +99,5 @@ SERVED = ServedApi(
     _handle,
     elements_max=100,
     decoders=DECODE_REQUEST,
-    rights=Rights((group(Operation.READ),)),
+    rights=Rights((_READ,)),
 )

@@ -8,21 +8,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed
 from broker.net.needs import Rights, group
 from broker.net.request import Request, ServedApi
 from coordinator.calls import LeaveGroup, Leaver
 from coordinator.outcome import LeaveReply
+from protocol.errors import GROUP_AUTHORIZATION_FAILED
 from protocol.messages.leave_group import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_READ = group(Operation.READ)
+
 
 def _handle(services: Services, request: Request) -> None:
     value = request.value
     group_id = value["group_id"]
     request.encode = _answer
+    if not is_allowed(services, request, _READ, group_id):
+        request.take(LeaveReply(GROUP_AUTHORIZATION_FAILED))
+        return
     if request.api_version < 3:
         leavers = [Leaver(value["member_id"], None, None)]
     else:
@@ -45,4 +52,4 @@ def _answer(request: Request, reply: LeaveReply) -> None:
     request.respond({"throttle_time_ms": 0, "error_code": error_code, "members": members}, counted)
 
 
-SERVED = ServedApi(API, 0, 5, _handle, elements_max=5_000, rights=Rights((group(Operation.READ),)))
+SERVED = ServedApi(API, 0, 5, _handle, elements_max=5_000, rights=Rights((_READ,)))

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE
-from protocol.errors import NONE, UNSUPPORTED_VERSION
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE, UNSUPPORTED_VERSION
 from protocol.messages.list_config_resources import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_DESCRIBE_CONFIGS = cluster(Operation.DESCRIBE_CONFIGS)
 _WITHOUT_SETTINGS = (8, 16, 32)
 """Broker loggers, client metrics, groups."""
 
@@ -24,6 +26,9 @@ _WITHOUT_SETTINGS = (8, 16, 32)
 def _handle(services: Services, request: Request) -> Steps:
     known = (TOPIC_RESOURCE, BROKER_RESOURCE, *_WITHOUT_SETTINGS)
     asked = request.value["resource_types"] or (known if request.api_version else ())
+    if not is_allowed(services, request, _DESCRIBE_CONFIGS):
+        request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED, "config_resources": []})
+        return
     if not set(asked) <= set(known):
         request.respond({"error_code": UNSUPPORTED_VERSION, "config_resources": []})
         return
@@ -41,4 +46,4 @@ def _handle(services: Services, request: Request) -> Steps:
     request.respond({"error_code": NONE, "config_resources": found})
 
 
-SERVED = ServedApi(API, 0, 1, _handle, rights=Rights((cluster(Operation.DESCRIBE_CONFIGS),)))
+SERVED = ServedApi(API, 0, 1, _handle, rights=Rights((_DESCRIBE_CONFIGS,)))

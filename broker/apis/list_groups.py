@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed
 from broker.apis.gather import Gather, error_of_all
 from broker.net.needs import Hides, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
@@ -19,6 +20,9 @@ from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+
+_SEES_ALL = cluster(Operation.DESCRIBE, is_logged=False)
+_SHOWN = Hides(Operation.DESCRIBE, ResourceType.GROUP, _SEES_ALL)
 
 
 def _handle(services: Services, request: Request) -> Steps:
@@ -31,35 +35,21 @@ def _handle(services: Services, request: Request) -> Steps:
         yield from gather.sent()
     yield from gather.rest()
     error_code = error_of_all(reply.error_code for reply in gather.replies)
+    sees_all = is_allowed(services, request, _SEES_ALL)
     groups = request.array("groups")
     for reply in gather.replies:
         for group in reply.groups:
-            groups.append(
-                {
-                    "group_id": group.group_id,
-                    "protocol_type": group.protocol_type,
-                    "group_state": group.state,
-                    "group_type": group.group_type,
-                }
-            )
+            if sees_all or is_allowed(services, request, _SHOWN, group.group_id):
+                groups.append(
+                    {
+                        "group_id": group.group_id,
+                        "protocol_type": group.protocol_type,
+                        "group_state": group.state,
+                        "group_type": group.group_type,
+                    }
+                )
             yield None
     request.respond({"throttle_time_ms": 0, "error_code": error_code, "groups": groups})
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    5,
-    _handle,
-    rights=Rights(
-        hides=(
-            Hides(
-                Operation.DESCRIBE,
-                ResourceType.GROUP,
-                ("groups",),
-                "group_id",
-                cluster(Operation.DESCRIBE, is_logged=False),
-            ),
-        )
-    ),
-)
+SERVED = ServedApi(API, 0, 5, _handle, rights=Rights(hides=(_SHOWN,)))

@@ -13,11 +13,13 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
 from broker.apis.any_replica import error_at
+from broker.apis.authorization import split
 from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.partition import Partition
@@ -30,6 +32,7 @@ from protocol.errors import (
     LEADER_NOT_AVAILABLE,
     NONE,
     OFFSET_NOT_AVAILABLE,
+    TOPIC_AUTHORIZATION_FAILED,
     UNSUPPORTED_FOR_MESSAGE_FORMAT,
     UNSUPPORTED_VERSION,
 )
@@ -41,6 +44,7 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
+_DESCRIBE = Each(Operation.DESCRIBE, ResourceType.TOPIC)
 READ_COMMITTED = 1
 LATEST = -1
 EARLIEST = -2
@@ -80,9 +84,12 @@ class Found(NamedTuple):
 
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
+    topics, denied = yield from split(
+        services, request, _DESCRIBE, value["topics"], itemgetter("name")
+    )
     asked = Counter(
         (topic["name"], partition["partition_index"])
-        for topic in value["topics"]
+        for topic in topics
         for partition in topic["partitions"]
     )
     twice = frozenset(key for key, times in asked.items() if times > 1)
@@ -91,7 +98,7 @@ def _handle(services: Services, request: Request) -> Steps:
     version = request.api_version
     answers = request.array("topics")
     worst = NONE
-    for topic in value["topics"]:
+    for topic in topics:
         name = topic["name"]
         partitions = request.array("topics", "partitions")
         look = partial(_partition, services, version, twice, replica_id, committed, name)
@@ -108,6 +115,14 @@ def _handle(services: Services, request: Request) -> Steps:
                 partitions.append(answer)
                 yield None
         answers.append({"name": name, "partitions": partitions})
+        yield None
+    for topic in denied:
+        worst = worst or TOPIC_AUTHORIZATION_FAILED
+        partitions = request.array("topics", "partitions")
+        for wanted in topic["partitions"]:
+            partitions.append(_error(wanted["partition_index"], TOPIC_AUTHORIZATION_FAILED))
+            yield None
+        answers.append({"name": topic["name"], "partitions": partitions})
         yield None
     request.respond({"topics": answers}, worst)
 
@@ -207,6 +222,4 @@ def _error(index: int, error_code: int) -> dict[str, Any]:
     return {"partition_index": index, "error_code": error_code}
 
 
-SERVED = ServedApi(
-    API, 0, 11, _handle, rights=Rights(each=Each(Operation.DESCRIBE, ResourceType.TOPIC))
-)
+SERVED = ServedApi(API, 0, 11, _handle, rights=Rights(each=_DESCRIBE))

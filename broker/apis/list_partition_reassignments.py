@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import TEXTS, is_allowed
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
-from protocol.errors import NONE
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
 from protocol.messages.list_partition_reassignments import API
 from security.acls.model import Operation
 
@@ -14,9 +15,23 @@ if TYPE_CHECKING:
     from broker.apis.services import Services
 
 
-def _handle(services: Services, request: Request) -> None:  # noqa: ARG001
+DESCRIBE = cluster(Operation.DESCRIBE)
+
+
+def _handle(services: Services, request: Request) -> None:
     request.check()
+    if not is_allowed(services, request, DESCRIBE):
+        request.respond(DENIAL)
+        return
     request.respond({"error_code": NONE, "error_message": None, "topics": []})
 
 
-SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((cluster(Operation.DESCRIBE),)))
+DENIAL = {
+    "error_code": CLUSTER_AUTHORIZATION_FAILED,
+    "error_message": TEXTS[CLUSTER_AUTHORIZATION_FAILED],
+    "topics": [],
+}
+"""The answer to a peer that may not describe the cluster."""
+
+
+SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((DESCRIBE,)))

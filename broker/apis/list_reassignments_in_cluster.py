@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
+from broker.apis.list_partition_reassignments import DENIAL, DESCRIBE
 from broker.apis.to_controller import by_topic, host_of, places
-from broker.net.needs import Rights, cluster
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi
 from controller.calls import ListReassignments
 from controller.outcome import ListedReassignments
 from protocol.errors import NONE
 from protocol.messages.list_partition_reassignments import API
-from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
 def _handle(services: Services, request: Request) -> None:
     topics = request.value["topics"]
+    if not is_allowed(services, request, DESCRIBE):
+        request.respond(DENIAL)
+        return
     asked = None if topics is None else places(topics, "name", "partition_indexes")
     request.encode = _answer
     host_of(services).submit(ListReassignments(request, asked))
@@ -47,4 +51,4 @@ def _answer(request: Request, reply: ListedReassignments) -> None:
     )
 
 
-SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((cluster(Operation.DESCRIBE),)))
+SERVED = ServedApi(API, 0, 0, _handle, rights=Rights((DESCRIBE,)))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import is_allowed
 from broker.apis.gather import Gather, error_of_all
 from broker.cores.transactions.runtime import HostedTransactions
 from broker.net.needs import Hides, Rights
@@ -24,6 +25,7 @@ from transactions.states import State
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_SHOWN = Hides(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 _NAMES = frozenset({*(state.wire_name for state in State), "PrepareEpochFence"})
 """Kafka's words for states; its last is one that no id is ever seen in."""
 PATTERN_BYTES_MAX = 1 << 20
@@ -58,10 +60,12 @@ def _handle(services: Services, request: Request) -> Steps:
     listed = request.array("transaction_states")
     for reply in gather.replies if error_code == NONE else ():
         for transaction in reply.transactions:
-            if pattern is None or pattern.fullmatch(transaction.transactional_id):
+            transactional_id = transaction.transactional_id
+            matches = pattern is None or pattern.fullmatch(transactional_id)
+            if matches and is_allowed(services, request, _SHOWN, transactional_id):
                 listed.append(
                     {
-                        "transactional_id": transaction.transactional_id,
+                        "transactional_id": transactional_id,
                         "producer_id": transaction.producer_id,
                         "transaction_state": transaction.state,
                     }
@@ -104,19 +108,4 @@ def _compiled(pattern: str | None) -> Any:
         re2.purge()  # else the library keeps the last 128 patterns
 
 
-SERVED = ServedApi(
-    API,
-    0,
-    2,
-    _handle,
-    rights=Rights(
-        hides=(
-            Hides(
-                Operation.DESCRIBE,
-                ResourceType.TRANSACTIONAL_ID,
-                ("transaction_states",),
-                "transactional_id",
-            ),
-        )
-    ),
-)
+SERVED = ServedApi(API, 0, 2, _handle, rights=Rights(hides=(_SHOWN,)))

@@ -15,13 +15,14 @@ It waits for the controller's first word (`once_told.py`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence, Set
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker.apis.authorization import NOT_ASKED, cluster_operations, denied, is_allowed, split
 from broker.apis.once_told import once_told
 from broker.net.needs import Own, Rights, Tells, cluster, each_shown_topic
 from broker.net.request import Request, ServedApi, Steps
@@ -43,6 +44,7 @@ from protocol.errors import (
     LISTENER_NOT_FOUND,
     NONE,
     REPLICA_NOT_AVAILABLE,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -56,6 +58,13 @@ if TYPE_CHECKING:
 logger = structlog.get_logger(__name__)
 
 
+_DESCRIBE = each_shown_topic()
+_CREATE_ANY = cluster(Operation.CREATE, is_logged=False)
+_CREATE = Own(
+    Operation.CREATE, ResourceType.TOPIC, "each topic that it would create", unless=_CREATE_ANY
+)
+_TELLS_TOPIC = Tells(ResourceType.TOPIC)
+_TELLS_CLUSTER = Tells(ResourceType.CLUSTER, cluster(Operation.DESCRIBE))
 NO_EPOCH = -1
 _KNOWS_LISTENERS = 6
 """The first version in which a living leader without the client's listener has its own error."""
@@ -68,28 +77,80 @@ def _handle(services: Services, request: Request) -> Steps | None:
     return once_told(services, request, _answer_now)
 
 
-def _answer_now(services: Services, request: Request) -> Steps | None:
+def _answer_now(services: Services, request: Request) -> Steps:
     value = request.value
     version = request.api_version
     asked = value["topics"]
     if asked is None or (version == 0 and not asked):
-        return _answer(services, request, list(services.registry.topics.values()))
-    if 10 <= version < 12 and any(
-        entry["name"] is None or entry["topic_id"] != ZERO_UUID for entry in asked
-    ):
-        return _answer(services, request, (_refused(entry, INVALID_REQUEST) for entry in asked))
-    ids = [entry["topic_id"] for entry in asked if entry["topic_id"] != ZERO_UUID]
-    if ids:
-        return _answer(services, request, map(partial(_by_id, services), dict.fromkeys(ids)))
-    names = list(dict.fromkeys(entry["name"] for entry in asked if entry["name"] is not None))
-    allowed = value["allow_auto_topic_creation"] and services.config["auto.create.topics.enable"]
-    if allowed and any(services.registry.topic(name) is None for name in names):
-        request.answer_later(_create_and_answer(services, request, names))
-        return None
-    return _answer(services, request, map(partial(_by_name, services), names))
+        yield from _answer(services, request, list(services.registry.topics.values()), is_all=True)
+        return
+    ids: dict[bytes, None] = {}
+    names: list[str] = []
+    is_bad = False
+    for entry in asked:
+        if entry["topic_id"] != ZERO_UUID:
+            ids[entry["topic_id"]] = None
+            is_bad = True
+        if entry["name"] is None:
+            is_bad = True
+        else:
+            names.append(entry["name"])
+        yield None
+    if 10 <= version < 12 and is_bad:
+        yield from _answer(services, request, (_refused(entry, INVALID_REQUEST) for entry in asked))
+    elif ids:
+        yield from _answer_by_id(services, request, list(ids))
+    else:
+        yield from _answer_by_name(services, request, names)
 
 
-async def _create_and_answer(services: Services, request: Request, names: Sequence[str]) -> None:
+def _answer_by_id(services: Services, request: Request, ids: Sequence[bytes]) -> Steps:
+    name_of = services.registry.topic_name
+    ids, refused = yield from split(services, request, _DESCRIBE, ids, name_of)
+    entries = (_denied(None, topic_id) for topic_id in refused)
+    yield from _answer(services, request, map(partial(_by_id, services), ids), entries)
+
+
+def _answer_by_name(services: Services, request: Request, asked: Sequence[str]) -> Steps:
+    """A topic that the peer may not describe is denied whether or not it exists; so is one that
+    would have to be created, if the peer may not create it."""
+    asked, undescribed = yield from split(services, request, _DESCRIBE, asked, str)
+    there: list[str] = list(dict.fromkeys(asked))
+    new: list[str] = []
+    uncreated: Set[str] = frozenset()
+    value = request.value
+    if value["allow_auto_topic_creation"] and services.config["auto.create.topics.enable"]:
+        for name in there:
+            if services.registry.topic(name) is None:
+                new.append(name)
+            yield None
+    if new and not is_allowed(services, request, _CREATE_ANY):
+        uncreated = yield from denied(services, request, _CREATE, new)
+    names = [name for name in there if name not in uncreated] if uncreated else there
+    refused = chain(
+        map(_denied, dict.fromkeys(undescribed)),
+        map(_uncreated, (name for name in new if name in uncreated)),
+    )
+    if len(new) > len(uncreated):
+        request.answer_later(_create_and_answer(services, request, names, refused))
+    else:
+        yield from _answer(services, request, map(partial(_by_name, services), names), refused)
+
+
+def _denied(name: str | None, topic_id: bytes = ZERO_UUID) -> dict[str, Any]:
+    return {**missing(TOPIC_AUTHORIZATION_FAILED, name, topic_id), "is_internal": False}
+
+
+def _uncreated(name: str) -> dict[str, Any]:
+    return missing(TOPIC_AUTHORIZATION_FAILED, name)
+
+
+async def _create_and_answer(
+    services: Services,
+    request: Request,
+    names: Sequence[str],
+    refused: Iterable[dict[str, Any]],
+) -> None:
     slices = services.slicer.work(API.name)
     topics: list[Found] = []
     for name in names:
@@ -100,7 +161,7 @@ async def _create_and_answer(services: Services, request: Request, names: Sequen
         if slices.over:
             await slices.pause()
     slices.end()
-    request.work_off(_answer(services, request, topics))
+    request.work_off(_answer(services, request, topics, refused))
 
 
 async def _ensured(services: Services, name: str) -> Found:
@@ -200,9 +261,19 @@ def partition_entry(
     }
 
 
-def _answer(services: Services, request: Request, found: Iterable[Found]) -> Steps:
+def _answer(
+    services: Services,
+    request: Request,
+    found: Iterable[Found],
+    refused: Iterable[dict[str, Any]] = (),
+    *,
+    is_all: bool = False,
+) -> Steps:
+    """``is_all``: without the topics that the peer may not describe, and no line of the audit log
+    about them."""
     value = request.value
     wanted = value["include_topic_authorized_operations"]
+    hides = is_all and services.authorizer.judges
     worst = NONE
     brokers = services.cluster.brokers(services.advertised.listener(request))
     ids = {each.node_id for each in brokers}
@@ -210,22 +281,33 @@ def _answer(services: Services, request: Request, found: Iterable[Found]) -> Ste
     for each in found:
         if isinstance(each, dict):
             entry = each
+        elif hides and not is_allowed(services, request, _DESCRIBE, each.name, is_logged=False):
+            yield None
+            continue
         else:
             entry = yield from _described(services, request, each, ids)
-        entry["topic_authorized_operations"] = (
-            TOPIC_OPERATIONS if wanted and entry["error_code"] == NONE else NOT_ASKED
-        )
+        name = entry["name"]
+        if wanted and name is not None and entry["error_code"] != UNKNOWN_TOPIC_ID:
+            entry["topic_authorized_operations"] = services.authorizer.operations(
+                request.connection, _TELLS_TOPIC.kind, name
+            )
         worst = worst or entry["error_code"]
         topics.append(entry)
         yield None
-    cluster_wanted = value["include_cluster_authorized_operations"]
+    for entry in refused:
+        worst = worst or entry["error_code"]
+        topics.append(entry)
+        yield None
+    operations = NOT_ASKED
+    if value["include_cluster_authorized_operations"]:
+        operations = cluster_operations(services, request, _TELLS_CLUSTER)
     request.respond(
         {
             "brokers": [each._asdict() for each in brokers],
             "cluster_id": services.registry.cluster_id,
             "controller_id": services.cluster.controller_id,
             "topics": topics,
-            "cluster_authorized_operations": CLUSTER_OPERATIONS if cluster_wanted else NOT_ASKED,
+            "cluster_authorized_operations": operations,
         },
         worst,
     )
@@ -251,19 +333,5 @@ SERVED = ServedApi(
     0,
     13,
     _handle,
-    rights=Rights(
-        own=(
-            each_shown_topic(),
-            Own(
-                Operation.CREATE,
-                ResourceType.TOPIC,
-                "each topic that it would create",
-                unless=cluster(Operation.CREATE, is_logged=False),
-            ),
-        ),
-        tells=(
-            Tells(ResourceType.TOPIC),
-            Tells(ResourceType.CLUSTER, cluster(Operation.DESCRIBE)),
-        ),
-    ),
+    rights=Rights(own=(_DESCRIBE, _CREATE), tells=(_TELLS_TOPIC, _TELLS_CLUSTER)),
 )

@@ -8,22 +8,25 @@ v9 GROUP_ID_NOT_FOUND in place of ILLEGAL_GENERATION (KIP-848); v10 topic ids in
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from broker.apis import old_offsets
-from broker.apis.commit_topics import CommitTopics
-from broker.net.needs import EachCommitted, Rights, group
+from broker.apis.authorization import are_known, is_allowed, split
+from broker.apis.commit_topics import READ_TOPIC, CommitTopics
+from broker.apis.old_offsets import READ_GROUP
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetCommit
 from coordinator.outcome import CommitReply
-from protocol.errors import GROUP_ID_NOT_FOUND
+from protocol.errors import GROUP_AUTHORIZATION_FAILED, GROUP_ID_NOT_FOUND
 from protocol.generated.offset_commit import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.offset_commit import API
-from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_FIRST_WITH_IDS = 10
 _TOPICS = CommitTopics(ENCODE_RESPONSE)
 
 
@@ -31,17 +34,45 @@ def _handle(services: Services, request: Request) -> Steps | None:
     version = request.api_version
     if version == 0:
         return old_offsets.commit(services, request)
-    group_id, generation_id, member_id, group_instance_id, retention_time_ms, topics = (
-        request.context or DECODE_REQUEST[version](request.buffer, request.position)
+    decoded = request.context or DECODE_REQUEST[version](request.buffer, request.position)
+    if services.authorizer.judges:
+        topics = decoded[-1]
+        if not is_allowed(services, request, READ_GROUP, decoded[0]):
+            _TOPICS.refuse(request, topics, GROUP_AUTHORIZATION_FAILED)
+            return None
+        name_of = services.registry.topic_name if version >= _FIRST_WITH_IDS else str
+        if not are_known(services, request, READ_TOPIC, [name_of(topic[0]) for topic in topics]):
+            return _commit_allowed(services, request, decoded, name_of)
+    _commit(services, request, decoded)
+    return None
+
+
+def _commit_allowed(
+    services: Services,
+    request: Request,
+    decoded: Any,
+    name_of: Callable[[Any], str | None],
+) -> Steps:
+    """Commit the topics that the peer may read."""
+    topics, denied = yield from split(
+        services, request, READ_TOPIC, decoded[-1], lambda topic: name_of(topic[0])
     )
-    offsets = _TOPICS.take(services.registry, request, topics, by_id=version >= 10)
+    _commit(services, request, (*decoded[:-1], topics), denied)
+
+
+def _commit(services: Services, request: Request, decoded: Any, denied: Sequence[Any] = ()) -> None:
+    version = request.api_version
+    group_id, generation_id, member_id, group_instance_id, retention_time_ms, topics = decoded
+    offsets = _TOPICS.take(
+        services.registry, request, topics, by_id=version >= _FIRST_WITH_IDS, denied=denied
+    )
     if not offsets:
         # As in Kafka, a commit of nothing is not looked at further.
         request.take(CommitReply(()))
-        return None
+        return
     if version >= 9 and generation_id >= 0 and _is_unknown(services, group_id):
         request.take(CommitReply(GROUP_ID_NOT_FOUND))
-        return None
+        return
     services.groups.submit(
         group_id,
         OffsetCommit(
@@ -57,7 +88,6 @@ def _handle(services: Services, request: Request) -> Steps | None:
             str(request.connection.principal) if generation_id < 0 else "",
         ),
     )
-    return None
 
 
 def _is_unknown(services: Services, group_id: str) -> bool:
@@ -72,5 +102,5 @@ SERVED = ServedApi(
     _handle,
     elements_max=10_000,
     decoders={version: DECODE_REQUEST[version] for version in range(1, 11)},
-    rights=Rights((group(Operation.READ),), EachCommitted()),
+    rights=Rights((READ_GROUP,), READ_TOPIC),
 )

@@ -7,8 +7,10 @@ served between them. When a piece fails, those before it are done, and the clien
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import is_allowed, split
 from broker.apis.gather import Gather
 from broker.apis.losses import sender_of
 from broker.net.needs import Each, Rights, group
@@ -16,13 +18,18 @@ from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetDelete
 from coordinator.outcome import OffsetDeleteReply
 from protocol.encoded_array import EncodedArray
-from protocol.errors import UNKNOWN_TOPIC_OR_PARTITION
+from protocol.errors import (
+    GROUP_AUTHORIZATION_FAILED,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from protocol.messages.offset_delete import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_DELETE, _READ = group(Operation.DELETE), Each(Operation.READ, ResourceType.TOPIC)
 PARTITIONS_PER_PIECE = 400
 """Some 4 ms, if all of them have an offset."""
 
@@ -32,9 +39,15 @@ TopicPartitions = tuple[str, list[int]]
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     group_id = value["group_id"]
+    if not is_allowed(services, request, _DELETE, group_id):
+        _respond(request, GROUP_AUTHORIZATION_FAILED, [])
+        return
+    allowed, denied = yield from split(
+        services, request, _READ, value["topics"], itemgetter("name")
+    )
     asked: list[TopicPartitions] = []
     existing: list[TopicPartitions] = []
-    for each in value["topics"]:
+    for each in allowed:
         name, partitions = each["name"], [entry["partition_index"] for entry in each["partitions"]]
         asked.append((name, partitions))
         topic = services.registry.topic(name)
@@ -55,7 +68,7 @@ def _handle(services: Services, request: Request) -> Steps:
         for name, deleted in reply.topics:
             codes.update({(name, partition): code for partition, code in deleted})
         yield None
-    yield from _answer(request, asked, codes)
+    yield from _answer(request, asked, codes, denied)
 
 
 def _pieces(asked: Sequence[TopicPartitions]) -> Iterator[list[TopicPartitions]]:
@@ -78,7 +91,10 @@ def _pieces(asked: Sequence[TopicPartitions]) -> Iterator[list[TopicPartitions]]
 
 
 def _answer(
-    request: Request, asked: list[TopicPartitions], codes: dict[tuple[str, int], int]
+    request: Request,
+    asked: list[TopicPartitions],
+    codes: dict[tuple[str, int], int],
+    denied: Sequence[dict[str, Any]],
 ) -> Steps:
     topics = request.array("topics")
     counted = 0
@@ -90,6 +106,15 @@ def _answer(
             partitions.append({"partition_index": partition, "error_code": code})
             yield None
         topics.append({"name": name, "partitions": partitions})
+        yield None
+    for topic in denied:
+        counted = counted or TOPIC_AUTHORIZATION_FAILED
+        partitions = request.array("topics", "partitions")
+        for entry in topic["partitions"]:
+            index = entry["partition_index"]
+            partitions.append({"partition_index": index, "error_code": TOPIC_AUTHORIZATION_FAILED})
+            yield None
+        topics.append({"name": topic["name"], "partitions": partitions})
         yield None
     _respond(request, 0, topics, counted)
 
@@ -108,5 +133,5 @@ SERVED = ServedApi(
     0,
     0,
     _handle,
-    rights=Rights((group(Operation.DELETE),), Each(Operation.READ, ResourceType.TOPIC)),
+    rights=Rights((_DELETE,), _READ),
 )

@@ -9,20 +9,28 @@ ignores; v10 topic ids. With require_stable or without, an answer waits for ever
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.apis import old_offsets
+from broker.apis.authorization import are_known, denied, is_allowed
 from broker.apis.gather import Gather
-from broker.net.needs import Rights, each_shown_topic, of_each
+from broker.apis.old_offsets import DESCRIBE_GROUP, DESCRIBE_TOPIC
+from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetFetch
 from coordinator.outcome import FetchReply
-from protocol.errors import INVALID_REQUEST, UNKNOWN_TOPIC_ID
+from protocol.errors import (
+    GROUP_AUTHORIZATION_FAILED,
+    INVALID_REQUEST,
+    NONE,
+    TOPIC_AUTHORIZATION_FAILED,
+    UNKNOWN_TOPIC_ID,
+)
 from protocol.generated.offset_fetch import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.offset_fetch import API
-from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -34,6 +42,21 @@ ENCODED_AT_ONCE = 5_000
 """Offsets of an answer that is encoded in the loop's thread: 2 ms."""
 
 Topics = Sequence[tuple[Any, Sequence[int]]]
+_FIRST_WITH_GROUP_ERROR, _FIRST_WITH_IDS = 2, 10
+
+
+class _Asked(NamedTuple):
+    """One group of a request."""
+
+    group_id: str
+    topics: Topics | None
+    """As the request names them; None: all."""
+    replies: range = range(0)
+    """Of the coordinator, by their numbers."""
+    failed: Sequence[Any] = ()
+    """The answers for topics that no call fetches."""
+    error_code: int = NONE
+    """Of a group that no call fetches."""
 
 
 def _handle(services: Services, request: Request) -> Steps | None:
@@ -43,7 +66,8 @@ def _handle(services: Services, request: Request) -> Steps | None:
     groups, require_stable = request.context or DECODE_REQUEST[version](
         request.buffer, request.position
     )
-    if version < 10 and len(groups) == 1:
+    is_known = not services.authorizer.judges or _is_known(services, request, groups)
+    if is_known and version < _FIRST_WITH_IDS and len(groups) == 1:
         group = groups[0]
         if _are_few(services, group[0], group[3]):
             request.context = group
@@ -52,6 +76,18 @@ def _handle(services: Services, request: Request) -> Steps | None:
             services.groups.submit(group[0], call)
             return None
     return _in_pieces(services, request, groups, require_stable)
+
+
+def _is_known(services: Services, request: Request, groups: Sequence[Any]) -> bool:
+    """Whether one group, and the topics that are named of it, were allowed before."""
+    if len(groups) != 1 or request.api_version >= _FIRST_WITH_IDS:
+        return False
+    group_id, _, _, topics = groups[0]
+    return (
+        topics is not None
+        and are_known(services, request, DESCRIBE_GROUP, (group_id,))
+        and are_known(services, request, DESCRIBE_TOPIC, [topic[0] for topic in topics])
+    )
 
 
 def _are_few(services: Services, group_id: str, topics: Topics | None) -> bool:
@@ -66,7 +102,7 @@ def _answer(request: Request, reply: FetchReply) -> None:
     group = request.context
     error_code = reply.error_code
     topics: Sequence[Any] = reply.topics
-    if error_code and request.api_version < 2:
+    if error_code and request.api_version < _FIRST_WITH_GROUP_ERROR:
         # No place for a group's error: every partition says it.
         topics = [_no_offsets(topic, partitions, error_code) for topic, partitions in group[3]]
     frame = ENCODE_RESPONSE[request.api_version](
@@ -78,48 +114,74 @@ def _answer(request: Request, reply: FetchReply) -> None:
 def _in_pieces(
     services: Services, request: Request, groups: list[Any], require_stable: bool
 ) -> Steps:
-    """Many groups, or many topics, by calls of so many topics each."""
+    """Many groups, or many topics, by calls of so many topics each.
+
+    Of all topics of a group the answer has those that the peer may describe.
+    """
+    denied_groups = yield from denied(
+        services, request, DESCRIBE_GROUP, (group[0] for group in groups)
+    )
+    denied_topics = yield from denied(
+        services, request, DESCRIBE_TOPIC, _names(services, request, groups, denied_groups)
+    )
     gather: Gather[FetchReply] = Gather()
-    calls: list[tuple[str, range, list[Any]]] = []
+    calls: list[_Asked] = []
     seen: set[str] = set()
-    twice: set[int] = set()
-    for index, (group_id, _, _, asked) in enumerate(groups):
+    for group_id, _, _, asked in groups:
+        if group_id in denied_groups:
+            calls.append(_Asked(group_id, asked, error_code=GROUP_AUTHORIZATION_FAILED))
+            yield None
+            continue
         if asked is None:
             if group_id in seen:  # Kafka repeats all of it, and no client asks so
-                twice.add(index)
-                calls.append((group_id, range(0), []))
+                calls.append(_Asked(group_id, asked, error_code=INVALID_REQUEST))
                 continue
             seen.add(group_id)
         topics: Topics | None = asked
-        unknown: list[Any] = []
-        if asked is not None and request.api_version >= 10:
-            topics, unknown = yield from _named(services, asked)
+        failed: list[Any] = []
+        if asked is not None and (denied_topics or request.api_version >= _FIRST_WITH_IDS):
+            topics, failed = yield from _named(services, request, asked, denied_topics)
         first = len(gather.replies)
         for piece in _pieces(services, group_id, topics):
             call = OffsetFetch(gather.ticket(), group_id, piece, require_stable)
             services.groups.submit(group_id, call)
             yield from gather.sent()
-        calls.append((group_id, range(first, len(gather.replies)), unknown))
+        calls.append(_Asked(group_id, asked, range(first, len(gather.replies)), failed))
     yield from gather.rest()
     answered = []
     size = 0
-    for number, (group_id, indexes, unknown) in enumerate(calls):
-        replies = [gather.replies[index] for index in indexes]
-        error_code = next((reply.error_code for reply in replies if reply.error_code), 0)
-        if number in twice:
-            error_code = INVALID_REQUEST
-        found: list[Any] = []
-        for reply in () if error_code else replies:
-            found += _with_ids(services, request, reply.topics)
-            size += sum([len(topic[1]) for topic in reply.topics])
-            yield None
-        answered.append((group_id, error_code, [] if error_code else found + unknown))
-        size += 1 + len(unknown)
+    for asked_group in calls:
+        replies = [gather.replies[index] for index in asked_group.replies]
+        answer = yield from _answered(services, request, asked_group, replies)
+        answered.append(answer)
+        size += 1 + sum(map(len, map(itemgetter(1), answer[2])))
     request.complete_later(
         partial(ENCODE_RESPONSE[request.api_version], request.correlation_id, 0, answered),
-        max((group[1] for group in answered), default=0),
+        max(map(itemgetter(1), answered), default=NONE),
         at_once=size <= ENCODED_AT_ONCE,
     )
+
+
+def _answered(
+    services: Services, request: Request, asked: _Asked, replies: Sequence[FetchReply]
+) -> Generator[None, None, tuple[str, int, list[Any]]]:
+    """Group id, error code and topics of one group of the answer."""
+    yield None
+    error_code = asked.error_code
+    for reply in replies:
+        error_code = error_code or reply.error_code
+    found: list[Any] = []
+    if error_code:
+        if request.api_version < _FIRST_WITH_GROUP_ERROR:
+            found = [_no_offsets(*topic, error_code) for topic in asked.topics or ()]
+        return asked.group_id, error_code, found
+    for reply in replies:
+        shown = reply.topics
+        if asked.topics is None and services.authorizer.judges:
+            shown = yield from _shown(services, request, shown)
+        found += _with_ids(services, request, shown)
+        yield None
+    return asked.group_id, error_code, [*found, *asked.failed]
 
 
 def _pieces(services: Services, group_id: str, topics: Topics | None) -> Iterator[Topics | None]:
@@ -153,25 +215,61 @@ def _kept(services: Services, group_id: str) -> Iterator[tuple[str, Sequence[int
         yield topic, view.offsets.partitions(group_id, topic)
 
 
-def _named(services: Services, topics: Topics) -> Generator[None, None, tuple[Topics, list[Any]]]:
-    """v10: names for ids, and the answers to ids that are unknown: an error of each partition."""
-    named: list[tuple[str, Sequence[int]]] = []
-    unknown = []
-    for topic_id, partitions in topics:
-        topic = services.registry.topic_by_id(topic_id)
-        if topic is None:
-            unknown.append(_no_offsets(topic_id, partitions, UNKNOWN_TOPIC_ID))
-        else:
-            named.append((topic.name, partitions))
+def _name_of(services: Services, request: Request) -> Callable[[Any], str | None]:
+    """Finds the name of a topic as the request has it; None for an id that no topic has."""
+    return services.registry.topic_name if request.api_version >= _FIRST_WITH_IDS else str
+
+
+def _names(
+    services: Services, request: Request, groups: list[Any], denied_groups: Set[str]
+) -> Iterator[str | None]:
+    """The named topics of the groups that are not denied, and None where there is none."""
+    name_of = _name_of(services, request)
+    for group_id, _, _, topics in groups:
         yield None
-    return named, unknown
+        if group_id not in denied_groups:
+            for topic, _ in topics or ():
+                yield name_of(topic)
+
+
+def _named(
+    services: Services, request: Request, topics: Topics, denied_topics: Set[str]
+) -> Generator[None, None, tuple[Topics, list[Any]]]:
+    """The topics to fetch by their names, and answers with an error of each partition: first to
+    unknown ids, then to denied topics."""
+    name_of = _name_of(services, request)
+    named: list[tuple[str, Sequence[int]]] = []
+    unknown: list[Any] = []
+    refused: list[Any] = []
+    for key, partitions in topics:
+        name = name_of(key)
+        if name is None:
+            unknown.append(_no_offsets(key, partitions, UNKNOWN_TOPIC_ID))
+        elif name in denied_topics:
+            refused.append(_no_offsets(key, partitions, TOPIC_AUTHORIZATION_FAILED))
+        else:
+            named.append((name, partitions))
+        yield None
+    return named, unknown + refused
+
+
+def _shown(
+    services: Services, request: Request, topics: Sequence[Any]
+) -> Generator[None, None, Sequence[Any]]:
+    """Those of all topics that the peer may describe; the audit log has no line of the others."""
+    shown: list[Any] = []
+    for topic in topics:
+        if is_allowed(services, request, DESCRIBE_TOPIC, topic[0], is_logged=False):
+            shown.append(topic)
+        yield None
+    return shown
 
 
 def _with_ids(services: Services, request: Request, topics: Sequence[Any]) -> Sequence[Any]:
     """What was found as the encoder takes it; with ids from v10 on, where a topic without an id any
     more, whose offsets are still kept, is left out of "all topics", as in Kafka.
     """
-    if request.api_version < 10:
+    if request.api_version < _FIRST_WITH_IDS:
         return topics
     registry = services.registry
     return [
@@ -192,5 +290,5 @@ SERVED = ServedApi(
     10,
     _handle,
     decoders={version: DECODE_REQUEST[version] for version in range(1, 11)},
-    rights=Rights(own=(of_each(ResourceType.GROUP, Operation.DESCRIBE), each_shown_topic())),
+    rights=Rights(own=(DESCRIBE_GROUP, DESCRIBE_TOPIC)),
 )

@@ -7,7 +7,7 @@ not look into it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.apis.fetch.sessions import FetchSessions
 from broker.config.config import Config
@@ -23,6 +23,7 @@ from broker.net.advertised import Advertised
 from broker.net.clients.seekers import Seekers
 from broker.net.clients.unsupported import Unsupported
 from broker.net.request import ServedApi
+from broker.rights.authorizer import AllowsAll, Authorizer
 from broker.rights.quota_changes import QuotaChanges
 from broker.time import Time
 from broker.topics.cluster_view import ClusterView
@@ -44,7 +45,9 @@ if TYPE_CHECKING:
     from broker.logins.users import Users
     from broker.rights.acl_changes import AclChanges
     from broker.rights.audit import Audit
-    from broker.rights.authorizer import Authorizer
+
+
+ALLOWS_ALL: Final = AllowsAll()
 
 
 @slotted(frozen=True)
@@ -99,8 +102,8 @@ class Services:
     """Asks the coordinators of transactions that are other brokers; a broker alone has none."""
     mandate: Mandate | None = None
     """Whether this broker is still what the controller made it; a broker alone is its own."""
-    authorizer: Authorizer | None = None
-    """Who decides what clients may do; None where they may do everything."""
+    authorizer: Authorizer = ALLOWS_ALL
+    """Decides what clients may do; `broker/apis/authorization.py` asks it."""
     acls: AclChanges | None = None
     """The access control entries; None where no authorizer goes by them."""
     audit: Audit | None = None

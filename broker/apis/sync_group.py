@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.authorization import is_allowed
 from broker.net.needs import Rights, group
 from broker.net.request import Request, ServedApi
 from coordinator.calls import SyncGroup
 from coordinator.outcome import SyncReply
-from protocol.errors import INCONSISTENT_GROUP_PROTOCOL
+from protocol.errors import GROUP_AUTHORIZATION_FAILED, INCONSISTENT_GROUP_PROTOCOL
 from protocol.generated.sync_group import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.sync_group import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+
+_READ = group(Operation.READ)
 
 
 def _handle(services: Services, request: Request) -> None:
@@ -32,8 +35,12 @@ def _handle(services: Services, request: Request) -> None:
         assignments,
     ) = request.context or DECODE_REQUEST[request.api_version](request.buffer, request.position)
     request.encode = _answer
+    is_denied = services.authorizer.judges and not is_allowed(services, request, _READ, group_id)
     if request.api_version >= 5 and (protocol_type is None or protocol_name is None):
         request.take(SyncReply(INCONSISTENT_GROUP_PROTOCOL))
+        return
+    if is_denied:
+        request.take(SyncReply(GROUP_AUTHORIZATION_FAILED))
         return
     request.park()
     request.connection.on_close = services.groups.connection_closed
@@ -65,6 +72,4 @@ def _answer(request: Request, reply: SyncReply) -> None:
     request.complete(frame, reply.error_code)
 
 
-SERVED = ServedApi(
-    API, 0, 5, _handle, decoders=DECODE_REQUEST, rights=Rights((group(Operation.READ),))
-)
+SERVED = ServedApi(API, 0, 5, _handle, decoders=DECODE_REQUEST, rights=Rights((_READ,)))

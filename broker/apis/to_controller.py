@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.among_brokers import comes_from_broker
+from broker.apis.among_brokers import may_act_as_broker
 from broker.apis.error_message import shortened
 from broker.cluster.controller.controller_host import ControllerHost
 from broker.cluster.metadata_cache import MetadataCache
@@ -35,8 +35,8 @@ def cache_of(services: Services) -> MetadataCache:
 
 
 def host_for(services: Services, request: Request) -> ControllerHost | None:
-    """The same for a request that brokers send; None where it came by a listener of clients."""
-    if comes_from_broker(services, request):
+    """The same for a request that brokers send; None where a client's has been refused."""
+    if may_act_as_broker(services, request):
         return host_of(services)
     request.respond({"error_code": CLUSTER_AUTHORIZATION_FAILED})
     return None

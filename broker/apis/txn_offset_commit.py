@@ -10,26 +10,31 @@ the group itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
-from broker.apis.commit_topics import CommitTopics
+from broker.apis.authorization import are_known, is_allowed, split
+from broker.apis.commit_topics import READ_TOPIC, CommitTopics
 from broker.apis.enlisting import NOT_ASKED, Answered, Enlisted
 from broker.apis.transactional import client_of
 from broker.cores.groups.runtime import HostedGroups
-from broker.net.needs import EachCommitted, Rights, group, transactional_id
-from broker.net.request import Request, ServedApi
+from broker.net.needs import Rights, group, transactional_id
+from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import OFFSETS_TOPIC
 from coordinator.calls import TxnOffsetCommit
 from coordinator.outcome import CommitReply
 from protocol.errors import (
     COORDINATOR_LOAD_IN_PROGRESS,
     COORDINATOR_NOT_AVAILABLE,
+    GROUP_AUTHORIZATION_FAILED,
     INVALID_GROUP_ID,
     INVALID_PRODUCER_EPOCH,
     INVALID_TXN_STATE,
     NETWORK_EXCEPTION,
     NONE,
     TRANSACTION_ABORTABLE,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
 from protocol.generated.txn_offset_commit import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.txn_offset_commit import API
@@ -39,19 +44,47 @@ from transactions.calls import TV1, TV2
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+_WRITE, _READ_GROUP = transactional_id(Operation.WRITE), group(Operation.READ)
 _FIRST_WITH_LOADING = 2
 _FIRST_WITH_ABORTABLE = 4
 _FIRST_OF_TV2 = 5
 _TOPICS = CommitTopics(ENCODE_RESPONSE)
 
 
-def _handle(services: Services, request: Request) -> None:
+def _handle(services: Services, request: Request) -> Steps | None:
+    decoded = request.context or DECODE_REQUEST[request.api_version](
+        request.buffer, request.position
+    )
+    if services.authorizer.judges:
+        transactional_id, group_id, topics = decoded[0], decoded[1], decoded[-1]
+        if not is_allowed(services, request, _WRITE, transactional_id):
+            _TOPICS.refuse(request, topics, TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            return None
+        if not is_allowed(services, request, _READ_GROUP, group_id):
+            _TOPICS.refuse(request, topics, GROUP_AUTHORIZATION_FAILED)
+            return None
+        if not are_known(services, request, READ_TOPIC, [topic[0] for topic in topics]):
+            return _handle_allowed(services, request, decoded)
+    _look_up(services, request, decoded)
+    return None
+
+
+def _handle_allowed(services: Services, request: Request, decoded: Any) -> Steps:
+    """Commit the topics that the peer may read."""
+    topics, denied = yield from split(services, request, READ_TOPIC, decoded[-1], itemgetter(0))
+    _look_up(services, request, (*decoded[:-1], topics), denied)
+
+
+def _look_up(
+    services: Services, request: Request, decoded: Any, denied: Sequence[Any] = ()
+) -> None:
+    """Hand the commit on, once the group's partition is in the transaction."""
     version = request.api_version
     (
         transactional_id, group_id, producer_id, epoch, generation_id, member_id, instance_id,
         topics,
-    ) = request.context or DECODE_REQUEST[version](request.buffer, request.position)  # fmt: skip
-    offsets = _TOPICS.take(services.registry, request, topics)
+    ) = decoded  # fmt: skip
+    offsets = _TOPICS.take(services.registry, request, topics, denied=denied)
     if not offsets:
         request.take(CommitReply(()))  # as for OffsetCommit
         return
@@ -175,5 +208,5 @@ SERVED = ServedApi(
     _handle,
     elements_max=10_000,
     decoders=DECODE_REQUEST,
-    rights=Rights((transactional_id(Operation.WRITE), group(Operation.READ)), EachCommitted()),
+    rights=Rights((_WRITE, _READ_GROUP), READ_TOPIC),
 )

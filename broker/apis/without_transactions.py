@@ -19,12 +19,16 @@ from broker.apis.end_txn import SERVED as END_TXN
 from broker.apis.table import by_key
 from broker.apis.txn_offset_commit import SERVED as TXN_OFFSET_COMMIT
 from broker.apis.write_txn_markers import SERVED as WRITE_TXN_MARKERS
+from broker.net.needs import nothing
 from broker.net.request import Handler, Request, ServedApi, Steps
 from protocol.encoded_array import EncodedArray
 from protocol.errors import UNSUPPORTED_VERSION
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
+
+
+_NONE = nothing("everybody is answered UNSUPPORTED_VERSION, as in Kafka")
 
 
 def _refuse(_services: Services, request: Request) -> None:
@@ -91,7 +95,10 @@ _REFUSED: tuple[tuple[ServedApi, Handler], ...] = (
 )
 
 
-_ROWS = (replace(row, handle=handle, decoders={}, is_offered=False) for row, handle in _REFUSED)
+_ROWS = (
+    replace(row, handle=handle, decoders={}, is_offered=False, rights=_NONE)
+    for row, handle in _REFUSED
+)
 
 SERVED_WITHOUT_TRANSACTIONS = SERVED_IN_CLUSTER | by_key(*_ROWS)
 """API key to how it is served where ``inter.broker.protocol.version`` is below 0.11."""

@@ -13,12 +13,17 @@ import re
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.authorization import is_allowed, refuse
 from broker.apis.gather import Gather
 from broker.apis.transactional import client_of
 from broker.net.needs import AnyOf, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from log.values import Marker
-from protocol.errors import NONE, UNKNOWN_TOPIC_OR_PARTITION
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+)
 from protocol.messages.write_txn_markers import API
 from security.acls.model import Operation
 from transactions.calls import TV1, TV2, Partitions
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
     from broker.apis.services import Services
     from broker.topics.partition import Partition
 
+_ALTER_OR_BROKER = AnyOf(
+    (cluster(Operation.ALTER, is_logged=False), cluster(Operation.CLUSTER_ACTION))
+)
 _BROKER = re.compile(r"(?P<muster>\d{1,10})|broker-(?P<kafka>\d{1,10})-txn-marker-sender")
 """How brokers name themselves."""
 _STEP = 500
@@ -35,6 +43,9 @@ _STEP = 500
 
 
 def _handle(services: Services, request: Request) -> Steps:
+    if not any(is_allowed(services, request, each) for each in _ALTER_OR_BROKER.needs):
+        refuse(request, CLUSTER_AUTHORIZATION_FAILED, _denial)
+        return
     is_told = not _is_broker(services, request)
     gather: Gather[int] = Gather()
     open_before: list[int | None] = []
@@ -82,6 +93,24 @@ def _handle(services: Services, request: Request) -> Steps:
     for written, closed, begun_ms in to_report:
         with services.transactions.errors.reporting("a marker of an operator"):
             yield from _tell(services, request, written, closed, begun_ms)
+
+
+def _denial(value: dict[str, Any]) -> dict[str, Any]:
+    code = CLUSTER_AUTHORIZATION_FAILED
+    markers = []
+    for marker in value["markers"]:
+        topics = [
+            {
+                "name": topic["name"],
+                "partitions": [
+                    {"partition_index": index, "error_code": code}
+                    for index in topic["partition_indexes"]
+                ],
+            }
+            for topic in marker["topics"]
+        ]
+        markers.append({"producer_id": marker["producer_id"], "topics": topics})
+    return {"markers": markers}
 
 
 def _is_broker(services: Services, request: Request) -> bool:
@@ -142,7 +171,5 @@ SERVED = ServedApi(
     0,
     2,
     _handle,
-    rights=Rights(
-        (AnyOf((cluster(Operation.ALTER, is_logged=False), cluster(Operation.CLUSTER_ACTION))),)
-    ),
+    rights=Rights((_ALTER_OR_BROKER,)),
 )

@@ -1,6 +1,6 @@
 """The answer of any API, in any version, that says one error.
 
-A broker for tests gives them on demand, and the guard where somebody lacks a right.
+A broker for tests gives them on demand. A handler builds its own denials.
 
 The tables of `protocol/messages` are enough for nearly all: an answer has its error codes in known
 places, and its elements (topics, partitions, groups, members) are those of the request. An error of

@@ -1,7 +1,7 @@
 """What a row of the table of APIs says of the rights that its requests need.
 
-Values only. `broker/apis/guard/` asks the authorizer for them before the handler sees a request;
-where no authorizer is configured nobody reads them.
+Values only. A handler asks for them through `broker/apis/authorization.py`, which has the same
+constants; docs/coverage.md lists them.
 """
 
 from __future__ import annotations
@@ -34,12 +34,10 @@ NOUNS = {
 
 @slotted(frozen=True)
 class Need:
-    """An operation on the one resource that a field of the request names."""
+    """An operation on the one resource that a request names, or on the cluster."""
 
     operation: Operation
     kind: ResourceType
-    field: str = ""
-    """ "" for the cluster, which has one name."""
     is_logged: bool = True
     """A denial is a line of the audit log; it is none where another need may stand in."""
 
@@ -57,20 +55,10 @@ class Each:
 
     operation: Operation
     kind: ResourceType
-    elements: str = "topics"
-    """The array of the request."""
-    name: str = "name"
-    """The field of an element that names the resource; "" where the elements are names."""
-    answers: str = ""
-    """The array of the answer, where it is called otherwise."""
     unless: Need | None = None
     """Who may do this may do it to all."""
-    is_first: bool = False
-    """Denied elements come first in the answer, else last."""
-    skips_bad_names: bool = False
-    """An element whose name no topic may have is left to the handler, which refuses it."""
-    skips_duplicates: bool = False
-    """An element that the request names twice is left to the handler, which refuses it."""
+
+    is_logged = True
 
 
 @slotted(frozen=True)
@@ -78,17 +66,6 @@ class EachResource:
     """An operation on each resource of a request about settings, by its type."""
 
     operation: Operation
-    answers: str
-    skips_duplicates: bool = False
-    public: frozenset[str] = frozenset()
-    """Settings of a broker that everybody may read who asks for nothing else of it."""
-
-
-@slotted(frozen=True)
-class EachCommitted:
-    """An operation on each topic of a commit, by name or by id."""
-
-    operation: Operation = Operation.READ
 
 
 @slotted(frozen=True)
@@ -97,17 +74,15 @@ class Hides:
 
     operation: Operation
     kind: ResourceType
-    path: tuple[str, ...]
-    """The array of the answer."""
-    name: str
-    """The field of an element that names the resource."""
     unless: Need | None = None
     """Who may do this sees all."""
+
+    is_logged = False
 
 
 @slotted(frozen=True)
 class Own:
-    """An operation for which code of an API's own asks, which takes it from its row."""
+    """An operation for which a handler asks in an order, or a case, of its own."""
 
     operation: Operation
     kind: ResourceType
@@ -136,36 +111,29 @@ class Rights:
 
     needs: tuple[Need | AnyOf, ...] = ()
     """Without which a request is refused as a whole."""
-    each: Each | EachResource | EachCommitted | None = None
+    each: Each | EachResource | None = None
     hides: tuple[Hides, ...] = ()
     own: tuple[Own, ...] = ()
-    """What code of the API's own asks for, in an order that it knows; see `broker/apis/guard/`."""
+    """What the handler asks for in an order of its own."""
     tells: tuple[Tells, ...] = ()
-    """What the answer tells of rights; by code of the API's own too."""
-    is_in_handler: bool = False
-    """The code is the handler's: it asks the authorizer itself."""
+    """What the answer shows of rights."""
     why_none: str = ""
     """Why a row asks for nothing."""
-
-    @property
-    def are_said(self) -> bool:
-        """Whether a row says what it asks for."""
-        return self != UNSAID
 
 
 def group(operation: Operation) -> Need:
     """The group of a request."""
-    return Need(operation, ResourceType.GROUP, "group_id")
+    return Need(operation, ResourceType.GROUP)
 
 
 def transactional_id(operation: Operation) -> Need:
     """The transactional id of a request."""
-    return Need(operation, ResourceType.TRANSACTIONAL_ID, "transactional_id")
+    return Need(operation, ResourceType.TRANSACTIONAL_ID)
 
 
 def cluster(operation: Operation, *, is_logged: bool = True) -> Need:
     """The cluster itself."""
-    return Need(operation, ResourceType.CLUSTER, "", is_logged)
+    return Need(operation, ResourceType.CLUSTER, is_logged)
 
 
 def of_each(kind: ResourceType, operation: Operation, unless: Need | None = None) -> Own:
@@ -191,5 +159,7 @@ def nothing(why: str) -> Rights:
 
 UNSAID = Rights()
 """A row that does not say; no served API may have it."""
-AMONG_BROKERS = Rights((cluster(Operation.CLUSTER_ACTION),))
+CLUSTER_ACTION = cluster(Operation.CLUSTER_ACTION)
+"""The right that only brokers have."""
+AMONG_BROKERS = Rights((CLUSTER_ACTION,))
 """What brokers ask each other."""

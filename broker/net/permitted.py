@@ -1,19 +1,19 @@
-"""What the guard knows to be allowed on a connection, so that it asks the authorizer once.
+"""What is known to be allowed on a connection, so that handlers ask the authorizer once.
 
-Names are kept as requests have them: text, bytes or ids. So a request whose names are all known is
-handled after one look into a set, and the authorizer, which knows denials too, is not asked. All
-connections together keep `BYTES_MAX`; what was begun first is forgotten first.
+A request whose names are all known is handled after one look into a set, and the authorizer, which
+knows denials too, is not asked. All connections together keep `BYTES_MAX`; what was begun first is
+forgotten first.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, Final
+from typing import Final
 
 from security.principal import Principal
 
 NAME_KEPT_MAX = 256
-"""The characters or bytes of a name that is kept with a connection: an id of a group may have
+"""The characters of a name that is kept with a connection: an id of a group may have
 32,767, and is judged anew each time."""
 BYTES_MAX: Final = 32 << 20
 """Of all that is kept: 250,000 names of 30 characters, or 90,000 topics of 245."""
@@ -21,7 +21,7 @@ _ENTRY_BYTES: Final = 110
 """Of a name in a set, besides its characters."""
 
 
-class Names(set[Any]):
+class Names(set[str]):
     """The names that one connection may have for one right, to be looked up in."""
 
     __slots__ = ("_memory", "kept_bytes")
@@ -31,7 +31,7 @@ class Names(set[Any]):
         self._memory = memory
         self.kept_bytes = 0
 
-    def keep(self, name: str | bytes) -> None:
+    def keep(self, name: str) -> None:
         """Has a name that was allowed known from now on, unless it is long."""
         if len(name) <= NAME_KEPT_MAX and name not in self:
             self.add(name)

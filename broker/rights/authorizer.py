@@ -1,35 +1,34 @@
-"""Who decides what clients may do; a broker without one lets everybody do everything.
+"""The authorizer decides what clients may do; by default it allows everything.
 
-Whoever asks says for which API it is, for the line of the audit log that a denial writes.
+The caller names its API, for the line of the audit log that a denial writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from security.acls.model import Operation, ResourceType
+from broker.net.permitted import PermittedMemory
+from security.acls.model import OPERATIONS, Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.net.connection import Connection
-    from broker.net.permitted import PermittedMemory
-    from security.acls.index import AclIndex
 
 
 class Authorizer(Protocol):
     """See the module."""
 
     @property
+    def judges(self) -> bool:
+        """False if it allows everything: a hot path need not ask it."""
+
+    @property
     def epoch(self) -> int:
         """Moves whenever something that was decided may be decided otherwise."""
 
     @property
-    def index(self) -> AclIndex:
-        """The entries, whose epoch it is; always the same object."""
-
-    @property
     def permitted(self) -> PermittedMemory:
-        """What the guard remembers of what was allowed, for all connections together."""
+        """The allowed names of all connections together."""
 
     def allows(
         self,
@@ -55,3 +54,51 @@ class Authorizer(Protocol):
 
     def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:
         """All that the peer may do to a resource, as bits (KIP-430); never logged."""
+
+
+class AllowsAll:
+    """The authorizer of a broker without one: everybody may do everything."""
+
+    __slots__ = ("permitted",)
+
+    judges: Final = False
+    epoch: Final = 0
+
+    def __init__(self) -> None:
+        self.permitted = PermittedMemory()
+
+    def allows(
+        self,
+        connection: Connection,  # noqa: ARG002
+        operation: Operation,  # noqa: ARG002
+        kind: ResourceType,  # noqa: ARG002
+        name: str,  # noqa: ARG002
+        *,
+        api: str,  # noqa: ARG002
+        count: int = 1,  # noqa: ARG002
+        is_logged: bool = True,  # noqa: ARG002
+    ) -> bool:
+        """See Authorizer."""
+        return True
+
+    def allows_somewhere(
+        self,
+        connection: Connection,  # noqa: ARG002
+        operation: Operation,  # noqa: ARG002
+        kind: ResourceType,  # noqa: ARG002
+        *,
+        api: str,  # noqa: ARG002
+    ) -> Generator[None, None, bool]:
+        """See Authorizer."""
+        yield from ()
+        return True
+
+    def operations(self, connection: Connection, kind: ResourceType, name: str) -> int:  # noqa: ARG002
+        """See Authorizer."""
+        return _EVERYTHING[kind]
+
+
+_EVERYTHING: Final = {
+    kind: sum(1 << operation for operation in operations) for kind, operations in OPERATIONS.items()
+}
+"""All operations of a type of resource, as bits."""

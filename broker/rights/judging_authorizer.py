@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Set
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from broker.net.permitted import NAME_KEPT_MAX, PermittedMemory
 from broker.rights.audit import Audit
@@ -79,6 +79,8 @@ class Recent(Generic[Decided]):
 
 class JudgingAuthorizer:
     """See Authorizer, and the module."""
+
+    judges: Final = True
 
     def __init__(
         self, index: AclIndex, super_users: Set[str], *, allow_everyone: bool, audit: Audit

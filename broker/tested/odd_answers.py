@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from broker.apis.alter_replica_log_dirs import error_answer as log_dirs_error_answer
 from broker.apis.fetch.sessions import (
     CONSUMER,
     FINAL_EPOCH,
@@ -19,7 +20,6 @@ from broker.apis.fetch.sessions import (
     FetchSessionError,
     Wanted,
 )
-from broker.apis.guard.denials import alter_replica_log_dirs_denied
 from broker.net.error_answers import error_answer
 from broker.net.response import unsupported_api_versions
 from protocol import errors
@@ -72,8 +72,7 @@ def _plain(request: Request, error_code: int, asked: Mapping[str, Any]) -> dict[
 
 
 def _alter_replica_log_dirs(services: Services, request: Request, error_code: int) -> None:  # noqa: ARG001
-    answer, code = alter_replica_log_dirs_denied(request.value, request.api_version, error_code)
-    request.respond(answer, code)
+    request.respond(log_dirs_error_answer(request.value, error_code), error_code)
 
 
 def _produce(services: Services, request: Request, error_code: int) -> None:  # noqa: ARG001

@@ -89,6 +89,10 @@ class Topics:
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
         return next((t for t in self.topics.values() if t.topic_id == topic_id), None)
 
+    def topic_name(self, topic_id: bytes) -> str | None:
+        topic = self.topic_by_id(topic_id)
+        return None if topic is None else topic.name
+
 
 class LeadsAll(AloneView):
     """This broker leads every partition that anybody names."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from broker.apis.cluster_table import SERVED_IN_CLUSTER
-from broker.apis.guard.guard import OWN
 from broker.apis.table import SERVED
 from broker.apis.without_transactions import SERVED_WITHOUT_TRANSACTIONS
 from broker.net.needs import UNSAID, Rights
@@ -28,10 +27,3 @@ def test_a_row_says_what_its_requests_need(row: ServedApi) -> None:
     assert rights != UNSAID, "a row without rights lets everybody do everything"
     if rights.why_none:
         assert rights == Rights(why_none=rights.why_none)
-
-
-@pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
-def test_code_of_an_apis_own_has_what_it_asks_for_and_tells_in_its_row(row: ServedApi) -> None:
-    rights = row.rights
-    said = bool(rights.own or rights.tells) and not rights.is_in_handler
-    assert said == (row.api.key in OWN)

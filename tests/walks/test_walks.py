@@ -12,11 +12,11 @@ LIMITS = {
     "OffsetFetch": (21, 12),
     "OffsetCommit": (61, 24),
     "Fetch": (58, 21),
-    "Produce": (75, 28),
+    "Produce": (74, 28),
     "JoinGroup": (99, 30),
-    "SyncGroup": (108, 38),
-    "EndTxn": (154, 51),
-    "denied": (61, 16),
+    "SyncGroup": (107, 38),
+    "EndTxn": (153, 51),
+    "denied": (22, 12),
 }
 """Functions and files; a limit only falls."""
 

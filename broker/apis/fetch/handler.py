@@ -7,10 +7,9 @@ v11 rack; v12 flexible, last fetched epoch; v13 topic ids; v15 the replica's sta
 id; v16 other leaders (never here); v17 and v18 are for replicas. Another replica reads to the log's
 end, and each Fetch reports how far it has read.
 
-With an authorizer (`FetchRights`) the role is judged first: a Fetch that claims to be a broker's
-and is none touches no session. Then the final list of topics is judged, what the session has
-included, whenever the logs are about to be read. The answer opens the session, so that a denied
-request leaves none behind.
+The role is authorized first: a Fetch that falsely claims to be a broker's touches no session. The
+final list of topics, with those of the session, is authorized whenever the logs are about to be
+read. The answer opens the session, so that a denied request leaves none behind.
 
 The first batch of an answer is whole however large it is, so that every reader makes progress. An
 answer without enough bytes waits for appends until max_wait_ms, but not where its records are on an
@@ -20,13 +19,14 @@ older segment than the end: what is appended lengthens the answer to the next re
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence, Set
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from broker.apis.among_brokers import comes_from_broker
+from broker.apis.authorization import are_known, denied, is_allowed
 from broker.apis.fetch.answer import Answer
 from broker.apis.fetch.reading import DenyingReader, Done, Elsewhere, Look, Reader
 from broker.apis.fetch.response import Fetched, fetch_frame
-from broker.apis.fetch.rights import RIGHTS
+from broker.apis.fetch.rights import FOLLOW, READ, RIGHTS
 from broker.apis.fetch.sessions import (
     CONSUMER,
     FINAL_EPOCH,
@@ -40,7 +40,7 @@ from broker.apis.fetch.sessions import (
     Wanted,
 )
 from broker.loop.slices import Slices
-from broker.net.request import Handler, Request, ServedApi, Steps
+from broker.net.request import Request, ServedApi, Steps
 from broker.topics.long_poll import Waiter
 from protocol.errors import FETCH_SESSION_ID_NOT_FOUND
 from protocol.generated.fetch import DECODE_REQUEST, Forgotten, Topic
@@ -51,45 +51,26 @@ if TYPE_CHECKING:
 
 ENCODED_AT_ONCE = 200
 """Partitions of an answer that is encoded in the loop's thread: 1 ms."""
-_FIRST_WITH_IDS = 13
-_FIRST_WITH_SESSIONS = 7
+_FIRST_WITH_SESSIONS, _FIRST_WITH_IDS = 7, 13
 _LOOKS_PER_CLOCK = 32
 """Partitions that are read between two looks at the clock: about 1 ms."""
 
 
-class FetchRights(Protocol):
-    """What the authorizer decides about a Fetch; `broker/apis/guard/records.py` has it."""
-
-    def may_follow(self, request: Request) -> bool:
-        """Whether the peer may do what brokers alone do."""
-
-    def judge(self, fetch: Fetching) -> Steps | None:
-        """Denies the topics of ``fetch`` that may not be read; None where all are known to be
-        allowed."""
-
-
-def handler_of(rights: FetchRights | None) -> Handler:
-    """What handles a request; without ``rights`` everybody may read everything."""
-
-    def handle(services: Services, request: Request) -> None:
-        try:
-            fetch = Fetching(services, request, rights)
-        except FetchSessionError as error:
-            version, code = request.api_version, error.error_code
-            frame = fetch_frame(version, request.correlation_id, code, NO_SESSION, ())
-            request.complete(frame, code)
-            return
-        fetch.begin()
-
-    return handle
+def _handle(services: Services, request: Request) -> None:
+    try:
+        fetch = Fetching(services, request)
+    except FetchSessionError as error:
+        version, code = request.api_version, error.error_code
+        frame = fetch_frame(version, request.correlation_id, code, NO_SESSION, ())
+        request.complete(frame, code)
+        return
+    fetch.begin()
 
 
 class Fetching:
     """One request, from its first read of the logs to its answer."""
 
-    def __init__(
-        self, services: Services, request: Request, rights: FetchRights | None = None
-    ) -> None:
+    def __init__(self, services: Services, request: Request) -> None:
         """Raises FetchSessionError."""
         version = request.api_version
         (
@@ -106,7 +87,6 @@ class Fetching:
         ) = request.context or DECODE_REQUEST[version](request.buffer, request.position)
         self.services = services
         self.request = request
-        self.rights = rights
         self.max_wait_ms = max_wait_ms
         self.uses_ids = version >= _FIRST_WITH_IDS
         self.session: Session | None = None
@@ -116,7 +96,7 @@ class Fetching:
         """Nothing of it is allowed: it opens no session."""
         if replica_id >= 0:
             self.reader.is_client = not comes_from_broker(services, request)
-            may_follow = rights is None or rights.may_follow(request)
+            may_follow = is_allowed(services, request, FOLLOW)
             self.is_denied = self.reader.is_client or not may_follow
             if not self.is_denied:
                 request.exempt()
@@ -195,7 +175,7 @@ class Fetching:
             self.wanted = session.due()
         if self.waiter is not None:
             self.reader.takes_position = False
-        judging = None if self.rights is None else self.rights.judge(self)
+        judging = self._judge() if self.services.authorizer.judges else None
         if judging is not None and (
             len(self.wanted) > ENCODED_AT_ONCE or not self._judged_at_once(judging)
         ):
@@ -215,11 +195,34 @@ class Fetching:
         else:
             self._looked(look)
 
-    def deny(self, denied: Set[TopicKey]) -> None:
+    def _judge(self) -> Steps | None:
+        """Denies the topics that may not be read; None where all are known to be allowed."""
+        services, request = self.services, self.request
+        topics = [wanted.topic for wanted in self.wanted]
+        if self.reader.replica_id >= 0:
+            # Asked for again: it may have been taken away while the request waited.
+            if not is_allowed(services, request, FOLLOW, is_logged=False):
+                self._deny(frozenset(topics))
+            return None
+        names = [self._name_of(topic) for topic in dict.fromkeys(topics)]
+        if are_known(services, request, READ, names):
+            return None
+        return self._judge_each(topics)
+
+    def _judge_each(self, topics: Sequence[TopicKey]) -> Steps:
+        names = map(self._name_of, topics)
+        refused = yield from denied(self.services, self.request, READ, names)
+        self._deny({topic for topic in topics if self._name_of(topic) in refused})
+
+    def _name_of(self, topic: TopicKey) -> str | None:
+        """None for an id that no topic has."""
+        return self.services.registry.topic_name(topic) if isinstance(topic, bytes) else topic
+
+    def _deny(self, topics: Set[TopicKey]) -> None:
         """Answers these topics with the denial."""
-        if denied:
-            self.reader = DenyingReader(self.reader, denied)
-            self.is_denied = all(wanted.topic in denied for wanted in self.wanted)
+        if topics:
+            self.reader = DenyingReader(self.reader, topics)
+            self.is_denied = all(wanted.topic in topics for wanted in self.wanted)
 
     def _judged_at_once(self, judging: Steps) -> bool:
         """Judges while this turn of the loop has time; whether that was enough."""
@@ -339,15 +342,8 @@ class Fetching:
     def _wait(self) -> None:
         self.request.park()
         self.request.on_disconnect = self._forget
-        names = self.services.registry
         partitions = [
-            (name, entry.partition)
-            for entry in self.wanted
-            if (
-                name := names.topic_name(entry.topic)
-                if isinstance(entry.topic, bytes)
-                else entry.topic
-            )
+            (name, entry.partition) for entry in self.wanted if (name := self._name_of(entry.topic))
         ]
         deadline_ms = self.services.long_polls.until_ms(self.max_wait_ms)
         committed = self.reader.read_committed
@@ -395,4 +391,4 @@ class Fetching:
         )
 
 
-SERVED = ServedApi(API, 0, 18, handler_of(None), decoders=DECODE_REQUEST, rights=RIGHTS)
+SERVED = ServedApi(API, 0, 18, _handle, decoders=DECODE_REQUEST, rights=RIGHTS)

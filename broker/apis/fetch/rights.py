@@ -5,9 +5,6 @@ from __future__ import annotations
 from broker.net.needs import Own, Rights, cluster_action
 from security.acls.model import Operation, ResourceType
 
-RIGHTS = Rights(
-    own=(
-        Own(Operation.READ, ResourceType.TOPIC, "each topic, judged at every request"),
-        cluster_action("from brokers"),
-    )
-)
+READ = Own(Operation.READ, ResourceType.TOPIC, "each topic, judged at every request")
+FOLLOW = cluster_action("from brokers")
+RIGHTS = Rights(own=(READ, FOLLOW))

@@ -12,14 +12,17 @@ the turn of the append (`broker/apis/produce/transaction.py`); from v12 on the b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Generator, Set
+from typing import TYPE_CHECKING, Any
 
-from broker.apis.produce.producing import Producing
+from broker.apis.authorization import are_known, denied, is_allowed
+from broker.apis.produce.producing import WRITE, Producing
 from broker.apis.produce.response import Refused, finish
-from broker.net.needs import Own, Rights, of_each
-from broker.net.request import ELEMENTS_MAX, Handler, Request, ServedApi
+from broker.apis.produce.transaction import FIRST_WITH_IDS, has_transactional
+from broker.net.needs import Own, Rights
+from broker.net.request import ELEMENTS_MAX, Request, ServedApi
 from protocol.elements import TooManyElements
+from protocol.errors import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 from protocol.generated.produce import DECODE_REQUEST
 from protocol.generated.produce import Request as Decoded
 from protocol.messages.produce import API
@@ -33,55 +36,27 @@ COUNTED_BYTES = 64 * 1024
 DECODED_AT_ONCE = 1000
 """Topics and partitions that a larger one may name to be decoded at once."""
 
-Make: TypeAlias = "Callable[[Services, Request, Decoded], Producing]"
-Prepared: TypeAlias = "Generator[None, None, Make] | None"
-Prepare: TypeAlias = "Callable[[Services, Request, Decoded], Prepared]"
 
-
-def handler_of(make: Make, prepare: Prepare | None = None) -> Handler:
-    """What handles a request; ``make`` makes its work, or raises Refused for all of it.
-
-    ``prepare`` gives steps where the work of a large request takes some before it is made; they
-    end with what makes it instead.
-    """
-
-    def handle(services: Services, request: Request) -> None:
-        if not _is_quickly_decoded(request):
-            request.answer_later(_produce_many(services, request, make, prepare))
-            return
-        decoded = DECODE_REQUEST[request.api_version](request.buffer, request.position)
-        steps = None if prepare is None else prepare(services, request, decoded)
-        try:
-            made = make if steps is None else _made_at_once(services, steps)
-            if made is None:
-                request.answer_later(_produce_prepared(services, request, decoded, make, steps))
-                return
-            producing = made(services, request, decoded)
-        except Refused as refused:
-            _refuse(services, request, decoded, refused)
-            return
-        if producing.transaction is not None:
-            for _ in producing.transaction.look_what_to_add():
-                pass
-        if producing.done_at_once():
-            producing.finish()
-        else:
-            request.answer_later(producing.go_on())
-
-    return handle
-
-
-def _made_at_once(services: Services, steps: Generator[None, None, Make]) -> Make | None:
-    """What steps end with, as far as this turn of the loop has time; None when it has not."""
-    slicer = services.slicer
-    until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
-    while ticks_ns() < until_ns:
-        try:
-            next(steps)
-        except StopIteration as end:
-            made: Make = end.value
-            return made
-    return None
+def _handle(services: Services, request: Request) -> None:
+    if not _is_quickly_decoded(request):
+        request.answer_later(_produce_many(services, request))
+        return
+    decoded = DECODE_REQUEST[request.api_version](request.buffer, request.position)
+    if services.authorizer.judges and not _is_known(services, request, decoded):
+        request.answer_later(_produce_in_slices(services, request, decoded))
+        return
+    try:
+        producing = Producing(services, request, decoded)
+    except Refused as refused:
+        _refuse(services, request, decoded, refused)
+        return
+    if producing.transaction is not None:
+        for _ in producing.transaction.look_what_to_add():
+            pass
+    if producing.done_at_once():
+        producing.finish()
+    else:
+        request.answer_later(producing.go_on())
 
 
 def _is_quickly_decoded(request: Request) -> bool:
@@ -96,9 +71,7 @@ def _is_quickly_decoded(request: Request) -> bool:
     return True
 
 
-async def _produce_many(
-    services: Services, request: Request, make: Make, prepare: Prepare | None
-) -> None:
+async def _produce_many(services: Services, request: Request) -> None:
     version, buffer, position = request.api_version, request.buffer, request.position
 
     def decode() -> Decoded:
@@ -106,18 +79,16 @@ async def _produce_many(
         return DECODE_REQUEST[version](buffer, position)
 
     decoded = await services.worker.run(request.connection, decode)
-    steps = None if prepare is None else prepare(services, request, decoded)
-    await _produce_prepared(services, request, decoded, make, steps)
+    await _produce_in_slices(services, request, decoded)
 
 
-async def _produce_prepared(
-    services: Services, request: Request, decoded: Decoded, make: Make, steps: Prepared
-) -> None:
+async def _produce_in_slices(services: Services, request: Request, decoded: Decoded) -> None:
     slices = services.slicer.work("Produce")
     try:
-        if steps is not None:
-            make = await slices.through(steps)
-        producing = make(services, request, decoded)
+        refused_topics: Set[str | bytes] = frozenset()
+        if services.authorizer.judges and has_transactional(decoded[3]):
+            refused_topics = await slices.through(_denied(services, request, decoded))
+        producing = Producing(services, request, decoded, refused_topics)
         if producing.transaction is not None:
             await slices.through(producing.transaction.look_what_to_add())
     except Refused as refused:
@@ -126,6 +97,37 @@ async def _produce_prepared(
     finally:
         slices.end()
     await producing.go_on()
+
+
+def _is_known(services: Services, request: Request, decoded: Decoded) -> bool:
+    """Whether a request may be made at once: it is not transactional, or all that it names was
+    allowed before."""
+    transactional_id, _, _, topics = decoded
+    if not has_transactional(topics):
+        return True
+    name_of = _name_of(services, request)
+    return are_known(services, request, _WRITE_ID, (transactional_id,)) and are_known(
+        services, request, WRITE, [name_of(key) for key, _ in topics]
+    )
+
+
+def _name_of(services: Services, request: Request) -> Callable[[Any], str | None]:
+    """Finds the name of a topic as the request has it; None for an id that no topic has."""
+    return services.registry.topic_name if request.api_version >= FIRST_WITH_IDS else str
+
+
+def _denied(
+    services: Services, request: Request, decoded: Decoded
+) -> Generator[None, None, Set[str | bytes]]:
+    """The topics of a transactional request that the peer may not write: the broker must not add
+    them to the transaction. Raises Refused where the peer may not write to its id."""
+    transactional_id, _, _, topics = decoded
+    if transactional_id is None or not is_allowed(services, request, _WRITE_ID, transactional_id):
+        raise Refused(TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    name_of = _name_of(services, request)
+    names = (name_of(key) for key, partitions in topics for _ in partitions)
+    refused = yield from denied(services, request, WRITE, names)
+    return {key for key, _ in topics if name_of(key) in refused}
 
 
 def _refuse(services: Services, request: Request, decoded: Decoded, refused: Refused) -> None:
@@ -147,7 +149,7 @@ SERVED = ServedApi(
     API,
     0,
     13,
-    handler_of(Producing),
+    _handle,
     elements_max=None,
-    rights=Rights(own=(of_each(ResourceType.TOPIC, Operation.WRITE), _WRITE_ID)),
+    rights=Rights(own=(WRITE, _WRITE_ID)),
 )

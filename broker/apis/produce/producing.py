@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from broker.apis.authorization import is_allowed
 from broker.apis.produce.response import ALL, Appended, Done, Refused, finish, shown_start
 from broker.apis.produce.transaction import FIRST_WITH_IDS, Transaction, has_transactional
 from broker.cores.groups import foreign_records
 from broker.cores.hosted_shard import NotActive
 from broker.loop.slices import SLICE_NS, Slices
+from broker.net.needs import of_each
 from broker.net.request import Request
 from broker.topics.partition import Partition
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, absent_error
@@ -24,6 +26,7 @@ from protocol.errors import (
     INVALID_TXN_STATE,
     KAFKA_STORAGE_ERROR,
     NONE,
+    TOPIC_AUTHORIZATION_FAILED,
     UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION,
 )
@@ -32,10 +35,12 @@ from protocol.records.budget import Budget, OverBudget
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.produce import analyse, request_budget, small_budget
 from protocol.records.produce_rules import Produced
+from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
 
+WRITE = of_each(ResourceType.TOPIC, Operation.WRITE)
 ADMIN_CLIENT_ID = "__admin_client"
 """The one client that Kafka lets write internal topics."""
 _FIRST_WITH_ONE_BATCH = 3
@@ -60,8 +65,18 @@ class Producing:
     takes long to check in the worker's thread. A topic is looked up again after each wait.
     """
 
-    def __init__(self, services: Services, request: Request, decoded: Decoded) -> None:
+    def __init__(
+        self,
+        services: Services,
+        request: Request,
+        decoded: Decoded,
+        denied: Set[str | bytes] = frozenset(),
+    ) -> None:
+        """``denied`` topics get TOPIC_AUTHORIZATION_FAILED. Raises Refused."""
         transactional_id, self.acks, self.timeout_ms, topics = decoded
+        refused = [topic for topic in topics if topic[0] in denied] if denied else []
+        if refused:
+            topics = [topic for topic in topics if topic[0] not in denied]
         self.services = services
         self.request = request
         self.version = request.api_version
@@ -73,7 +88,9 @@ class Producing:
             )
         self.now_ms = services.time.now().wall_ms
         self.responses: list[tuple[Any, list[Done]]] = []
-        """The answer as far as it is known: by topic, in the request's order."""
+        """The answer as far as it is known: by topic, in the request's order, after ``denied``."""
+        for key, partitions in refused:
+            self.responses.append((key, [_denial(index) for index, _ in partitions]))
         self._unknown = (
             UNKNOWN_TOPIC_ID if self.version >= FIRST_WITH_IDS else UNKNOWN_TOPIC_OR_PARTITION
         )
@@ -86,12 +103,18 @@ class Producing:
     ) -> Iterator[Place | None]:
         """Partition by partition; None for one that is answered already."""
         registry = self.services.registry
+        judges = self.services.authorizer.judges
         by_id = self.version >= FIRST_WITH_IDS
         for key, partitions in topics:
             name = registry.topic_name(key) if by_id else key
             entry = None if name is None else self.services.logs.topics.get(name)
             done: list[Done] = []
             self.responses.append((key, done))
+            if judges and name is not None and not self._may_write(name, len(partitions)):
+                for index, _ in partitions:
+                    done.append(_denial(index))
+                    yield None
+                continue
             for index, data in partitions:
                 if entry is None and name is not None:
                     error_code = absent_error(registry, name, index)
@@ -99,6 +122,9 @@ class Producing:
                     yield None
                 else:
                     yield Place(done, entry, index, data)
+
+    def _may_write(self, name: str, count: int) -> bool:
+        return is_allowed(self.services, self.request, WRITE, name, count=count)
 
     # -- in the time of one request among others
 
@@ -303,6 +329,10 @@ class Producing:
             raise Refused(error.error_code, error.message, log_start_offset=start) from None
         except LogPoisoned as error:
             raise Refused(KAFKA_STORAGE_ERROR, str(error)) from None
+
+
+def _denial(index: int) -> Done:
+    return Refused(TOPIC_AUTHORIZATION_FAILED).done(index)
 
 
 def _corrupt(error: CorruptRecords, partition: Partition) -> Refused:

@@ -61,7 +61,7 @@ class HttpAccess(NamedTuple):
     token: str | None
     """Of /metrics."""
     users: HttpUsers
-    authorizer: Callable[[], Authorizer | None]
+    authorizer: Callable[[], Authorizer]
     failure_delay_ms: int
     logins: Logins
     """What logins at Kafka's listeners share with these: counts, and the bound of guesses."""

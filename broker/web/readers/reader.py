@@ -124,13 +124,13 @@ class Asker:
 
 
 class JudgedReader(Reader):
-    """A principal, judged by the authorizer; without one he sees everything."""
+    """A principal, judged by the authorizer."""
 
     def __init__(
         self,
         principal: Principal,
         host: str,
-        authorizer: Authorizer | None,
+        authorizer: Authorizer,
         stands: Callable[[], Awaitable[bool]],
     ) -> None:
         """``stands`` says whether he would be let in again."""
@@ -143,12 +143,12 @@ class JudgedReader(Reader):
     @property
     def epoch(self) -> int:
         """That of the authorizer."""
-        return 0 if self._authorizer is None else self._authorizer.epoch
+        return self._authorizer.epoch
 
     @property
     def sees_everything(self) -> bool:
-        """Where there is no authorizer."""
-        return self._authorizer is None
+        """Whether the authorizer allows everything."""
+        return not self._authorizer.judges
 
     async def stands(self) -> bool:
         """Whether he would be let in again."""
@@ -166,8 +166,7 @@ class JudgedReader(Reader):
     def _allowed(
         self, operation: Operation, kind: ResourceType, name: str, *, is_logged: bool
     ) -> bool:
-        authorizer = self._authorizer
-        return authorizer is None or authorizer.allows(
+        return self._authorizer.allows(
             self._asker, operation, kind, name, api="HTTP", is_logged=is_logged
         )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED
+from broker.apis.authorization import NOT_ASKED
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,
@@ -19,6 +19,9 @@ from protocol.errors import (
 from tests.broker.topic_calls import create_topic, metadata
 from tests.brokers import Broker
 from tests.wire import Wire
+
+CLUSTER_OPERATIONS = 0b1_1111_1010_0000
+"""Every operation on a cluster as bits."""
 
 TOPIC, BROKER, BROKER_LOGGER = 2, 4, 8
 TOPIC_SOURCE, BROKER_SOURCE, DEFAULT_SOURCE = 1, 4, 5

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from broker.apis.authorized import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
+from broker.apis.authorization import NOT_ASKED
 from broker.apis.metadata import partition_entry
 from broker.topics.cluster_view import NO_LEADER, PartitionView
 from protocol.errors import (
@@ -25,6 +25,8 @@ from tests.broker.topic_calls import create_topic, metadata
 from tests.brokers import Broker
 from tests.wire import Wire
 
+TOPIC_OPERATIONS, CLUSTER_OPERATIONS = 0b1101_1111_1000, 0b1_1111_1010_0000
+"""Every operation on a topic and on a cluster as bits."""
 VERSIONS = range(14)
 
 
@@ -154,6 +156,21 @@ def test_operations_are_told_to_those_who_ask(
     assert answer["topics"][0]["topic_authorized_operations"] == expected
     cluster = CLUSTER_OPERATIONS if wanted and version <= 10 else NOT_ASKED
     assert answer["cluster_authorized_operations"] == cluster
+
+
+def test_operations_of_a_topic_with_an_error_are_shown_as_in_kafka(wire: Wire, name: str) -> None:
+    """As Kafka 4.3.1 answers: a name is enough for them, an unknown id is not."""
+    topics = [{"name": each} for each in (name, "bad name")]
+    asked = {"include_topic_authorized_operations": True, "allow_auto_topic_creation": False}
+    answer = wire.call("Metadata", 9, {"topics": topics, **asked})
+    assert {
+        each["error_code"]: each["topic_authorized_operations"] for each in answer["topics"]
+    } == {UNKNOWN_TOPIC_OR_PARTITION: TOPIC_OPERATIONS, INVALID_TOPIC_EXCEPTION: TOPIC_OPERATIONS}
+    by_id = [{"name": None, "topic_id": uuid.uuid4().bytes}]
+    answer = wire.call("Metadata", 12, {"topics": by_id, **asked})
+    assert answer["topics"][0]["topic_authorized_operations"] == NOT_ASKED
+    answer = wire.call("DescribeTopicPartitions", 0, {"topics": topics, "cursor": None})
+    assert {each["topic_authorized_operations"] for each in answer["topics"]} == {TOPIC_OPERATIONS}
 
 
 def test_metadata_makes_the_coordinators_topics_and_no_other_internal_one(wire: Wire) -> None:

@@ -12,8 +12,8 @@ from broker.config.authorizer_rules import STANDARD
 from broker.rights import judging_authorizer
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
 from security.acls.model import CLUSTER_NAME, Operation, ResourceType
-from tests.broker.apis.guard.asking import codes, produce
-from tests.broker.apis.guard.rules import HOST, Rules
+from tests.broker.apis.authorization.asking import codes, produce
+from tests.broker.apis.authorization.rules import HOST, Rules
 from tests.broker.cluster.members import TRANSACTION, Members, eventually, members
 from tests.broker.every_request import BROKERS_ALONE
 from tests.broker.serving import asked

@@ -9,7 +9,6 @@ import pytest
 
 from broker.apis.fetch.handler import Fetching
 from broker.apis.fetch.sessions import FetchSessions
-from broker.apis.guard.records import _FetchRights
 from broker.web.live.events import Channel
 from broker.web.readers.users import ListenerUsers
 from security.principal import user
@@ -89,10 +88,8 @@ def rights_at_the_beginning(patch: pytest.MonkeyPatch) -> None:
 
 
 def judged(patch: pytest.MonkeyPatch, is_judged: Callable[[Fetching], bool]) -> None:
-    real = _FetchRights.judge
-    patch.setattr(
-        _FetchRights, "judge", lambda self, fetch: real(self, fetch) if is_judged(fetch) else None
-    )
+    real = Fetching._judge
+    patch.setattr(Fetching, "_judge", lambda self: real(self) if is_judged(self) else None)
 
 
 def credentials_of_the_first_message(patch: pytest.MonkeyPatch) -> None:

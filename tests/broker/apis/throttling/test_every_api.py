@@ -14,7 +14,7 @@ from broker.net.request import Request
 from protocol.api_keys import DESCRIBE_ACLS, PRODUCE
 from protocol.messages.write_txn_markers import API as WRITE_TXN_MARKERS
 from security.quotas.entities import Entity
-from tests.broker.apis.guard.rules import Rules
+from tests.broker.apis.authorization.rules import Rules
 from tests.broker.apis.throttling.bounded import Bounded, bounded
 from tests.broker.every_request import BROKERS_ALONE, EVERY, asked
 from tests.broker.serving import eventually

@@ -11,7 +11,7 @@ from broker.quotas.client_quotas import Share
 from protocol.errors import NONE, TOPIC_AUTHORIZATION_FAILED
 from protocol.messages.fetch import API as FETCH
 from protocol.messages.metadata import API as METADATA
-from tests.broker.apis.guard.rules import Rules
+from tests.broker.apis.authorization.rules import Rules
 from tests.broker.apis.throttling.bounded import ANYBODY, Bounded, bounded
 from tests.broker.serving import asked
 from tests.broker.topic_calls import fetch_request

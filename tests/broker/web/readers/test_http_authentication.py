@@ -16,6 +16,7 @@ from broker.config.http_settings import BASIC
 from broker.logins import guesses
 from broker.logins.logins import Logins
 from broker.logins.users import Users
+from broker.rights.authorizer import AllowsAll
 from broker.time import Time
 from broker.web.readers import authentication as http_authentication
 from broker.web.readers.authentication import Authenticated, HttpAccess
@@ -100,7 +101,7 @@ async def test_a_user_of_a_listener_is_let_in_and_without_an_authorizer_sees_all
     tmp_path: Path,
 ) -> None:
     async with securely(tmp_path) as seen:
-        seen.broker.secured.authorizer = None
+        seen.broker.secured.authorizer = AllowsAll()
         for who in PASSWORDS:
             rows = (await seen.json(who, "/api/topics"))["topics"]
             assert "orders" in {row["topic"] for row in rows}

@@ -39,6 +39,8 @@ class Asked(NamedTuple):
 class Rules:
     """See the module; admin is a super user."""
 
+    judges = True
+
     def __init__(self, *rules: str, allow_everyone: bool = False) -> None:
         self.index = AclIndex()
         self.judge = Judge(self.index, {f"User:{ADMIN}"}, allow_everyone=allow_everyone)

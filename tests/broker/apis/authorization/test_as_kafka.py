@@ -20,7 +20,7 @@ from broker.config.authorizer_rules import STANDARD
 from broker.rights import judging_authorizer
 from protocol.messages import BY_NAME
 from security.acls.model import AclEntry, Operation, Pattern, PatternType, Permission, ResourceType
-from tests.broker.apis.guard.rules import ADMIN, Rules
+from tests.broker.apis.authorization.rules import ADMIN, Rules
 from tests.broker.cluster.members import Members
 from tests.broker.serving import asked, serving
 from tests.interop.secured.matrix import Cell, Normal, Side, Value, cells_of, told

@@ -20,7 +20,7 @@ from protocol.errors import (
 )
 from protocol.schema import ZERO_UUID
 from security.acls.model import Operation
-from tests.broker.apis.guard.asking import (
+from tests.broker.apis.authorization.asking import (
     GROUP,
     TOPICS,
     Asking,
@@ -33,7 +33,7 @@ from tests.broker.apis.guard.asking import (
     metadata,
     produce,
 )
-from tests.broker.apis.guard.rules import ADMIN
+from tests.broker.apis.authorization.rules import ADMIN
 from tests.wire import Wire
 
 NOBODYS = bytes(range(16))

@@ -8,8 +8,8 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from security.acls.model import Operation
-from tests.broker.apis.guard.asking import codes
-from tests.broker.apis.guard.filled import (
+from tests.broker.apis.authorization.asking import codes
+from tests.broker.apis.authorization.filled import (
     ADMIN,
     ANY_ENTRY,
     STRANGER,

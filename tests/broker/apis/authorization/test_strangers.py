@@ -21,7 +21,7 @@ from protocol.messages.describe_cluster import API as DESCRIBE_CLUSTER
 from protocol.messages.describe_delegation_token import API as DESCRIBE_DELEGATION_TOKEN
 from protocol.messages.metadata import API as METADATA
 from protocol.schema import Api
-from tests.broker.apis.guard.filled import (
+from tests.broker.apis.authorization.filled import (
     ADMIN,
     REQUESTS,
     STRANGER,

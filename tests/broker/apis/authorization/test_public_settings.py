@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
-from tests.broker.apis.guard.asking import guarded_broker
+from tests.broker.apis.authorization.asking import guarded_broker
 
 HTTP = ["http.listener", "http.advertised.listener", "http.security.protocol"]
 BROKER, TOPIC = 4, 2

@@ -7,7 +7,7 @@ from random import Random
 
 from structlog.testing import capture_logs
 
-from tests.broker.apis.guard.asking import guarded_broker
+from tests.broker.apis.authorization.asking import guarded_broker
 from tests.broker.every_request import EVERY, asked
 from tests.wire import Wire
 

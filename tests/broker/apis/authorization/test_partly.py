@@ -15,7 +15,7 @@ from protocol.errors import (
 )
 from protocol.messages import BY_NAME
 from protocol.schema import ZERO_UUID, Array, Struct
-from tests.broker.apis.guard.asking import (
+from tests.broker.apis.authorization.asking import (
     GROUP,
     Value,
     codes,

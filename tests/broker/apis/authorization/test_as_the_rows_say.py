@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from broker.apis.table import SERVED
-from broker.net.needs import AnyOf, Each, EachCommitted, EachResource, Need, Rights
+from broker.net.needs import AnyOf, Each, EachResource, Need, Rights
 from broker.rights import judging_authorizer
 from broker.rights.judging_authorizer import JudgingAuthorizer
 from protocol.messages import BY_NAME
 from security.acls.model import Operation, ResourceType
-from tests.broker.apis.guard.asking import fetch, produce
-from tests.broker.apis.guard.filled import (
+from tests.broker.apis.authorization.asking import fetch, produce
+from tests.broker.apis.authorization.filled import (
     ADMIN,
     LOOKER,
     NAMED,
@@ -88,8 +88,6 @@ def said_of(rights: Rights) -> Iterator[Need | None]:
         case EachResource():
             for kind in (TOPIC, CLUSTER, GROUP):
                 yield Need(rights.each.operation, kind)
-        case EachCommitted():
-            yield Need(rights.each.operation, TOPIC)
         case Each():
             yield from (rights.each.unless, Need(rights.each.operation, rights.each.kind))
     for each in (*rights.hides, *rights.own):

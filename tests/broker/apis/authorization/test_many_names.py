@@ -10,7 +10,7 @@ import pytest
 
 from broker.net.request import Request
 from protocol.schema import ZERO_UUID
-from tests.broker.apis.guard.asking import GROUP, Value, guarded_broker
+from tests.broker.apis.authorization.asking import GROUP, Value, guarded_broker
 from tests.broker.loop_work import counting_lines
 
 MANY = 600

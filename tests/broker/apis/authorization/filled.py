@@ -18,7 +18,7 @@ from protocol.schema import Api
 from security.acls.model import Operation, PatternType, Permission, ResourceType
 from security.credentials import ScramMechanism
 from security.sasl.plain import MODULE
-from tests.broker.apis.guard.asking import SETTINGS, codes, commit, join, produce
+from tests.broker.apis.authorization.asking import SETTINGS, codes, commit, join, produce
 from tests.broker.every_request import EVERY, asked
 from tests.broker.serving import asked as asked_of
 from tests.broker.serving import serving

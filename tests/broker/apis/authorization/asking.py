@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from broker.broker import Broker
-from tests.broker.apis.guard.rules import ADMIN, Rules
+from tests.broker.apis.authorization.rules import ADMIN, Rules
 from tests.broker.serving import asked, serving
 from tests.waiting import until
 from tests.wire import Wire, batch

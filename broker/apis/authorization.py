@@ -1,0 +1,250 @@
+"""Asks the authorizer for a handler, on the final list of resources (law 12).
+
+A handler asks with the rights of its row (`broker/net/needs.py`) and answers denials itself. Names
+that were allowed are kept with the connection (`broker/net/permitted.py`) until an entry changes or
+the connection belongs to another principal. The authorizer is asked again about a denied name, so
+that the audit log counts each denial.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence, Set
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from broker.net.needs import DENIED, Each, EachResource, Hides, Need, Own, Tells
+from broker.net.permitted import Names, Permitted
+from broker.net.request import Request
+from protocol.errors import (
+    CLUSTER_AUTHORIZATION_FAILED,
+    DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    GROUP_AUTHORIZATION_FAILED,
+    TOPIC_AUTHORIZATION_FAILED,
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+)
+from security.acls.model import CLUSTER_NAME, ResourceType
+
+if TYPE_CHECKING:
+    from broker.apis.services import Services
+    from broker.net.connection import Connection
+    from broker.rights.authorizer import Authorizer
+
+T = TypeVar("T")
+Right: TypeAlias = Need | Own | Each | Hides
+"""An operation on a type of resource."""
+
+NOT_ASKED = -(1 << 31)
+"""The field of authorized operations (KIP-430) in an answer to a request without the flag."""
+NAMES_KEPT = 10_000
+"""Names kept on a connection for one right; then the set starts again, which bounds the work of
+forgetting it too."""
+_ANSWERED_AT_ONCE_BYTES = 2048
+"""A request up to this names few things: its denial is encoded in the loop's thread."""
+
+_WITH_SETTINGS = {
+    2: ResourceType.TOPIC,
+    4: ResourceType.CLUSTER,
+    8: ResourceType.CLUSTER,
+    16: ResourceType.CLUSTER,
+    32: ResourceType.GROUP,
+}
+"""Types of resources with settings: topic, broker, its logger, client metrics, group."""
+
+TEXTS: Mapping[int, str] = {
+    TOPIC_AUTHORIZATION_FAILED: "Topic authorization failed.",
+    GROUP_AUTHORIZATION_FAILED: "Group authorization failed.",
+    CLUSTER_AUTHORIZATION_FAILED: "Cluster authorization failed.",
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "Transactional Id authorization failed.",
+    DELEGATION_TOKEN_AUTHORIZATION_FAILED: "Delegation Token authorization failed.",
+}
+"""Kafka's error messages; they do not say whether the resource exists."""
+
+
+def is_allowed(
+    services: Services,
+    request: Request,
+    right: Right,
+    name: str = CLUSTER_NAME,
+    *,
+    count: int = 1,
+    is_logged: bool = True,
+) -> bool:
+    """Whether the peer has a right to the resource of that name; to the cluster without a name.
+
+    ``count`` is how often the request names it, for the audit log.
+    """
+    authorizer = services.authorizer
+    if not authorizer.judges:
+        return True
+    connection = request.connection
+    known = _known(authorizer, connection, right)
+    if name in known:
+        return True
+    api = request.route.served.api.name
+    is_logged = is_logged and right.is_logged
+    allowed = authorizer.allows(
+        connection, right.operation, right.kind, name, api=api, count=count, is_logged=is_logged
+    )
+    if allowed:
+        known.keep(name)
+    return allowed
+
+
+def are_known(
+    services: Services, request: Request, right: Right, names: Collection[str | None]
+) -> bool:
+    """Whether all names are known to be allowed, so that the authorizer need not be asked."""
+    authorizer = services.authorizer
+    return not authorizer.judges or _known(authorizer, request.connection, right).issuperset(names)
+
+
+def denied(
+    services: Services,
+    request: Request,
+    right: Right,
+    names: Iterable[str | None],
+    *,
+    is_logged: bool = True,
+) -> Generator[None, None, Set[str]]:
+    """The names to which the peer has no right; None is left out.
+
+    In steps: a verdict takes as long as there are lengths of prefixes. The audit log counts a name
+    as often as ``names`` has it.
+    """
+    authorizer, connection = services.authorizer, request.connection
+    if not authorizer.judges:
+        return frozenset()
+    times = yield from _counted(names)
+    if _known(authorizer, connection, right).issuperset(times):
+        return frozenset()
+    api = request.route.served.api.name
+    is_logged = is_logged and right.is_logged
+    found: set[str] = set()
+    for name, count in times.items():
+        known = _known(authorizer, connection, right)  # entries may have changed since the last
+        if name in known:
+            continue
+        if authorizer.allows(
+            connection,
+            right.operation,
+            right.kind,
+            name,
+            api=api,
+            count=count,
+            is_logged=is_logged,
+        ):
+            known.keep(name)
+        else:
+            found.add(name)
+        yield None
+    return found
+
+
+def split(
+    services: Services,
+    request: Request,
+    right: Right,
+    elements: Sequence[T],
+    name_of: Callable[[T], str | None],
+) -> Generator[None, None, tuple[Sequence[T], Sequence[T]]]:
+    """The elements of a request that the peer may have, and the denied ones; in steps.
+
+    An element without a name is left to the handler.
+    """
+    if not services.authorizer.judges:
+        return elements, ()
+    refused = yield from denied(services, request, right, map(name_of, elements))
+    if not refused:
+        return elements, ()
+    kept: list[T] = []
+    others: list[T] = []
+    for element in elements:
+        (others if name_of(element) in refused else kept).append(element)
+        yield None
+    return kept, others
+
+
+def split_resources(
+    services: Services,
+    request: Request,
+    right: EachResource,
+    resources: Sequence[dict[str, Any]],
+    is_left: Callable[[dict[str, Any]], bool],
+) -> Generator[None, None, tuple[Sequence[dict[str, Any]], Mapping[int, Sequence[dict[str, Any]]]]]:
+    """The resources with settings that the peer may have, and the denied ones by error code; in
+    steps. A resource that ``is_left``, or of an unknown type, is left to the handler.
+    """
+    if not services.authorizer.judges:
+        return resources, {}
+    places: list[tuple[ResourceType, str] | None] = []
+    names: dict[ResourceType, list[str]] = {}
+    for resource in resources:
+        kind = _WITH_SETTINGS.get(resource["resource_type"])
+        place = None
+        if kind is not None and not is_left(resource):
+            is_cluster = kind is ResourceType.CLUSTER
+            place = kind, CLUSTER_NAME if is_cluster else resource["resource_name"]
+            names.setdefault(kind, []).append(place[1])
+        places.append(place)
+        yield None
+    refused: dict[ResourceType, Set[str]] = {}
+    for kind, named in names.items():
+        of_kind = Each(right.operation, kind)
+        refused[kind] = yield from denied(services, request, of_kind, named)
+    kept: list[dict[str, Any]] = []
+    others: dict[int, list[dict[str, Any]]] = {}
+    for resource, place in zip(resources, places, strict=True):
+        if place is not None and place[1] in refused[place[0]]:
+            others.setdefault(DENIED[place[0]], []).append(resource)
+        else:
+            kept.append(resource)
+        yield None
+    return kept, others
+
+
+def cluster_operations(services: Services, request: Request, tells: Tells) -> int:
+    """The operations that the peer may do to the cluster; none without the right to see them."""
+    if tells.need is not None and not is_allowed(services, request, tells.need):
+        return 0
+    return services.authorizer.operations(request.connection, tells.kind, CLUSTER_NAME)
+
+
+def refuse(
+    request: Request, error_code: int, answer: Callable[[dict[str, Any]], dict[str, Any]]
+) -> None:
+    """End a denied request with what ``answer`` makes of its body; the worker does a large one.
+
+    Raises ProtocolError for a request that is not whole.
+    """
+    value = request.value
+    request.complete_later(
+        lambda: request.frame(answer(value)),
+        error_code,
+        at_once=len(request.buffer) - request.position <= _ANSWERED_AT_ONCE_BYTES,
+    )
+
+
+def _known(authorizer: Authorizer, connection: Connection, right: Right) -> Names:
+    """The names that are known to be allowed for a right, to be read and added to."""
+    known = connection.permitted
+    epoch = authorizer.epoch
+    if known is None or known.epoch != epoch or known.principal is not connection.principal:
+        if known is not None:
+            known.forget()
+        known = connection.permitted = Permitted(epoch, connection.principal)
+    key = right.operation << 8 | right.kind
+    names = known.names.get(key)
+    if names is None:
+        names = known.names[key] = Names(authorizer.permitted)
+    elif len(names) > NAMES_KEPT:
+        names.forget()
+    return names
+
+
+def _counted(names: Iterable[str | None]) -> Generator[None, None, dict[str, int]]:
+    """The number of times each name occurs, None left out; in steps."""
+    found: dict[str, int] = {}
+    for name in names:
+        if name is not None:
+            found[name] = found.get(name, 0) + 1
+        yield None
+    return found

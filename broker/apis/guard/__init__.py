@@ -1,1 +1,0 @@
-"""The guard: what a request's sender may not do, it does not get; in front of the handlers."""
