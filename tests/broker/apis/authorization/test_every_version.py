@@ -1,7 +1,7 @@
 """Every API in every version, by a principal without ACLs: each answer is a denial.
 
-What is public, or leaves hidden elements out, is listed. APIs among brokers are in
-`test_among_brokers.py`.
+What is public, or leaves hidden elements out, is listed. Those of a cluster alone are in
+`test_in_cluster.py`.
 """
 
 from __future__ import annotations
