@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Collection, Generator, Iterable, Sequence, Set
 from functools import partial
 from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import structlog
@@ -77,64 +78,78 @@ def _handle(services: Services, request: Request) -> Steps | None:
     return once_told(services, request, _answer_now)
 
 
-def _answer_now(services: Services, request: Request) -> Steps:
+def _answer_now(services: Services, request: Request) -> Steps | None:
     value = request.value
     version = request.api_version
     asked = value["topics"]
     if asked is None or (version == 0 and not asked):
-        yield from _answer(services, request, list(services.registry.topics.values()), is_all=True)
-        return
-    ids: dict[bytes, None] = {}
-    names: list[str] = []
-    is_bad = False
-    for entry in asked:
-        if entry["topic_id"] != ZERO_UUID:
-            ids[entry["topic_id"]] = None
-            is_bad = True
-        if entry["name"] is None:
-            is_bad = True
-        else:
-            names.append(entry["name"])
-        yield None
-    if 10 <= version < 12 and is_bad:
-        yield from _answer(services, request, (_refused(entry, INVALID_REQUEST) for entry in asked))
-    elif ids:
-        yield from _answer_by_id(services, request, list(ids))
-    else:
-        yield from _answer_by_name(services, request, names)
+        return _answer(services, request, list(services.registry.topics.values()), is_all=True)
+    judges = services.authorizer.judges
+    ids = dict.fromkeys(map(itemgetter("topic_id"), asked))
+    ids.pop(ZERO_UUID, None)
+    names = list(map(itemgetter("name"), asked))
+    if 10 <= version < 12 and (ids or None in names):
+        return _answer(services, request, (_refused(entry, INVALID_REQUEST) for entry in asked))
+    if ids:
+        by_id = list(ids)
+        return (_answer_allowed_ids if judges else _answer_ids)(services, request, by_id)
+    if None in names:
+        names = [name for name in names if name is not None]
+    return (_answer_allowed if judges else _answer_names)(services, request, names)
 
 
-def _answer_by_id(services: Services, request: Request, ids: Sequence[bytes]) -> Steps:
+def _answer_allowed_ids(services: Services, request: Request, ids: Sequence[bytes]) -> Steps:
     name_of = services.registry.topic_name
     ids, refused = yield from split(services, request, _DESCRIBE, ids, name_of)
     entries = (_denied(None, topic_id) for topic_id in refused)
-    yield from _answer(services, request, map(partial(_by_id, services), ids), entries)
+    yield from _answer_ids(services, request, ids, entries)
 
 
-def _answer_by_name(services: Services, request: Request, asked: Sequence[str]) -> Steps:
+def _answer_ids(
+    services: Services,
+    request: Request,
+    ids: Sequence[bytes],
+    refused: Iterable[dict[str, Any]] = (),
+) -> Steps:
+    return _answer(services, request, map(partial(_by_id, services), ids), refused)
+
+
+def _answer_allowed(services: Services, request: Request, names: Sequence[str]) -> Steps:
     """A topic that the peer may not describe is denied whether or not it exists; so is one that
     would have to be created, if the peer may not create it."""
-    asked, undescribed = yield from split(services, request, _DESCRIBE, asked, str)
-    there: list[str] = list(dict.fromkeys(asked))
-    new: list[str] = []
+    names, undescribed = yield from split(services, request, _DESCRIBE, names, str)
     uncreated: Set[str] = frozenset()
-    value = request.value
-    if value["allow_auto_topic_creation"] and services.config["auto.create.topics.enable"]:
-        for name in there:
-            if services.registry.topic(name) is None:
-                new.append(name)
-            yield None
+    new = _new(services, request, dict.fromkeys(names))
     if new and not is_allowed(services, request, _CREATE_ANY):
         uncreated = yield from denied(services, request, _CREATE, new)
-    names = [name for name in there if name not in uncreated] if uncreated else there
+    if uncreated:
+        names = [name for name in names if name not in uncreated]
     refused = chain(
         map(_denied, dict.fromkeys(undescribed)),
         map(_uncreated, (name for name in new if name in uncreated)),
     )
-    if len(new) > len(uncreated):
-        request.answer_later(_create_and_answer(services, request, names, refused))
-    else:
-        yield from _answer(services, request, map(partial(_by_name, services), names), refused)
+    yield from _answer_names(services, request, names, refused) or ()
+
+
+def _answer_names(
+    services: Services,
+    request: Request,
+    names: Sequence[str],
+    refused: Iterable[dict[str, Any]] = (),
+) -> Steps | None:
+    once = list(dict.fromkeys(names))
+    if _new(services, request, once):
+        request.answer_later(_create_and_answer(services, request, once, refused))
+        return None
+    return _answer(services, request, map(partial(_by_name, services), once), refused)
+
+
+def _new(services: Services, request: Request, names: Iterable[str]) -> list[str]:
+    """The topics that are to be created."""
+    allowed = request.value["allow_auto_topic_creation"]
+    if not allowed or not services.config["auto.create.topics.enable"]:
+        return []
+    return [name for name in names if services.registry.topic(name) is None]
 
 
 def _denied(name: str | None, topic_id: bytes = ZERO_UUID) -> dict[str, Any]:
