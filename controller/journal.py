@@ -28,8 +28,8 @@ from controller.events import (
     TopicRemoved,
 )
 from controller.values import NO_LEADER, Replicas, TopicPartition
+from journal.happened import CONTROLLER, Happened, Kind, of_broker, of_partition, of_topic
 from protocol.errors import NAMES
-from protocol.happened import CONTROLLER, Happened, Kind, of_broker, of_partition, of_topic
 from protocol.now import Now
 
 Named = tuple[str, Happened]

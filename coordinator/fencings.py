@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 
 from coordinator.returns import TIMES_KEPT, Streak
-from protocol.kept_text import long_bytes
+from journal.texts import long_bytes
 from protocol.now import Now
 from protocol.slotted import slotted
 

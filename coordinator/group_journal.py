@@ -19,8 +19,8 @@ from coordinator.journal_entries import (
     Rejections,
 )
 from coordinator.returns import STREAK_PAUSE_MS, Returns, Streak
-from protocol.kept_text import Source, long_bytes
-from protocol.unsaved import SAVED_AGAIN_MS, Unsaved
+from journal.texts import Source, long_bytes
+from journal.unsaved import SAVED_AGAIN_MS, Unsaved
 
 FLAPPING_CAUSES = frozenset(
     {Cause.MEMBER_LEFT, Cause.SESSION_EXPIRED, Cause.SYNC_TIMED_OUT, Cause.JOIN_TIMED_OUT}

@@ -26,8 +26,8 @@ from coordinator.journal_entries import (
 from coordinator.journal_folds import FOLDS
 from coordinator.restored import restore, with_generations
 from coordinator.returns import Returning
+from journal.unsaved import Unsaved
 from protocol.now import Now
-from protocol.unsaved import Unsaved
 
 REBALANCES_KEPT = 64
 BYTES_KEPT = 64 << 20

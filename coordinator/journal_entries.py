@@ -22,7 +22,7 @@ from coordinator.events import (
     OffsetsMovedBack,
 )
 from coordinator.returns import Returning, SameClient, Streak
-from protocol.kept_text import (
+from journal.texts import (
     ID_CHARACTERS,
     USUAL_TEXT_BYTES,
     Source,
@@ -31,9 +31,9 @@ from protocol.kept_text import (
     long_bytes,
     sentence_bytes,
 )
+from journal.unsaved import Recurring
 from protocol.now import Now
 from protocol.slotted import slotted
-from protocol.unsaved import Recurring
 
 _REBALANCE_BYTES = 900
 _CHANGE_BYTES = 350

@@ -41,7 +41,7 @@ from coordinator.journal_entries import (
 )
 from coordinator.returns import Client, Way
 from coordinator.states import State
-from protocol.kept_text import Source, kept_id, kept_sentence
+from journal.texts import Source, kept_id, kept_sentence
 from protocol.now import Now
 
 FLAPPING_CHANGES = 3

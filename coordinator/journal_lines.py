@@ -29,8 +29,8 @@ from coordinator.journal_entries import (
     Rejections,
 )
 from coordinator.returns import Returning, SameClient, Streak
-from protocol.checked_lines import Fields, NotALine, fields_of
-from protocol.checked_lines import line_of as checked_line
+from journal.lines import Fields, NotALine, fields_of
+from journal.lines import line_of as checked_line
 
 NAME = "muster_journal"
 VERSION = 1

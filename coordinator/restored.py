@@ -20,7 +20,7 @@ from coordinator.journal_entries import (
     Rebalance,
     Rejections,
 )
-from protocol.kept_text import Source, cut
+from journal.texts import Source, cut
 
 WHY_OF_THE_LOG = "only the log holds this generation, and not why it was formed"
 

@@ -46,10 +46,10 @@ from coordinator.sweeps import Retention, TopicsDeleted, begin, work
 from coordinator.timers import GroupTimer
 from coordinator.txn_commits import end_offsets, txn_commit
 from coordinator.views import ShardView, describe, list_groups
+from journal.texts import cut
 from offsets.columns import TopicColumns
 from offsets.runs import GroupRun, GroupValue, OwnBatch, Run
 from protocol.errors import INVALID_GROUP_ID
-from protocol.kept_text import cut
 from protocol.now import Now
 
 GENERATIONS_KEPT = 8

@@ -10,8 +10,8 @@ import os
 import sys
 
 ROOMS = (
-    "protocol", "verdicts", "client", "offsets", "coordinator", "transactions", "controller",
-    "replication", "security", "log", "broker", "cli", "pipeline",
+    "protocol", "verdicts", "journal", "client", "offsets", "coordinator", "transactions",
+    "controller", "replication", "security", "log", "broker", "cli", "pipeline",
 )  # fmt: skip
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _INSTALLED = os.path.join(_HERE, "_rooms")

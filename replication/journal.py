@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from protocol.happened import CONTROLLER, SESSION, Happened, Kind, of_partition
+from journal.happened import CONTROLLER, SESSION, Happened, Kind, of_partition
 from protocol.now import Now
 from replication.events import (
     Behind,

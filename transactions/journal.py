@@ -15,9 +15,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 
-from protocol.kept_text import Source, long_bytes
+from journal.texts import Source, long_bytes
+from journal.unsaved import Unsaved
 from protocol.now import Now
-from protocol.unsaved import Unsaved
 from transactions.calls import BROKER
 from transactions.events import (
     Cause,

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
-from protocol.kept_text import Source, kept_id, kept_sentence, long_bytes, sentence_bytes
+from journal.texts import Source, kept_id, kept_sentence, long_bytes, sentence_bytes
+from journal.unsaved import Recurring
 from protocol.now import Now
 from protocol.slotted import slotted
-from protocol.unsaved import Recurring
 from transactions.calls import BROKER, Client, Partitions
 from transactions.events import Cause, EndedPastCoordinator, TransactionRefused
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from protocol.checked_lines import Fields, NotALine, fields_of, listed_of, number_of, text_of
-from protocol.checked_lines import line_of as checked_line
+from journal.lines import Fields, NotALine, fields_of, listed_of, number_of, text_of
+from journal.lines import line_of as checked_line
 from transactions.calls import Client
 from transactions.events import Cause
 from transactions.journal_entries import Entry, Gone, Outcome, Reader, Refusals, Story, Wait

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from journal.texts import cut
 from protocol.deadlines import Deadlines
-from protocol.kept_text import cut
 from protocol.now import Now
 from protocol.records.batch import HEADER_BYTES
 from transactions.calls import (

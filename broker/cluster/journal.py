@@ -14,11 +14,11 @@ from broker.cores.journal_keeper import JournalKeeper, Spawn
 from broker.time import Time
 from controller.events import Event as ControllerEvent
 from controller.journal import Story
+from journal.happened import NAME, VERSION, Happened, Kind, entry_of, line_of, name_of
+from journal.rings import Rings
+from journal.unsaved import Unsaved
 from log.filesystem import FileSystem
-from protocol.happened import NAME, VERSION, Happened, Kind, entry_of, line_of, name_of
 from protocol.now import Now
-from protocol.rings import Rings
-from protocol.unsaved import Unsaved
 from replication.events import Event as ReplicaEvent
 from replication.journal import fold
 

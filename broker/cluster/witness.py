@@ -18,7 +18,7 @@ from broker.cluster.zookeeper.zookeeper import Connection, ZooKeeper
 from broker.loop.internal_errors import InternalErrors
 from broker.topics.replica import Replica
 from broker.topics.roles import Role
-from protocol.happened import NOBODY, Kind
+from journal.happened import NOBODY, Kind
 from replication.events import (
     ControllerTold,
     Event,

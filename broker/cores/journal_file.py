@@ -20,8 +20,8 @@ from typing import Generic, TypeVar
 
 import structlog
 
+from journal.lines import NotALine, header_of, version_of
 from log.filesystem import File, FileSystem
-from protocol.checked_lines import NotALine, header_of, version_of
 from protocol.slotted import slotted
 
 logger = structlog.get_logger(__name__)

@@ -17,8 +17,8 @@ import structlog
 from broker.cores.core import Event
 from broker.cores.journal_file import JournalFile
 from broker.time import Time
+from journal.unsaved import Unsaved
 from protocol.now import Now
-from protocol.unsaved import Unsaved
 
 logger = structlog.get_logger(__name__)
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from broker.cores.transactions.journal_keeper import TransactionJournalKeeper
 from broker.cores.transactions.runtime import TransactionRuntime
 from broker.time import Time
-from protocol.kept_text import Source
+from journal.texts import Source
 from transactions.journal_entries import Reader, Story, client_kept
 from transactions.transaction import Transaction
 from verdicts.facts import GroupFacts, HoldFacts, PartitionFacts

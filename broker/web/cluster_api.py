@@ -31,7 +31,7 @@ from broker.web.views.cluster import (
     troubled_rows,
     waits_rows,
 )
-from protocol.happened import SESSION, of_broker, of_partition, of_topic
+from journal.happened import SESSION, of_broker, of_partition, of_topic
 from security.acls.model import ResourceType
 
 if TYPE_CHECKING:

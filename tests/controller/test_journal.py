@@ -20,7 +20,7 @@ from controller.events import (
 from controller.journal import Story
 from controller.states import PartitionState
 from controller.values import NO_LEADER, Assignment, Replicas
-from protocol.happened import Happened
+from journal.happened import Happened
 from protocol.now import Now
 
 READY = ControllerReady(4, (1, 2, 3), 1, 1)

@@ -38,8 +38,8 @@ from coordinator.journal_lines import (
     line_of,
 )
 from coordinator.returns import Returning, SameClient
-from protocol.checked_lines import NotALine, fields_of, header_of, version_of
-from protocol.checked_lines import line_of as checked_line
+from journal.lines import NotALine, fields_of, header_of, version_of
+from journal.lines import line_of as checked_line
 
 PAGE = Path(__file__).parents[2] / "docs" / "groups-journal.md"
 NOON = 1_700_000_000_000

@@ -8,7 +8,7 @@ from coordinator.calls import DeleteGroup, OffsetDelete, Sender
 from coordinator.events import Loss, LostByAdmin, MovedOffset
 from coordinator.journal import Journal
 from coordinator.journal_entries import Lost
-from protocol.kept_text import Source
+from journal.texts import Source
 from protocol.now import Now
 from tests.coordinator.calls_for_tests import commit, leave
 from tests.coordinator.test_journal import Told, measured, offsets

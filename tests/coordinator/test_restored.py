@@ -9,9 +9,9 @@ from coordinator.group_journal import GroupJournal
 from coordinator.journal import Journal
 from coordinator.journal_entries import Entry, Note, Rebalance, copied
 from coordinator.journal_lines import entry_of, line_of
-from protocol.kept_text import Source
+from journal.texts import Source
+from journal.unsaved import UNSAVED_MAX, Unsaved
 from protocol.now import Now
-from protocol.unsaved import UNSAVED_MAX, Unsaved
 from tests.coordinator.calls_for_tests import commit, heartbeat, join, leave
 from tests.coordinator.test_journal import Told, flap, flapper, offsets, reloaded
 

@@ -17,7 +17,10 @@ CHECKOUT = Path(__file__).parents[2]
 RUNBOOKS = sorted((CHECKOUT / "broker" / "web" / "runbooks").glob("*.md"))
 RULES = CHECKOUT / "dashboards" / "prometheus" / "rules.yml"
 PAGE = sorted((CHECKOUT / "broker" / "web" / "page").glob("*.js"))
-ROOMS = ("broker", "cli", "controller", "coordinator", "replication", "transactions", "verdicts")
+ROOMS = (
+    "broker", "cli", "controller", "coordinator", "journal", "replication", "transactions",
+    "verdicts",
+)  # fmt: skip
 
 HARMS = re.compile(r"--execute|--yes|--force|\bgroups delete\b|--delete\b|\btopics delete\b")
 """What a command to copy does not have."""

@@ -12,8 +12,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "ARCHITECTURE.md").read_text()
 CODE = (
-    "broker", "cli", "client", "controller", "coordinator", "log", "offsets", "pipeline",
-    "musterd", "protocol", "replication", "security", "tools", "transactions", "verdicts",
+    "broker", "cli", "client", "controller", "coordinator", "journal", "log", "offsets",
+    "pipeline", "musterd", "protocol", "replication", "security", "tools", "transactions",
+    "verdicts",
 )  # fmt: skip
 
 PLACES = sorted(set(re.findall(r"`([a-z_/]+\.py):([A-Za-z_.]+)`", PAGE)))

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ONE_PLACE = {
     "protocol": None,
     "verdicts": None,
+    "journal": None,
     "client": "client/chance.py",
     "offsets": None,
     "coordinator": None,

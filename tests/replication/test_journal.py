@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protocol.happened import SESSION, Happened
+from journal.happened import SESSION, Happened
 from protocol.now import Now
 from replication.events import (
     Behind,

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from protocol.checked_lines import NotALine, fields_of, header_of
-from protocol.checked_lines import line_of as checked_line
-from protocol.kept_text import Source
+from journal.lines import NotALine, fields_of, header_of
+from journal.lines import line_of as checked_line
+from journal.texts import Source
+from journal.unsaved import Unsaved
 from protocol.now import Now
-from protocol.unsaved import Unsaved
 from transactions.calls import BROKER, Client
 from transactions.events import (
     Cause,

@@ -8,8 +8,8 @@ from broker.time import Time
 from coordinator.journal import Journal
 from coordinator.journal_entries import Entry, copied
 from coordinator.journal_lines import NAME, VERSION, entry_of, group_of, line_of
+from journal.unsaved import Unsaved
 from log.filesystem import FileSystem
-from protocol.unsaved import Unsaved
 
 GroupJournalKeeper = JournalKeeper[Journal, Entry]
 

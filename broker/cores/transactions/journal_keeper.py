@@ -5,8 +5,8 @@ from __future__ import annotations
 from broker.cores.journal_file import JournalFile, JournalForm
 from broker.cores.journal_keeper import JournalKeeper, Spawn
 from broker.time import Time
+from journal.unsaved import Unsaved
 from log.filesystem import FileSystem
-from protocol.unsaved import Unsaved
 from transactions.journal import Journal
 from transactions.journal_entries import Entry, copied
 from transactions.journal_lines import NAME, VERSION, entry_of, line_of, name_of

@@ -16,7 +16,7 @@ from broker.web.views.cluster import (
     partition_view,
     waits_rows,
 )
-from protocol.happened import Kind, of_partition
+from journal.happened import Kind, of_partition
 
 if TYPE_CHECKING:
     from broker.cluster.member import Member

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from broker.cluster.replicas.held_up import held_up
 from broker.topics.cluster_view import PartitionView
 from broker.topics.replica import Replica
-from protocol.happened import (
+from journal.happened import (
     CONTROLLER,
     NOBODY,
     SESSION,

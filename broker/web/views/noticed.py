@@ -10,8 +10,8 @@ from coordinator.group_journal import GroupJournal
 from coordinator.journal_entries import Flapping, Lost, MovedBack
 from coordinator.returns import Returning
 from coordinator.wording import plain_host
+from journal.texts import Source
 from protocol.errors import NAMES
-from protocol.kept_text import Source
 from verdicts.flapping_words import helps_static, what_helps, what_it_did
 
 View = dict[str, Any]

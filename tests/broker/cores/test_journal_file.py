@@ -11,7 +11,7 @@ from broker.cores.groups.journal_keeper import FORM
 from broker.cores.journal_file import CARRIED_LINES, HALF_BYTES_MIN, OLD, JournalFile
 from coordinator.journal_entries import Entry, Note
 from coordinator.journal_lines import NAME, VERSION, Kept, line_of
-from protocol.checked_lines import header_of
+from journal.lines import header_of
 from protocol.records.crc import crc32c
 from tests.simulated_files import SimulatedFiles
 

@@ -55,8 +55,8 @@ SHA_512 = ScramMechanism.SHA_512
 SALTED = SHA_512.salted_password(SCRAM_PASSWORD.encode(), SALT, 4096)
 KEPT = credential(SHA_512, SALTED, SALT, 4096)
 OURS = (
-    "broker", "client", "controller", "coordinator", "log", "offsets", "protocol", "replication",
-    "security", "transactions", "verdicts",
+    "broker", "client", "controller", "coordinator", "journal", "log", "offsets", "protocol",
+    "replication", "security", "transactions", "verdicts",
 )  # fmt: skip
 BROKER_RESOURCE, SET = 4, 0
 INLINE = "listener.name.inline.ssl."

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from protocol.checked_lines import NotALine, header_of, line_of
-from protocol.happened import NAME, VERSION, Happened, Kind, entry_of, name_of
-from protocol.happened import line_of as entry_line
-from protocol.kept_text import Source
-from protocol.rings import Rings
-from protocol.unsaved import Unsaved
+from journal.happened import NAME, VERSION, Happened, Kind, entry_of, name_of
+from journal.happened import line_of as entry_line
+from journal.lines import NotALine, header_of, line_of
+from journal.rings import Rings
+from journal.texts import Source
+from journal.unsaved import Unsaved
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "cluster-journal.md"
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from protocol.checked_lines import NotALine, fields_of, number_of, text_of
-from protocol.checked_lines import line_of as checked_line
-from protocol.kept_text import Source, sentence_bytes
+from journal.lines import NotALine, fields_of, number_of, text_of
+from journal.lines import line_of as checked_line
+from journal.texts import Source, sentence_bytes
 
 NAME = "muster_cluster_journal"
 """What the first line of a file has the version under."""

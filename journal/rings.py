@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from itertools import count
 from typing import Generic, TypeVar
 
-from protocol.unsaved import Unsaved
+from journal.unsaved import Unsaved
 
 _NAME_BYTES = 500
 
