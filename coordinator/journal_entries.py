@@ -1,4 +1,4 @@
-"""What the journal keeps: rebalances with who came and went, notes, refused and strange commits.
+"""What the journal keeps of a group beside rebalances: notes, refused and strange requests.
 
 Sizes are estimates of an entry's own objects and of its texts.
 """
@@ -6,176 +6,41 @@ Sizes are estimates of an entry's own objects and of its texts.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from coordinator.events import (
-    AssignedMember,
-    Cause,
     CommitRejected,
     JoinRefused,
     Loss,
     LostByAdmin,
-    MemberJoined,
-    MemberLeft,
+    MemberChanged,
+    MovedOffset,
     OffsetsMovedBack,
 )
-from coordinator.returns import Returning, SameClient, Streak
-from journal.texts import (
-    ID_CHARACTERS,
-    USUAL_TEXT_BYTES,
-    Source,
-    kept_id,
-    kept_sentence,
-    long_bytes,
-    sentence_bytes,
-)
-from journal.unsaved import Recurring
+from coordinator.returns import TIMES_KEPT, Streak
+from journal.entry import Fields, Recurring
+from journal.texts import Source, kept_id, kept_sentence, long_bytes, sentence_bytes
 from protocol.now import Now
 from protocol.slotted import slotted
 
-_REBALANCE_BYTES = 900
-_CHANGE_BYTES = 350
-_SAME_CLIENT_BYTES = 150
+FLAPPING_CHANGES = 3
+FLAPPING_WITHIN_MS = 600_000
+"""A member flaps that has changed its topics or protocols so often within so long."""
+IN_A_ROW_MS = 600_000
+"""Refusals of one client that are no further apart belong together."""
+GROUP_REMOVED = "group_removed"
+"""The kind of a note: the group is forgotten, and its lines with it."""
+_FENCING_BYTES = 700
 _NOTE_BYTES = 280
 _MOVED_BACK_BYTES = 1800
 _FLAPPER_BYTES = 1800
-_ASSIGNED_BYTES = 350
-_NAME_BYTES = 60
 _REJECTION_BYTES = 400
-
-
-def kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
-    """`kept_id` of each."""
-    return tuple([kept_id(each) for each in ids]) if _longest(ids) > ID_CHARACTERS else ids
-
-
-def kept_assigned(members: tuple[AssignedMember, ...]) -> tuple[AssignedMember, ...]:
-    """What members got, with what is kept of their ids."""
-    return tuple(
-        [
-            each._replace(
-                member_id=kept_id(each.member_id),
-                group_instance_id=each.group_instance_id and kept_id(each.group_instance_id),
-                client_id=kept_id(each.client_id),
-            )
-            if len(each.member_id) + len(each.group_instance_id or "") + len(each.client_id)
-            > ID_CHARACTERS
-            else each
-            for each in members
-        ]
-    )
-
-
-def _longest(texts: Iterable[str]) -> int:
-    return max(map(len, texts), default=0)
-
-
-class Change(NamedTuple):
-    """A member came or went."""
-
-    at_ms: int
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    text: str
-    silent_ms: int
-    """How long nothing had been heard of it, where that is why it is out; else -1."""
-    same_client: SameClient | None = None
-    """The other id of a client that came back."""
-
-    @classmethod
-    def of(
-        cls, event: MemberJoined | MemberLeft, now: Now, text: str, silent_ms: int = -1
-    ) -> Change:
-        """The change that an event is about."""
-        return cls(
-            now.wall_ms,
-            kept_id(event.member_id),
-            event.group_instance_id and kept_id(event.group_instance_id),
-            kept_id(event.client_id),
-            event.client_host,
-            kept_sentence(text),
-            silent_ms,
-        )
-
-    def size(self) -> int:
-        """Estimated bytes."""
-        ids = long_bytes(self.member_id, self.group_instance_id, self.client_id, self.client_host)
-        size = _CHANGE_BYTES + ids + sentence_bytes(self.text)
-        if self.same_client is not None:
-            size += _SAME_CLIENT_BYTES + sentence_bytes(self.same_client.words)
-        return size
-
-
-@slotted
-class Rebalance:
-    """One rebalance: from the move to PreparingRebalance to Stable, Empty or the next one."""
-
-    number: int
-    """Counted per group, from 1."""
-    began_ms: int
-    began_mono_ms: int
-    cause: Cause
-    detail: str
-    """The cause in words."""
-    member_id: str
-    """Who caused it, "" where nobody in particular did."""
-    generation_before: int
-    awaited: tuple[str, ...]
-    """Whom the running phase waits, or waited, for when it began; () once all came."""
-    until_ms: int
-    """The deadline of the running, or of the last, phase as it was when that began."""
-    from_empty: bool = False
-    """The group had no members before."""
-    phase: str = "join"
-    """"join", "sync" or "ended"."""
-    outcome: str = ""
-    """"assigned", "nobody left", "interrupted" by the next rebalance, "unloaded", "stopped" with
-    the broker; "" before."""
-    ended_ms: int = 0
-    join_ms: int = -1
-    """Time in the join phase; -1 before its end."""
-    join_ended_by: str = ""
-    """A `Cause`: all_joined, join_timed_out, initial_delay_ended, nobody_left."""
-    sync_began_mono_ms: int = 0
-    sync_ms: int = -1
-    last_member: str = ""
-    """Who joined last."""
-    last_wait_ms: int = 0
-    """How long all others waited for it alone."""
-    last_heard_ms: int = 0
-    """Of the member whose session expired; 0 where none did."""
-    generation_id: int = -1
-    protocol_name: str | None = None
-    protocol_type: str | None = None
-    leader: str | None = None
-    members: int = 0
-    assigned: tuple[AssignedMember, ...] = ()
-    changes: list[Change] = field(default_factory=list)
-    """Members that came and went, those that caused it first."""
-    more_changes: int = 0
-    """How many more there were than are kept."""
-    source: Source = Source.SEEN
-
-    def size(self) -> int:
-        """Estimated bytes."""
-        size = _REBALANCE_BYTES + sentence_bytes(self.detail) + _NAME_BYTES * len(self.awaited)
-        size += long_bytes(self.member_id, self.last_member, self.leader)
-        size += long_bytes(self.protocol_name, self.protocol_type)
-        if _longest(self.awaited) > USUAL_TEXT_BYTES:
-            size += long_bytes(*self.awaited)
-        size += sum([change.size() for change in self.changes])
-        return size + sum([_assigned_size(each) for each in self.assigned])
-
-
-def _assigned_size(each: AssignedMember) -> int:
-    size = _ASSIGNED_BYTES + len(each.assignment)
-    if len(each.member_id) + len(each.client_id) > USUAL_TEXT_BYTES or each.group_instance_id:
-        size += long_bytes(each.member_id, each.group_instance_id, each.client_id, each.client_host)
-    return size
+_LOST = ("principal", "client_id", "client_host", "offsets", "examples")
+_REJECTED = ("member_id", "error_code", "client_id", "client_host", "detail")
+_IN_A_ROW = ("since_ms", "times", "is_over")
+_FLAPPING = ("member_id", "client_id", "client_host", "changes", "last_ms", "detail", "flaps")
+"""The values of entries that are written as they are."""
 
 
 class Note(NamedTuple):
@@ -191,6 +56,22 @@ class Note(NamedTuple):
     """How often that happened without a long pause; ``text`` is about the last time."""
     since_ms: int = 0
     """When it happened first; 0: once."""
+
+    @classmethod
+    def read(cls, fields: Fields) -> Note:
+        """The entry of a line."""
+        again = (fields.get("instance", ""), fields.get("times", 1), fields.get("since_ms", 0))
+        return cls(fields["at_ms"], fields["what"], fields["text"], Source.SEEN, *again)
+
+    def fields(self) -> Fields:
+        """Its line."""
+        note = {"kind": "note", "at_ms": self.at_ms, "what": self.kind, "text": self.text}
+        again = {"times": self.times, "since_ms": self.since_ms} if self.times > 1 else {}
+        return note | ({"instance": self.instance} if self.instance else {}) | again
+
+    def copied(self) -> Note:
+        """See `Entry`."""
+        return self
 
     def size(self) -> int:
         """Estimated bytes."""
@@ -217,11 +98,43 @@ class MovedBack(NamedTuple):
         )
         return cls(now.wall_ms, kept, number)
 
+    @classmethod
+    def read(cls, fields: Fields) -> MovedBack:
+        """The entry of a line."""
+        who = (fields["member_id"], fields["client_id"], fields["client_host"])
+        more = (fields["offsets"], _examples(fields), fields.get("principal", ""))
+        return cls(
+            fields["at_ms"], OffsetsMovedBack(fields["group"], *who, *more), fields["number"]
+        )
+
+    def fields(self) -> Fields:
+        """Its line."""
+        event = self.event
+        return {
+            "kind": "moved_back",
+            "number": self.number,
+            "at_ms": self.at_ms,
+            "member_id": event.member_id,
+            "client_id": event.client_id,
+            "client_host": event.client_host,
+            "offsets": event.offsets,
+            "examples": event.examples,
+            **({"principal": event.principal} if event.principal else {}),
+        }
+
+    def copied(self) -> MovedBack:
+        """See `Entry`."""
+        return self
+
     def size(self) -> int:
         """Estimated bytes."""
         event = self.event
         topics = long_bytes(*(each.topic for each in event.examples))
         return _MOVED_BACK_BYTES + long_bytes(event.member_id, event.client_id) + topics
+
+
+def _examples(fields: Fields) -> tuple[MovedOffset, ...]:
+    return tuple([MovedOffset(*each) for each in fields["examples"]])
 
 
 class Lost(NamedTuple):
@@ -246,6 +159,23 @@ class Lost(NamedTuple):
         )
         return cls(now.wall_ms, kept, number)
 
+    @classmethod
+    def read(cls, fields: Fields) -> Lost:
+        """The entry of a line."""
+        lost = {name: fields[name] for name in _LOST} | {"examples": _examples(fields)}
+        event = LostByAdmin(fields["group"], Loss(fields["what"]), **lost)
+        return cls(fields["at_ms"], event, fields["number"], fields["times"])
+
+    def fields(self) -> Fields:
+        """Its line."""
+        head = {"number": self.number, "at_ms": self.at_ms, "times": self.times}
+        lost = {name: getattr(self.event, name) for name in _LOST}
+        return {"kind": "lost", **head, "what": self.event.loss.value, **lost}
+
+    def copied(self) -> Lost:
+        """See `Entry`."""
+        return self
+
     def followed_by(self, later: Lost) -> Lost | None:
         """Both as one entry, where the later one only goes on; else None."""
         mine, other = self.event, later.event
@@ -268,10 +198,6 @@ class Lost(NamedTuple):
         event = self.event
         topics = long_bytes(*(each.topic for each in event.examples))
         return _MOVED_BACK_BYTES + long_bytes(event.principal, event.client_id) + topics
-
-
-IN_A_ROW_MS = 600_000
-"""Refusals of one client that are no further apart belong together."""
 
 
 class Refused(NamedTuple):
@@ -306,6 +232,31 @@ class Rejections(Recurring):
         assert last is not None
         is_join = isinstance(last, JoinRefused)
         return Refused(is_join, last.error_code, last.client_id, last.client_host)
+
+    @classmethod
+    def read_commits(cls, fields: Fields) -> Rejections:
+        """The entry of a line about commits."""
+        last = CommitRejected(fields["group"], **{name: fields[name] for name in _REJECTED})
+        return cls(fields["last_ms"], last, count=fields["count"])
+
+    @classmethod
+    def read_joins(cls, fields: Fields) -> Rejections:
+        """The entry of a line about joins."""
+        last = JoinRefused(fields["group"], **{name: fields[name] for name in _REJECTED})
+        row = {name: fields[name] for name in _IN_A_ROW}
+        return cls(fields["last_ms"], last, count=fields["count"], **row)
+
+    def fields(self) -> Fields:
+        """Its line."""
+        last = {name: getattr(self.last, name) for name in _REJECTED}
+        last |= {"count": self.count, "last_ms": self.last_ms}
+        if not isinstance(self.last, JoinRefused):
+            return {"kind": "rejected", **last}
+        return {"kind": "refused_join", **last, **{name: getattr(self, name) for name in _IN_A_ROW}}
+
+    def copied(self) -> Rejections:
+        """See `Entry`."""
+        return replace(self)
 
     def take(self, event: CommitRejected | JoinRefused, group_id: str, now: Now) -> None:
         """One more; ``group_id`` is the journal's own."""
@@ -356,6 +307,34 @@ class Flapping:
     source: Source = Source.SEEN
     """SEEN as soon as one of the changes was."""
 
+    @classmethod
+    def read(cls, fields: Fields) -> Flapping:
+        """The entry of a line."""
+        return cls(**{name: fields[name] for name in _FLAPPING})
+
+    def fields(self) -> Fields:
+        """Its line."""
+        return {"kind": "flapping", **{name: getattr(self, name) for name in _FLAPPING}}
+
+    def copied(self) -> Flapping:
+        """See `Entry`."""
+        return replace(self)
+
+    def take(self, event: MemberChanged, now: Now) -> None:
+        """One more change."""
+        self.changes += 1
+        self.last_ms = now.wall_ms
+        self.detail = kept_sentence(event.detail)
+        self.source = Source.SEEN
+        self.streak.note(now.wall_ms)
+        self.recent_ms.append(now.wall_ms)
+        recent = self.recent_mono_ms
+        recent.append(now.mono_ms)
+        self.flaps = (
+            len(recent) >= FLAPPING_CHANGES
+            and now.mono_ms - recent[-FLAPPING_CHANGES] <= FLAPPING_WITHIN_MS
+        )
+
     def size(self) -> int:
         """Estimated bytes."""
         return (
@@ -365,16 +344,38 @@ class Flapping:
         )
 
 
-Entry = Rebalance | Note | MovedBack | Lost | Rejections | Flapping | Returning
-"""What is written down for the next run."""
+@slotted
+class Fencing:
+    """An instance id that two living processes use, and the last two that fenced each other.
 
+    Each join of the one fences the other, which starts again and fences the first. A process that
+    has restarted fences nobody: the connection of the member that it replaces has closed.
+    """
 
-def copied(entry: Entry) -> Entry:
-    """The entry for another thread, while the original goes on changing."""
-    if isinstance(entry, Note | MovedBack | Lost):
-        return entry
-    if isinstance(entry, Rebalance):
-        return replace(entry, changes=list(entry.changes))
-    if isinstance(entry, Returning):
-        return replace(entry, ways=dict(entry.ways))
-    return replace(entry)
+    instance: str
+    member_id: str = ""
+    """That of the process that joined last."""
+    client_id: str = ""
+    client_host: str = ""
+    other_client_id: str = ""
+    """Of the process that was fenced last."""
+    other_client_host: str = ""
+    recent_ms: list[int] = field(default_factory=list)
+    """Wall times of the last fencings, the latest last."""
+    streak: Streak = field(default_factory=Streak)
+    """The last fencings without a long pause between them."""
+
+    def note(
+        self, member_id: str, client: tuple[str, str], other: tuple[str, str], now: Now
+    ) -> None:
+        """A process has joined and fenced another one."""
+        self.member_id = member_id
+        self.client_id, self.client_host = client
+        self.other_client_id, self.other_client_host = other
+        self.recent_ms = [*self.recent_ms[1 - TIMES_KEPT :], now.wall_ms]
+        self.streak.note(now.wall_ms)
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        clients = long_bytes(self.client_id, self.other_client_id)
+        return _FENCING_BYTES + long_bytes(self.instance, self.member_id) + clients

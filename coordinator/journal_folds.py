@@ -6,9 +6,6 @@ are subtracted.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from coordinator.events import (
     Assigned,
     Cause,
@@ -28,29 +25,24 @@ from coordinator.events import (
 )
 from coordinator.group_journal import GroupJournal
 from coordinator.journal_entries import (
-    Change,
+    GROUP_REMOVED,
+    Fencing,
     Flapping,
     Lost,
     MovedBack,
     Note,
-    Rebalance,
     Refused,
     Rejections,
-    kept_assigned,
-    kept_ids,
 )
+from coordinator.journal_rebalance import Change, Rebalance, kept_assigned, kept_ids
 from coordinator.returns import Client, Way
 from coordinator.states import State
-from journal.texts import Source, kept_id, kept_sentence
+from journal.pages import Fold
+from journal.texts import kept_id, kept_sentence
 from protocol.now import Now
-
-FLAPPING_CHANGES = 3
-FLAPPING_WITHIN_MS = 600_000
-"""A member flaps that has changed its topics or protocols so often within so long."""
 
 _CHANGES_KEPT = 32
 """Of one rebalance; more are counted."""
-_FLAPPERS_KEPT = 64
 _SEPARATE = (Cause.STATIC_MEMBER_REPLACED,)
 _PREPARING = State.PREPARING_REBALANCE.value
 _AWAITING_SYNC = State.AWAITING_SYNC.value
@@ -68,8 +60,7 @@ def _transition(journal: GroupJournal, event: Transition, now: Now) -> None:
         return
     if current is None:
         if event.cause in (Cause.DELETED, Cause.EXPIRED, Cause.UNLOADED):
-            text = kept_sentence(f"the group ended: {event.detail}")
-            journal.add_note(Note(now.wall_ms, str(event.cause), text))
+            _group_ended(journal, event, now)
         return
     if event.new_state == _AWAITING_SYNC:
         current.phase = "sync"
@@ -88,13 +79,12 @@ def _transition(journal: GroupJournal, event: Transition, now: Now) -> None:
         _end(journal, current, "nobody left", now)
     else:
         _end(journal, current, "unloaded", now)
-        text = kept_sentence(f"the group ended: {event.detail}")
-        journal.add_note(Note(now.wall_ms, str(event.cause), text))
+        _group_ended(journal, event, now)
 
 
 def _begin(journal: GroupJournal, event: Transition, now: Now) -> None:
     rebalance = Rebalance(
-        journal.count,
+        journal.rebalances.number + 1,
         now.wall_ms,
         now.mono_ms,
         event.cause,
@@ -105,7 +95,7 @@ def _begin(journal: GroupJournal, event: Transition, now: Now) -> None:
         now.wall_ms + event.wait_ms,
     )
     rebalance.from_empty = event.old_state == State.EMPTY.value
-    for change in journal.taken_changes():
+    for change in journal.pending.take_all():
         if change.silent_ms >= 0 and change.member_id == rebalance.member_id:
             rebalance.last_heard_ms = change.at_ms - change.silent_ms
         rebalance.changes.append(change)
@@ -113,11 +103,16 @@ def _begin(journal: GroupJournal, event: Transition, now: Now) -> None:
 
 
 def _end(journal: GroupJournal, rebalance: Rebalance, outcome: str, now: Now) -> None:
-    rebalance.phase = "ended"
-    rebalance.outcome = outcome
-    rebalance.ended_ms = now.wall_ms
-    rebalance.awaited = () if outcome in ("assigned", "nobody left") else rebalance.awaited
-    journal.close()
+    rebalance.phase, rebalance.outcome, rebalance.ended_ms = "ended", outcome, now.wall_ms
+    if outcome in ("assigned", "nobody left"):
+        rebalance.awaited = ()
+    journal.changed_last(rebalance)
+    journal.open_rebalance = None
+
+
+def _group_ended(journal: GroupJournal, event: Transition, now: Now) -> None:
+    text = kept_sentence(f"the group ended: {event.detail}")
+    journal.add_note(Note(now.wall_ms, str(event.cause), text))
 
 
 def _formed(journal: GroupJournal, event: GenerationFormed, now: Now) -> None:  # noqa: ARG001
@@ -134,11 +129,11 @@ def _formed(journal: GroupJournal, event: GenerationFormed, now: Now) -> None:  
 
 def _assigned(journal: GroupJournal, event: Assigned, now: Now) -> None:  # noqa: ARG001
     # Emitted right after the move to Stable, which ended the rebalance.
-    if journal.rebalances:
-        last = journal.rebalances[-1]
+    last = journal.rebalances.last
+    if last is not None:
         last.protocol_type = event.protocol_type and kept_id(event.protocol_type)
         last.assigned = kept_assigned(event.members)
-        journal.measure_last()
+        journal.changed_last(last)
 
 
 # --------------------------------------------------------------------------------------- members
@@ -158,27 +153,26 @@ def _joined(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
 
 
 def _fenced(journal: GroupJournal, event: MemberJoined, fences: tuple[str, str], now: Now) -> None:
-    fencing = journal.take_fencing(kept_id(event.group_instance_id or ""))
+    instance = kept_id(event.group_instance_id or "")
+    fencing = journal.fencings.get(instance) or Fencing(instance)
     client = (kept_id(event.client_id), event.client_host)
     fencing.note(kept_id(event.member_id), client, (kept_id(fences[0]), fences[1]), now)
-    journal.keep_fencing(fencing)
+    journal.fencings.put(instance, fencing)
 
 
 def _took_over(journal: GroupJournal, event: MemberJoined, now: Now) -> None:
-    returns = journal.returns
     instance = kept_id(event.group_instance_id or "")
     client = Client(kept_id(event.client_id), event.client_host, instance)
     ids = (kept_id(event.member_id), kept_id(event.replaces))
-    before = returns.bytes
-    returned = returns.took_over(client, *ids, event.away_ms, now)
-    journal.grow(returns.bytes - before)
-    journal.save(("returning", returned.first), returned)
+    journal.returns.took_over(client, *ids, event.away_ms, now)
+    journal.save_return()
 
 
 def _let_in(journal: GroupJournal, event: MemberJoined) -> None:
     """The joins of this client are refused no more."""
     who = (kept_id(event.client_id), event.client_host)
-    for key, kept in journal.rejected.items():
+    for kept in journal.rejected:
+        key = kept.key
         if key.is_join and not kept.is_over and (key.client_id, key.client_host) == who:
             kept.is_over = True
             journal.save(key, kept)
@@ -197,50 +191,31 @@ def _change(journal: GroupJournal, change: Change, now: Now, way: Way | None = N
     """A member came, or went in a way."""
     returns = journal.returns
     client = Client(change.client_id, change.client_host, change.group_instance_id)
-    before = returns.bytes
     if way is None:
         same = returns.joined(client, change.member_id, now)
     else:
         same = returns.left(client, change.member_id, change.silent_ms, way, now)
-    journal.grow(returns.bytes - before)
     if same is not None:
         change = change._replace(same_client=same)
-        returned = returns.clients[change.member_id if way is None else same.member_id]
-        journal.save(("returning", returned.first), returned)
+        journal.save_return()
     current = journal.open_rebalance
     if current is None or current.phase != "join":
         journal.keep_change(change)
     elif len(current.changes) < _CHANGES_KEPT:
         current.changes.append(change)
-        journal.grow_last(change.size())
+        journal.rebalances.grow(current.number, change.size())
     else:
         current.more_changes += 1
 
 
 def _changed(journal: GroupJournal, event: MemberChanged, now: Now) -> None:
     member_id = kept_id(event.member_id)
-    flapper = journal.changed.pop(member_id, None)
+    flapper = journal.changed.get(member_id)
     if flapper is None:
         flapper = Flapping(member_id, kept_id(event.client_id), event.client_host)
-        if len(journal.changed) >= _FLAPPERS_KEPT:
-            journal.grow(-journal.changed.pop(next(iter(journal.changed))).size())
-    else:
-        journal.grow(-flapper.size())
-    journal.changed[member_id] = flapper
-    flapper.changes += 1
-    flapper.last_ms = now.wall_ms
-    flapper.detail = kept_sentence(event.detail)
-    flapper.source = Source.SEEN
-    journal.grow(flapper.size())
+    flapper.take(event, now)
+    journal.changed.put(member_id, flapper)
     journal.save(member_id, flapper)
-    flapper.streak.note(now.wall_ms)
-    flapper.recent_mono_ms.append(now.mono_ms)
-    flapper.recent_ms.append(now.wall_ms)
-    recent = flapper.recent_mono_ms
-    flapper.flaps = (
-        len(recent) >= FLAPPING_CHANGES
-        and now.mono_ms - recent[-FLAPPING_CHANGES] <= FLAPPING_WITHIN_MS
-    )
 
 
 # --------------------------------------------------------------------------------------- offsets
@@ -249,21 +224,21 @@ def _changed(journal: GroupJournal, event: MemberChanged, now: Now) -> None:
 def _rejected(journal: GroupJournal, event: CommitRejected | JoinRefused, now: Now) -> None:
     is_join = isinstance(event, JoinRefused)
     key = Refused(is_join, event.error_code, kept_id(event.client_id), event.client_host)
-    known = journal.take_rejections(key) or Rejections()
-    known.take(event, journal.group_id, now)
-    journal.keep_rejections(known)
+    known = journal.rejected.get(key) or Rejections()
+    known.take(event, journal.name, now)
+    journal.rejected.put(key, known)
     if known.is_due(now):
         known.saved(now.wall_ms)
         journal.save(key, known)
 
 
 def _moved_back(journal: GroupJournal, event: OffsetsMovedBack, now: Now) -> None:
-    number = journal.moved_back_count + 1
-    journal.add_moved_back(MovedBack.of(event, journal.group_id, number, now))
+    number = journal.moved_back.number + 1
+    journal.add_moved_back(MovedBack.of(event, journal.name, number, now))
 
 
 def _lost(journal: GroupJournal, event: LostByAdmin, now: Now) -> None:
-    journal.add_loss(Lost.of(event, journal.group_id, journal.losses_count + 1, now))
+    journal.add_loss(Lost.of(event, journal.name, journal.losses.number + 1, now))
 
 
 def _expired(journal: GroupJournal, event: OffsetsExpired, now: Now) -> None:
@@ -286,10 +261,10 @@ def _expiring(journal: GroupJournal, event: OffsetsExpiring, now: Now) -> None:
 
 
 def _removed(journal: GroupJournal, event: GroupRemoved, now: Now) -> None:
-    journal.add_note(Note(now.wall_ms, "group_removed", f"the group was forgotten: {event.cause}"))
+    journal.add_note(Note(now.wall_ms, GROUP_REMOVED, f"the group was forgotten: {event.cause}"))
 
 
-FOLDS: dict[type, Callable[[GroupJournal, Any, Now], None]] = {
+FOLDS: dict[type, Fold[GroupJournal]] = {
     Transition: _transition,
     GenerationFormed: _formed,
     Assigned: _assigned,

@@ -15,11 +15,14 @@ its session ends.
 
 from __future__ import annotations
 
-from dataclasses import field
+from collections.abc import Callable
+from dataclasses import field, replace
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from coordinator.events import Cause, MemberLeft, seconds
+from journal.entry import Fields
+from journal.pages import Ring
 from protocol.now import Now
 from protocol.slotted import slotted
 
@@ -32,6 +35,10 @@ _SEEN_KEPT = 256
 _CLIENT_BYTES = 900
 _SEEN_BYTES = 400
 _ID_BYTES = 200
+_RETURNING = (
+    "client_id", "client_host", "times", "last_ms", "member_id", "before", "away_ms", "recent_ms",
+)  # fmt: skip
+"""The values of a `Returning` that are written as they are."""
 
 STREAK_PAUSE_MS = 300_000
 """A longer pause ends a streak."""
@@ -155,6 +162,30 @@ class Returning:
     ways: dict[str, int] = field(default_factory=dict)
     """How often it was lost in each `Way`, of those in ``streak``."""
 
+    @classmethod
+    def read(cls, fields: Fields) -> Returning:
+        """The entry of a line; older files have no streak, ways, instance and first id."""
+        entry = cls(**{name: fields[name] for name in _RETURNING})
+        entry.streak = Streak(*fields.get("streak", ()))
+        entry.ways = dict(fields.get("ways", {}))
+        entry.instance, entry.first = fields.get("instance"), fields.get("first", "")
+        return entry
+
+    def fields(self) -> Fields:
+        """Its line."""
+        return {
+            "kind": "returning",
+            **{name: getattr(self, name) for name in _RETURNING},
+            "streak": [self.streak.count, self.streak.since_ms, self.streak.last_ms],
+            "ways": self.ways,
+            "instance": self.instance,
+            "first": self.first,
+        }
+
+    def copied(self) -> Returning:
+        """See `Entry`."""
+        return replace(self, ways=dict(self.ways))
+
     def size(self) -> int:
         """Estimated bytes."""
         texts = (self.client_id, self.client_host, self.member_id, self.before, self.first)
@@ -180,51 +211,38 @@ class Client(NamedTuple):
 class _Seen:
     """Ids of one client that are part of no return yet, the oldest first."""
 
+    key: _Key
     gone: list[_Gone] = field(default_factory=list)
     came: list[_Came] = field(default_factory=list)
 
-    def size(self, key: _Key) -> int:
+    def size(self) -> int:
         ids = sum([_ID_BYTES + len(each.member_id) for each in self.gone])
         ids += sum([_ID_BYTES + len(each.member_id) for each in self.came])
-        return _SEEN_BYTES + sum(map(len, key)) + ids
+        return _SEEN_BYTES + sum(map(len, self.key)) + ids
 
 
 class Returns:
     """Who came back to one group, and who may."""
 
-    __slots__ = ("_seen", "bytes", "clients")
+    __slots__ = ("_seen", "clients")
 
-    def __init__(self) -> None:
-        self.clients: dict[str, Returning] = {}
-        """By the member id now, the latest last."""
-        self.bytes = 0
-        """Estimated."""
-        self._seen: dict[_Key, _Seen] = {}
-        """By `Client.key`, the latest last."""
-
-    def size(self) -> int:
-        """``bytes``, counted anew."""
-        size = sum([client.size() for client in self.clients.values()])
-        return size + sum([seen.size(key) for key, seen in self._seen.items()])
+    def __init__(self, ring: Callable[[int], Ring[Any]] = Ring) -> None:
+        self.clients: Ring[Returning] = ring(CLIENTS_KEPT)
+        """By the member id now."""
+        self._seen: Ring[_Seen] = ring(_SEEN_KEPT)
+        """By `Client.key`."""
 
     def restore(self, client: Returning) -> None:
         """Take over what was written down of a client."""
-        earlier = [
-            each for each in self.clients.values() if each.first and each.first == client.first
-        ]
+        earlier = [each for each in self.clients if each.first and each.first == client.first]
         for member_id in {client.before, client.member_id, *(each.member_id for each in earlier)}:
-            known = self.clients.pop(member_id, None)
-            if known is not None:
-                self.bytes -= known.size()
-        self.clients[client.member_id] = client
-        self.bytes += client.size()
-        if len(self.clients) > CLIENTS_KEPT:
-            self.bytes -= self.clients.pop(next(iter(self.clients))).size()
+            self.clients.take(member_id)
+        self.clients.put(client.member_id, client)
 
     def joined(self, client: Client, member_id: str, now: Now) -> SameClient | None:
         """A member entered; the id that it had before, if it is a client that was out."""
         key = client.key
-        seen = self._take(key)
+        seen = self._seen.get(key) or _Seen(key)
         same = None
         while seen.gone and same is None:
             at_ms, before, way = seen.gone.pop(0)
@@ -235,7 +253,7 @@ class Returns:
                 self._note(client, member_id, before, away_ms, way, now)
         if same is None:
             _keep(seen.came, _Came(now.mono_ms, member_id))
-        self._put(key, seen)
+        self._put(seen)
         return same
 
     def left(
@@ -246,7 +264,7 @@ class Returns:
         ``silent_ms`` is how long nothing had been heard of it; -1 where that is not why it is out.
         """
         key = client.key
-        seen = self._take(key)
+        seen = self._seen.get(key) or _Seen(key)
         seen.came = [each for each in seen.came if each.member_id != member_id]
         same = None
         heard_ms = now.mono_ms - silent_ms
@@ -259,46 +277,30 @@ class Returns:
                 break
         if same is None:
             _keep(seen.gone, _Gone(now.mono_ms, member_id, way))
-        self._put(key, seen)
+        self._put(seen)
         return same
 
     def took_over(
         self, client: Client, member_id: str, before: str, away_ms: int, now: Now
-    ) -> Returning:
+    ) -> None:
         """A static member took over its place within its session; its old connection had closed."""
-        seen = self._take(client.key)
+        seen = self._seen.get(client.key) or _Seen(client.key)
         seen.came = [each for each in seen.came if each.member_id != before]
-        self._put(client.key, seen)
+        self._put(seen)
         self._note(client, member_id, before, away_ms, Way.RESTARTED_IN_SESSION, now)
-        return self.clients[member_id]
 
-    def _take(self, key: _Key) -> _Seen:
-        seen = self._seen.pop(key, None)
-        if seen is None:
-            return _Seen()
-        self.bytes -= seen.size(key)
-        return seen
-
-    def _put(self, key: _Key, seen: _Seen) -> None:
-        if not (seen.gone or seen.came):
-            return
-        if len(self._seen) >= _SEEN_KEPT:
-            oldest = next(iter(self._seen))
-            self.bytes -= self._seen.pop(oldest).size(oldest)
-        self._seen[key] = seen
-        self.bytes += seen.size(key)
+    def _put(self, seen: _Seen) -> None:
+        if seen.gone or seen.came:
+            self._seen.put(seen.key, seen)
+        else:
+            self._seen.take(seen.key)
 
     def _note(
         self, who: Client, member_id: str, before: str, away_ms: int, way: Way, now: Now
     ) -> None:
-        client = self.clients.pop(before, None)
-        if client is not None:
-            self.bytes -= client.size()
-        else:
+        client = self.clients.take(before)
+        if client is None:
             client = Returning(who.client_id, who.host, instance=who.instance, first=before)
-            if len(self.clients) >= CLIENTS_KEPT:
-                self.bytes -= self.clients.pop(next(iter(self.clients))).size()
-        self.clients[member_id] = client
         client.client_id, client.client_host = who.client_id, who.host
         client.times += 1
         client.streak.note(now.wall_ms)
@@ -309,7 +311,7 @@ class Returns:
         client.last_ms = now.wall_ms
         client.member_id, client.before, client.away_ms = member_id, before, away_ms
         client.recent_ms = [*client.recent_ms[1 - TIMES_KEPT :], now.wall_ms]
-        self.bytes += client.size()
+        self.clients.put(member_id, client)
 
 
 def _keep(ids: list[_IdT], entry: _IdT) -> None:

@@ -10,13 +10,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from journal.lines import NotALine, fields_of, number_of, text_of
-from journal.lines import line_of as checked_line
+from journal.entry import Fields
+from journal.lines import Form, number_of, text_of
 from journal.texts import Source, sentence_bytes
-
-NAME = "muster_cluster_journal"
-"""What the first line of a file has the version under."""
-VERSION = 1
 
 NOBODY = -1
 CONTROLLER = "controller"
@@ -72,10 +68,51 @@ class Happened(NamedTuple):
         """What it shares its ring with: replicas that come and go push out no other."""
         return self.kind, self.broker if self.kind is Kind.ISR else NOBODY
 
-    @property
+    @classmethod
+    def read(cls, fields: Fields) -> Happened:
+        """The entry of a line."""
+        rest = fields.copy()
+        del rest["name"]
+        values: dict[str, Any] = {
+            "kind": Kind(rest.pop("kind")),
+            "cause": text_of(rest.pop("cause")),
+            "why": text_of(rest.pop("why")),
+            "isr": _replicas(rest.pop("isr", [])),
+            "isr_before": _replicas(rest.pop("isr_before", [])),
+            "source": Source.KEPT,
+        }
+        values |= {each: number_of(value) for each, value in rest.items()}
+        return cls(**values)
+
+    def fields(self) -> Fields:
+        """Its line; what it has not is left out."""
+        fields = self._asdict()
+        del fields["source"]
+        for left_out, default in self._field_defaults.items():
+            if fields.get(left_out) == default:
+                del fields[left_out]
+        return fields
+
+    def copied(self) -> Happened:
+        """See `Entry`."""
+        return self
+
     def size(self) -> int:
         """Estimated bytes."""
         return _ENTRY_BYTES + sentence_bytes(self.why)
+
+
+def _replicas(value: Any) -> tuple[int, ...]:
+    return tuple([number_of(each) for each in value])
+
+
+FORM = Form(
+    "cluster.journal",
+    "muster_cluster_journal",
+    1,
+    "name",
+    {kind.value: Happened.read for kind in Kind},
+)
 
 
 def of_partition(topic: str, partition: int) -> str:
@@ -91,45 +128,3 @@ def of_broker(broker: int) -> str:
 def of_topic(topic: str) -> str:
     """The name of a topic's story."""
     return f"topic {topic}"
-
-
-# ---------------------------------------------------------------------------------------- lines
-
-
-def line_of(name: str, entry: Happened) -> bytes:
-    """An entry as a line; what it has not is left out."""
-    fields = entry._asdict()
-    del fields["source"]
-    for left_out, default in Happened._field_defaults.items():
-        if fields.get(left_out) == default:
-            del fields[left_out]
-    return checked_line({"name": name, **fields})
-
-
-def entry_of(line: bytes) -> tuple[str, Happened]:
-    """What a line, without its line feed, says. Raises NotALine."""
-    fields = fields_of(line)
-    try:
-        name = text_of(fields.pop("name"))
-        values: dict[str, Any] = {
-            "kind": Kind(fields.pop("kind")),
-            "cause": text_of(fields.pop("cause")),
-            "why": text_of(fields.pop("why")),
-            "isr": _replicas(fields.pop("isr", [])),
-            "isr_before": _replicas(fields.pop("isr_before", [])),
-            "source": Source.KEPT,
-        }
-        values |= {each: number_of(value) for each, value in fields.items()}
-        entry = Happened(**values)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise NotALine(f"it is no entry: {error!r}") from None
-    return name, entry
-
-
-def name_of(line: bytes) -> tuple[str, bool]:
-    """Whose a line is; none says that what has the name is gone. Raises NotALine."""
-    return str(fields_of(line).get("name")), False
-
-
-def _replicas(value: Any) -> tuple[int, ...]:
-    return tuple([number_of(each) for each in value])

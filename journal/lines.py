@@ -8,36 +8,73 @@ read.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from journal.entry import Entry, Fields
 from protocol.records.crc import crc32c
+from protocol.slotted import slotted
 
 _CRC_DIGITS = 8
-
-Fields = dict[str, Any]
 
 
 class NotALine(Exception):
     """A line is damaged, or says what it can't say."""
 
 
+@slotted(frozen=True)
+class Form:
+    """How a journal is written down."""
+
+    file: str
+    """The name of its file in the data directory; the other half has an end more."""
+    header: str
+    """What the first line has the version under."""
+    version: int
+    name: str
+    """The field of a line that says whose page its entry is on."""
+    kinds: Mapping[str, Callable[[Fields], Entry]]
+    """What makes an entry of a line, by the line's `kind`; it raises what comes of wrong fields."""
+    says_gone: Callable[[Fields], bool] = lambda _: False
+    """Whether a line says that what has the name is gone."""
+
+    def line_of(self, name: str, entry: Entry) -> bytes:
+        """An entry on the page of a name as a line."""
+        return line_of({self.name: name, **entry.fields()})
+
+    def entry_of(self, line: bytes) -> tuple[str, Entry]:
+        """What a line, without its line feed, says. Raises NotALine."""
+        fields = fields_of(line)
+        try:
+            read = self.kinds.get(fields["kind"])
+            if read is None:
+                raise NotALine(f"its kind is {fields['kind']}")
+            return text_of(fields[self.name]), read(fields)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise NotALine(f"it is no entry: {error!r}") from None
+
+    def name_of(self, line: bytes) -> tuple[str, bool]:
+        """Whose a line is, and whether it says that it is gone. Raises NotALine."""
+        fields = fields_of(line)
+        return str(fields.get(self.name)), self.says_gone(fields)
+
+    @property
+    def first_line(self) -> bytes:
+        """That of a file: what it is, and the version of its lines."""
+        return line_of({self.header: self.version})
+
+    def version_of(self, line: bytes) -> int:
+        """The version that the first line of a file names. Raises NotALine."""
+        version = fields_of(line).get(self.header)
+        if not isinstance(version, int):
+            raise NotALine("it names no version")
+        return version
+
+
 def line_of(fields: Fields) -> bytes:
     """A JSON object as a line."""
     body = json.dumps(fields, separators=(",", ":")).encode()
     return b"%08x %b\n" % (crc32c(body), body)
-
-
-def header_of(name: str, version: int) -> bytes:
-    """The first line of a file: what it is, and the version of its lines."""
-    return line_of({name: version})
-
-
-def version_of(name: str, line: bytes) -> int:
-    """The version that the first line of a file names. Raises NotALine."""
-    version = fields_of(line).get(name)
-    if not isinstance(version, int):
-        raise NotALine("it names no version")
-    return version
 
 
 def fields_of(line: bytes) -> Fields:

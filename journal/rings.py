@@ -12,11 +12,12 @@ from collections.abc import Callable, Hashable, Iterator
 from itertools import count
 from typing import Generic, TypeVar
 
+from journal.entry import Entry
 from journal.unsaved import Unsaved
 
 _NAME_BYTES = 500
 
-EntryT = TypeVar("EntryT")
+EntryT = TypeVar("EntryT", bound=Entry)
 
 
 class Rings(Generic[EntryT]):
@@ -25,16 +26,14 @@ class Rings(Generic[EntryT]):
     def __init__(
         self,
         kind_of: Callable[[EntryT], Hashable],
-        size_of: Callable[[EntryT], int],
         kept: int,
         bytes_kept: int,
-        unsaved: Unsaved[EntryT] | None = None,
+        unsaved: Unsaved | None = None,
     ) -> None:
-        """``kept`` is how many of a kind, ``size_of`` an estimate of an entry's bytes."""
+        """``kept`` is how many of a kind."""
         self.bytes = 0
         """Estimated."""
         self._kind_of = kind_of
-        self._size_of = size_of
         self._kept = kept
         self._bytes_kept = bytes_kept
         self._unsaved = unsaved
@@ -57,9 +56,9 @@ class Rings(Generic[EntryT]):
         self._names[name] = kinds
         ring = kinds.setdefault(self._kind_of(entry), deque())
         if len(ring) == self._kept:
-            self.bytes -= self._size_of(ring.popleft())
+            self.bytes -= ring.popleft().size()
         ring.append(entry)
-        self.bytes += self._size_of(entry)
+        self.bytes += entry.size()
         while self.bytes > self._bytes_kept and len(self._names) > 1:
             self.forget(next(iter(self._names)))
 
@@ -68,7 +67,7 @@ class Rings(Generic[EntryT]):
         kinds = self._names.pop(name, None)
         if kinds is not None:
             self.bytes -= _NAME_BYTES + len(name)
-            self.bytes -= sum(self._size_of(each) for ring in kinds.values() for each in ring)
+            self.bytes -= sum(each.size() for ring in kinds.values() for each in ring)
 
     def of(self, name: str) -> list[EntryT]:
         """What is kept of a name: kind by kind, the oldest of each first."""

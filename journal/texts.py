@@ -37,12 +37,12 @@ def cut(text: str, at_most: int) -> str:
 
 def kept_id(text: str) -> str:
     """What is kept of an id, of a client's name or the like."""
-    return cut(text, ID_CHARACTERS)
+    return text if len(text) <= ID_CHARACTERS else cut(text, ID_CHARACTERS)
 
 
 def kept_sentence(text: str) -> str:
     """What is kept of a sentence."""
-    return cut(text, SENTENCE_CHARACTERS)
+    return text if len(text) <= SENTENCE_CHARACTERS else cut(text, SENTENCE_CHARACTERS)
 
 
 def long_bytes(*texts: str | None) -> int:

@@ -6,38 +6,34 @@ takes them there are none of these.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from collections.abc import Hashable
 from itertools import islice
-from typing import Generic, TypeVar
 
+from journal.entry import Entry
 from protocol.now import Now
 
 UNSAVED_MAX = 20_000
 """More are not written down, and counted."""
-SAVED_AGAIN_MS = 60_000
-"""What happens again and again is written down no more often."""
-
-EntryT = TypeVar("EntryT")
 
 
-class Unsaved(Generic[EntryT]):
-    """See the module; ``copied`` makes an entry for another thread, while the original goes on
-    changing."""
+class Unsaved:
+    """See the module."""
 
-    __slots__ = ("_copied", "_entries", "lost")
+    __slots__ = ("_entries", "lost", "young")
 
-    def __init__(self, copied: Callable[[EntryT], EntryT]) -> None:
-        self._copied = copied
-        self._entries: dict[tuple[str, str, Hashable], EntryT] = {}
-        """By name, kind and what tells entries of a kind apart."""
+    def __init__(self) -> None:
         self.lost = 0
         """Entries that were not taken in time."""
+        self.young: dict[str, tuple[Hashable, Entry, int]] = {}
+        """By name: the key of an entry that is written down only when it is old, the entry, and
+        when it is old (monotonic); the oldest first."""
+        self._entries: dict[tuple[str, str, Hashable], Entry] = {}
+        """By name, kind and what tells entries of a kind apart."""
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def mark(self, name: str, key: Hashable, entry: EntryT) -> None:
+    def mark(self, name: str, key: Hashable, entry: Entry) -> None:
         """An entry is new, or has changed; ``key`` tells it from others of its kind."""
         place = (name, type(entry).__name__, key)
         if place in self._entries or len(self._entries) < UNSAVED_MAX:
@@ -45,25 +41,17 @@ class Unsaved(Generic[EntryT]):
         else:
             self.lost += 1
 
-    def take(self, at_most: int) -> list[tuple[str, EntryT]]:
+    def ripen(self, now: Now | None) -> None:
+        """Mark what is old enough by now; without a time all that is young."""
+        while self.young:
+            name = next(iter(self.young))
+            key, entry, old_ms = self.young[name]
+            if now is not None and now.mono_ms < old_ms:
+                return
+            del self.young[name]
+            self.mark(name, key, entry)
+
+    def take(self, at_most: int) -> list[tuple[str, Entry]]:
         """The first of them with their names, as they are now."""
         places = list(islice(self._entries, at_most))
-        return [(place[0], self._copied(self._entries.pop(place))) for place in places]
-
-
-@dataclass(slots=True, kw_only=True)
-class Recurring:
-    """An entry of what happens again and again: how often, and how much of that is written down."""
-
-    count: int = 0
-    saved_count: int = 0
-    saved_ms: int = 0
-    """How often it had happened when it was written down last, and when that was (wall)."""
-
-    def is_due(self, now: Now) -> bool:
-        """Whether it is to be written down: the 1st, 2nd, 4th ... time, and now and then."""
-        return self.count & (self.count - 1) == 0 or now.wall_ms - self.saved_ms >= SAVED_AGAIN_MS
-
-    def saved(self, now_ms: int) -> None:
-        """It is written down as it is now."""
-        self.saved_count, self.saved_ms = self.count, now_ms
+        return [(place[0], self._entries.pop(place).copied()) for place in places]

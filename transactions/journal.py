@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 
+from journal.lines import Form
 from journal.texts import Source, long_bytes
 from journal.unsaved import Unsaved
 from protocol.now import Now
@@ -28,8 +29,8 @@ from transactions.events import (
     Transition,
 )
 from transactions.journal_entries import (
-    Entry,
     Gone,
+    Kept,
     Outcome,
     Reader,
     Refusals,
@@ -48,6 +49,14 @@ SAVED_OPEN_MS = 3_000
 _ID_BYTES = 900
 HUNG = "it hung, and an operator's request ended it past its coordinator"
 
+FORM = Form(
+    "transactions.journal",
+    "muster_transactions_journal",
+    1,
+    "id",
+    {"transaction": Story.read, "refused": Refusals.read, "gone": Gone.read},
+    lambda fields: fields.get("kind") == "gone",
+)
 _PREPARES = {State.PREPARE_COMMIT: True, State.PREPARE_ABORT: False}
 _ENDS = {
     State.COMPLETE_COMMIT: Outcome.COMMITTED,
@@ -110,7 +119,7 @@ class IdJournal:
 class Journal:
     """The journals of all transactional ids of one broker."""
 
-    def __init__(self, bytes_kept: int = BYTES_KEPT, unsaved: Unsaved[Entry] | None = None) -> None:
+    def __init__(self, bytes_kept: int = BYTES_KEPT, unsaved: Unsaved | None = None) -> None:
         self.bytes = 0
         """Estimated, all ids together."""
         self._bytes_kept = bytes_kept
@@ -297,7 +306,7 @@ class Journal:
                 if self._unsaved is not None and each.count > each.saved_count:
                     self._unsaved.mark(name, code, each)
 
-    def restore(self, name: str, entry: Entry) -> None:
+    def restore(self, name: str, entry: Kept) -> None:
         """Take over an entry that an earlier run wrote down; the oldest first."""
         if isinstance(entry, Gone):
             self._forget(name)

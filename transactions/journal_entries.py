@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from journal.entry import Fields, Recurring
+from journal.lines import listed_of, number_of, text_of
 from journal.texts import Source, kept_id, kept_sentence, long_bytes, sentence_bytes
-from journal.unsaved import Recurring
 from protocol.now import Now
 from protocol.slotted import slotted
 from transactions.calls import BROKER, Client, Partitions
@@ -28,6 +29,12 @@ _STORY_BYTES = 900
 _PARTITION_BYTES = 120
 _WAIT_BYTES = 600
 _REFUSED_BYTES = 500
+_STORY = (
+    "number", "producer_id", "producer_epoch", "began_ms", "touched", "prepared_ms", "ended_ms",
+    "more_waits",
+)  # fmt: skip
+_REFUSALS = ("error_code", "count", "last_ms", "producer_id", "producer_epoch")
+"""The numbers of entries."""
 
 
 class Outcome(StrEnum):
@@ -69,6 +76,20 @@ class Wait:
     """When it was last seen waiting; when it could go on, once it could."""
     over: bool = False
 
+    @classmethod
+    def read(cls, row: list[Any]) -> Wait:
+        """The reader that a row of a line is."""
+        group_id, topic, partition, client_id, host, since_ms, seen_ms, over = row
+        reader = Reader(
+            text_of(group_id),
+            text_of(topic),
+            number_of(partition),
+            text_of(client_id),
+            text_of(host),
+            number_of(since_ms),
+        )
+        return cls(reader, number_of(seen_ms), bool(over))
+
     def text_bytes(self) -> int:
         """Estimated bytes of its texts."""
         return long_bytes(*self.reader[:2], *self.reader[3:5])
@@ -109,6 +130,46 @@ class Story:
     more_waits: int = 0
     source: Source = Source.SEEN
     is_saved: bool = False
+
+    @classmethod
+    def read(cls, fields: Fields) -> Story:
+        """The entry of a line."""
+        numbers: Fields = {name: number_of(fields[name]) for name in _STORY}
+        partitions, cause = listed_of(fields["partitions"]), fields["cause"]
+        return cls(
+            **numbers,
+            client=_client(fields["client"]),
+            partitions=[(text_of(topic), number_of(each)) for topic, each in partitions],
+            groups=[text_of(each) for each in listed_of(fields["groups"])],
+            outcome=Outcome(fields["outcome"]),
+            cause=None if cause is None else Cause(cause),
+            detail=text_of(fields["detail"]),
+            ended_by=_client(fields["ended_by"]),
+            past=text_of(fields.get("past", "")),
+            waits={each.reader[:3]: each for each in map(Wait.read, listed_of(fields["waits"]))},
+        )
+
+    def fields(self) -> Fields:
+        """Its line."""
+        return {
+            "kind": "transaction",
+            **{name: getattr(self, name) for name in _STORY},
+            "client": self.client,
+            "partitions": self.partitions,
+            "groups": self.groups,
+            "outcome": self.outcome.value,
+            "cause": None if self.cause is None else self.cause.value,
+            "detail": self.detail,
+            "ended_by": self.ended_by,
+            **({"past": self.past} if self.past else {}),
+            "waits": [[*each.reader, each.seen_ms, each.over] for each in self.waits.values()],
+        }
+
+    def copied(self) -> Story:
+        """See `Entry`."""
+        waits = {key: replace(each) for key, each in self.waits.items()}
+        partitions, groups = list(self.partitions), list(self.groups)
+        return replace(self, partitions=partitions, groups=groups, waits=waits)
 
     def touch(self, partitions: Partitions, group_id: str) -> None:
         """It has further partitions."""
@@ -196,6 +257,29 @@ class Refusals(Recurring):
     source: Source = Source.SEEN
     """SEEN as soon as one of them was."""
 
+    @property
+    def key(self) -> int:
+        """See `Recurring`."""
+        return self.error_code
+
+    @classmethod
+    def read(cls, fields: Fields) -> Refusals:
+        """The entry of a line."""
+        numbers: Fields = {name: number_of(fields[name]) for name in _REFUSALS}
+        refused = cls(**numbers)
+        refused.client, refused.detail = _client(fields["client"]), text_of(fields["detail"])
+        refused.saved_count = refused.count
+        return refused
+
+    def fields(self) -> Fields:
+        """Its line."""
+        own = {name: getattr(self, name) for name in _REFUSALS}
+        return {"kind": "refused", **own, "client": self.client, "detail": self.detail}
+
+    def copied(self) -> Refusals:
+        """See `Entry`."""
+        return replace(self)
+
     def take(self, event: TransactionRefused, now: Now) -> None:
         """One more."""
         self.count += 1
@@ -215,8 +299,25 @@ class Gone(NamedTuple):
 
     at_ms: int
 
+    @classmethod
+    def read(cls, fields: Fields) -> Gone:
+        """The entry of a line."""
+        return cls(number_of(fields["at_ms"]))
 
-Entry = Story | Refusals | Gone
+    def fields(self) -> Fields:
+        """Its line."""
+        return {"kind": "gone", "at_ms": self.at_ms}
+
+    def copied(self) -> Gone:
+        """See `Entry`."""
+        return self
+
+    def size(self) -> int:
+        """It is not kept."""
+        return 0
+
+
+Kept = Story | Refusals | Gone
 """What is written down for the next run."""
 
 
@@ -225,13 +326,6 @@ def client_kept(client: Client) -> Client:
     return client if client is BROKER else Client(kept_id(client.client_id), client.host)
 
 
-def copied(entry: Entry) -> Entry:
-    """The entry for another thread, while the original goes on changing."""
-    if isinstance(entry, Gone):
-        return entry
-    if isinstance(entry, Story):
-        waits = {key: replace(each) for key, each in entry.waits.items()}
-        return replace(
-            entry, partitions=list(entry.partitions), groups=list(entry.groups), waits=waits
-        )
-    return replace(entry)
+def _client(pair: list[Any]) -> Client:
+    client_id, host = listed_of(pair)
+    return Client(text_of(client_id), text_of(host))

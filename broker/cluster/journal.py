@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from broker.cores.journal_file import JournalFile, JournalForm
+from broker.cores.journal_file import JournalFile
 from broker.cores.journal_keeper import JournalKeeper, Spawn
 from broker.time import Time
 from controller.events import Event as ControllerEvent
 from controller.journal import Story
-from journal.happened import NAME, VERSION, Happened, Kind, entry_of, line_of, name_of
+from journal.happened import FORM, Happened, Kind
 from journal.rings import Rings
 from journal.unsaved import Unsaved
 from log.filesystem import FileSystem
@@ -26,10 +26,6 @@ KEPT = 16
 """Of each kind and name."""
 BYTES_KEPT = 32 << 20
 
-FORM: JournalForm[Happened] = JournalForm(
-    "cluster.journal", NAME, VERSION, line_of, entry_of, name_of
-)
-
 
 class ClusterJournal:
     """The stories of partitions, brokers and topics, and of the controller."""
@@ -38,12 +34,10 @@ class ClusterJournal:
         self,
         node_id: int,
         bytes_kept: int = BYTES_KEPT,
-        unsaved: Unsaved[Happened] | None = None,
+        unsaved: Unsaved | None = None,
     ) -> None:
         self._controller = Story(node_id)
-        self._rings: Rings[Happened] = Rings(
-            lambda each: each.ring, lambda each: each.size, KEPT, bytes_kept, unsaved
-        )
+        self._rings: Rings[Happened] = Rings(lambda each: each.ring, KEPT, bytes_kept, unsaved)
 
     # -- reading
 
@@ -94,14 +88,14 @@ class ClusterJournal:
         """Nothing is counted."""
 
 
-ClusterJournalKeeper = JournalKeeper[ClusterJournal, Happened]
+ClusterJournalKeeper = JournalKeeper[ClusterJournal]
 
 
 def cluster_journal_keeper(
     node_id: int, time: Time, spawn: Spawn, fs: FileSystem, directory: str, bytes_max: int
 ) -> ClusterJournalKeeper:
     """What happened in the cluster; without a file where ``bytes_max`` is 0."""
-    unsaved: Unsaved[Happened] = Unsaved(lambda entry: entry)
+    unsaved = Unsaved()
     file = JournalFile(FORM, fs, directory, bytes_max) if bytes_max else None
     journal = ClusterJournal(node_id, unsaved=unsaved if bytes_max else None)
     return JournalKeeper(time, spawn, journal, unsaved, file)

@@ -14,15 +14,14 @@ nothing else does (law 10).
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Generic, TypeVar
 
 import structlog
 
-from journal.lines import NotALine, header_of, version_of
+from journal.entry import Entry
+from journal.lines import Form, NotALine
 from log.filesystem import File, FileSystem
-from protocol.slotted import slotted
 
 logger = structlog.get_logger(__name__)
 
@@ -36,36 +35,14 @@ _CARRIED_SHARE = 4
 """What is carried over takes such a part of the new file at most."""
 
 
-EntryT = TypeVar("EntryT")
-
-
-@slotted(frozen=True)
-class JournalForm(Generic[EntryT]):
-    """What a journal writes down; a name is that of a group, or a transactional id."""
-
-    file: str
-    """Its name in the data directory; the others have an end more."""
-    header: str
-    """What the first line has the version under."""
-    version: int
-    line_of: Callable[[str, EntryT], bytes]
-    """An entry of a name as a line."""
-    entry_of: Callable[[bytes], tuple[str, EntryT]]
-    """The reverse. Raises NotALine."""
-    name_of: Callable[[bytes], tuple[str, bool]]
-    """Whose a line is, and whether it says that it is gone. Raises NotALine."""
-
-
 class _OtherVersion(Exception):
     """A file was written by a Muster with another format."""
 
 
-class JournalFile(Generic[EntryT]):
+class JournalFile:
     """The two halves; only its thread, or nobody else yet, calls it."""
 
-    def __init__(
-        self, form: JournalForm[EntryT], fs: FileSystem, directory: str, bytes_max: int
-    ) -> None:
+    def __init__(self, form: Form, fs: FileSystem, directory: str, bytes_max: int) -> None:
         self.name = form.file
         self._form = form
         self._fs = fs
@@ -76,7 +53,7 @@ class JournalFile(Generic[EntryT]):
         self._file: File | None = None
         self._end = 0
 
-    def read(self) -> Iterator[tuple[str, EntryT]]:
+    def read(self) -> Iterator[tuple[str, Entry]]:
         """What earlier runs wrote down, the oldest first. Raises nothing."""
         for path in (self._old_path, self._path):
             unread, why = 0, ""
@@ -95,7 +72,7 @@ class JournalFile(Generic[EntryT]):
                     "lines of the journal were passed over", file=path, lines=unread, why=why
                 )
 
-    def append(self, entries: Sequence[tuple[str, EntryT]]) -> None:
+    def append(self, entries: Sequence[tuple[str, Entry]]) -> None:
         """Write entries behind the others. Raises OSError: some of them may be written then."""
         lines = [self._form.line_of(name, entry) for name, entry in entries]
         lines = [line for line in lines if len(line) <= self._half // 2]
@@ -141,7 +118,7 @@ class JournalFile(Generic[EntryT]):
         self._end = file.size()
         self._file = file
         if not self._end:
-            self._write(self._header())
+            self._write(self._form.first_line)
         elif file.read(self._end - 1, 1) != b"\n":
             self._write(b"\n")
 
@@ -159,7 +136,7 @@ class JournalFile(Generic[EntryT]):
         carried = self._carried()
         self._fs.remove(self._new_path)
         file = self._fs.open(self._new_path, create=True)
-        file.write(0, self._header() + carried)
+        file.write(0, self._form.first_line + carried)
         self._file = None
         self._fs.rename(self._path, self._old_path)
         self._fs.rename(self._new_path, self._path)
@@ -190,15 +167,12 @@ class JournalFile(Generic[EntryT]):
                 with suppress(NotALine):
                     yield (*self._form.name_of(line), line)
 
-    def _header(self) -> bytes:
-        return header_of(self._form.header, self._form.version)
-
     def _check_version(self, file: File) -> None:
         """Raises _OtherVersion. A first line that is damaged may have been ours."""
         form = self._form
         with suppress(NotALine):
             first = file.read(0, _FIRST_LINE_BYTES_MAX).partition(b"\n")[0]
-            version = version_of(form.header, first)
+            version = form.version_of(first)
             if version != form.version:
                 raise _OtherVersion(
                     f"it is of version {version}, and this Muster reads {form.version}"

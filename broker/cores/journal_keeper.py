@@ -56,10 +56,9 @@ class Journal(Protocol):
 
 
 JournalT = TypeVar("JournalT", bound=Journal)
-EntryT = TypeVar("EntryT")
 
 
-class JournalKeeper(Generic[JournalT, EntryT]):
+class JournalKeeper(Generic[JournalT]):
     """A journal and its file; use from the event loop's thread alone.
 
     Without a file the journal ends with the process.
@@ -70,8 +69,8 @@ class JournalKeeper(Generic[JournalT, EntryT]):
         time: Time,
         spawn: Spawn,
         journal: JournalT,
-        unsaved: Unsaved[EntryT],
-        file: JournalFile[EntryT] | None,
+        unsaved: Unsaved,
+        file: JournalFile | None,
     ) -> None:
         """``unsaved`` is what the journal marks."""
         self._time = time

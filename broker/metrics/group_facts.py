@@ -249,7 +249,7 @@ class GroupLooks:
         self, group: GroupView, partitions: Sequence[PartitionFacts], now: Now
     ) -> Generator[int, None, GroupFacts]:
         """What is known of it beside its partitions, step by step."""
-        journal = self._journal.group(group.group_id)
+        journal = self._journal.get(group.group_id)
         losses = [
             each
             for each in (() if journal is None else journal.rebalances)
@@ -284,20 +284,20 @@ class GroupLooks:
 
     def refused(self, group_id: str) -> Sequence[RefusedFacts]:
         """Clients whose joins are refused until somebody changes a setting; also of no group."""
-        journal = self._journal.group(group_id)
-        kept = () if journal is None else journal.rejected.items()
+        journal = self._journal.get(group_id)
+        kept = () if journal is None else journal.rejected
         return [
             RefusedFacts(
-                NAMES[key.error_code],
-                key.client_id or None,
-                key.client_host or None,
+                NAMES[each.key.error_code],
+                each.key.client_id or None,
+                each.key.client_host or None,
                 each.since_ms,
                 each.last_ms,
                 each.times,
                 "" if each.last is None else each.last.detail,
             )
-            for key, each in kept
-            if key.is_join and key.error_code in LASTING and not each.is_over
+            for each in kept
+            if each.key.is_join and each.key.error_code in LASTING and not each.is_over
         ]
 
     def _returns(self, journal: GroupJournal) -> list[ReturnFacts]:
@@ -313,9 +313,9 @@ class GroupLooks:
                 instance=each.instance,
                 away_ms=each.away_ms,
             )
-            for each in self._journal.returning(journal.group_id)
+            for each in self._journal.returning(journal.name)
         ]
-        for each in journal.changed.values():
+        for each in journal.changed:
             client = (each.member_id, each.client_id, each.client_host)
             at_ms, streak = tuple(each.recent_ms), _streak(each.streak)
             found.append(ReturnFacts(*client, at_ms, False, each.detail, streak))
@@ -348,7 +348,7 @@ def _fenced(journal: GroupJournal) -> list[FencedFacts]:
             tuple(each.recent_ms),
             _streak(each.streak),
         )
-        for each in journal.fencings.values()
+        for each in journal.fencings
     ]
 
 

@@ -28,7 +28,7 @@ from coordinator.events import (
 )
 from coordinator.group_journal import GroupJournal
 from coordinator.journal import Journal
-from coordinator.journal_entries import Rebalance
+from coordinator.journal_rebalance import Rebalance
 from coordinator.outcome import Outcome
 from coordinator.shard import GroupShard
 from offsets.runs import GroupMember, GroupRun, GroupValue
@@ -65,13 +65,15 @@ class Told(Driver):
 
     @property
     def entry(self) -> GroupJournal:
-        entry = self.journal.group("g")
+        entry = self.journal.get("g")
         assert entry is not None
         return entry
 
     @property
     def last(self) -> Rebalance:
-        return self.entry.rebalances[-1]
+        last = self.entry.rebalances.last
+        assert last is not None
+        return last
 
 
 def subscribed(*topics: str) -> list[tuple[str, bytes]]:
@@ -310,7 +312,7 @@ def test_refused_commits_are_counted_by_error_and_client_with_the_last_example()
     told.handle(commit(1, a, 7))
     told.handle(commit(2, a, 8, client_id="x", client_host="/10.9.9.9"))
     told.handle(commit(3))
-    first, other, admin = told.entry.rejected.values()
+    first, other, admin = told.entry.rejected
     assert [(each.key.error_code, each.count) for each in (first, other, admin)] == [
         (22, 1), (22, 1), (25, 1),
     ]  # fmt: skip
@@ -328,7 +330,7 @@ def test_a_commit_that_moves_an_offset_back_is_kept_with_who_did_it(partitions: 
     told.handle(commit(1, topics=offsets(*[(p, 50) for p in partitions])))
     told.handle(commit(2, topics=offsets(*[(p, 60) for p in partitions])))
     told.handle(commit(3, topics=offsets(*[(p, 60) for p in partitions])))
-    assert told.journal.group("g") is None, "forward, or where it was, is nothing to tell"
+    assert told.journal.get("g") is None, "forward, or where it was, is nothing to tell"
     back = [(p, 60) for p in partitions[:-1]] + [(partitions[-1], 10)]
     told.handle(commit(4, topics=offsets(*back), client_id="reset", client_host="/10.1.2.3"))
     (moved,) = told.entry.moved_back
@@ -466,7 +468,7 @@ def test_a_group_keeps_its_last_rebalances_alone() -> None:
     journal = Journal(rebalances_kept=4)
     for number in range(10):
         journal.observe(rebalanced("g", str(number)), Now(number, number))
-    entry = journal.group("g")
+    entry = journal.get("g")
     assert entry is not None
     assert [each.detail for each in entry.rebalances] == ["6", "7", "8", "9"]
     assert [each.number for each in entry.rebalances] == [7, 8, 9, 10]
@@ -478,12 +480,12 @@ def test_the_group_that_was_quiet_for_longest_is_forgotten_first() -> None:
     for number in range(100):
         journal.observe(rebalanced(f"g{number}"), Now(number, number))
         journal.observe(rebalanced("busy"), Now(number, number))
-    kept = journal.groups()
+    kept = journal.names()
     assert journal.bytes <= 100_000
     assert kept[-1] == "busy"
     assert kept[:-1] == [f"g{number}" for number in range(100 - len(kept) + 1, 100)]
     assert journal.bytes == sum(
-        entry.bytes for name in kept if (entry := journal.group(name)) is not None
+        entry.bytes for name in kept if (entry := journal.get(name)) is not None
     )
 
 
@@ -491,7 +493,7 @@ def test_a_group_alone_gives_up_its_oldest_rebalances() -> None:
     journal = Journal(bytes_kept=20_000)
     for number in range(60):
         journal.observe(rebalanced("g", "w" * 2000), Now(number, number))
-    entry = journal.group("g")
+    entry = journal.get("g")
     assert entry is not None
     assert 1 <= len(entry.rebalances) <= 6
     assert journal.bytes == entry.bytes <= 20_000
@@ -505,7 +507,7 @@ def test_what_was_loaded_counts_and_goes_first() -> None:
     for number in range(10):
         journal.observe(rebalanced(f"h{number}", "w" * 2000), Now(number, number))
     assert journal.restored("g7") is None
-    assert len(journal.groups()) == 10
+    assert len(journal.names()) == 10
 
 
 def test_sizes_are_the_same_however_they_are_counted() -> None:
@@ -527,9 +529,10 @@ def test_sizes_are_the_same_however_they_are_counted() -> None:
                 told.handle(join(f"{round_}b{each.member_id}", each.member_id))
         told.handle(sync(f"t{round_}", str(group.leader_id), group.generation_id))
     entry = told.entry
-    fixed = GroupJournal("g", 3).bytes
+    fixed = GroupJournal("g").own_bytes
     rebalances = sum(each.size() for each in entry.rebalances)
-    assert entry.bytes - fixed == rebalances + entry.returns.size()
+    returns = entry.returns.clients.bytes + entry.returns._seen.bytes
+    assert entry.bytes - fixed == rebalances + returns
     assert told.journal.bytes == entry.bytes
 
 
@@ -649,7 +652,7 @@ def test_the_estimate_is_within_twice_the_truth(
                 now = Now(number * 1000, 1_700_000_000_000 + number)
                 for event in kind(fresh(f"group-{group}", length), number, length):
                     journal.observe(event, now)
-        assert journal.bytes == sum(journal.group(name).bytes for name in journal.groups())
+        assert journal.bytes == sum(journal.get(name).bytes for name in journal.names())
         return journal
 
     said, taken = measured(build)
@@ -698,9 +701,9 @@ def test_of_a_long_id_the_journal_keeps_both_ends() -> None:
     journal = Journal()
     (event,) = rejected("g", 7, 32_000)
     journal.observe(event, Now(0, 0))
-    entry = journal.group(fresh("g", 0))
+    entry = journal.get(fresh("g", 0))
     assert entry is not None
-    (kept,) = entry.rejected.values()
+    (kept,) = entry.rejected
     last = kept.last
     assert last is not None
     assert len(last.member_id) == 512

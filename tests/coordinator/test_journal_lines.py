@@ -19,26 +19,12 @@ from coordinator.events import (
     MovedOffset,
     OffsetsMovedBack,
 )
-from coordinator.journal_entries import (
-    Change,
-    Entry,
-    Flapping,
-    Lost,
-    MovedBack,
-    Note,
-    Rebalance,
-    Rejections,
-)
-from coordinator.journal_lines import (
-    LINE_BYTES_MAX,
-    NAME,
-    VERSION,
-    entry_of,
-    group_of,
-    line_of,
-)
+from coordinator.journal import FORM
+from coordinator.journal_entries import Flapping, Lost, MovedBack, Note, Rejections
+from coordinator.journal_rebalance import LINE_BYTES_MAX, Change, Rebalance
 from coordinator.returns import Returning, SameClient
-from journal.lines import NotALine, fields_of, header_of, version_of
+from journal.entry import Entry
+from journal.lines import NotALine, fields_of
 from journal.lines import line_of as checked_line
 
 PAGE = Path(__file__).parents[2] / "docs" / "groups-journal.md"
@@ -109,56 +95,58 @@ ENTRIES: list[Entry] = [
 def test_the_worked_example_of_the_page() -> None:
     text = PAGE.read_text().split("```text\n")[1].split("```")[0].encode()
     first, second = text.splitlines(keepends=True)
-    assert first == header_of(NAME, VERSION)
-    assert version_of(NAME, first[:-1]) == VERSION
+    assert first == FORM.first_line
+    assert FORM.version_of(first[:-1]) == FORM.version
     words = "app at /10.0.0.1 took over i-1 from app at /10.0.0.2"
     note = Note(NOON, "static_member_replaced", words)
-    assert second == line_of("billing", note)
-    assert entry_of(second[:-1]) == ("billing", note)
+    assert second == FORM.line_of("billing", note)
+    assert FORM.entry_of(second[:-1]) == ("billing", note)
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: type(entry).__name__)
 def test_every_kind_comes_back_as_it_was(entry: Entry) -> None:
-    line = line_of("g", entry)
+    line = FORM.line_of("g", entry)
     assert line.count(b"\n") == 1
     assert line.isascii()
-    assert entry_of(line[:-1]) == ("g", entry)
+    assert FORM.entry_of(line[:-1]) == ("g", entry)
     is_gone = isinstance(entry, Note) and entry.kind == "group_removed"
-    assert group_of(line[:-1]) == ("g", is_gone)
+    assert FORM.name_of(line[:-1]) == ("g", is_gone)
     page = PAGE.read_text()
     assert f"| `{line.split(b'kind')[1].split(b',')[0].decode()[3:-1]}` |" in page
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: type(entry).__name__)
 def test_a_line_that_was_changed_anywhere_is_no_entry(entry: Entry) -> None:
-    line = line_of("g", entry)[:-1]
+    line = FORM.line_of("g", entry)[:-1]
     for position in range(len(line)):
         changed = bytearray(line)
         changed[position] ^= 0x01
         with pytest.raises(NotALine):
-            entry_of(bytes(changed))
+            FORM.entry_of(bytes(changed))
         with pytest.raises(NotALine):
-            entry_of(line[:position])
+            FORM.entry_of(line[:position])
 
 
 def test_a_whole_line_that_says_something_else_is_no_entry() -> None:
     """Of another version, say: every field in turn is missing, or is nothing of the kind."""
     chance = random.Random(7)
     for entry in ENTRIES:
-        fields = fields_of(line_of("g", entry)[:-1])
+        fields = fields_of(FORM.line_of("g", entry)[:-1])
         for name in fields:
             rest = {key: value for key, value in fields.items() if key != name}
             again = name in ("times", "since_ms") and isinstance(entry, Note)
             is_newer = name in NEWER or again  # than some files
             with nullcontext() if is_newer else pytest.raises(NotALine):
-                entry_of(checked_line(rest)[:-1])
+                FORM.entry_of(checked_line(rest)[:-1])
             with suppress(NotALine):
-                entry_of(checked_line({**fields, name: chance.choice([None, 7, "x", [[]]])})[:-1])
+                FORM.entry_of(
+                    checked_line({**fields, name: chance.choice([None, 7, "x", [[]]])})[:-1]
+                )
     for body in (b"[]", b"7", b"{", b"[" * 100_000):
         from protocol.records.crc import crc32c
 
         with pytest.raises(NotALine):
-            entry_of(b"%08x %b" % (crc32c(body), body))
+            FORM.entry_of(b"%08x %b" % (crc32c(body), body))
 
 
 def test_of_a_large_group_as_many_assignments_are_written_as_fit() -> None:
@@ -166,9 +154,9 @@ def test_of_a_large_group_as_many_assignments_are_written_as_fit() -> None:
         AssignedMember(f"app-{i}", None, "app", "/10.0.0.1", bytes(600)) for i in range(10_000)
     )
     entry = replace(rebalance(), assigned=members, members=10_000, awaited=("x" * 512,) * 10_000)
-    line = line_of("g", entry)
+    line = FORM.line_of("g", entry)
     assert len(line) < LINE_BYTES_MAX
-    _, read = entry_of(line[:-1])
+    _, read = FORM.entry_of(line[:-1])
     assert isinstance(read, Rebalance)
     assert 100 < len(read.assigned) < 10_000
     assert read.assigned == members[: len(read.assigned)]

@@ -6,11 +6,10 @@ from typing import Any
 
 from coordinator.events import Cause, LoadedGeneration, OffsetsMovedBack, ShardLoaded, Transition
 from coordinator.group_journal import GroupJournal
-from coordinator.journal import Journal
-from coordinator.journal_entries import Entry, Note, Rebalance, copied
-from coordinator.journal_lines import entry_of, line_of
+from coordinator.journal import FORM, Journal
+from coordinator.journal_rebalance import Rebalance
 from journal.texts import Source
-from journal.unsaved import UNSAVED_MAX, Unsaved
+from journal.unsaved import Unsaved
 from protocol.now import Now
 from tests.coordinator.calls_for_tests import commit, heartbeat, join, leave
 from tests.coordinator.test_journal import Told, flap, flapper, offsets, reloaded
@@ -22,14 +21,14 @@ class Writing(Told):
     """A shard whose journal is written down, line after line."""
 
     def __init__(self, **settings: int) -> None:
-        self.unsaved = Unsaved(copied)
+        self.unsaved = Unsaved()
         self.lines: list[bytes] = []
         super().__init__(Journal(unsaved=self.unsaved), **settings)
 
     def write(self) -> None:
         """What is done a tenth of a second after something happened."""
         for group_id, entry in self.unsaved.take(1000):
-            self.lines.append(line_of(group_id, entry)[:-1])
+            self.lines.append(FORM.line_of(group_id, entry)[:-1])
 
     def take(self, outcome: Any) -> Any:
         super_outcome = super().take(outcome)
@@ -38,14 +37,14 @@ class Writing(Told):
 
     def next_run(self) -> Journal:
         """The journal of a run that reads the lines."""
-        journal = Journal(unsaved=Unsaved(copied))
+        journal = Journal(unsaved=Unsaved())
         for line in self.lines:
-            journal.restore(*entry_of(line))
+            journal.restore(*FORM.entry_of(line))
         return journal
 
 
 def told_of(journal: Journal) -> GroupJournal:
-    entry = journal.group("g")
+    entry = journal.get("g")
     assert entry is not None
     return entry
 
@@ -80,8 +79,9 @@ def test_the_next_run_knows_what_the_last_one_did_and_says_so() -> None:
     assert [each._replace(source=Source.SEEN) for each in after.moved_back] == list(
         before.moved_back
     )
-    assert [(each.key.error_code, each.count) for each in after.rejected.values()] == [(22, 2)]
-    assert (after.count, after.seen, after.moved_back_count) == (before.count, 0, 1)
+    assert [(each.key.error_code, each.count) for each in after.rejected] == [(22, 2)]
+    assert (after.rebalances.number, after.seen) == (before.rebalances.number, 0)
+    assert after.moved_back.number == 1
 
 
 def test_a_rebalance_that_ran_when_the_process_died_stopped_with_it() -> None:
@@ -89,7 +89,8 @@ def test_a_rebalance_that_ran_when_the_process_died_stopped_with_it() -> None:
     told.form("a", "b")
     told.handle(join("n", fresh_id="n"))
     after = told_of(told.next_run())
-    last = after.rebalances[-1]
+    last = after.rebalances.last
+    assert last is not None
     assert (last.phase, last.outcome, last.source) == ("ended", "stopped", Source.KEPT)
     assert after.open_rebalance is None
 
@@ -143,12 +144,12 @@ def test_refusals_are_counted_on_and_are_seen_from_the_next_one() -> None:
     for number in range(8):
         told.handle(commit(number, a, 7))
     journal = told.next_run()
-    (kept,) = told_of(journal).rejected.values()
+    (kept,) = told_of(journal).rejected
     assert kept.source is Source.KEPT
     event = kept.last
     assert event is not None
     journal.observe(event, Now(0, DAY_MS))
-    (seen,) = told_of(journal).rejected.values()
+    (seen,) = told_of(journal).rejected
     assert (seen.count, seen.source) == (9, Source.SEEN)
 
 
@@ -171,23 +172,22 @@ def test_what_repeats_is_written_now_and_then() -> None:
     told.journal.save_counts()
     told.write()
     kept = told_of(told.next_run()).rejected
-    assert {code: each.count for code, each in kept.items()} == {
-        code: each.count for code, each in told.entry.rejected.items()
-    }
+    counts = [(each.key, each.count) for each in told.entry.rejected]
+    assert [(each.key, each.count) for each in kept] == counts
 
 
 def test_commits_that_move_back_all_the_time_are_written_once_a_minute_after_64() -> None:
-    unsaved = Unsaved(copied)
+    unsaved = Unsaved()
     journal = Journal(unsaved=unsaved)
     for number in range(200):
         event = OffsetsMovedBack("g", "", "c", "/h", 1, ())
         journal.observe(event, Now(number * 1000, DAY_MS + number * 1000))
     assert len(unsaved) == 64 + 2
-    assert told_of(journal).moved_back_count == 200
+    assert told_of(journal).moved_back.number == 200
 
 
 def test_an_entry_that_changes_before_it_is_taken_is_taken_once_as_it_is_then() -> None:
-    unsaved = Unsaved(copied)
+    unsaved = Unsaved()
     told = Told(Journal(unsaved=unsaved))
     told.form("a")
     ((group_id, entry),) = unsaved.take(10)
@@ -195,16 +195,6 @@ def test_an_entry_that_changes_before_it_is_taken_is_taken_once_as_it_is_then() 
     assert (group_id, entry.outcome, entry.generation_id) == ("g", "assigned", 1)
     assert entry is not told.last
     assert not unsaved.take(10)
-
-
-def test_what_nobody_takes_is_bounded_and_counted() -> None:
-    unsaved = Unsaved(copied)
-    note: Entry = Note(1, "kind", "text")
-    for number in range(UNSAVED_MAX + 7):
-        unsaved.mark("g", number, note)
-    assert (len(unsaved), unsaved.lost) == (UNSAVED_MAX, 7)
-    unsaved.mark("g", 0, note)
-    assert unsaved.lost == 7, "it was there already"
 
 
 # ----------------------------------------------------------------------------------------- the log
@@ -224,7 +214,7 @@ def test_without_a_file_the_generations_of_the_log_are_the_history() -> None:
     assert {each.cause for each in entries} == {Cause.UNKNOWN}
     assert (entries[0].leader, entries[0].members, entries[0].outcome) == (a, 1, "assigned")
     assert (entries[-1].members, entries[-1].outcome) == (0, "nobody left")
-    assert journal.group("g") is None, "to read is to change nothing"
+    assert journal.get("g") is None, "to read is to change nothing"
     journal.observe(
         Transition("g", "Empty", "PreparingRebalance", 3, Cause.MEMBER_JOINED, "x"), Now(0, DAY_MS)
     )
@@ -264,7 +254,7 @@ def test_what_is_missing_of_the_file_is_filled_from_the_log_in_its_place() -> No
     ]
     numbers = [each.number for each in entries]
     assert numbers == sorted(set(numbers))
-    assert told_of(journal).count == numbers[-1] + 1
+    assert told_of(journal).rebalances.number == numbers[-1]
 
 
 def test_the_log_says_how_a_rebalance_ended_that_was_written_down_as_running() -> None:
@@ -300,5 +290,6 @@ def test_sizes_are_the_same_however_a_journal_came_to_be() -> None:
     journal.observe(*loaded(generation(77, "z", 5)))
     entry = told_of(journal)
     rebalances = sum(each.size() for each in entry.rebalances)
-    assert entry.bytes == GroupJournal("g", 3).bytes + rebalances + entry.returns.size()
+    returns = entry.returns.clients.bytes + entry.returns._seen.bytes
+    assert entry.bytes == GroupJournal("g").own_bytes + rebalances + returns
     assert journal.bytes > entry.bytes, "and the load"

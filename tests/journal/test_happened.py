@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from journal.happened import NAME, VERSION, Happened, Kind, entry_of, name_of
-from journal.happened import line_of as entry_line
-from journal.lines import NotALine, header_of, line_of
+from journal.happened import FORM, Happened, Kind
+from journal.lines import NotALine, line_of
 from journal.rings import Rings
 from journal.texts import Source
 from journal.unsaved import Unsaved
@@ -33,10 +32,10 @@ MOVED = Happened(
 def test_the_example_of_the_page_is_what_we_write_and_read() -> None:
     [example] = re.findall(r"```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
-    assert example.encode() == header_of(NAME, VERSION) + entry_line("orders-0", MOVED)
+    assert example.encode() == FORM.first_line + FORM.line_of("orders-0", MOVED)
     line = example.encode().splitlines()[1]
-    assert entry_of(line) == ("orders-0", MOVED._replace(source=Source.KEPT))
-    assert name_of(line) == ("orders-0", False)
+    assert FORM.entry_of(line) == ("orders-0", MOVED._replace(source=Source.KEPT))
+    assert FORM.name_of(line) == ("orders-0", False)
 
 
 @pytest.mark.parametrize(
@@ -54,11 +53,11 @@ def test_the_example_of_the_page_is_what_we_write_and_read() -> None:
 )
 def test_a_line_that_is_no_entry_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(NotALine):
-        entry_of(line_of(fields).rstrip(b"\n"))
+        FORM.entry_of(line_of(fields).rstrip(b"\n"))
 
 
-def rings(kept: int = 2, bytes_kept: int = 1 << 20, **more: Unsaved[Happened]) -> Rings[Happened]:
-    return Rings(lambda each: each.ring, lambda each: each.size, kept, bytes_kept, **more)
+def rings(kept: int = 2, bytes_kept: int = 1 << 20, **more: Unsaved) -> Rings[Happened]:
+    return Rings(lambda each: each.ring, kept, bytes_kept, **more)
 
 
 def at(at_ms: int, kind: Kind = Kind.LEADER, broker: int = -1) -> Happened:
@@ -79,7 +78,7 @@ def test_a_ring_keeps_the_last_of_each_kind_and_of_each_replica() -> None:
 
 
 def test_the_name_that_was_quiet_for_longest_is_forgotten_first() -> None:
-    size = at(0).size
+    size = at(0).size()
     kept = rings(bytes_kept=3 * (size + 600))
     for name in ("a-0", "b-0", "a-0", "c-0", "d-0"):
         kept.add(name, at(1))
@@ -93,7 +92,7 @@ def test_the_name_that_was_quiet_for_longest_is_forgotten_first() -> None:
 
 
 def test_what_is_new_is_to_be_written_down_and_what_was_read_is_not() -> None:
-    unsaved: Unsaved[Happened] = Unsaved(lambda entry: entry)
+    unsaved = Unsaved()
     kept = rings(unsaved=unsaved)
     kept.restore("t-0", at(1))
     kept.add("t-0", at(2))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from journal.lines import NotALine, fields_of, header_of
+from journal.lines import NotALine, fields_of
 from journal.lines import line_of as checked_line
 from journal.texts import Source
 from journal.unsaved import Unsaved
@@ -22,9 +22,15 @@ from transactions.events import (
     TransactionRefused,
     Transition,
 )
-from transactions.journal import BYTES_KEPT, RECENT_KEPT, SAVED_OPEN_MS, TOLD_KEPT, Journal
-from transactions.journal_entries import LONG_MS, Entry, Outcome, Reader, Story, copied
-from transactions.journal_lines import NAME, VERSION, entry_of, line_of, name_of
+from transactions.journal import (
+    BYTES_KEPT,
+    FORM,
+    RECENT_KEPT,
+    SAVED_OPEN_MS,
+    TOLD_KEPT,
+    Journal,
+)
+from transactions.journal_entries import LONG_MS, Outcome, Reader, Story
 from transactions.states import State
 
 PAGE = Path(__file__).parents[2] / "docs" / "transactions-journal.md"
@@ -37,7 +43,7 @@ class Told:
     """A journal with its clock, and the lines that it has written down."""
 
     def __init__(self, bytes_kept: int = BYTES_KEPT) -> None:
-        self.unsaved: Unsaved[Entry] = Unsaved(copied)
+        self.unsaved = Unsaved()
         self.journal = Journal(bytes_kept, self.unsaved)
         self.ms = 0
         self.lines: list[bytes] = []
@@ -77,13 +83,13 @@ class Told:
     def write(self) -> int:
         """What is to be written down is; how many lines it was."""
         taken = self.unsaved.take(10_000)
-        self.lines += [line_of(name, entry) for name, entry in taken]
+        self.lines += [FORM.line_of(name, entry) for name, entry in taken]
         return len(taken)
 
     def next_run(self) -> Told:
         again = Told()
         for line in self.lines:
-            again.journal.restore(*entry_of(line[:-1]))
+            again.journal.restore(*FORM.entry_of(line[:-1]))
         again.ms = self.ms + 60_000
         return again
 
@@ -282,7 +288,7 @@ def test_an_id_that_expired_is_forgotten_here_and_by_the_next_run() -> None:
     told.move(State.COMPLETE_ABORT, State.DEAD, Cause.EXPIRED)
     told.write()
     assert told.stories() == told.next_run().stories() == []
-    assert name_of(told.lines[-1][:-1]) == ("id", True)
+    assert FORM.name_of(told.lines[-1][:-1]) == ("id", True)
 
 
 def test_a_million_ids_take_what_they_may_and_the_quiet_ones_go_first() -> None:
@@ -307,7 +313,7 @@ def test_one_transaction_with_ten_thousand_partitions_and_readers_is_bounded() -
     assert story.touched == 10_002
     assert len(story.partitions) == len(story.waits) == 64
     assert story.more_waits == 10_000 - 64
-    assert len(line_of("id", story)) < 100_000
+    assert len(FORM.line_of("id", story)) < 100_000
 
 
 def test_what_is_taken_does_not_change_any_more() -> None:
@@ -324,12 +330,12 @@ def test_what_is_taken_does_not_change_any_more() -> None:
 def test_the_worked_example_of_the_page() -> None:
     text = PAGE.read_text().split("```text\n")[1].split("```")[0].encode()
     first, second = text.splitlines(keepends=True)
-    assert first == header_of(NAME, VERSION)
-    name, story = entry_of(second[:-1])
+    assert first == FORM.first_line
+    name, story = FORM.entry_of(second[:-1])
     assert isinstance(story, Story)
     assert (name, story.number, story.cause) == ("billing-1", 12, Cause.TIMEOUT)
     assert [each.reader.group_id for each in story.waits.values()] == ["invoices"]
-    assert line_of(name, story) == second
+    assert FORM.line_of(name, story) == second
     for kind in ("transaction", "refused", "gone"):
         assert f"| `{kind}` |" in PAGE.read_text()
 
@@ -345,10 +351,10 @@ def test_a_line_that_says_something_else_is_no_entry(kind: str) -> None:
     told.write()
     [line] = [each for each in told.lines if fields_of(each[:-1])["kind"] == kind]
     fields = fields_of(line[:-1])
-    entry_of(line[:-1])
+    FORM.entry_of(line[:-1])
     for name in fields:
         rest = {key: value for key, value in fields.items() if key != name}
         with pytest.raises(NotALine):
-            entry_of(checked_line(rest)[:-1])
+            FORM.entry_of(checked_line(rest)[:-1])
         with pytest.raises(NotALine):
-            entry_of(checked_line({**fields, name: {"no": "such"}})[:-1])
+            FORM.entry_of(checked_line({**fields, name: {"no": "such"}})[:-1])

@@ -13,7 +13,7 @@ LIMITS = {
     "OffsetCommit": (61, 24),
     "Fetch": (58, 21),
     "Produce": (74, 28),
-    "JoinGroup": (99, 30),
+    "JoinGroup": (98, 30),
     "SyncGroup": (107, 38),
     "EndTxn": (153, 51),
     "denied": (22, 12),

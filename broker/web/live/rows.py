@@ -135,7 +135,7 @@ class Groups(Source):
                 if lag and found is not None:
                     self._unread[group.group_id] = found
                 since_ms = found[1] if lag and found is not None else None
-                journal = sources.journal.group(group.group_id)
+                journal = sources.journal.get(group.group_id)
                 held = sources.verdicts.of(hosted, group)
                 token = (
                     held,
@@ -144,7 +144,7 @@ class Groups(Source):
                     tuple(group.members),  # a static member's id changes with its client
                     tuple(hosted.core.view.offsets.topics(group.group_id)),
                     lag,
-                    0 if journal is None else journal.count,
+                    0 if journal is None else journal.rebalances.number,
                     trends.taken,
                     since_ms,
                 )

@@ -18,7 +18,7 @@ from broker.web.views.pending import pending_view
 from broker.web.views.verdicts import findings_of, never_committed, verdict_of
 from coordinator.events import AssignedMember
 from coordinator.journal import Restored
-from coordinator.journal_entries import Change, Rebalance
+from coordinator.journal_rebalance import Change, Rebalance
 from coordinator.read_only import GroupView, MemberView
 from coordinator.signs import awaited, phase_end_ms, silent_ms, state_since_ms
 from offsets.cache import CachedOffset
@@ -36,8 +36,8 @@ def summary(
     sources: Sources, hosted: HostedGroups, group: GroupView, lag: int | None = None
 ) -> View:
     """A group in a line; ``lag`` where it is known already."""
-    journal = sources.journal.group(group.group_id)
-    last = journal.rebalances[-1] if journal is not None and journal.rebalances else None
+    journal = sources.journal.get(group.group_id)
+    last = None if journal is None else journal.rebalances.last
     return {
         "group": group.group_id,
         "state": group.state.value,
@@ -95,7 +95,7 @@ def member_rows(sources: Sources, group: GroupView) -> Iterator[View]:
 
 def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -> View | None:
     """A group's journal without its rebalances; None where neither it nor the group exists."""
-    journal = sources.journal.group(group_id)
+    journal = sources.journal.get(group_id)
     restored = sources.journal.restored(group_id)
     group = None if hosted is None else hosted.core.view.groups.get(group_id)
     if journal is None and restored is None and group is None:
@@ -119,11 +119,11 @@ def journal_head(sources: Sources, hosted: HostedGroups | None, group_id: str) -
         "rejected_commits": [] if journal is None else rejected(journal, joins=False),
         "refused_joins": [] if journal is None else rejected(journal, joins=True),
         "moved_back": {
-            "commits": 0 if journal is None else journal.moved_back_count,
+            "commits": 0 if journal is None else journal.moved_back.number,
             "last": [moved_back(each) for each in ([] if journal is None else journal.moved_back)],
         },
         "losses": {
-            "count": 0 if journal is None else journal.losses_count,
+            "count": 0 if journal is None else journal.losses.number,
             "last": [loss(each) for each in ([] if journal is None else journal.losses)],
         },
         "flapping": [flapping(each) for each in sources.journal.flapping(group_id)],
@@ -138,7 +138,7 @@ def rebalances(
     entries = sources.journal.rebalances(group_id)
     if not entries or not last:
         return []
-    journal = sources.journal.group(group_id)
+    journal = sources.journal.get(group_id)
     running = None if journal is None else journal.open_rebalance
     group = None if hosted is None else hosted.core.view.groups.get(group_id)
     now = sources.time.now()

@@ -20,7 +20,8 @@ View = dict[str, Any]
 def rejected(journal: GroupJournal, *, joins: bool) -> list[View]:
     """Refused commits or joins, by error and client, the latest last."""
     rows = []
-    for key, kept in journal.rejected.items():
+    for kept in journal.rejected:
+        key = kept.key
         if key.is_join is not joins:
             continue
         last = kept.last

@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from broker.cores.groups.journal_keeper import FORM
 from broker.cores.journal_file import CARRIED_LINES, HALF_BYTES_MIN, OLD, JournalFile
-from coordinator.journal_entries import Entry, Note
-from coordinator.journal_lines import NAME, VERSION, Kept, line_of
-from journal.lines import header_of
+from coordinator.journal import FORM
+from coordinator.journal_entries import Note
+from journal.entry import Entry
 from protocol.records.crc import crc32c
 from tests.simulated_files import SimulatedFiles
 
 DIRECTORY = "/data"
 PATH = f"{DIRECTORY}/{FORM.file}"
 OLD_PATH = PATH + OLD
-HEADER = header_of(NAME, VERSION)
+HEADER = FORM.first_line
+Kept = tuple[str, Entry]
 SMALL = 2 * HALF_BYTES_MIN
 
 
@@ -39,7 +39,7 @@ def numbers(kept: Iterator[Kept], group: str | None = None) -> list[int]:
     ]
 
 
-def opened(fs: SimulatedFiles, size: int = 8 << 20) -> JournalFile[Entry]:
+def opened(fs: SimulatedFiles, size: int = 8 << 20) -> JournalFile:
     return JournalFile(FORM, fs, DIRECTORY, size)
 
 
@@ -185,7 +185,7 @@ def test_a_rotation_that_fails_is_made_later(fs: SimulatedFiles, operation: str)
 
 def test_files_that_cannot_be_read_are_passed_over(fs: SimulatedFiles) -> None:
     opened(fs).append([note("g", 1)])
-    fs.put(OLD_PATH, HEADER + line_of(*note("g", 0)))
+    fs.put(OLD_PATH, HEADER + FORM.line_of(*note("g", 0)))
     fs.fail("read", FORM.file)
     with capture_logs() as lines:
         assert numbers(opened(fs).read()) == [0]

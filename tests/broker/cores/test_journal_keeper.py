@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.cores.groups.journal_keeper import FORM, group_journal_keeper
+from broker.cores.groups.journal_keeper import group_journal_keeper
+from coordinator.journal import FORM
 from log.filesystem import OsFileSystem
 from log.os_file import OsFile
 from tests.broker.edge import eventually
@@ -243,6 +244,6 @@ async def test_to_stop_waits_for_a_write_that_is_under_way_and_writes_the_rest()
     keeper.observe(OffsetsExpired("too late", 1, Cause.EXPIRED))
     again = group_journal_keeper(time, background.spawn, fs, "/data", 1 << 20)
     again.read()
-    assert len(again.journal.groups()) == 2001
-    assert "last" in again.journal.groups()
+    assert len(again.journal.names()) == 2001
+    assert "last" in again.journal.names()
     await background.stop()

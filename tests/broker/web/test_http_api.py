@@ -206,7 +206,7 @@ async def test_the_tables_of_the_page_name_every_field(tmp_path: Path) -> None:
         await seen.client.commit("lossy", 1)
         await seen.client.commit("lossy", 9)
         losses = (await got(seen, "/api/groups/lossy/journal"))["losses"]
-        entry = seen.broker.keeper.journal.group(GROUP)
+        entry = seen.broker.keeper.journal.get(GROUP)
         assert entry is not None
         entry.add_note(Note(1, "kind", "text"))
         journal = await got(seen, f"/api/groups/{GROUP}/journal")

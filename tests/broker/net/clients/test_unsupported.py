@@ -292,7 +292,7 @@ async def test_heartbeat_without_a_group_names_nobody(tmp_path: Path) -> None:
         client.send_raw(struct.pack(">i", len(header) + 1) + header + b"\xff")
         assert await client.closed_by_peer()
 
-        assert seen.broker.keeper.journal.group("") is None
+        assert seen.broker.keeper.journal.get("") is None
 
 
 async def test_group_names_the_client_while_it_waits(tmp_path: Path) -> None:
@@ -335,7 +335,7 @@ async def test_group_does_not_name_a_client_that_may_not_see_it(tmp_path: Path) 
     async with seeing(tmp_path, settings) as seen:
         await asks_for_the_new_protocol(seen)
 
-        assert seen.broker.keeper.journal.group("g") is None
+        assert seen.broker.keeper.journal.get("g") is None
 
 
 async def test_a_real_consumer_of_the_new_protocol_is_named(

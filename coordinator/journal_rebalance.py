@@ -1,0 +1,315 @@
+"""A rebalance as the journal keeps it, with who came and went; and what only the log knows of one.
+
+The log holds the last generations of each group, and not why they were formed. Those of which
+nothing was written down become rebalances without a cause.
+"""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from dataclasses import field, replace
+from typing import Any, NamedTuple
+
+from coordinator.events import (
+    LOADED_ID_CHARACTERS,
+    AssignedMember,
+    Cause,
+    LoadedGeneration,
+    MemberJoined,
+    MemberLeft,
+)
+from coordinator.returns import SameClient
+from journal.entry import Fields
+from journal.texts import (
+    ID_CHARACTERS,
+    USUAL_TEXT_BYTES,
+    Source,
+    cut,
+    kept_id,
+    kept_sentence,
+    long_bytes,
+    sentence_bytes,
+)
+from protocol.now import Now
+from protocol.slotted import slotted
+
+WHY_OF_THE_LOG = "only the log holds this generation, and not why it was formed"
+LINE_BYTES_MAX = 256 << 10
+"""What the members of a rebalance got is written down as far as it fits in such a line."""
+_NAMES_MAX = 100
+"""Of the members that a rebalance awaited when it was interrupted, in its line."""
+_REBALANCE_BYTES = 900
+_CHANGE_BYTES = 350
+_SAME_CLIENT_BYTES = 150
+_ASSIGNED_BYTES = 350
+_NAME_BYTES = 60
+_AS_THEY_ARE = (
+    "number", "began_ms", "detail", "member_id", "generation_before", "until_ms", "from_empty",
+    "phase", "outcome", "ended_ms", "join_ms", "join_ended_by", "sync_ms", "last_member",
+    "last_wait_ms", "last_heard_ms", "generation_id", "protocol_name", "protocol_type", "leader",
+    "members", "more_changes",
+)  # fmt: skip
+"""The values of a `Rebalance` that are written as they are."""
+
+
+def kept_ids(ids: tuple[str, ...]) -> tuple[str, ...]:
+    """`kept_id` of each."""
+    return (
+        tuple([kept_id(each) for each in ids])
+        if max(map(len, ids), default=0) > ID_CHARACTERS
+        else ids
+    )
+
+
+def kept_assigned(members: tuple[AssignedMember, ...]) -> tuple[AssignedMember, ...]:
+    """What members got, with what is kept of their ids."""
+    return tuple(
+        [
+            each._replace(
+                member_id=kept_id(each.member_id),
+                group_instance_id=each.group_instance_id and kept_id(each.group_instance_id),
+                client_id=kept_id(each.client_id),
+            )
+            if len(each.member_id) + len(each.group_instance_id or "") + len(each.client_id)
+            > ID_CHARACTERS
+            else each
+            for each in members
+        ]
+    )
+
+
+class Change(NamedTuple):
+    """A member came or went."""
+
+    at_ms: int
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    text: str
+    silent_ms: int
+    """How long nothing had been heard of it, where that is why it is out; else -1."""
+    same_client: SameClient | None = None
+    """The other id of a client that came back."""
+
+    @classmethod
+    def of(
+        cls, event: MemberJoined | MemberLeft, now: Now, text: str, silent_ms: int = -1
+    ) -> Change:
+        """The change that an event is about."""
+        return cls(
+            now.wall_ms,
+            kept_id(event.member_id),
+            event.group_instance_id and kept_id(event.group_instance_id),
+            kept_id(event.client_id),
+            event.client_host,
+            kept_sentence(text),
+            silent_ms,
+        )
+
+    @classmethod
+    def read(cls, row: list[Any]) -> Change:
+        """The change that a row of a line is."""
+        at_ms, member_id, instance, client_id, host, text, silent_ms, same = row
+        client = None if same is None else SameClient(*same)
+        return cls(at_ms, member_id, instance, client_id, host, text, silent_ms, client)
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        ids = long_bytes(self.member_id, self.group_instance_id, self.client_id, self.client_host)
+        size = _CHANGE_BYTES + ids + sentence_bytes(self.text)
+        if self.same_client is not None:
+            size += _SAME_CLIENT_BYTES + sentence_bytes(self.same_client.words)
+        return size
+
+
+@slotted
+class Rebalance:
+    """One rebalance: from the move to PreparingRebalance to Stable, Empty or the next one."""
+
+    number: int
+    """Counted per group, from 1."""
+    began_ms: int
+    began_mono_ms: int
+    cause: Cause
+    detail: str
+    """The cause in words."""
+    member_id: str
+    """Who caused it, "" where nobody in particular did."""
+    generation_before: int
+    awaited: tuple[str, ...]
+    """Whom the running phase waits, or waited, for when it began; () once all came."""
+    until_ms: int
+    """The deadline of the running, or of the last, phase as it was when that began."""
+    from_empty: bool = False
+    """The group had no members before."""
+    phase: str = "join"
+    """"join", "sync" or "ended"."""
+    outcome: str = ""
+    """"assigned", "nobody left", "interrupted" by the next rebalance, "unloaded", "stopped" with
+    the broker; "" before."""
+    ended_ms: int = 0
+    join_ms: int = -1
+    """Time in the join phase; -1 before its end."""
+    join_ended_by: str = ""
+    """A `Cause`: all_joined, join_timed_out, initial_delay_ended, nobody_left."""
+    sync_began_mono_ms: int = 0
+    sync_ms: int = -1
+    last_member: str = ""
+    """Who joined last."""
+    last_wait_ms: int = 0
+    """How long all others waited for it alone."""
+    last_heard_ms: int = 0
+    """Of the member whose session expired; 0 where none did."""
+    generation_id: int = -1
+    protocol_name: str | None = None
+    protocol_type: str | None = None
+    leader: str | None = None
+    members: int = 0
+    assigned: tuple[AssignedMember, ...] = ()
+    changes: list[Change] = field(default_factory=list)
+    """Members that came and went, those that caused it first."""
+    more_changes: int = 0
+    """How many more there were than are kept."""
+    source: Source = Source.SEEN
+
+    @classmethod
+    def read(cls, fields: Fields) -> Rebalance:
+        """The entry of a line."""
+        return cls(
+            **{name: fields[name] for name in _AS_THEY_ARE},
+            began_mono_ms=0,
+            cause=Cause(fields["cause"]),
+            awaited=tuple(fields["awaited"]),
+            changes=[Change.read(row) for row in fields["changes"]],
+            assigned=tuple([_assigned_member(*row) for row in fields["assigned"]]),
+        )
+
+    def fields(self) -> Fields:
+        """Its line."""
+        return {
+            "kind": "rebalance",
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
+            "cause": str(self.cause),
+            "awaited": self.awaited[:_NAMES_MAX],
+            "changes": self.changes,
+            "assigned": _assigned_rows(self.assigned),
+        }
+
+    def copied(self) -> Rebalance:
+        """See `Entry`."""
+        return replace(self, changes=list(self.changes))
+
+    def size(self) -> int:
+        """Estimated bytes."""
+        size = _REBALANCE_BYTES + sentence_bytes(self.detail) + _NAME_BYTES * len(self.awaited)
+        size += long_bytes(self.member_id, self.last_member, self.leader)
+        size += long_bytes(self.protocol_name, self.protocol_type)
+        if max(map(len, self.awaited), default=0) > USUAL_TEXT_BYTES:
+            size += long_bytes(*self.awaited)
+        size += sum([change.size() for change in self.changes])
+        return size + sum([_assigned_size(each) for each in self.assigned])
+
+    def keep(self) -> None:
+        """It was read: it goes on no more, whatever its line says."""
+        self.source = Source.KEPT
+        if self.phase != "ended":
+            self.phase, self.outcome = "ended", "stopped"
+
+
+def _assigned_size(each: AssignedMember) -> int:
+    size = _ASSIGNED_BYTES + len(each.assignment)
+    if len(each.member_id) + len(each.client_id) > USUAL_TEXT_BYTES or each.group_instance_id:
+        size += long_bytes(each.member_id, each.group_instance_id, each.client_id, each.client_host)
+    return size
+
+
+def _assigned_rows(members: tuple[AssignedMember, ...]) -> list[list[str | None]]:
+    rows: list[list[str | None]] = []
+    room = LINE_BYTES_MAX // 2
+    for member_id, instance, client_id, host, assignment in members:
+        content = b64encode(assignment).decode()
+        room -= (
+            len(member_id) + len(instance or "") + len(client_id) + len(host) + len(content) + 32
+        )
+        if room < 0:
+            break
+        rows.append([member_id, instance, client_id, host, content])
+    return rows
+
+
+def _assigned_member(
+    member_id: str, instance: str | None, client_id: str, host: str, content: str
+) -> AssignedMember:
+    return AssignedMember(member_id, instance, client_id, host, b64decode(content))
+
+
+# ----------------------------------------------------------------------------------------- the log
+
+
+def with_generations(
+    known: list[Rebalance], generations: Sequence[LoadedGeneration], loaded_ms: int
+) -> list[Rebalance]:
+    """The rebalances that are known, and one for each generation of which none of them is.
+
+    They are in the order of their times. A rebalance that was written down as running, and of which
+    the log holds what it led to, did end.
+    """
+    there = {(each.generation_id, _cut(each.leader)) for each in known}
+    missing = [each for each in generations if (each.generation_id, each.leader) not in there]
+    made = [_of_the_log(each, loaded_ms) for each in missing if not _ends(known, each)]
+    if not made:
+        return known
+    return _numbered(sorted([*known, *made], key=_place))
+
+
+def _place(entry: Rebalance) -> tuple[int, int]:
+    """By time, and within a millisecond by generation."""
+    generation_id = max(entry.generation_id, entry.generation_before)
+    return entry.ended_ms or entry.began_ms, generation_id
+
+
+def _ends(known: list[Rebalance], generation: LoadedGeneration) -> bool:
+    """Take over what a rebalance led to whose end was not written down, if there is such a one."""
+    for each in known:
+        if (
+            each.source is Source.KEPT
+            and each.outcome == "stopped"
+            and each.generation_before == generation.generation_id - 1
+        ):
+            made = _of_the_log(generation, each.began_ms)
+            each.outcome, each.ended_ms = made.outcome, made.ended_ms
+            each.generation_id, each.members = made.generation_id, made.members
+            each.protocol_name, each.leader = made.protocol_name, made.leader
+            return True
+    return False
+
+
+def _cut(leader: str | None) -> str | None:
+    """As the load cuts it."""
+    return leader and cut(leader, LOADED_ID_CHARACTERS)
+
+
+def _of_the_log(generation: LoadedGeneration, loaded_ms: int) -> Rebalance:
+    at_ms = generation.state_timestamp_ms
+    if at_ms < 0:
+        at_ms = loaded_ms
+    entry = Rebalance(
+        0, at_ms, 0, Cause.UNKNOWN, WHY_OF_THE_LOG, "", generation.generation_id - 1, (), at_ms
+    )
+    entry.phase, entry.ended_ms = "ended", at_ms
+    entry.outcome = "assigned" if generation.members else "nobody left"
+    entry.generation_id = generation.generation_id
+    entry.protocol_name, entry.leader = generation.protocol_name, generation.leader
+    entry.members = generation.members
+    entry.source = Source.LOG
+    return entry
+
+
+def _numbered(merged: list[Rebalance]) -> list[Rebalance]:
+    """With numbers that rise; those of entries that have one rise with them where they must."""
+    number = 0
+    for each in merged:
+        number = each.number = max(each.number, number + 1)
+    return merged

@@ -1,0 +1,292 @@
+"""What is kept: rings of entries, pages of names, and the pages of all names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, Generic, Protocol, TypeVar
+
+from journal.entry import Entry, Recurring
+from journal.lines import Form
+from journal.texts import long_bytes
+from journal.unsaved import Unsaved
+from protocol.now import Now
+
+
+class Sized(Protocol):
+    """What a ring keeps."""
+
+    def size(self) -> int:
+        """Estimated bytes of its own objects and of its texts."""
+
+
+KeptT = TypeVar("KeptT", bound=Sized)
+
+
+class Ring(Generic[KeptT]):
+    """Entries in the order in which they were put, the last one at the end; ``most`` of them.
+
+    A ring remembers how large an entry was: one that changes is measured anew, or put again.
+    """
+
+    __slots__ = ("_kept", "bytes", "most", "number")
+
+    def __init__(self, most: int) -> None:
+        self.bytes = 0
+        """Estimated, of all entries."""
+        self.most = most
+        self.number = 0
+        """The last key that was a number: entries that are counted have their numbers for keys."""
+        self._kept: dict[Hashable, tuple[KeptT, int]] = {}
+
+    def __iter__(self) -> Iterator[KeptT]:
+        return iter([entry for entry, _ in self._kept.values()])
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Hashable) -> KeptT | None:
+        """The entry with this key."""
+        known = self._kept.get(key)
+        return None if known is None else known[0]
+
+    @property
+    def last(self) -> KeptT | None:
+        """The entry that was put last."""
+        return self._kept[next(reversed(self._kept))][0] if self._kept else None
+
+    def put(self, key: Hashable, entry: KeptT) -> None:
+        """Keep an entry as the last one, in place of what had its key."""
+        kept = self._kept
+        if isinstance(key, int):
+            self.number = key
+        known = kept.pop(key, None)
+        if known is not None:
+            self.bytes -= known[1]
+        elif len(kept) >= self.most:
+            self.drop_oldest()
+        size = entry.size()
+        kept[key] = entry, size
+        self.bytes += size
+
+    def measure(self, key: Hashable) -> None:
+        """Count how large an entry is by now, if it is kept still."""
+        known = self._kept.get(key)
+        if known is not None:
+            entry, before = known
+            size = entry.size()
+            self._kept[key] = entry, size
+            self.bytes += size - before
+
+    def grow(self, key: Hashable, size: int) -> None:
+        """Count bytes that an entry has more, if it is kept still."""
+        known = self._kept.get(key)
+        if known is not None:
+            self._kept[key] = known[0], known[1] + size
+            self.bytes += size
+
+    def take(self, key: Hashable) -> KeptT | None:
+        """Forget an entry; which one it was."""
+        known = self._kept.pop(key, None)
+        if known is None:
+            return None
+        self.bytes -= known[1]
+        return known[0]
+
+    def take_all(self) -> list[KeptT]:
+        """Forget all entries; which ones they were."""
+        taken = list(self)
+        self._kept.clear()
+        self.bytes = 0
+        return taken
+
+    def drop_oldest(self) -> bool:
+        """Forget the first entry; whether there was one."""
+        return bool(self._kept) and self.take(next(iter(self._kept))) is not None
+
+
+class Page:
+    """The rings of a name; each kind of page has its own.
+
+    What is too much for all names goes first from the ring that was made first.
+    """
+
+    __slots__ = ("_unsaved", "bytes", "loads", "name", "own_bytes", "rings")
+
+    def __init__(self, name: str, unsaved: Unsaved | None, own_bytes: int) -> None:
+        """``own_bytes`` is what a page takes without entries."""
+        self.name = name
+        self.bytes = 0
+        """Estimated, when `Pages` counted them last."""
+        self.own_bytes = own_bytes + long_bytes(name)
+        self.rings: list[Ring[Any]] = []
+        self.loads = 0
+        """With how many loads of the log it has caught up."""
+        self._unsaved = unsaved
+
+    def ring(self, most: int) -> Ring[Any]:
+        """A new ring of this page."""
+        ring: Ring[Any] = Ring(most)
+        self.rings.append(ring)
+        return ring
+
+    def drop_oldest(self) -> bool:
+        """Forget an entry; whether there was one."""
+        return any(ring.drop_oldest() for ring in self.rings)
+
+    def clear(self) -> None:
+        """Forget all entries."""
+        for ring in self.rings:
+            ring.take_all()
+
+    def restore(self, entry: Any) -> None:
+        """Take over an entry that an earlier run wrote down; a later form of one replaces it."""
+        raise NotImplementedError
+
+    def save(self, key: Hashable, entry: Entry) -> None:
+        """Have an entry written down that is new or has changed."""
+        if self._unsaved is not None:
+            self._unsaved.mark(self.name, key, entry)
+
+    def save_counts(self) -> None:
+        """Have written down what is counted and was not; for a stop."""
+        for ring in self.rings:
+            for entry in ring:
+                counted = entry if isinstance(entry, Recurring) else None
+                if counted is not None and counted.count > counted.saved_count:
+                    self.save(counted.key, entry)
+
+
+PageT = TypeVar("PageT", bound=Page)
+Fold = Callable[[PageT, Any, Now], None]
+"""What an event does to the page of its name."""
+
+
+class Pages(Generic[PageT]):
+    """A journal: the pages of all names, of which those without entries are not kept."""
+
+    form: Form
+    folds: Mapping[type, Fold[PageT]]
+    """By the type of an event; others change no page."""
+
+    def __init__(
+        self,
+        new_page: Callable[[str, Unsaved | None], PageT],
+        name_of: Callable[[Any], str],
+        bytes_kept: int,
+        unsaved: Unsaved | None,
+    ) -> None:
+        """``name_of`` says what an event is about; ``unsaved`` takes what is to be written down,
+        None where nothing is."""
+        self.bytes = 0
+        """Estimated, all names together."""
+        self.unsaved = unsaved
+        self.bytes_kept = bytes_kept
+        self.loads = 0
+        """How often a log was loaded that may know more of a name."""
+        self._new_page = new_page
+        self._name_of = name_of
+        self._pages: dict[str, PageT] = {}
+        """The one whose last event is longest ago first."""
+
+    def get(self, name: str) -> PageT | None:
+        """What is kept of a name; None where nothing happened, or it was too long ago."""
+        page = self._pages.get(name)
+        if page is not None and page.loads != self.loads:
+            self.catch_up(page)
+            self.count(page)
+        return page
+
+    def names(self) -> list[str]:
+        """The names with a page, the one that has been quiet for longest first."""
+        return list(self._pages)
+
+    def observe(self, event: Any, now: Now) -> None:
+        """Take in one fact; they come in their order, each with the time of its emission."""
+        fold = self.folds.get(type(event))
+        if fold is None:
+            self.observe_other(event, now)
+            return
+        page = self.turn_to(self._name_of(event))
+        fold(page, event, now)
+        self.count(page)
+
+    def observe_other(self, event: Any, now: Now) -> None:
+        """Take in a fact that is about no name."""
+
+    def restore(self, name: str, entry: Any) -> None:
+        """Take over an entry that an earlier run wrote down; the oldest first."""
+        page = self.turn_to(name)
+        page.restore(entry)
+        self.count(page)
+
+    def save_counts(self) -> None:
+        """Have what is counted, and what is too young, written down as it is; for a stop."""
+        if self.unsaved is not None:
+            self.unsaved.ripen(None)
+            for page in self._pages.values():
+                page.save_counts()
+
+    @property
+    def ripens(self) -> bool:
+        """Whether there is something that becomes worth writing down by its age alone."""
+        return self.unsaved is not None and bool(self.unsaved.young)
+
+    def ripen(self, now: Now) -> None:
+        """Mark what has become so."""
+        if self.unsaved is not None:
+            self.unsaved.ripen(now)
+
+    def turn_to(self, name: str) -> PageT:
+        """The page of a name to which something happens; it must be counted afterwards."""
+        page = self._pages.pop(name, None)
+        if page is None:
+            page = self._new_page(name, self.unsaved)
+        self._pages[name] = page
+        if page.loads != self.loads:
+            self.catch_up(page)
+        return page
+
+    def catch_up(self, page: PageT) -> None:
+        """Put what only the log knows on a page."""
+        page.loads = self.loads
+
+    def count(self, page: Page) -> None:
+        """Count what has become of a page, and forget what is too much."""
+        entries = sum([ring.bytes for ring in page.rings])
+        size = page.own_bytes + entries
+        self.bytes += size - page.bytes
+        page.bytes = size
+        if not entries and self._pages.get(page.name) is page:
+            self.forget(page.name)
+        while self.bytes > self.bytes_kept and self.forget_oldest():
+            pass
+
+    def forget(self, name: str) -> None:
+        """Nothing is kept of a name."""
+        page = self._pages.pop(name, None)
+        if page is not None:
+            self.bytes -= page.bytes
+            if self.unsaved is not None:
+                self.unsaved.young.pop(name, None)
+
+    def forget_oldest(self) -> bool:
+        """Forget the name that has been quiet for longest, or of a name alone the oldest entry.
+
+        Returns whether there was anything to forget.
+        """
+        page = next(iter(self._pages.values()), None)
+        if page is None:
+            return False
+        if len(self._pages) > 1:
+            self.forget(page.name)
+            return True
+        return self.drop_oldest(page)
+
+    def drop_oldest(self, page: Page) -> bool:
+        """Forget the oldest entry of a page; whether there was one."""
+        before = sum([ring.bytes for ring in page.rings])
+        dropped = page.drop_oldest()
+        freed = before - sum([ring.bytes for ring in page.rings])
+        page.bytes -= freed
+        self.bytes -= freed
+        return dropped

@@ -1,0 +1,181 @@
+"""The pages of all names: what is forgotten first, what is counted, what is written down."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, NamedTuple
+
+import pytest
+
+from journal.entry import Fields, Recurring
+from journal.pages import Page, Pages, Ring
+from journal.unsaved import UNSAVED_MAX, Unsaved
+from protocol.now import Now
+
+
+class Said(NamedTuple):
+    text: str
+
+    def size(self) -> int:
+        return len(self.text)
+
+    def fields(self) -> Fields:
+        return {"kind": "said", "text": self.text}
+
+    def copied(self) -> Said:
+        return self
+
+
+class Often(Recurring):
+    @property
+    def key(self) -> str:
+        return "often"
+
+    def size(self) -> int:
+        return 1
+
+    def fields(self) -> Fields:
+        return {"kind": "often", "count": self.count}
+
+    def copied(self) -> Often:
+        return Often(count=self.count)
+
+
+class TwoRings(Page):
+    def __init__(self, name: str, unsaved: Unsaved | None) -> None:
+        super().__init__(name, unsaved, 100)
+        self.first: Ring[Said] = self.ring(8)
+        self.second: Ring[Any] = self.ring(8)
+
+    def restore(self, entry: Any) -> None:
+        self.first.put(self.first.number + 1, entry)
+
+    def say(self, text: str) -> None:
+        number = self.first.number + 1
+        self.first.put(number, Said(text))
+        self.save(number, Said(text))
+
+
+class Saying(Pages[TwoRings]):
+    folds: ClassVar = {
+        Said: lambda page, event, _: page.say(event.text),
+        Often: lambda page, *_: page.clear(),
+    }
+
+    def __init__(self, bytes_kept: int, unsaved: Unsaved | None) -> None:
+        super().__init__(TwoRings, lambda event: "said", bytes_kept, unsaved)
+
+
+def pages(bytes_kept: int = 1 << 20, unsaved: Unsaved | None = None) -> Pages[TwoRings]:
+    return Saying(bytes_kept, unsaved)
+
+
+def say(journal: Pages[TwoRings], name: str, text: str) -> None:
+    page = journal.turn_to(name)
+    page.say(text)
+    journal.count(page)
+
+
+def counted(journal: Pages[TwoRings]) -> int:
+    found = [journal.get(name) for name in journal.names()]
+    return sum(page.bytes for page in found if page is not None)
+
+
+def test_name_that_was_quiet_for_longest_is_forgotten_first() -> None:
+    journal = pages(bytes_kept=350)
+    for name in ("a", "b", "a", "c", "d"):
+        say(journal, name, "x")
+    assert journal.names() == ["a", "c", "d"]
+    assert journal.get("b") is None
+    assert journal.bytes == counted(journal) <= 350
+
+
+def test_name_alone_gives_up_its_oldest_entries_ring_by_ring() -> None:
+    journal = pages(bytes_kept=150)
+    page = journal.turn_to("a")
+    page.second.put("kept", Said("x" * 20))
+    for number in range(9):
+        say(journal, "a", str(number) * 10)
+    assert [each.text[0] for each in page.first] == ["6", "7", "8"]
+    assert [each.text for each in page.second] == ["x" * 20]
+    assert journal.bytes == page.bytes == 150
+
+
+def test_what_is_new_is_to_be_written_down_and_what_was_read_is_not() -> None:
+    unsaved = Unsaved()
+    journal = pages(unsaved=unsaved)
+    journal.restore("a", Said("read"))
+    say(journal, "a", "new")
+    assert unsaved.take(9) == [("a", Said("new"))]
+    assert journal.bytes == counted(journal)
+
+
+def test_name_without_entries_is_not_kept() -> None:
+    journal = pages()
+    journal.observe(Often(), Now(0, 0))
+    assert journal.names() == []
+    journal.observe(Said("x"), Now(0, 0))
+    assert journal.names() == ["said"]
+    journal.observe(Often(), Now(0, 0))
+    assert (journal.names(), journal.bytes) == ([], 0)
+
+
+def test_event_without_a_fold_changes_nothing() -> None:
+    journal = pages()
+    journal.observe("nothing", Now(0, 0))
+    assert journal.names() == []
+
+
+def test_long_names_count() -> None:
+    journal = pages()
+    say(journal, "n" * 1000, "x")
+    assert journal.bytes > 1000
+
+
+def test_stop_writes_what_is_young_and_what_is_counted() -> None:
+    unsaved = Unsaved()
+    journal = pages(unsaved=unsaved)
+    page = journal.turn_to("a")
+    page.second.put("often", Often(count=3, saved_count=2))
+    page.second.put("saved", Often(count=3, saved_count=3))
+    unsaved.young["a"] = "young", Said("young"), 5000
+    journal.save_counts()
+    assert [entry.fields() for _, entry in unsaved.take(9)] == [
+        {"kind": "said", "text": "young"},
+        {"kind": "often", "count": 3},
+    ]
+
+
+@pytest.mark.parametrize(("ms", "ripe"), [(1999, []), (2000, ["a"]), (3000, ["a", "b"])])
+def test_entry_that_must_be_old_first_is_written_down_when_it_is(ms: int, ripe: list[str]) -> None:
+    unsaved = Unsaved()
+    unsaved.young["a"] = 1, Said("a"), 2000
+    unsaved.young["b"] = 1, Said("b"), 3000
+    unsaved.ripen(Now(ms, 0))
+    assert [name for name, _ in unsaved.take(9)] == ripe
+    assert [*ripe, *unsaved.young] == ["a", "b"]
+
+
+def test_young_entry_is_forgotten_with_its_name() -> None:
+    unsaved = Unsaved()
+    journal = pages(unsaved=unsaved)
+    journal.turn_to("a")
+    unsaved.young["a"] = 1, Said("a"), 2000
+    journal.forget("a")
+    assert not unsaved.young
+    assert (journal.bytes, journal.names()) == (0, [])
+
+
+def test_entry_that_changes_before_it_is_taken_is_taken_once() -> None:
+    unsaved = Unsaved()
+    for text in ("a", "b"):
+        unsaved.mark("g", 1, Said(text))
+    assert unsaved.take(9) == [("g", Said("b"))]
+
+
+def test_what_nobody_takes_is_bounded_and_counted() -> None:
+    unsaved = Unsaved()
+    for number in range(UNSAVED_MAX + 7):
+        unsaved.mark("g", number, Said("x"))
+    assert (len(unsaved), unsaved.lost) == (UNSAVED_MAX, 7)
+    unsaved.mark("g", 0, Said("x"))
+    assert unsaved.lost == 7, "it was there already"
