@@ -19,12 +19,11 @@ from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.services import Services
 from broker.config.config import Config
 from broker.config.listeners import parse_host_and_port
-from broker.cores.groups.journal_keeper import group_journal_keeper
 from broker.cores.groups.log_lines import observe as write_line
 from broker.cores.groups.runtime import group_runtime
 from broker.cores.groups.settings import runtime_settings
 from broker.cores.hooks import Hooks
-from broker.cores.transactions.journal_keeper import transaction_journal_keeper
+from broker.cores.journal_keeper import JournalKeeper
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.log_lines import observe as write_transaction_line
 from broker.cores.transactions.markers import MarkerSender
@@ -79,10 +78,12 @@ from broker.topics.registry import (
 from broker.web.health import health, is_loading
 from broker.web.http_side import HttpSide
 from coordinator.events import Event, JoinRefused
+from coordinator.journal import Journal as GroupsJournal
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
 from protocol.errors import UNSUPPORTED_VERSION
 from security.acls.model import Operation, ResourceType
+from transactions.journal import Journal as TransactionsJournal
 from verdicts.refused_words import NEW_PROTOCOL
 
 if TYPE_CHECKING:
@@ -134,17 +135,12 @@ class Broker:
         """Whose slice of long work is next."""
         self.worker = Worker(self.time)
         """The thread for pure work that takes long."""
-        self.keeper = group_journal_keeper(
-            self.time, self.spawn, self.fs, self.directory, config["group.journal.file.max.bytes"]
-        )
+        kept = (self.time, self.spawn, self.fs, self.directory)
+        groups_bytes = config["group.journal.file.max.bytes"]
+        self.keeper = JournalKeeper(GroupsJournal, *kept, groups_bytes)
         """Why groups rebalanced, and the file that says so to the next run."""
-        self.transaction_keeper = transaction_journal_keeper(
-            self.time,
-            self.spawn,
-            self.fs,
-            self.directory,
-            config["transaction.journal.file.max.bytes"],
-        )
+        transactions_bytes = config["transaction.journal.file.max.bytes"]
+        self.transaction_keeper = JournalKeeper(TransactionsJournal, *kept, transactions_bytes)
         """What became of transactions, and its file."""
         self.http: HttpSide | None = None
         self.pages: Pages | None = None
@@ -253,7 +249,7 @@ class Broker:
             Hooks(
                 observers=[
                     lambda event: self.metrics.observe(event, self.time.now()),
-                    self.keeper.observe,
+                    lambda event: self.keeper.journal.observe(event, self.time.now()),
                     write_line,
                     RefusedJoinLines(self.time).observe,
                     self._show,
@@ -321,7 +317,7 @@ class Broker:
                 observers=[
                     lambda _: self.producer_ids.refill(),
                     self.metrics.transactions.observe,
-                    self.transaction_keeper.observe,
+                    lambda event: self.transaction_keeper.journal.observe(event, self.time.now()),
                     write_transaction_line,
                 ],
                 before_replies=self.writes.hold,
@@ -437,7 +433,7 @@ class Broker:
             self.lags,
             self.keeper.journal,
             self.holders,
-            HeldReaders(self.transactions, self.transaction_keeper, self.time).see,
+            HeldReaders(self.transactions, self.transaction_keeper.journal, self.time).see,
             self.slicer,
             self.internal_errors,
             self.time,

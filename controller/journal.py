@@ -1,13 +1,11 @@
 """Why leaders moved, and what became of brokers: the controller's events, told for its journal.
 
-`Story.fold` takes the events in order, each with the time at which it was emitted, and gives
-entries with the names that they are about. What it remembers in between is who lives, who left and
+`Story.entry` takes the events in order, each with the time at which it was emitted, and gives an
+entry with the name that it is about. What it remembers in between is who lives, who left and
 how: the event of a partition has a cause, and these make a sentence of it.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from controller.events import (
     BrokerJoined,
@@ -28,11 +26,9 @@ from controller.events import (
     TopicRemoved,
 )
 from controller.values import NO_LEADER, Replicas, TopicPartition
-from journal.happened import CONTROLLER, Happened, Kind, of_broker, of_partition, of_topic
+from journal.happened import CONTROLLER, Happened, Kind, Named, of_broker, of_partition, of_topic
 from protocol.errors import NAMES
 from protocol.now import Now
-
-Named = tuple[str, Happened]
 
 _GONE = "is gone from ZooKeeper"
 _NOT_THERE = "was not there when this controller began"
@@ -47,7 +43,7 @@ _CAUSES = {
 
 
 class Story:
-    """The fold of one broker's terms as controller."""
+    """What one broker's terms as controller have to tell."""
 
     def __init__(self, node_id: int) -> None:
         self._node_id = node_id
@@ -58,24 +54,26 @@ class Story:
         self._failed: dict[int, frozenset[TopicPartition]] = {}
         """The partitions whose directory each broker can't reach."""
 
-    def fold(self, event: Event, now: Now) -> Iterator[Named]:
-        """What an event has to tell."""
+    def entry(self, event: Event, now: Now) -> Named | None:
+        """What an event has to tell, and the name that it is about; None: nothing."""
         match event:
             case StateWritten():
-                yield from self._written(event, now)
+                return self._written(event, now)
             case ReassignmentStarted() | ReassignmentDone():
-                yield self._moving(event, now)
+                return self._moving(event, now)
             case DeletionQueued() | DeletionStarted() | TopicRemoved():
-                yield from self._deleting(event, now)
+                return self._deleting(event, now)
             case ControllerReady() | ControllerResigned() | OtherController():
-                yield self._of_controller(event, now)
+                return self._of_controller(event, now)
             case ShutdownAsked(broker) if self._how.get(broker) == _STOPS:
-                pass  # it asks again until its partitions are settled
+                return None  # it asks again until its partitions are settled
             case BrokerJoined() | BrokerLeft() | ShutdownAsked() | LogDirsFailed():
-                yield self._of_broker(event, now)
+                return self._of_broker(event, now)
             case RequestRefused(broker, request, error):
                 why = f"broker {broker} refused {request}: {NAMES.get(error, error)}"
-                yield of_broker(broker), self._entry(now, Kind.BROKER, "refused", why, broker)
+                return of_broker(broker), self._entry(now, Kind.BROKER, "refused", why, broker)
+            case _:
+                return None
 
     def _entry(self, now: Now, kind: Kind, cause: str, why: str, broker: int = -1) -> Happened:
         return Happened(now.wall_ms, kind, cause, why, broker, self._epoch)
@@ -141,9 +139,7 @@ class Story:
         name = of_partition(event.topic, event.partition)
         return name, self._entry(now, Kind.MOVE, cause, why)
 
-    def _deleting(
-        self, event: DeletionQueued | DeletionStarted | TopicRemoved, now: Now
-    ) -> Iterator[Named]:
+    def _deleting(self, event: DeletionQueued | DeletionStarted | TopicRemoved, now: Now) -> Named:
         match event:
             case DeletionQueued(_, waits_for):
                 cause, why = "queued", "its deletion was asked for"
@@ -153,12 +149,12 @@ class Story:
                 cause, why = "started", "its replicas are being deleted"
             case TopicRemoved():
                 cause, why = "deleted", "it is deleted"
-        yield of_topic(event.name), self._entry(now, Kind.TOPIC, cause, why)
+        return of_topic(event.name), self._entry(now, Kind.TOPIC, cause, why)
 
-    def _written(self, event: StateWritten, now: Now) -> Iterator[Named]:
+    def _written(self, event: StateWritten, now: Now) -> Named | None:
         moved = event.leader != event.leader_before
         if not moved and event.isr == event.isr_before:
-            return
+            return None
         name = of_partition(event.topic, event.partition)
         entry = Happened(
             now.wall_ms,
@@ -172,7 +168,7 @@ class Story:
             isr=event.isr,
             isr_before=event.isr_before,
         )
-        yield name, entry
+        return name, entry
 
     def _why_moved(self, event: StateWritten) -> str:
         before, leader = event.leader_before, event.leader

@@ -85,7 +85,7 @@ class Journal(Pages[GroupJournal]):
         bytes_kept: int = BYTES_KEPT,
     ) -> None:
         new_page = partial(GroupJournal, rebalances_kept=rebalances_kept)
-        super().__init__(new_page, attrgetter("group_id"), bytes_kept, unsaved)
+        super().__init__(new_page, bytes_kept, unsaved, attrgetter("group_id"))
         self._log = Page("", None, 0)
         self._loads: Ring[_Load] = self._log.ring(_LOADS_KEPT)
         """What only the log knows."""

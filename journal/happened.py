@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 from journal.entry import Fields
 from journal.lines import Form, number_of, text_of
+from journal.pages import Page, Ring
 from journal.texts import Source, sentence_bytes
+from journal.unsaved import Unsaved
 
 NOBODY = -1
 CONTROLLER = "controller"
@@ -20,6 +22,9 @@ CONTROLLER = "controller"
 SESSION = "zookeeper"
 """That of this broker's session."""
 
+KEPT = 16
+"""Of each kind and name."""
+_NAME_BYTES = 500
 _ENTRY_BYTES = 700
 
 
@@ -102,8 +107,47 @@ class Happened(NamedTuple):
         return _ENTRY_BYTES + sentence_bytes(self.why)
 
 
+Named = tuple[str, Happened]
+"""An entry, and the name that it is about."""
+
+
 def _replicas(value: Any) -> tuple[int, ...]:
     return tuple([number_of(each) for each in value])
+
+
+class HappenedPage(Page):
+    """What is kept of one name: a ring of each kind; an entry does not change."""
+
+    __slots__ = ("_kinds",)
+
+    def __init__(self, name: str, unsaved: Unsaved | None = None) -> None:
+        super().__init__(name, unsaved, _NAME_BYTES)
+        self._kinds: dict[tuple[Kind, int], Ring[Happened]] = {}
+
+    def entries(self) -> list[Happened]:
+        """All that is kept, the oldest first."""
+        return sorted([each for ring in self._kinds.values() for each in ring], key=_at)
+
+    def last(self, kind: Kind, broker: int = NOBODY) -> Happened | None:
+        """The last of a kind; of the ISR, that of one replica."""
+        ring = self._kinds.get((kind, broker))
+        return None if ring is None else ring.last
+
+    def add(self, entry: Happened) -> None:
+        """It has happened."""
+        self.restore(entry)
+        self.save((*entry.ring, self._kinds[entry.ring].number), entry)
+
+    def restore(self, entry: Happened) -> None:
+        """See `Page`."""
+        ring = self._kinds.get(entry.ring)
+        if ring is None:
+            ring = self._kinds[entry.ring] = self.ring(KEPT)
+        ring.put(ring.number + 1, entry)
+
+
+def _at(entry: Happened) -> int:
+    return entry.at_ms
 
 
 FORM = Form(

@@ -171,12 +171,12 @@ class Pages(Generic[PageT]):
     def __init__(
         self,
         new_page: Callable[[str, Unsaved | None], PageT],
-        name_of: Callable[[Any], str],
         bytes_kept: int,
         unsaved: Unsaved | None,
+        name_of: Callable[[Any], str] = str,
     ) -> None:
-        """``name_of`` says what an event is about; ``unsaved`` takes what is to be written down,
-        None where nothing is."""
+        """``unsaved`` takes what is to be written down, None where nothing is; ``name_of`` says
+        what an event is about that has a fold."""
         self.bytes = 0
         """Estimated, all names together."""
         self.unsaved = unsaved
@@ -225,16 +225,6 @@ class Pages(Generic[PageT]):
             self.unsaved.ripen(None)
             for page in self._pages.values():
                 page.save_counts()
-
-    @property
-    def ripens(self) -> bool:
-        """Whether there is something that becomes worth writing down by its age alone."""
-        return self.unsaved is not None and bool(self.unsaved.young)
-
-    def ripen(self, now: Now) -> None:
-        """Mark what has become so."""
-        if self.unsaved is not None:
-            self.unsaved.ripen(now)
 
     def turn_to(self, name: str) -> PageT:
         """The page of a name to which something happens; it must be counted afterwards."""

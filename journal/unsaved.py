@@ -6,7 +6,7 @@ takes them there are none of these.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from itertools import islice
 
 from journal.entry import Entry
@@ -19,9 +19,11 @@ UNSAVED_MAX = 20_000
 class Unsaved:
     """See the module."""
 
-    __slots__ = ("_entries", "lost", "young")
+    __slots__ = ("_entries", "_wake", "lost", "young")
 
-    def __init__(self) -> None:
+    def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
+        """``wake`` is called when there is something, or something young, and was nothing."""
+        self._wake = wake
         self.lost = 0
         """Entries that were not taken in time."""
         self.young: dict[str, tuple[Hashable, Entry, int]] = {}
@@ -36,10 +38,19 @@ class Unsaved:
     def mark(self, name: str, key: Hashable, entry: Entry) -> None:
         """An entry is new, or has changed; ``key`` tells it from others of its kind."""
         place = (name, type(entry).__name__, key)
-        if place in self._entries or len(self._entries) < UNSAVED_MAX:
-            self._entries[place] = entry
+        entries = self._entries
+        if place in entries or len(entries) < UNSAVED_MAX:
+            entries[place] = entry
+            if len(entries) == 1:
+                self._wake()
         else:
             self.lost += 1
+
+    def mark_old(self, name: str, key: Hashable, entry: Entry, old_ms: int) -> None:
+        """`mark` an entry when it is old, which is at that time (monotonic)."""
+        self.young[name] = key, entry, old_ms
+        if len(self.young) == 1:
+            self._wake()
 
     def ripen(self, now: Now | None) -> None:
         """Mark what is old enough by now; without a time all that is young."""

@@ -1,13 +1,8 @@
-"""Why replicas fell out of sync, who leads and who says so: events told for a broker's journal.
-
-`fold` gives the entries of an event, with the names that they are about.
-"""
+"""Why replicas fell out of sync, who leads and who says so: events told for a broker's journal."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from journal.happened import CONTROLLER, SESSION, Happened, Kind, of_partition
+from journal.happened import CONTROLLER, SESSION, Happened, Kind, Named, of_partition
 from protocol.now import Now
 from replication.events import (
     Behind,
@@ -22,8 +17,6 @@ from replication.events import (
 )
 from replication.values import NO_LEADER
 
-Named = tuple[str, Happened]
-
 _SESSIONS = {
     Session.BEGUN: "there is a session with ZooKeeper",
     Session.LOST: "the connection to ZooKeeper is lost; the session may live on",
@@ -32,24 +25,24 @@ _SESSIONS = {
 }
 
 
-def fold(event: Event, now: Now) -> Iterator[Named]:
-    """What an event has to tell."""
+def entry(event: Event, now: Now) -> Named:
+    """What an event has to tell, and the name that it is about."""
     match event:
         case LeaderTold():
-            yield of_partition(event.topic, event.partition), _led(event, now)
+            return of_partition(event.topic, event.partition), _led(event, now)
         case ReplicaOut():
-            yield of_partition(event.topic, event.partition), _out(event, now)
+            return of_partition(event.topic, event.partition), _out(event, now)
         case ReplicaIn():
-            yield of_partition(event.topic, event.partition), _in(event, now)
+            return of_partition(event.topic, event.partition), _in(event, now)
         case ControllerTold(controller, epoch):
             why = f"broker {controller} is the controller, of epoch {epoch}"
-            entry = Happened(now.wall_ms, Kind.CONTROLLER, "told", why, controller, epoch)
-            yield CONTROLLER, entry
+            told = Happened(now.wall_ms, Kind.CONTROLLER, "told", why, controller, epoch)
+            return CONTROLLER, told
         case SessionChanged(session):
-            yield SESSION, Happened(now.wall_ms, Kind.SESSION, session.value, _SESSIONS[session])
+            return SESSION, Happened(now.wall_ms, Kind.SESSION, session.value, _SESSIONS[session])
         case Registered(broker, epoch):
             why = f"broker {broker} is registered, with epoch {epoch}"
-            yield SESSION, Happened(now.wall_ms, Kind.SESSION, "registered", why, broker)
+            return SESSION, Happened(now.wall_ms, Kind.SESSION, "registered", why, broker)
 
 
 def words_of(behind: Behind) -> str:

@@ -129,7 +129,6 @@ class Story:
     waits: dict[tuple[str, str, int], Wait] = field(default_factory=dict)
     more_waits: int = 0
     source: Source = Source.SEEN
-    is_saved: bool = False
 
     @classmethod
     def read(cls, fields: Fields) -> Story:
@@ -231,14 +230,11 @@ class Story:
             return True
         return bool(self.waits or self.past) or self.ended_ms - self.began_ms >= LONG_MS
 
-    def rough_size(self) -> int:
-        """Estimated bytes, but for its texts."""
-        named = len(self.partitions) + len(self.groups)
-        return _STORY_BYTES + _PARTITION_BYTES * named + _WAIT_BYTES * len(self.waits)
-
     def size(self) -> int:
         """Estimated bytes."""
-        size = self.rough_size() + sentence_bytes(self.detail) + sentence_bytes(self.past)
+        named = len(self.partitions) + len(self.groups)
+        size = _STORY_BYTES + _PARTITION_BYTES * named + _WAIT_BYTES * len(self.waits)
+        size += sentence_bytes(self.detail) + sentence_bytes(self.past)
         size += long_bytes(*self.client, *self.ended_by, *self.groups)
         return size + sum([each.text_bytes() for each in self.waits.values()])
 

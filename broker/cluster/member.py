@@ -23,7 +23,7 @@ from broker.cluster.coordinators.old_forms import for_fellows
 from broker.cluster.coordinators.producer_id_blocks import ProducerIdBlocks
 from broker.cluster.coordinators.remote_enlisting import RemoteEnlisting
 from broker.cluster.coordinators.remote_markers import Destinations, RemoteMarkers
-from broker.cluster.journal import ClusterJournalKeeper, cluster_journal_keeper
+from broker.cluster.journal import ClusterJournal
 from broker.cluster.membership.controlled_shutdown import hand_over, shutdown_settings
 from broker.cluster.membership.joining import Joined
 from broker.cluster.membership.registration import UNSEEN_MS, BrokerRegistration
@@ -52,6 +52,7 @@ from broker.cluster.witness import Witness
 from broker.cluster.zookeeper.session_totals import SessionTotals
 from broker.cluster.zookeeper.zookeeper import Closed, SessionExpired
 from broker.config.listeners import Endpoint
+from broker.cores.journal_keeper import JournalKeeper
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.sending import Destination
@@ -87,7 +88,14 @@ class Member:
         self.old_offsets = ZooKeeperOffsets(joined.zookeeper, background.spawn)
         self._basis = basis
         self._endpoints: Sequence[Endpoint] = ()
-        self.keeper = _journal_keeper(basis, joined.node_id)
+        self.keeper = JournalKeeper(
+            partial(ClusterJournal, joined.node_id),
+            time,
+            background.spawn,
+            basis.fs,
+            basis.directory,
+            config["cluster.journal.file.max.bytes"],
+        )
         """What happened in the cluster, as this broker saw it, and the file that says so."""
         self._witness = Witness(joined.node_id, self.keeper, self.cache, basis.errors)
         self.replication = replication_settings(
@@ -379,14 +387,3 @@ class Member:
             self._basis.config["broker.rack"],
             self._basis.time.now().wall_ms,
         )
-
-
-def _journal_keeper(basis: Basis, node_id: int) -> ClusterJournalKeeper:
-    return cluster_journal_keeper(
-        node_id,
-        basis.time,
-        basis.background.spawn,
-        basis.fs,
-        basis.directory,
-        basis.config["cluster.journal.file.max.bytes"],
-    )

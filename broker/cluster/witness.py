@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from broker.cluster.journal import ClusterJournalKeeper
+from broker.cluster.journal import ClusterJournal
 from broker.cluster.membership.registration import BrokerRegistration
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.replicas.replica_hooks import ReplicaHooks
 from broker.cluster.zookeeper.zookeeper import Connection, ZooKeeper
+from broker.cores.journal_keeper import JournalKeeper
 from broker.loop.internal_errors import InternalErrors
 from broker.topics.replica import Replica
 from broker.topics.roles import Role
@@ -35,7 +36,7 @@ class Witness:
     def __init__(
         self,
         node_id: int,
-        keeper: ClusterJournalKeeper,
+        keeper: JournalKeeper[ClusterJournal],
         cache: MetadataCache,
         errors: InternalErrors,
     ) -> None:

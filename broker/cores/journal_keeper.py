@@ -10,15 +10,16 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
 from broker.cores.core import Event
 from broker.cores.journal_file import JournalFile
 from broker.time import Time
+from journal.pages import Pages
 from journal.unsaved import Unsaved
-from protocol.now import Now
+from log.filesystem import FileSystem
 
 logger = structlog.get_logger(__name__)
 
@@ -35,50 +36,28 @@ STOP_WITHIN_S = 2.0
 Spawn = Callable[[Coroutine[Any, Any, None], str], asyncio.Task[None]]
 
 
-class Journal(Protocol):
-    """A fold of a core's events, which marks what is to be written down."""
-
-    def observe(self, event: Any, now: Now) -> None:
-        """Take in one fact."""
-
-    def restore(self, name: str, entry: Any) -> None:
-        """Take over an entry that an earlier run wrote down; the oldest first."""
-
-    @property
-    def ripens(self) -> bool:
-        """Whether there is something that becomes worth writing down by its age alone."""
-
-    def ripen(self, now: Now) -> None:
-        """Mark what has become so."""
-
-    def save_counts(self) -> None:
-        """Have what is counted written down as it is; for a stop."""
-
-
-JournalT = TypeVar("JournalT", bound=Journal)
+JournalT = TypeVar("JournalT", bound=Pages[Any])
 
 
 class JournalKeeper(Generic[JournalT]):
-    """A journal and its file; use from the event loop's thread alone.
-
-    Without a file the journal ends with the process.
-    """
+    """A journal and its file; use from the event loop's thread alone."""
 
     def __init__(
         self,
+        new_journal: Callable[[Unsaved | None], JournalT],
         time: Time,
         spawn: Spawn,
-        journal: JournalT,
-        unsaved: Unsaved,
-        file: JournalFile | None,
+        fs: FileSystem,
+        directory: str,
+        bytes_max: int,
     ) -> None:
-        """``unsaved`` is what the journal marks."""
+        """Without a file where ``bytes_max`` is 0."""
         self._time = time
         self._spawn = spawn
-        self._unsaved = unsaved
-        self._file = file
-        self.journal = journal
+        self._unsaved = Unsaved(self._changed)
+        self.journal = new_journal(self._unsaved if bytes_max else None)
         """What /api shows."""
+        self._file = JournalFile(self.journal.form, fs, directory, bytes_max) if bytes_max else None
         self._threads = time.real.threads(1, "journal")
         self._due = False
         """A write is under way or will be."""
@@ -102,11 +81,10 @@ class JournalKeeper(Generic[JournalT]):
     def observe(self, event: Event) -> None:
         """Takes in one fact of the core."""
         self.journal.observe(event, self._time.now())
-        self.changed()
 
-    def changed(self) -> None:
-        """Has what is new in the journal written down; after a change that no fact made, too."""
-        if self.journal.ripens and not self._ripens and not self._stopped:
+    def _changed(self) -> None:
+        """Has what is new in the journal written down."""
+        if self._unsaved.young and not self._ripens and not self._stopped:
             self._ripens = True
             self._time.real.call_later(LOOK_AT_AGES_S, self._ripen)
         if self._unsaved and not self._due and not self._stopped:
@@ -127,8 +105,8 @@ class JournalKeeper(Generic[JournalT]):
     def _ripen(self) -> None:
         self._ripens = False
         if not self._stopped:
-            self.journal.ripen(self._time.now())
-            self.changed()
+            self._unsaved.ripen(self._time.now())
+            self._changed()
 
     def _begin(self) -> None:
         if not self._stopped:
@@ -139,6 +117,7 @@ class JournalKeeper(Generic[JournalT]):
             await self._write()
         finally:
             self._due, self._writing = False, None
+            self._changed()
 
     async def _write(self) -> None:
         """Has the thread write what has changed, some of it at a time."""

@@ -8,10 +8,10 @@ long.
 
 from __future__ import annotations
 
-from broker.cores.transactions.journal_keeper import TransactionJournalKeeper
 from broker.cores.transactions.runtime import TransactionRuntime
 from broker.time import Time
 from journal.texts import Source
+from transactions.journal import Journal
 from transactions.journal_entries import Reader, Story, client_kept
 from transactions.transaction import Transaction
 from verdicts.facts import GroupFacts, HoldFacts, PartitionFacts
@@ -20,24 +20,18 @@ from verdicts.facts import GroupFacts, HoldFacts, PartitionFacts
 class HeldReaders:
     """See the module."""
 
-    def __init__(
-        self, transactions: TransactionRuntime, keeper: TransactionJournalKeeper, time: Time
-    ) -> None:
+    def __init__(self, transactions: TransactionRuntime, journal: Journal, time: Time) -> None:
         self._transactions = transactions
-        self._keeper = keeper
+        self._journal = journal
         self._time = time
 
     def see(self, facts: GroupFacts) -> None:
         """Takes the facts about a group."""
         if not facts.members and facts.protocol_type:
             return  # nobody is there who could wait
-        found = False
         for each in facts.partitions:
             if each.hold is not None and each.hold.transactional_id is not None:
                 self._wait(facts, each, each.hold, each.hold.transactional_id)
-                found = True
-        if found:
-            self._keeper.changed()
 
     def _wait(
         self, facts: GroupFacts, each: PartitionFacts, hold: HoldFacts, transactional_id: str
@@ -56,7 +50,7 @@ class HeldReaders:
             max(hold.since_ms, each.stands_since_ms or 0),
         )
         now = self._time.now()
-        self._keeper.journal.wait(transactional_id, story_of(known), reader, now)
+        self._journal.wait(transactional_id, story_of(known), reader, now)
 
 
 def story_of(known: Transaction) -> Story:

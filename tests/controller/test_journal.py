@@ -29,7 +29,8 @@ READY = ControllerReady(4, (1, 2, 3), 1, 1)
 def told(*events: Event) -> list[tuple[str, Happened]]:
     """What events tell, in the epoch of `READY`."""
     story = Story(1)
-    return [each for event in (READY, *events) for each in story.fold(event, Now(0, 77))][1:]
+    found = [story.entry(event, Now(0, 77)) for event in (READY, *events)]
+    return [each for each in found[1:] if each is not None]
 
 
 def written(

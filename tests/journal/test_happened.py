@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from journal.happened import FORM, Happened, Kind
+from journal.happened import FORM, KEPT, Happened, HappenedPage, Kind
 from journal.lines import NotALine, line_of
-from journal.rings import Rings
 from journal.texts import Source
 from journal.unsaved import Unsaved
 
@@ -56,46 +55,30 @@ def test_a_line_that_is_no_entry_is_refused(fields: dict[str, object]) -> None:
         FORM.entry_of(line_of(fields).rstrip(b"\n"))
 
 
-def rings(kept: int = 2, bytes_kept: int = 1 << 20, **more: Unsaved) -> Rings[Happened]:
-    return Rings(lambda each: each.ring, kept, bytes_kept, **more)
-
-
 def at(at_ms: int, kind: Kind = Kind.LEADER, broker: int = -1) -> Happened:
     return Happened(at_ms, kind, "offline", "it is so", broker)
 
 
-def test_a_ring_keeps_the_last_of_each_kind_and_of_each_replica() -> None:
-    kept = rings()
-    for at_ms in range(5):
-        kept.add("t-0", at(at_ms))
-        kept.add("t-0", at(at_ms, Kind.ISR, broker=3))
-    kept.add("t-0", at(9, Kind.ISR, broker=2))
+def test_page_keeps_the_last_of_each_kind_and_of_each_replica() -> None:
+    page = HappenedPage("t-0")
+    for at_ms in range(KEPT + 3):
+        page.add(at(at_ms))
+        page.add(at(at_ms, Kind.ISR, broker=3))
+    page.add(at(99, Kind.ISR, broker=2))
 
-    assert [each.at_ms for each in kept.of("t-0")] == [3, 4, 3, 4, 9]
-    assert kept.last("t-0", (Kind.ISR, 3)) == at(4, Kind.ISR, broker=3)
-    assert kept.last("t-0", (Kind.MOVE, -1)) is None
-    assert kept.of("t-1") == []
-
-
-def test_the_name_that_was_quiet_for_longest_is_forgotten_first() -> None:
-    size = at(0).size()
-    kept = rings(bytes_kept=3 * (size + 600))
-    for name in ("a-0", "b-0", "a-0", "c-0", "d-0"):
-        kept.add(name, at(1))
-
-    assert kept.of("b-0") == []
-    assert [name for name, _ in kept.latest()] == ["d-0", "c-0"]
-    assert kept.bytes <= 3 * (size + 600)
-    for name in ("c-0", "d-0"):
-        kept.forget(name)
-    assert kept.bytes == 0
+    assert [each.at_ms for each in page.entries()] == [
+        *[at_ms for at_ms in range(3, KEPT + 3) for _ in range(2)],
+        99,
+    ]
+    assert page.last(Kind.ISR, 3) == at(KEPT + 2, Kind.ISR, broker=3)
+    assert page.last(Kind.MOVE) is None
 
 
 def test_what_is_new_is_to_be_written_down_and_what_was_read_is_not() -> None:
     unsaved = Unsaved()
-    kept = rings(unsaved=unsaved)
-    kept.restore("t-0", at(1))
-    kept.add("t-0", at(2))
-    kept.add("t-0", at(3))
+    page = HappenedPage("t-0", unsaved)
+    page.restore(at(1))
+    page.add(at(2))
+    page.add(at(3))
 
     assert unsaved.take(10) == [("t-0", at(2)), ("t-0", at(3))]

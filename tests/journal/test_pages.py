@@ -62,7 +62,7 @@ class Saying(Pages[TwoRings]):
     }
 
     def __init__(self, bytes_kept: int, unsaved: Unsaved | None) -> None:
-        super().__init__(TwoRings, lambda event: "said", bytes_kept, unsaved)
+        super().__init__(TwoRings, bytes_kept, unsaved, lambda event: "said")
 
 
 def pages(bytes_kept: int = 1 << 20, unsaved: Unsaved | None = None) -> Pages[TwoRings]:
@@ -137,7 +137,7 @@ def test_stop_writes_what_is_young_and_what_is_counted() -> None:
     page = journal.turn_to("a")
     page.second.put("often", Often(count=3, saved_count=2))
     page.second.put("saved", Often(count=3, saved_count=3))
-    unsaved.young["a"] = "young", Said("young"), 5000
+    unsaved.mark_old("a", 1, Said("young"), 5000)
     journal.save_counts()
     assert [entry.fields() for _, entry in unsaved.take(9)] == [
         {"kind": "said", "text": "young"},
@@ -148,8 +148,8 @@ def test_stop_writes_what_is_young_and_what_is_counted() -> None:
 @pytest.mark.parametrize(("ms", "ripe"), [(1999, []), (2000, ["a"]), (3000, ["a", "b"])])
 def test_entry_that_must_be_old_first_is_written_down_when_it_is(ms: int, ripe: list[str]) -> None:
     unsaved = Unsaved()
-    unsaved.young["a"] = 1, Said("a"), 2000
-    unsaved.young["b"] = 1, Said("b"), 3000
+    unsaved.mark_old("a", 1, Said("a"), 2000)
+    unsaved.mark_old("b", 1, Said("b"), 3000)
     unsaved.ripen(Now(ms, 0))
     assert [name for name, _ in unsaved.take(9)] == ripe
     assert [*ripe, *unsaved.young] == ["a", "b"]
@@ -159,7 +159,7 @@ def test_young_entry_is_forgotten_with_its_name() -> None:
     unsaved = Unsaved()
     journal = pages(unsaved=unsaved)
     journal.turn_to("a")
-    unsaved.young["a"] = 1, Said("a"), 2000
+    unsaved.mark_old("a", 1, Said("a"), 2000)
     journal.forget("a")
     assert not unsaved.young
     assert (journal.bytes, journal.names()) == (0, [])
@@ -170,6 +170,19 @@ def test_entry_that_changes_before_it_is_taken_is_taken_once() -> None:
     for text in ("a", "b"):
         unsaved.mark("g", 1, Said(text))
     assert unsaved.take(9) == [("g", Said("b"))]
+
+
+def test_who_writes_is_woken_once_until_all_is_taken() -> None:
+    woken: list[int] = []
+    unsaved = Unsaved(lambda: woken.append(len(unsaved)))
+    for _ in range(2):
+        unsaved.mark("a", 1, Said("x"))
+        unsaved.mark("a", 2, Said("x"))
+        unsaved.take(9)
+    assert woken == [1, 1]
+    unsaved.mark_old("b", 1, Said("x"), 2000)
+    unsaved.mark_old("c", 1, Said("x"), 2000)
+    assert woken == [1, 1, 0]
 
 
 def test_what_nobody_takes_is_bounded_and_counted() -> None:

@@ -14,7 +14,7 @@ from replication.events import (
     SessionChanged,
 )
 from replication.in_sync import behind, isr_events
-from replication.journal import fold
+from replication.journal import entry
 from replication.leader import LedReplicas
 from replication.values import PartitionState, Rules
 
@@ -32,8 +32,7 @@ def led(alive: tuple[int, ...] = (1, 2, 3)) -> LedReplicas:
 
 def told(event: Event) -> tuple[str, Happened]:
     """What an event tells."""
-    [found] = fold(event, Now(0, 77))
-    return found
+    return entry(event, Now(0, 77))
 
 
 def changed(

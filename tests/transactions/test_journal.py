@@ -44,7 +44,7 @@ class Told:
 
     def __init__(self, bytes_kept: int = BYTES_KEPT) -> None:
         self.unsaved = Unsaved()
-        self.journal = Journal(bytes_kept, self.unsaved)
+        self.journal = Journal(self.unsaved, bytes_kept=bytes_kept)
         self.ms = 0
         self.lines: list[bytes] = []
 
@@ -94,7 +94,7 @@ class Told:
         return again
 
     def stories(self, name: str = "id") -> list[Story]:
-        journal = self.journal.of(name)
+        journal = self.journal.get(name)
         return [] if journal is None else journal.stories()
 
 
@@ -177,7 +177,7 @@ def test_short_commits_are_soon_forgotten_and_what_went_wrong_is_not() -> None:
         told.begin()
         told.finish(False, Cause.ADMIN)
     assert len(told.stories()) == RECENT_KEPT + TOLD_KEPT
-    journal = told.journal.of("id")
+    journal = told.journal.get("id")
     assert journal is not None
     assert journal.ended[Outcome.COMMITTED, Cause.CLIENT] == 50
 
@@ -198,19 +198,19 @@ def test_a_healthy_load_writes_nothing_down() -> None:
     for _ in range(100):
         told.begin()
         told.ms += 100
-        told.journal.ripen(told.now)
+        told.unsaved.ripen(told.now)
         told.finish(True)
     assert told.write() == 0
-    assert not told.journal.ripens
+    assert not told.unsaved.young
 
 
 def test_an_open_one_is_written_down_when_it_is_old_and_the_next_run_knows_it() -> None:
     told = Told()
     told.begin(group="shop")
-    assert told.journal.ripens
+    assert told.unsaved.young
     told.ms += SAVED_OPEN_MS
-    told.journal.ripen(told.now)
-    assert not told.journal.ripens
+    told.unsaved.ripen(told.now)
+    assert not told.unsaved.young
     assert told.write() == 1
     told.see(PartitionsAdded("id", 7, 3, [("more", [4])], APP, ""))
     told.journal.wait("id", told.stories()[0], INVOICES, told.now)
@@ -267,17 +267,19 @@ def test_refusals_are_counted_by_error_and_written_down_ever_more_rarely() -> No
     for number in range(100):
         told.see(TransactionRefused("id", 90, f"number {number}", 7, 2, OTHER))
     told.see(TransactionRefused("id", 48, "another", 7, 2, OTHER))
-    journal = told.journal.of("id")
+    journal = told.journal.get("id")
     assert journal is not None
-    assert {code: each.count for code, each in journal.refused.items()} == {90: 100, 48: 1}
-    assert journal.refused[90].detail == "number 99"
+    assert {each.error_code: each.count for each in journal.refused} == {90: 100, 48: 1}
+    refused = journal.refused.get(90)
+    assert refused is not None
+    assert refused.detail == "number 99"
     told.write()
     told.journal.save_counts()
     told.write()
     assert 2 <= len(told.lines) <= 4
-    again = told.next_run().journal.of("id")
+    again = told.next_run().journal.get("id")
     assert again is not None
-    assert again.refused[90].count == 100
+    assert [each.count for each in again.refused if each.error_code == 90] == [100]
 
 
 def test_an_id_that_expired_is_forgotten_here_and_by_the_next_run() -> None:
@@ -297,7 +299,7 @@ def test_a_million_ids_take_what_they_may_and_the_quiet_ones_go_first() -> None:
         told.begin(f"id-{number}", topic="t" * 5_000)
         told.finish(False, Cause.TIMEOUT, name=f"id-{number}")
     assert told.journal.bytes <= 200_000
-    ids = told.journal.ids()
+    ids = told.journal.names()
     assert ids[-1] == "id-1999"
     assert 10 < len(ids) < 200
 

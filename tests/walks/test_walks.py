@@ -13,9 +13,9 @@ LIMITS = {
     "OffsetCommit": (61, 24),
     "Fetch": (58, 21),
     "Produce": (74, 28),
-    "JoinGroup": (98, 30),
-    "SyncGroup": (107, 38),
-    "EndTxn": (153, 51),
+    "JoinGroup": (96, 30),
+    "SyncGroup": (106, 38),
+    "EndTxn": (151, 51),
     "denied": (22, 12),
 }
 """Functions and files; a limit only falls."""

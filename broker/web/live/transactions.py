@@ -88,7 +88,7 @@ class OneTransaction(Source):
         """The id in a line; ``exists`` is false for one of which nothing is known."""
         known = self._known()
         hosted = self.sources.transactions.hosted_for(self.transactional_id)
-        journal = self.sources.transaction_journal.of(self.transactional_id)
+        journal = self.sources.transaction_journal.get(self.transactional_id)
         head: View = {
             "id": self.transactional_id,
             "state": None,
@@ -108,8 +108,8 @@ class OneTransaction(Source):
             is_over = story["outcome"] not in ("open", "committing", "aborting")
             row = story if is_over else without_spans(story)
             yield Row("story", str(row["number"]), None, partial(dict, row))
-        journal = self.sources.transaction_journal.of(self.transactional_id)
-        for refused in () if journal is None else list(journal.refused.values()):
+        journal = self.sources.transaction_journal.get(self.transactional_id)
+        for refused in () if journal is None else journal.refused:
             token = (refused.count, refused.last_ms)
             yield Row("refused", str(refused.error_code), token, partial(refused_view, refused))
 

@@ -77,7 +77,7 @@ def transaction_view(
     sources: Sources, known: Transaction | None, transactional_id: str
 ) -> View | None:
     """One id with its story, but for its partitions; None where nothing is known of it."""
-    journal = sources.transaction_journal.of(transactional_id)
+    journal = sources.transaction_journal.get(transactional_id)
     if known is None and journal is None:
         return None
     now_ms = sources.time.now().wall_ms
@@ -85,7 +85,7 @@ def transaction_view(
     if known is not None:
         row = transaction_row(known)
     row["stories"] = stories(sources, transactional_id, known, now_ms)
-    refused = [] if journal is None else list(journal.refused.values())
+    refused = [] if journal is None else list(journal.refused)
     row["refused"] = [refused_view(each) for each in refused]
     return row
 
@@ -125,7 +125,7 @@ def stories(
     sources: Sources, transactional_id: str, known: Transaction | None, now_ms: int
 ) -> list[View]:
     """What the journal has of an id, the oldest first."""
-    journal = sources.transaction_journal.of(transactional_id)
+    journal = sources.transaction_journal.get(transactional_id)
     found = [] if journal is None else journal.stories()
     return [story_view(story, _is_over(story, known), now_ms) for story in found]
 
@@ -244,7 +244,7 @@ def held_view(sources: Sources, topic: str, partition: Partition, holder: Holder
 def _waits_at(sources: Sources, topic: str, partition: int, holder: Holder) -> list[Wait]:
     if holder.transactional_id is None:
         return []
-    journal = sources.transaction_journal.of(holder.transactional_id)
+    journal = sources.transaction_journal.get(holder.transactional_id)
     if journal is None or journal.open is None:
         return []
     found = journal.open.waits.values()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.cores.groups.journal_keeper import group_journal_keeper
-from coordinator.journal import FORM
+from broker.cores.journal_keeper import JournalKeeper
+from coordinator.journal import FORM, Journal
 from log.filesystem import OsFileSystem
 from log.os_file import OsFile
 from tests.broker.edge import eventually
@@ -235,14 +235,14 @@ async def test_to_stop_waits_for_a_write_that_is_under_way_and_writes_the_rest()
     fs, time = SimulatedFiles(), HandTime()
     fs.make_directory("/data")
     background = Background(time, Watchdog(time))
-    keeper = group_journal_keeper(time, background.spawn, fs, "/data", 1 << 20)
+    keeper = JournalKeeper(Journal, time, background.spawn, fs, "/data", 1 << 20)
     for number in range(2000):
         keeper.observe(OffsetsExpired(f"g{number}", 1, Cause.EXPIRED))
     await eventually(lambda: keeper._writing is not None)
     keeper.observe(OffsetsExpired("last", 1, Cause.EXPIRED))
     await keeper.stop()
     keeper.observe(OffsetsExpired("too late", 1, Cause.EXPIRED))
-    again = group_journal_keeper(time, background.spawn, fs, "/data", 1 << 20)
+    again = JournalKeeper(Journal, time, background.spawn, fs, "/data", 1 << 20)
     again.read()
     assert len(again.journal.names()) == 2001
     assert "last" in again.journal.names()
