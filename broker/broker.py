@@ -24,6 +24,7 @@ from broker.cores.groups.runtime import group_runtime
 from broker.cores.groups.settings import runtime_settings
 from broker.cores.hooks import Hooks
 from broker.cores.journal_keeper import JournalKeeper
+from broker.cores.observer import Observer, at_any_time
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.log_lines import observe as write_transaction_line
 from broker.cores.transactions.markers import MarkerSender
@@ -77,7 +78,7 @@ from broker.topics.registry import (
 )
 from broker.web.health import health, is_loading
 from broker.web.http_side import HttpSide
-from coordinator.events import Event, JoinRefused
+from coordinator.events import JoinRefused
 from coordinator.journal import Journal as GroupsJournal
 from log.errors import CorruptLog, DirectoryLocked
 from log.filesystem import FileSystem, Lock, OsFileSystem, open_files_max
@@ -247,13 +248,17 @@ class Broker:
             self.slicer,
             self.internal_errors,
             Hooks(
-                observers=[
-                    lambda event: self.metrics.observe(event, self.time.now()),
-                    lambda event: self.keeper.journal.observe(event, self.time.now()),
-                    write_line,
-                    RefusedJoinLines(self.time).observe,
+                Observer(
+                    self.time,
+                    self.internal_errors,
+                    [
+                        self.metrics.observe,
+                        self.keeper.journal.observe,
+                        at_any_time(write_line),
+                        at_any_time(RefusedJoinLines(self.time).observe, JoinRefused),
+                    ],
                     self._show,
-                ],
+                ),
                 before_replies=self.writes.hold,
                 after_replies=self.writes.flush,
                 cleaned_to=partial(cleaned.cleaned_to, OFFSETS_TOPIC),
@@ -314,12 +319,16 @@ class Broker:
             self.slicer,
             self.internal_errors,
             Hooks(
-                observers=[
-                    lambda _: self.producer_ids.refill(),
-                    self.metrics.transactions.observe,
-                    lambda event: self.transaction_keeper.journal.observe(event, self.time.now()),
-                    write_transaction_line,
-                ],
+                Observer(
+                    self.time,
+                    self.internal_errors,
+                    [
+                        at_any_time(self.metrics.transactions.observe),
+                        self.transaction_keeper.journal.observe,
+                        at_any_time(write_transaction_line),
+                    ],
+                    self.producer_ids.refill,
+                ),
                 before_replies=self.writes.hold,
                 after_replies=self._answered,
             ),
@@ -625,12 +634,12 @@ class Broker:
         client = connection.client_id, connection.client_host
         event = JoinRefused(group_id, "", UNSUPPORTED_VERSION, *client, NEW_PROTOCOL)
         self.keeper.observe(event)
-        self._show(event)
+        self._show()
 
     def _opened(self, pages: Pages) -> None:
         self.pages = pages
 
-    def _show(self, _: Event) -> None:
+    def _show(self) -> None:
         if self.pages is not None:
             self.pages.live.happened()
 

@@ -20,7 +20,7 @@ from coordinator.events import (
 )
 from coordinator.returns import TIMES_KEPT, Streak
 from journal.entry import Fields, Recurring
-from journal.texts import Source, kept_id, kept_sentence, long_bytes, sentence_bytes
+from journal.texts import Source, kept_id, kept_sentence, long_bytes
 from protocol.now import Now
 from protocol.slotted import slotted
 
@@ -32,10 +32,10 @@ IN_A_ROW_MS = 600_000
 GROUP_REMOVED = "group_removed"
 """The kind of a note: the group is forgotten, and its lines with it."""
 _FENCING_BYTES = 700
-_NOTE_BYTES = 280
+_NOTE_BYTES = 330
 _MOVED_BACK_BYTES = 1800
-_FLAPPER_BYTES = 1800
-_REJECTION_BYTES = 400
+_FLAPPER_BYTES = 1850
+_REJECTION_BYTES = 450
 _LOST = ("principal", "client_id", "client_host", "offsets", "examples")
 _REJECTED = ("member_id", "error_code", "client_id", "client_host", "detail")
 _IN_A_ROW = ("since_ms", "times", "is_over")
@@ -75,7 +75,7 @@ class Note(NamedTuple):
 
     def size(self) -> int:
         """Estimated bytes."""
-        return _NOTE_BYTES + sentence_bytes(self.text) + long_bytes(self.instance)
+        return _NOTE_BYTES + long_bytes(self.text, self.instance)
 
 
 class MovedBack(NamedTuple):
@@ -279,11 +279,7 @@ class Rejections(Recurring):
         last = self.last
         if last is None:
             return _REJECTION_BYTES
-        return (
-            _REJECTION_BYTES
-            + long_bytes(last.member_id, last.client_id)
-            + sentence_bytes(last.detail)
-        )
+        return _REJECTION_BYTES + long_bytes(last.member_id, last.client_id, last.detail)
 
 
 @slotted
@@ -337,11 +333,7 @@ class Flapping:
 
     def size(self) -> int:
         """Estimated bytes."""
-        return (
-            _FLAPPER_BYTES
-            + long_bytes(self.member_id, self.client_id)
-            + sentence_bytes(self.detail)
-        )
+        return _FLAPPER_BYTES + long_bytes(self.member_id, self.client_id, self.detail)
 
 
 @slotted

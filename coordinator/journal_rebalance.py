@@ -29,7 +29,6 @@ from journal.texts import (
     kept_id,
     kept_sentence,
     long_bytes,
-    sentence_bytes,
 )
 from protocol.now import Now
 from protocol.slotted import slotted
@@ -39,9 +38,9 @@ LINE_BYTES_MAX = 256 << 10
 """What the members of a rebalance got is written down as far as it fits in such a line."""
 _NAMES_MAX = 100
 """Of the members that a rebalance awaited when it was interrupted, in its line."""
-_REBALANCE_BYTES = 900
-_CHANGE_BYTES = 350
-_SAME_CLIENT_BYTES = 150
+_REBALANCE_BYTES = 950
+_CHANGE_BYTES = 400
+_SAME_CLIENT_BYTES = 200
 _ASSIGNED_BYTES = 350
 _NAME_BYTES = 60
 _AS_THEY_ARE = (
@@ -118,9 +117,9 @@ class Change(NamedTuple):
     def size(self) -> int:
         """Estimated bytes."""
         ids = long_bytes(self.member_id, self.group_instance_id, self.client_id, self.client_host)
-        size = _CHANGE_BYTES + ids + sentence_bytes(self.text)
+        size = _CHANGE_BYTES + ids + long_bytes(self.text)
         if self.same_client is not None:
-            size += _SAME_CLIENT_BYTES + sentence_bytes(self.same_client.words)
+            size += _SAME_CLIENT_BYTES + long_bytes(self.same_client.words)
         return size
 
 
@@ -203,8 +202,8 @@ class Rebalance:
 
     def size(self) -> int:
         """Estimated bytes."""
-        size = _REBALANCE_BYTES + sentence_bytes(self.detail) + _NAME_BYTES * len(self.awaited)
-        size += long_bytes(self.member_id, self.last_member, self.leader)
+        size = _REBALANCE_BYTES + _NAME_BYTES * len(self.awaited)
+        size += long_bytes(self.detail, self.member_id, self.last_member, self.leader)
         size += long_bytes(self.protocol_name, self.protocol_type)
         if max(map(len, self.awaited), default=0) > USUAL_TEXT_BYTES:
             size += long_bytes(*self.awaited)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from journal.entry import Fields
 from journal.lines import Form, number_of, text_of
 from journal.pages import Page, Ring
-from journal.texts import Source, sentence_bytes
+from journal.texts import Source, long_bytes
 from journal.unsaved import Unsaved
 
 NOBODY = -1
@@ -25,7 +25,7 @@ SESSION = "zookeeper"
 KEPT = 16
 """Of each kind and name."""
 _NAME_BYTES = 500
-_ENTRY_BYTES = 700
+_ENTRY_BYTES = 750
 
 
 class Kind(StrEnum):
@@ -104,7 +104,7 @@ class Happened(NamedTuple):
 
     def size(self) -> int:
         """Estimated bytes."""
-        return _ENTRY_BYTES + sentence_bytes(self.why)
+        return _ENTRY_BYTES + long_bytes(self.why)
 
 
 Named = tuple[str, Happened]

@@ -12,8 +12,7 @@ ID_CHARACTERS = 512
 SENTENCE_CHARACTERS = 2048
 """What is kept of an id and of a sentence."""
 USUAL_TEXT_BYTES = 100
-"""Of each id; an entry's own size has these, and only what is longer is counted by itself."""
-_EMPTY_BYTES = getsizeof("")
+"""Of each text; an entry's own size has these, and only what is longer is counted by itself."""
 
 
 class Source(StrEnum):
@@ -52,8 +51,3 @@ def long_bytes(*texts: str | None) -> int:
         if text is not None and (taken := getsizeof(text)) > USUAL_TEXT_BYTES:
             size += taken - USUAL_TEXT_BYTES
     return size
-
-
-def sentence_bytes(text: str) -> int:
-    """Bytes of a sentence."""
-    return getsizeof(text) - _EMPTY_BYTES

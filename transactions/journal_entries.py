@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from journal.entry import Fields, Recurring
 from journal.lines import listed_of, number_of, text_of
-from journal.texts import Source, kept_id, kept_sentence, long_bytes, sentence_bytes
+from journal.texts import Source, kept_id, kept_sentence, long_bytes
 from protocol.now import Now
 from protocol.slotted import slotted
 from transactions.calls import BROKER, Client, Partitions
@@ -25,10 +25,10 @@ LONG_MS = 10_000
 """A transaction that was open for so long is worth telling of, however it ended."""
 _SEEN_WITHIN_MS = 30_000
 """A reader that was seen waiting so shortly before the end has waited until the end."""
-_STORY_BYTES = 900
+_STORY_BYTES = 1000
 _PARTITION_BYTES = 120
 _WAIT_BYTES = 600
-_REFUSED_BYTES = 500
+_REFUSED_BYTES = 550
 _STORY = (
     "number", "producer_id", "producer_epoch", "began_ms", "touched", "prepared_ms", "ended_ms",
     "more_waits",
@@ -234,8 +234,7 @@ class Story:
         """Estimated bytes."""
         named = len(self.partitions) + len(self.groups)
         size = _STORY_BYTES + _PARTITION_BYTES * named + _WAIT_BYTES * len(self.waits)
-        size += sentence_bytes(self.detail) + sentence_bytes(self.past)
-        size += long_bytes(*self.client, *self.ended_by, *self.groups)
+        size += long_bytes(self.detail, self.past, *self.client, *self.ended_by, *self.groups)
         return size + sum([each.text_bytes() for each in self.waits.values()])
 
 
@@ -287,7 +286,7 @@ class Refusals(Recurring):
 
     def size(self) -> int:
         """Estimated bytes."""
-        return _REFUSED_BYTES + long_bytes(*self.client) + sentence_bytes(self.detail)
+        return _REFUSED_BYTES + long_bytes(*self.client, self.detail)
 
 
 class Gone(NamedTuple):

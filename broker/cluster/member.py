@@ -53,6 +53,7 @@ from broker.cluster.zookeeper.session_totals import SessionTotals
 from broker.cluster.zookeeper.zookeeper import Closed, SessionExpired
 from broker.config.listeners import Endpoint
 from broker.cores.journal_keeper import JournalKeeper
+from broker.cores.observer import Observer, at_any_time
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.sending import Destination
@@ -172,11 +173,15 @@ class Member:
                 basis.background.spawn,
                 basis.errors,
             ),
-            [
-                ControllerLines(basis.time).observe,
-                self.keeper.observe,
-                self.controller_totals.observe,
-            ],
+            Observer(
+                basis.time,
+                basis.errors,
+                [
+                    at_any_time(ControllerLines(basis.time).observe),
+                    self.keeper.journal.observe,
+                    at_any_time(self.controller_totals.observe),
+                ],
+            ).observe,
         )
 
     def learnt(self, learnt: Learnt) -> Sequence[Topic]:

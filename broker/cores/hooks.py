@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from broker.cores.core import Event
+from broker.cores.observer import Observer
 from protocol.slotted import slotted
-
-Observer = Callable[[Event], None]
 
 
 def _nothing(*_: object) -> None:
@@ -23,9 +21,8 @@ def _never_cleaned(_: int) -> int:
 class Hooks:
     """See the module."""
 
-    observers: Sequence[Observer] = ()
-    """Called with each fact of the core, in order, once its records are accepted and its replies on
-    their way; what one of them raises harms nobody."""
+    observer: Observer | None = None
+    """Takes the facts of each outcome; None: nobody does."""
     before_replies: Callable[[], None] = _nothing
     after_replies: Callable[[], None] = _nothing
     """Around the replies of a turn, so that each connection writes once."""

@@ -53,6 +53,7 @@ class JournalKeeper(Generic[JournalT]):
     ) -> None:
         """Without a file where ``bytes_max`` is 0."""
         self._time = time
+        self._call_later = time.real.call_later
         self._spawn = spawn
         self._unsaved = Unsaved(self._changed)
         self.journal = new_journal(self._unsaved if bytes_max else None)
@@ -86,10 +87,10 @@ class JournalKeeper(Generic[JournalT]):
         """Has what is new in the journal written down."""
         if self._unsaved.young and not self._ripens and not self._stopped:
             self._ripens = True
-            self._time.real.call_later(LOOK_AT_AGES_S, self._ripen)
+            self._call_later(LOOK_AT_AGES_S, self._ripen)
         if self._unsaved and not self._due and not self._stopped:
             self._due = True
-            self._time.real.call_later(TRY_AGAIN_S if self._fails else WRITE_AFTER_S, self._begin)
+            self._call_later(TRY_AGAIN_S if self._fails else WRITE_AFTER_S, self._begin)
 
     async def stop(self) -> None:
         """Writes what is left, and nothing more; within a time."""

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import gc
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Generic
 
 import structlog
 
-from broker.cores.core import CoreT, Event, Kind, Outcome
+from broker.cores.core import CoreT, Kind, Outcome
 from broker.cores.duties import DutiesT, MakeDuties, Superseded
 from broker.cores.hooks import Hooks
 from broker.cores.hosted_shard import LOADED, HostedShard, NotActive, Phase
 from broker.cores.loading import give_up, load
+from broker.cores.observer import Observer
 from broker.cores.runtime_settings import RuntimeSettings
 from broker.cores.snapshots import NEEDED_BY_NONE, Snapshots
 from broker.loop.internal_errors import InternalErrors
@@ -71,7 +72,9 @@ class Life(Generic[CoreT, DutiesT]):
         """A log has failed for good: nothing more can be acknowledged, and the broker stops."""
         self.snapshots: Snapshots | None = None
         self._snapshots_task: Task[None] | None = None
-        self.observers = list(hooks.observers)
+        self.observer = hooks.observer or Observer(time, errors)
+        self.emit = self.observer.observe
+        """Reports the facts of an outcome."""
         self.duties = make_duties(self.hosted_shards, time, self.work)
         self._kind = kind
         self._settings = settings
@@ -235,17 +238,6 @@ class Life(Generic[CoreT, DutiesT]):
 
     def _new_core(self) -> CoreT:
         return self._kind.new_core(self._settings.core)
-
-    # -- facts and replies
-
-    def emit(self, events: Iterable[Event]) -> None:
-        """Gives the facts of an outcome to the observers."""
-        for event in events:
-            for observe in self.observers:
-                try:
-                    observe(event)
-                except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
-                    self._errors.caught("observer", error, event=type(event).__name__)
 
     # -- failures
 

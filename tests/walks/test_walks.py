@@ -13,9 +13,9 @@ LIMITS = {
     "OffsetCommit": (61, 24),
     "Fetch": (58, 21),
     "Produce": (74, 28),
-    "JoinGroup": (96, 30),
-    "SyncGroup": (106, 38),
-    "EndTxn": (151, 51),
+    "JoinGroup": (93, 29),
+    "SyncGroup": (103, 37),
+    "EndTxn": (150, 51),
     "denied": (22, 12),
 }
 """Functions and files; a limit only falls."""

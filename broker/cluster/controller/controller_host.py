@@ -7,18 +7,16 @@ behind: what still comes of its reads and writes is dropped. Use it from the eve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 
 import structlog
 
-from broker.cluster.controller.controller_term import HostServices, Observer, Term
+from broker.cluster.controller.controller_term import HostServices, Observe, Term
 from broker.cluster.controller.election import Elected, controller_of, elect
 from broker.cluster.zookeeper.zookeeper import Closed, Connection, NoNode, SessionExpired
 from broker.topics.ticket import deliver
 from controller.calls import Call
 from controller.controller import refusal
-from controller.events import Event
 from protocol.znodes import cluster
 from protocol.znodes.fields import BadNode
 
@@ -31,9 +29,9 @@ AGAIN_S = 1.0
 class ControllerHost:
     """See the module."""
 
-    def __init__(self, services: HostServices, observers: Sequence[Observer] = ()) -> None:
+    def __init__(self, services: HostServices, observe: Observe) -> None:
         self._services = services
-        self._observers = observers
+        self._observe = observe
         self._term: Term | None = None
         self._electing = False
         self._again = False
@@ -155,10 +153,3 @@ class ControllerHost:
         if term is not None:
             logger.info("this broker is the controller no longer", reason=reason)
             term.end()
-
-    def _observe(self, event: Event) -> None:
-        for observe in self._observers:
-            try:
-                observe(event)
-            except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
-                self._services.errors.caught("observer", error, event=type(event).__name__)

@@ -77,7 +77,7 @@ NO_TICKET = -1
 """Of a write that the core did not ask for."""
 
 Spawn = Callable[[Coroutine[Any, Any, None], str], Task[None]]
-Observer = Callable[[Event], None]
+Observe = Callable[[Sequence[Event]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Term:
         self,
         services: HostServices,
         elected: Elected,
-        observe: Observer,
+        observe: Observe,
         ended: Callable[[Term, str], None],
     ) -> None:
         self.core = Controller(services.config(), elected.epoch)
@@ -195,8 +195,7 @@ class Term:
             return
         for ticket, reply in answers.replies:
             deliver(ticket, reply, self._services.errors)
-        for event in answers.events:
-            self._observe(event)
+        self._observe(answers.events)
 
     def settings_changed(self, topic: str) -> None:
         """The setting for unclean elections may have changed."""
@@ -250,8 +249,7 @@ class Term:
             self._spawn(self._read_asked(read))
         for ticket, reply in outcome.replies:
             deliver(ticket, reply, self._services.errors)
-        for event in outcome.events:
-            self._observe(event)
+        self._observe(outcome.events)
         if outcome.resign:
             self._over = True
             self._ended(self, outcome.resign)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from broker.net.clients.failure_lines import FailureLines
 from broker.time import Time
-from coordinator.events import Event, JoinRefused
+from coordinator.events import JoinRefused
 from coordinator.refused_joins import LASTING
 from protocol.errors import NAMES
 
@@ -15,9 +15,9 @@ class RefusedJoinLines:
     def __init__(self, time: Time) -> None:
         self._lines = FailureLines(time)
 
-    def observe(self, event: Event) -> None:
+    def observe(self, event: JoinRefused) -> None:
         """Write the line of a refused join."""
-        if isinstance(event, JoinRefused) and event.error_code in LASTING:
+        if event.error_code in LASTING:
             error = NAMES[event.error_code]
             self._lines.tell(
                 "join refused",

@@ -98,7 +98,7 @@ class Host:
             self.background.spawn,
             self.errors,
         )
-        self.host = ControllerHost(services, [self.events.append])
+        self.host = ControllerHost(services, self.events.extend)
 
     def seen(self, kind: type[Event]) -> list[Any]:
         """The events of one kind."""

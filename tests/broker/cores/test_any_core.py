@@ -13,8 +13,10 @@ from typing import Any
 from broker.cores.core import Kind
 from broker.cores.hooks import Hooks
 from broker.cores.hosted_shard import Phase
+from broker.cores.observer import Observer
 from broker.cores.runtime import Runtime
 from broker.cores.runtime_settings import RuntimeSettings
+from broker.loop.internal_errors import InternalErrors
 from broker.loop.slices import Slicer
 from broker.time import Time
 from log.config import LogConfig
@@ -251,7 +253,8 @@ async def test_increments_of_a_turn_are_one_append_and_are_there_after_a_load(
 ) -> None:
     disk = FullDisk()
     facts: list[Any] = []
-    async with counting(tmp_path, disk, Hooks(observers=[facts.append])) as runtime:
+    observer = Observer(Time(), InternalErrors(), [lambda fact, _: facts.append(fact)])
+    async with counting(tmp_path, disk, Hooks(observer)) as runtime:
         answers = [Answer() for _ in range(100)]
         for answer in answers:
             runtime.submit("ab", Increment(answer, "ab"))

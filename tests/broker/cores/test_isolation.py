@@ -60,7 +60,8 @@ async def test_an_observer_that_fails_each_time_changes_no_answer_and_no_other_o
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []
-        broker.groups.life.observers += [fails, lambda event: seen.append(type(event).__name__)]
+        reports = broker.groups.life.observer.reports
+        reports += [fails, lambda event, _: seen.append(type(event).__name__)]
         client = await broker.client()
 
         member_id, generation_id = await client.join_alone(HERE)
@@ -85,7 +86,7 @@ async def test_facts_are_told_when_records_are_accepted_and_answers_on_their_way
         client = await broker.client()
         assert await client.commit(HERE, 7) == NONE
         seen: list[tuple[int, int]] = []
-        broker.groups.life.observers.append(
+        broker.groups.life.observer.reports.append(
             lambda *_: seen.append((hosted.accepted, hosted.partition.waiting))
         )
 

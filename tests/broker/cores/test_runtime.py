@@ -527,7 +527,8 @@ async def test_events_reach_every_observer(tmp_path: Path) -> None:
     async with EdgeBroker(tmp_path) as broker:
         await broker.ensure_offsets_topic()
         seen: list[str] = []
-        broker.groups.life.observers.append(lambda event: seen.append(type(event).__name__))
+        reports = broker.groups.life.observer.reports
+        reports.append(lambda event, _: seen.append(type(event).__name__))
         await (await broker.client()).join_alone(HERE)
 
         assert seen[0] == "MemberJoined"

@@ -41,8 +41,8 @@ class Scene:
         self.start_ms = time.now().mono_ms
         self.events: list[tuple[int, Any]] = []
         """When, in milliseconds since the beginning, and what."""
-        broker.groups.life.observers.append(
-            lambda event: self.events.append((time.now().mono_ms - self.start_ms, event))
+        broker.groups.life.observer.reports.append(
+            lambda event, _: self.events.append((time.now().mono_ms - self.start_ms, event))
         )
 
     async def advance(self, *, days: int = 0, hours: int = 0, minutes: int = 0, s: int = 0) -> int:

@@ -1,0 +1,40 @@
+"""One observer of a core hands each fact to all its reports, and what one raises harms no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.cores.observer import Observer, at_any_time
+from broker.loop.internal_errors import InternalErrors
+from tests.broker.hand_time import HandTime
+
+
+def fails(*_: object) -> None:
+    raise RuntimeError("a bug in a report")
+
+
+def test_reports_get_each_fact_in_order_with_its_time() -> None:
+    time, seen, ends = HandTime(), [], []
+    now = time.now()
+    reports = [lambda event, at: seen.append((1, event, at)), lambda *what: seen.append((2, *what))]
+    observer = Observer(time, InternalErrors(), reports, lambda: ends.append(len(seen)))
+    observer.observe(["a", "b"])
+    assert seen == [(1, "a", now), (2, "a", now), (1, "b", now), (2, "b", now)]
+    assert ends == [4], "once for an outcome"
+
+
+def test_report_that_fails_harms_no_other() -> None:
+    seen: list[Any] = []
+    errors = InternalErrors()
+    reports = [fails, lambda event, _: seen.append(event)]
+    observer = Observer(HandTime(), errors, reports, fails)
+    observer.observe(["a", "b"])
+    assert seen == ["a", "b"]
+    assert errors.counts["observer"] == 3
+
+
+def test_report_of_one_kind_gets_no_other_fact() -> None:
+    seen: list[Any] = []
+    observer = Observer(HandTime(), InternalErrors(), [at_any_time(seen.append, int)])
+    observer.observe(["a", 1, 2.0])
+    assert seen == [1]
