@@ -11,6 +11,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from cli import clock
 
 if TYPE_CHECKING:
+    from pyspark import StatusTracker
     from pyspark.sql import SparkSession
 
 POLL_S = 0.2
@@ -23,7 +24,7 @@ class Bars:
     """
 
     def __init__(self, session: SparkSession | None) -> None:
-        self._tracker = None if session is None else session.sparkContext.statusTracker()
+        self._tracker = None if session is None else tracker_of(session)
         console = Console(stderr=True)
         self._shown = console.is_terminal
         self._bar = Progress(
@@ -72,3 +73,10 @@ class Bars:
         if self._poller is not None:
             clock.join(self._poller, 1)
         self._bar.stop()
+
+
+def tracker_of(session: SparkSession) -> StatusTracker | None:
+    """What counts the tasks of a session; None of one that is not this process's own."""
+    from pipeline.engines.spark import is_connected
+
+    return None if is_connected(session) else session.sparkContext.statusTracker()

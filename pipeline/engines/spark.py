@@ -8,32 +8,37 @@ from functools import partial
 from typing import Any, Final
 
 import pyarrow as pa
-from pyspark import Accumulator, StorageLevel
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipeline.engines.dialect import Dialect, SparkDialect
 from pipeline.engines.engine import Part, cast, moved_by
-from pipeline.engines.hadoop import HadoopFiles
+from pipeline.engines.files import Files
+from pipeline.errors import PipelineError
 from pipeline.model.tables import FORMER_NAMES
 
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
 """Columns that no dictionary makes smaller; to make one and give it up costs time."""
-
-
 _JOBS: Final = "muster pipeline"
+_MOVED: Final = pa.field("_moved_bytes", pa.int64())
+"""Set in one row after those of a part that was read over the wire."""
 
 
 class SparkEngine:
-    """A Spark session; `open_session` makes one."""
+    """A Spark session, of this process or of Spark Connect; `open_session` makes one.
+
+    It asks with DataFrames alone: a client of Spark Connect has neither RDDs nor a Java.
+    """
 
     at_once = 3
 
     def __init__(self, spark: SparkSession) -> None:
         self.dialect: Dialect = SparkDialect()
         self.spark = spark
-        self._moved_bytes = spark.sparkContext.accumulator(0)
+        self.moved_bytes = 0
+        """See Engine."""
         self._kept: list[DataFrame] = []
         self._names: set[str] = set()
         spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")  # as DuckDB has them
@@ -46,29 +51,39 @@ class SparkEngine:
     @property
     def is_here(self) -> bool:
         """See Engine."""
-        return (self.spark.sparkContext.master or "").startswith("local")
-
-    @property
-    def moved_bytes(self) -> int:
-        """See Engine. Complete for relations that a query has read."""
-        moved: int = self._moved_bytes.value
-        return moved
+        return not is_connected(self.spark) and str(self.spark.conf.get("spark.master")).startswith(
+            "local"
+        )
 
     def begin(self, what: str) -> None:
-        """On Spark's own page. A thread has a job group of its own."""
-        self.spark.sparkContext.setJobGroup(_JOBS, what)
+        """On Spark's own page, as tags. A thread has tags of its own."""
+        self.spark.clearTags()
+        self.spark.addTag(_JOBS)
+        self.spark.addTag(what)
 
     def interrupt(self) -> None:
         """See Engine."""
-        self.spark.sparkContext.cancelJobGroup(_JOBS)
+        self.spark.interruptTag(_JOBS)
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
         """See Engine. Each part is a task."""
-        context = self.spark.sparkContext
-        todo = context.parallelize([(pickle.dumps(part),) for part in parts], max(len(parts), 1))
-        rows = self.spark.createDataFrame(todo, "part binary")
-        read = partial(_read_parts, self._moved_bytes)
-        self._define(name, rows.mapInArrow(read, from_arrow_schema(schema)), keep=True)
+        if not parts:
+            kinds = self.types(schema).items()
+            nothing = ", ".join(f'CAST(NULL AS {kind}) AS "{column}"' for column, kind in kinds)
+            self.define(name, f"SELECT {nothing} WHERE false", keep=False)
+            return
+        count = len(parts)
+        marked = pa.schema([*(field.with_nullable(True) for field in schema), _MOVED])
+        read = partial(_read_parts, [pickle.dumps(part) for part in parts], marked)
+        rows = self._keep(
+            self.spark.range(0, count, 1, count).mapInArrow(read, from_arrow_schema(marked))
+        )
+        # all of it is read now, not by the first query of those that ask for it
+        [moved] = rows.groupBy().sum(_MOVED.name).collect()
+        if moved[0]:
+            self.moved_bytes += moved[0]
+            rows = rows.where(f"{_MOVED.name} IS NULL")
+        self._name(name, rows.drop(_MOVED.name))
 
     def open(self, name: str, files: Sequence[str], schema: pa.Schema) -> None:
         """See Engine."""
@@ -81,18 +96,21 @@ class SparkEngine:
         rows = reader.parquet(*map(_uri, files))
         for new, old in former.items():
             rows = rows.withColumn(new, coalesce(new, old))
-        self._define(name, rows.select(*schema.names), keep=False)
+        self._name(name, rows.select(*schema.names))
 
     def define(self, name: str, sql: str, *, keep: bool) -> None:
         """See Engine."""
-        self._define(name, self.spark.sql(sql), keep=keep)
+        rows = self.spark.sql(sql)
+        if keep:
+            rows = self._keep(rows)
+            rows.count()  # all of it is computed now, not by the first of those that read it
+        self._name(name, rows)
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
         """See Engine."""
         folder = _uri(folder)
         kinds = from_arrow_schema(schema)
-        types = {field.name: field.dataType.simpleString() for field in kinds}
-        rows = self.spark.sql(cast(sql, types))
+        rows = self.spark.sql(cast(sql, self.types(schema)))
         writer = rows.write
         for column in _SELDOM_TWICE:
             writer = writer.option(f"parquet.enable.dictionary#{column}", "false")
@@ -102,6 +120,14 @@ class SparkEngine:
         if by is not None and self.spark.read.schema(kinds).parquet(folder).isEmpty():
             # of no rows laid out by a column there are no files, and nothing says the columns
             rows.drop(by).limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
+
+    def run(self, sql: str) -> list[dict[str, Any]]:
+        """Carry out a statement of Spark's own; its rows."""
+        return [row.asDict() for row in self.spark.sql(sql).collect()]
+
+    def types(self, schema: pa.Schema) -> dict[str, str]:
+        """Spark's names of the types of columns."""
+        return {each.name: each.dataType.simpleString() for each in from_arrow_schema(schema)}
 
     def ask(self, sql: str) -> list[dict[str, Any]]:
         """See Engine."""
@@ -113,8 +139,15 @@ class SparkEngine:
         batches: Iterable[pa.RecordBatch] = self.spark.sql(sql).toArrow().to_batches()
         return batches
 
-    def files(self, folder: str) -> HadoopFiles:
+    def files(self, folder: str) -> Files:
         """See Engine."""
+        if is_connected(self.spark):
+            raise PipelineError(
+                f"Spark Connect reaches no files in {folder}: write into a catalog (--catalog), or"
+                " into a folder that its server has too"
+            )
+        from pipeline.engines.hadoop import HadoopFiles
+
         return HadoopFiles(self.spark, folder)
 
     def close(self) -> None:
@@ -125,13 +158,19 @@ class SparkEngine:
             rows.unpersist()
         self._names, self._kept = set(), []
 
-    def _define(self, name: str, rows: DataFrame, *, keep: bool) -> None:
-        if keep:
-            rows = rows.persist(StorageLevel.MEMORY_AND_DISK)
-            self._kept.append(rows)
-            rows.count()  # all of it is computed now, not by the first of those that read it
+    def _keep(self, rows: DataFrame) -> DataFrame:
+        kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
+        self._kept.append(kept)
+        return kept
+
+    def _name(self, name: str, rows: DataFrame) -> None:
         rows.createOrReplaceTempView(name)
         self._names.add(name)
+
+
+def is_connected(spark: SparkSession) -> bool:
+    """Whether a session is that of a client of Spark Connect."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
 
 
 def _uri(path: str) -> str:
@@ -140,10 +179,14 @@ def _uri(path: str) -> str:
 
 
 def _read_parts(
-    moved_bytes: Accumulator[int], batches: Iterable[pa.RecordBatch]
+    parts: Sequence[bytes], schema: pa.Schema, numbers: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for pickled in batch.column(0).to_pylist():
-            part: Part = pickle.loads(pickled)
-            yield from part.read()
-            moved_bytes.add(moved_by(part))
+    """The rows of the parts with these numbers, and what each has moved."""
+    for batch in numbers:
+        for number in batch.column(0).to_pylist():
+            part: Part = pickle.loads(parts[number])
+            for rows in part.read():
+                columns = [*rows.columns, pa.nulls(len(rows), _MOVED.type)]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+            if moved := moved_by(part):
+                yield pa.RecordBatch.from_pylist([{_MOVED.name: moved}], schema=schema)
