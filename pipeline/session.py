@@ -1,4 +1,4 @@
-"""A Spark session as the jobs want it, on this machine or on a cluster.
+"""A Spark session as the jobs want it: on this machine, on a cluster, or by Spark Connect.
 
 Executors get the sources of `protocol`, `offsets` and `pipeline` as one archive of pure Python.
 """
@@ -6,20 +6,29 @@ Executors get the sources of `protocol`, `offsets` and `pipeline` as one archive
 from __future__ import annotations
 
 import os
+import socket
 import sys
 from collections.abc import Mapping
 from contextlib import nullcontext
 from typing import Final
+from urllib.parse import urlsplit
 
 import pyspark
 from pyspark.sql import SparkSession
 
 from pipeline import java
+from pipeline.errors import Unreachable
 from pipeline.package import make_archive
 from pipeline.sources.segments import KafkaSegments
+from pipeline.sources.spark_history import MusterHistory
 
 APPLICATION: Final = "muster pipeline"
 LOCAL: Final = "local[*]"
+CONNECT: Final = "sc://"
+"""How the address of a server of Spark Connect begins."""
+CONNECT_PORT: Final = 15002
+"""Spark's own."""
+CONNECT_WITHIN_S: Final = 30.0
 DRIVER_MEMORY: Final = "2g"
 FILES_AT_ONCE: Final = 8
 """Days that one task writes at the same time; above it Spark sorts its rows by day."""
@@ -35,7 +44,7 @@ _ANYWHERE: Final = {
     # rows come by days as it is: no sort before a table is laid out by day
     "spark.sql.maxConcurrentOutputFileWriters": str(FILES_AT_ONCE),
 }
-"""What a session may be told at any time."""
+"""What a session may be told at any time, and a server of Spark Connect by its clients."""
 
 
 def open_session(
@@ -45,25 +54,43 @@ def open_session(
     settings: Mapping[str, str] | None = None,
 ) -> SparkSession:
     """Start, or join, a session. PipelineError where there is no Java that Spark runs on.
+    Unreachable where no server of Spark Connect answers.
 
-    Without a ``master`` it is spark-submit's, and so is everything that depends on it.
+    Without a ``master`` it is spark-submit's, and so is everything that depends on it. One that
+    begins with `sc://` is a server of Spark Connect, which needs no Java here.
 
     ``brief`` says that there is little to do, and has a session on this machine start Java so.
     ``settings`` are Spark's, and stand as they are. Times are UTC throughout.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName(APPLICATION)
+    is_server = master is not None and master.startswith(CONNECT)
+    if master is not None and is_server:
+        _check_server(master)
+    builder = SparkSession.builder if is_server else SparkSession.builder.appName(APPLICATION)
     if master is not None:
-        builder = builder.master(master)
-    given = {**_ANYWHERE, **_settings(master, brief), **(settings or {})}
+        builder = builder.remote(master) if is_server else builder.master(master)
+    given = {**_ANYWHERE, **({} if is_server else _settings(master, brief)), **(settings or {})}
     for name, value in given.items():
         builder = builder.config(name, value)
-    has_java = master is None or SparkSession.getActiveSession() is not None
+    has_java = master is None or is_server or SparkSession.getActiveSession() is not None
     with nullcontext() if has_java else java.used(java.find_java(pyspark.__version__)):
         session = builder.getOrCreate()
-    session.sparkContext.addPyFile(str(make_archive()))
-    session.dataSource.register(KafkaSegments)
+    session.addArtifacts(str(make_archive()), pyfile=True)
+    for source in (KafkaSegments, MusterHistory):
+        session.dataSource.register(source)
     return session
+
+
+def _check_server(master: str) -> None:
+    """Unreachable where nobody listens: Spark's client would try for minutes, and say nothing."""
+    address = urlsplit(master)
+    host, port = address.hostname or "", address.port or CONNECT_PORT
+    try:
+        socket.create_connection((host, port), CONNECT_WITHIN_S).close()
+    except OSError as error:
+        raise Unreachable(
+            f"no server of Spark Connect answers at {host}:{port}: {error.strerror or error}"
+        ) from None
 
 
 def _settings(master: str | None, brief: bool) -> dict[str, str]:

@@ -22,7 +22,17 @@ from pipeline.sources.segment_files import is_local
 if TYPE_CHECKING:
     from pipeline.run.asked import Asked
 
-_A_PART = ("group", "since", "until", "as_of", "partitions", "topic", "overwrite", "format")
+_A_PART = (
+    "group",
+    "since",
+    "until",
+    "as_of",
+    "partitions",
+    "topic",
+    "overwrite",
+    "format",
+    "catalog",
+)
 """With one of these a table is made, which does not grow."""
 
 

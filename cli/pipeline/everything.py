@@ -50,6 +50,12 @@ def everything(
             " --overwrite",
             USAGE,
         )
+    if given["catalog"]:
+        raise CommandError(
+            "--incremental keeps an archive in --out: leave out --catalog, and give a catalog the"
+            " archive with --source",
+            USAGE,
+        )
     needs(*LIGHT)
     with sentences():
         from pipeline.run.asked import asked

@@ -13,6 +13,7 @@ from cli.errors import INTERRUPTED, REFUSED, UNREACHABLE, CommandError
 
 LIGHT = ("duckdb", "pyarrow", "numpy")
 SPARK = ("pyspark", "pandas")
+CONNECT = ("grpc", "grpc_status")
 _CHECKOUT = Path(__file__).resolve().parent.parent.parent
 _LOCKED = f"install the packages that this checkout locks, make -C {_CHECKOUT} pipeline"
 _LONGEST = 600
@@ -41,7 +42,7 @@ def _installing(absent: Sequence[str]) -> str:
     """How to install packages that are not here, so that what is locked stays as it is."""
     if _is_checkout():
         return _LOCKED
-    extra = "pipeline" if set(absent) & set(SPARK) else "light"
+    extra = "pipeline" if set(absent) & {*SPARK, *CONNECT} else "light"
     return f"install the pipeline's extra, pip install 'musterd[{extra}]'"
 
 
@@ -94,7 +95,7 @@ def _of_engine(error: Exception) -> bool:
 def _of_spark(error: Exception) -> bool:
     """Whether Spark, or what carries its answers, raised this."""
     module = type(error).__module__
-    return module.startswith(("pyspark.", "py4j.")) or isinstance(error, ConnectionError)
+    return module.startswith(("pyspark.", "py4j.", "grpc")) or isinstance(error, ConnectionError)
 
 
 def _reason(error: Exception) -> str:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from cli import clock
 from cli.errors import USAGE, CommandError
-from cli.pipeline.extra import LIGHT, SPARK, needs, sentences
+from cli.pipeline.extra import CONNECT, LIGHT, SPARK, needs, sentences
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -55,7 +55,7 @@ def spark_session(
 
     A session that this process has already is joined, and stays.
     """
-    needs(*LIGHT, *SPARK)
+    needs(*LIGHT, *SPARK, *(CONNECT if master.startswith("sc://") else ()))
     from pyspark.sql import SparkSession
 
     from pipeline.session import open_session

@@ -43,6 +43,7 @@ from pipeline.run.options import (
 )
 from pipeline.run.selection import Selection
 from pipeline.run.textfile import check_textfile
+from pipeline.storage.catalogued import SCHEME
 from pipeline.storage.formats import FORMATS
 
 if TYPE_CHECKING:
@@ -73,7 +74,14 @@ def asked(given: Given) -> Asked:
     """WrongUse says what is written wrongly, missing, or contradicts itself."""
     if not given["source"]:
         raise WrongUse("name the history: --source HOST:PORT or --source FOLDER")
-    if not given["out"]:
+    out = given["out"]
+    if given["catalog"]:
+        if out:
+            raise WrongUse("--out and --catalog are opposites: leave one out")
+        if given["group"] or given["partitions"]:
+            raise WrongUse("a catalog has whole days: leave out --group and --partitions")
+        out = SCHEME + given["catalog"]
+    if not out:
         raise WrongUse("name a folder for the tables: --out FOLDER")
     if given["topic"] and given["no_topics"]:
         raise WrongUse("--topic and --no-topics are opposites: leave one out")
@@ -101,7 +109,7 @@ def asked(given: Given) -> Asked:
     )
     return Asked(
         given["source"],
-        given["out"],
+        out,
         options,
         settings_of(given[COMMAND_CONFIG.key]),
         timeout_of(given["timeout"]),

@@ -72,6 +72,8 @@ class Table:
     needs: tuple[str, ...]
     by: str | None = None
     """The column that lays its files out in folders."""
+    at: str | None = None
+    """The time of a row, as SQL, of a series that has no such column."""
 
 
 @dataclass(frozen=True)
@@ -104,17 +106,24 @@ RELATIONS: Final[dict[str, Relation]] = {
 TABLES: Final[dict[str, Table]] = {
     each.name: each
     for each in (
-        Table(EVENTS, history.events, EVENTS_COLUMNS, (EVENTS,)),
-        Table(STRETCHES, history.stretches, STRETCHES_COLUMNS, (STRETCHES,)),
+        Table(EVENTS, history.events, EVENTS_COLUMNS, (EVENTS,), at="written_at"),
+        Table(
+            STRETCHES,
+            history.stretches,
+            STRETCHES_COLUMNS,
+            (STRETCHES,),
+            at="coalesce(last_at, first_at)",
+        ),
         Table("commits", offsets.commits, COMMITS, ("offset_changes", "offset_times"), "day"),
         Table(
             "transactional_commits",
             offsets.transactional_commits,
             TRANSACTIONAL_COMMITS,
             ("offset_records",),
+            at="written_at",
         ),
         Table("rates", offsets.rates, RATES, ("commits",), "day"),
-        Table("rewinds", rewinds.rewinds, REWINDS, ("commits", "group_states", EVENTS)),
+        Table("rewinds", rewinds.rewinds, REWINDS, ("commits", "group_states", EVENTS), at='"at"'),
         Table("generations", generations.generations, GENERATIONS, ("group_states",)),
         Table("churn", generations.churn, CHURN, ("generations",)),
         Table("restless_members", generations.restless_members, RESTLESS_MEMBERS, ("generations",)),

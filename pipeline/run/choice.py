@@ -17,7 +17,7 @@ LIGHT_RECORDS: Final = 20_000_000
 POOL_RECORDS: Final = 300_000
 """From here on it pays to start processes that read."""
 _PROCESSES_MAX = 8
-_HADOOP = re.compile(r"(hdfs|s3a|abfss?|wasbs?|viewfs|gs)://")
+_OF_SPARK = re.compile(r"(catalog|hdfs|s3a|abfss?|wasbs?|viewfs|gs)://")
 
 
 def choose(
@@ -29,13 +29,13 @@ def choose(
 ) -> str:
     """DUCKDB or SPARK. WrongUse where what was asked contradicts itself.
 
-    ``places`` are source and store: those that only Hadoop knows want Spark, as do ``master`` and
+    ``places`` are source and store: those that only Spark reaches want it, as do ``master`` and
     ``settings``. More ``records`` than DuckDB takes want it where it is installed.
     """
     of_spark = {
         "--master": master is not None,
         "--conf": bool(settings),
-        **{place: bool(_HADOOP.match(place)) for place in places},
+        **{place: bool(_OF_SPARK.match(place)) for place in places},
     }
     wants = next((name for name, there in of_spark.items() if there), None)
     if engine not in (None, DUCKDB, SPARK):

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -142,7 +142,8 @@ def run_job(
     mark = _Mark(store, job.name)
     store.check_absent([table.name for table in tables], options.overwrite or mark.is_there())
     store.check_cluster(source.cluster_id)
-    steps = _Steps(engine, len(tables) + 2 + job.with_report, on_progress)
+    with_report = job.with_report and store.has_files
+    steps = _Steps(engine, len(tables) + 2 + with_report, on_progress)
     try:
         summary = whole(
             source, partial(_made, engine, job, source, store, options, tables, steps, mark)
@@ -167,21 +168,23 @@ def _made(
 ) -> Summary:
     """Read the history and write what the job makes."""
     steps.begin("the history", 0)
+    overwrite = options.overwrite or mark.is_there()
     parts = source.event_parts(options.selection.partitions)
     history = History(engine, source, parts, options.topics, options.offsets_retention)
-    history.select(options.selection)
-    maker = _Maker(engine, history, store, options.overwrite or mark.is_there(), tables)
+    history.select(_going_on(options.selection, store, tables, overwrite))
+    maker = _Maker(engine, history, store, overwrite, tables)
     if options.with_topics and "stretches" in readers(tables):
         maker.relations.need("offset_changes")
         history.read_stretches()
     store.belong_to(source.cluster_id)  # nothing is refused from here on
     mark.put()
+    store.as_of_ms = history.params.as_of_ms
     made = maker.make(steps)
     steps.begin(QUARANTINED, 1 + len(made))
     unreadable = _set_aside(engine, history, store)
     head, there = _head(engine, source, history, options), {table.name for table in tables}
     report = None
-    if job.with_report:
+    if job.with_report and store.has_files:
         steps.begin(REPORT, 2 + len(made))
         report = write_report(engine, store, {"events", *there}, head)
     views = write_views(store)
@@ -212,6 +215,17 @@ def _of_lag(
     file, states = options.textfile, options.fail_on
     written = file and write_textfile(engine, file, head.source, head.as_of_ms or 0)
     return written, groups_failing(engine, states, with_dead="dead_groups" in there)
+
+
+def _going_on(
+    selection: Selection, store: Store, tables: Sequence[Table], overwrite: bool
+) -> Selection:
+    """What is selected, its series from where the store's tables go on."""
+    span = selection.span
+    series = [table.name for table in tables if (table.by or table.at) and not overwrite]
+    ends = [ms for ms in (span.until_ms, span.as_of_ms) if ms is not None]
+    since_ms = store.since_ms(series, span.since_ms, min(ends, default=None))
+    return replace(selection, span=replace(span, since_ms=since_ms))
 
 
 def _head(engine: Engine, source: Source, history: History, options: Options) -> Head:
@@ -318,8 +332,9 @@ class _Maker:
         engine, name = self._engine, table.name
         engine.begin(name)
         query = table.sql(engine.dialect, self._history.params)
-        files = self._store.put(engine, name, query, table.schema, table.by, self._overwrite)
-        engine.open(_relation_of(table), files, table.schema)
+        relation, by = _relation_of(table), table.by
+        store, overwrite = self._store, self._overwrite
+        store.make(engine, relation, name, query, table.schema, by, overwrite, table.at)
         rows, figures = figures_of(engine, name, _relation_of(table))
         self._made[name] = MadeTable(name, self._store.path(name), rows, figures)
 

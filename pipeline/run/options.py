@@ -43,6 +43,11 @@ COMMAND_CONFIG: Final = Option(
     "FILE",
 )
 OUT: Final = Option("out", "Where the tables are written.", "FOLDER")
+CATALOG: Final = Option(
+    "catalog",
+    "Append the tables by day to this namespace of a catalog of Spark's, instead of --out.",
+    "CATALOG.NAMESPACE",
+)
 GROUP: Final = Option(
     "group", "Only this group; * stands for anything; repeatable.", "GROUP", "g", repeatable=True
 )
@@ -100,6 +105,7 @@ JOB_OPTIONS: Final = (
     SOURCE,
     COMMAND_CONFIG,
     OUT,
+    CATALOG,
     GROUP,
     SINCE,
     UNTIL,

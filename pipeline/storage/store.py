@@ -31,6 +31,10 @@ class Store:
     """The tables in one folder."""
 
     format = PARQUET
+    has_files = True
+    """Whether files may lie beside the tables."""
+    as_of_ms = 0
+    """The time for which what is written holds, once a run knows it."""
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
         """``files`` is where the folder is; this machine's file system unless given."""
@@ -78,6 +82,18 @@ class Store:
         self.check_cluster(cluster_id)
         if cluster_id is not None and self.cluster_id() is None:
             self.write_text(CLUSTER_FILE, json.dumps({"cluster_id": cluster_id}))
+
+    def since_ms(
+        self,
+        series: Sequence[str],  # noqa: ARG002
+        asked_ms: int | None,
+        end_ms: int | None,  # noqa: ARG002
+    ) -> int | None:
+        """Where a run's series begin that go into these tables; None for all of the history.
+
+        What was asked, in a folder. ``end_ms`` is where the run ends, if that was asked too.
+        """
+        return asked_ms
 
     def grows(self) -> bool:
         """Whether an archive is here: its events, stretches and quarantine are its own."""
@@ -142,6 +158,23 @@ class Store:
     ) -> Sequence[str]:
         """Write a query's rows as a table; where its files are. See `write`."""
         return [self.write(name, lambda folder: engine.write(query, schema, folder, by), overwrite)]
+
+    def make(
+        self,
+        engine: Engine,
+        relation: str,
+        name: str,
+        query: str,
+        schema: pa.Schema,
+        by: str | None,
+        overwrite: bool = False,
+        at: str | None = None,  # noqa: ARG002
+    ) -> None:
+        """Write a query's rows as a table, and define a relation of them; see `write`.
+
+        ``at`` is the time of a row, as SQL, where the rows are a series.
+        """
+        engine.open(relation, self.put(engine, name, query, schema, by, overwrite), schema)
 
     def table_files(self, name: str) -> Sequence[str]:
         """The Parquet files of a table that is there, or folders of them, for an engine."""

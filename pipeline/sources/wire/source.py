@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from pipeline import clock
@@ -57,19 +57,8 @@ class BrokerSource:
                 f"{self.where} has no partition {', '.join(map(str, absent))} of {OFFSETS_TOPIC}"
             )
         wanted = self.log_partitions if partitions is None else sorted(set(partitions))
-        parts: list[list[tuple[int, int, int]]] = []
-        room = 0
-        for number in wanted:
-            start, end = self.offsets[number]
-            if start >= end:
-                continue
-            if not parts or end - start > room:
-                parts.append([])
-                room = PART_RECORDS
-            parts[-1].append((number, start, end))
-            room -= end - start
-        names = self._brokers.view.topic_ids
-        return [LogPart(self.reach, tuple(part), names) for part in parts]
+        offsets = {number: self.offsets[number] for number in wanted}
+        return log_parts(self.reach, offsets, self._brokers.view.topic_ids)
 
     def event_files(self) -> None:
         """They come over the wire."""
@@ -100,3 +89,20 @@ class BrokerSource:
     def moved_bytes(self) -> int:
         """See Source."""
         return self._brokers.moved_bytes
+
+
+def log_parts(
+    reach: Reach, offsets: Mapping[int, tuple[int, int]], topic_names: Mapping[str, str]
+) -> list[LogPart]:
+    """Parts that read partitions of the log from their first offset to before the second."""
+    parts: list[list[tuple[int, int, int]]] = []
+    room = 0
+    for number, (start, end) in offsets.items():
+        if start >= end:
+            continue
+        if not parts or end - start > room:
+            parts.append([])
+            room = PART_RECORDS
+        parts[-1].append((number, start, end))
+        room -= end - start
+    return [LogPart(reach, tuple(part), topic_names) for part in parts]

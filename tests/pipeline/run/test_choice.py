@@ -22,7 +22,7 @@ from pipeline.run import choice
 from pipeline.run.choice import DUCKDB, LIGHT_RECORDS, POOL_RECORDS, SPARK, choose, processes_for
 from pipeline.session import BRIEF_JAVA
 from pipeline.sources.open import open_source
-from tests.brokers import CHECKOUT
+from tests.brokers import CHECKOUT, free_port
 from tests.pipeline.small_logs import batch_of, commit, write_segment
 
 HERE = ("127.0.0.1:9092", "/tables")
@@ -47,6 +47,7 @@ spark.stop()
         (None, None, {"spark.executor.memory": "4g"}, HERE, 5, SPARK),
         (None, None, {}, ("/data", "hdfs://there/tables"), 5, SPARK),
         (None, None, {}, ("/data", "s3://there/tables"), 5, DUCKDB),
+        (None, None, {}, ("/data", "catalog://lake.muster"), 5, SPARK),
     ],
 )
 def test_the_engine_is_chosen_by_what_was_asked_and_by_size(
@@ -90,6 +91,14 @@ def test_a_session_of_little_work_is_asked_for_as_such(monkeypatch: pytest.Monke
         raise AssertionError("there is no session")
 
     assert said == [True]
+
+
+def test_server_of_spark_connect_that_is_away_is_named_at_once() -> None:
+    port = free_port()
+    with pytest.raises(
+        Unreachable, match=f"no server of Spark Connect answers at localhost:{port}"
+    ):
+        session.open_session(f"sc://localhost:{port}/;user_id=me")
 
 
 @pytest.mark.pipeline

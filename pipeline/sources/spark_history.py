@@ -1,0 +1,155 @@
+"""`spark.read.format("muster_history")`: the history of offsets as EVENTS, or as a stream.
+
+A broker is read as far as it goes now, or followed by `spark.readStream`; folders of segments are
+read alone. Options: ``path`` (`HOST:PORT`, or folders of partitions' folders), ``partitions`` of
+`__consumer_offsets` (such as `0-3,7`), ``command_config`` (Kafka's client properties, a file where
+the query is planned) and ``timeout`` in seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from client.security import PLAINTEXT, Security
+from client.settings import read_settings
+from client.spelling import partition_numbers
+from pipeline.engines.engine import Part
+from pipeline.errors import PipelineError
+from pipeline.model.events import EVENTS
+from pipeline.sources.addresses import addresses_of
+from pipeline.sources.open import open_source
+from pipeline.sources.wire.brokers import TIMEOUT_S, Reach
+from pipeline.sources.wire.feed import BrokerFeed, BrokerNews
+from pipeline.sources.wire.source import log_parts
+
+FORMAT: Final = "muster_history"
+Offsets = dict[str, int]
+"""By partition of the log, the offset of the next record: Spark keeps it as JSON."""
+
+
+class HistoryTask(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, part: Part) -> None:
+        super().__init__(part)
+        self.part = part
+
+
+class MusterHistory(DataSource):
+    """The data source; `open_session` registers it."""
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return FORMAT
+
+    def schema(self) -> StructType:
+        """EVENTS."""
+        return from_arrow_schema(EVENTS)
+
+    def reader(self, schema: StructType) -> HistoryReader:  # noqa: ARG002
+        """Of the history as it is now."""
+        return HistoryReader(dict(self.options))
+
+    def streamReader(self, schema: StructType) -> HistoryStream:  # noqa: ARG002
+        """Of a broker's history as it grows."""
+        return HistoryStream(dict(self.options))
+
+
+class HistoryReader(DataSourceReader):
+    """Plans on the driver, reads parts on executors."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """One for each part of the source."""
+        where = _path(self.options)
+        reach = _reach(self.options)
+        source = open_source(where, reach.security, reach.timeout_s)
+        parts = source.event_parts(_numbers(self.options))
+        if parts is None:
+            raise PipelineError(
+                f"{where} is Parquet already: read its events by spark.read.parquet"
+            )
+        return [HistoryTask(part) for part in parts]
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The rows of a task; none of an empty history."""
+        if isinstance(partition, HistoryTask):
+            yield from partition.part.read()
+
+
+class HistoryStream(DataSourceStreamReader):
+    """A broker is asked afresh for every batch: no connection is kept between two."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.options = options
+        self.reach = _reach(options)
+        if not self.reach.addresses:
+            raise PipelineError(f"{_path(options)} is no broker: a stream follows HOST:PORT")
+
+    def initialOffset(self) -> Offsets:
+        """Where the log begins."""
+        return self._wanted(self._look().starts)
+
+    def latestOffset(self) -> Offsets:  # type: ignore[override]
+        """Where it ends now. Spark 4.2 gives an optional start and limit, 4.0 does not."""
+        return self._wanted(self._look().ends)
+
+    def partitions(self, start: Offsets, end: Offsets) -> Sequence[InputPartition]:
+        """Parts from one place to another; nothing of what is no longer in the log."""
+        grown = {int(n): (start.get(n, 0), end[n]) for n in end if end[n] > start.get(n, 0)}
+        if not grown:
+            return []
+        news = self._look()
+        offsets = {
+            n: (max(first, news.starts.get(n, 0)), last) for n, (first, last) in grown.items()
+        }
+        return [HistoryTask(part) for part in log_parts(self.reach, offsets, news.names)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of a task."""
+        if isinstance(partition, HistoryTask):
+            yield from partition.part.read()
+
+    def _look(self) -> BrokerNews:
+        with closing(BrokerFeed(_path(self.options), self.reach)) as feed:
+            return feed.look()
+
+    def _wanted(self, offsets: Mapping[int, int]) -> Offsets:
+        wanted = _numbers(self.options)
+        return {str(n): at for n, at in offsets.items() if wanted is None or n in wanted}
+
+
+def _path(options: Mapping[str, str]) -> str:
+    path = options.get("path")
+    if not path:
+        raise PipelineError(f"{FORMAT} needs a path, such as .load('127.0.0.1:9092')")
+    return path
+
+
+def _reach(options: Mapping[str, str]) -> Reach:
+    """How the brokers are reached; without addresses for folders."""
+    file = options.get("command_config")
+    security: Security = read_settings(Path(file)).security if file else PLAINTEXT
+    addresses = addresses_of(_path(options)) or ()
+    return Reach(tuple(addresses), security, float(options.get("timeout") or TIMEOUT_S))
+
+
+def _numbers(options: Mapping[str, str]) -> set[int] | None:
+    text = options.get("partitions")
+    return set(partition_numbers(text)) if text else None

@@ -1,0 +1,186 @@
+"""Tables in a catalog of Spark's (Iceberg REST, Unity, Glue, Hive), which grow by day.
+
+A table is partitioned by `day`. A row of a series has the day of its time, any other the day for
+which its run's answers hold. A run writes the newest day that the table has anew, and appends the
+days after it; days before stay as they are. Run again, it doubles nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
+from typing import Any, Final, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from pipeline.engines.engine import Engine, cast
+from pipeline.errors import PipelineError, WrongUse
+from pipeline.model.params import DAY_MS
+from pipeline.storage.store import Store
+from pipeline.times import instant
+
+SCHEME: Final = "catalog://"
+DAY: Final = "day"
+_CLUSTER: Final = "muster.cluster_id"
+_NAME: Final = re.compile(r"\w+(\.\w+)+")
+_FIRST: Final = date(1970, 1, 1)
+"""The day of a row of a series that has no time, too."""
+
+
+@runtime_checkable
+class Commands(Protocol):
+    """An engine that has catalogs."""
+
+    def run(self, sql: str) -> Sequence[Mapping[str, Any]]:
+        """Carry out a statement of Spark's; its rows."""
+
+    def types(self, schema: pa.Schema) -> dict[str, str]:
+        """The engine's types of columns by their names."""
+
+
+class CatalogStore(Store):
+    """The tables of one namespace."""
+
+    has_files = False
+
+    def __init__(self, name: str, engine: Commands, using: str | None) -> None:
+        """``using`` is the format of new tables; None is the catalog's own."""
+        if not _NAME.fullmatch(name):
+            raise WrongUse(
+                f"--catalog {name}: write it as CATALOG.NAMESPACE, where spark.sql.catalog.CATALOG"
+                " is set; spark_catalog.default is the session's own"
+            )
+        self.folder = SCHEME + name
+        self._namespace = name
+        self._engine = engine
+        self._using = using
+        self._cluster_id: str | None = None
+        self._there: list[str] = []
+        engine.run("SET spark.sql.sources.partitionOverwriteMode = dynamic")
+
+    def path(self, name: str) -> str:
+        """See Store: the table's full name."""
+        return f"{self._namespace}.{name}"
+
+    def has(self, name: str) -> bool:
+        """See Store. Spark lists the session's own relations in every namespace."""
+        found = self._engine.run(f"SHOW TABLES IN {self._namespace} LIKE '{name}'")
+        return any(row["tableName"] == name and not row["isTemporary"] for row in found)
+
+    def since_ms(
+        self, series: Sequence[str], asked_ms: int | None, end_ms: int | None
+    ) -> int | None:
+        """See Store: the newest day that these tables have, of several the earliest."""
+        if asked_ms is not None and asked_ms % DAY_MS:
+            raise WrongUse(f"--since {instant(asked_ms)}: in a catalog a day is written whole")
+        days = [day for name in series if (day := self._newest_day(name)) is not None]
+        if asked_ms is not None or not days:
+            return asked_ms
+        newest_ms = (min(days) - _FIRST).days * DAY_MS
+        if end_ms is not None and newest_ms >= end_ms:
+            raise PipelineError(
+                f"the tables in {self._namespace} go on from {min(days)}: an earlier time is"
+                " written with --overwrite, or into another namespace"
+            )
+        return newest_ms
+
+    def check_absent(self, names: Sequence[str], overwrite: bool) -> None:  # noqa: ARG002
+        """Tables that are there grow. See `check_cluster` for those of another cluster."""
+        self._engine.run(f"CREATE NAMESPACE IF NOT EXISTS {self._namespace}")
+        self._there = [name for name in names if self.has(name)]
+
+    def belong_to(self, cluster_id: str | None) -> None:
+        """See Store; new tables note the cluster among their properties."""
+        self.check_cluster(cluster_id)
+        self._cluster_id = cluster_id
+
+    def check_cluster(self, cluster_id: str | None) -> None:
+        """See Store."""
+        for name in self._there if cluster_id is not None else ():
+            rows = self._engine.run(f"SHOW TBLPROPERTIES {self.path(name)}")
+            noted = {row["key"]: row["value"] for row in rows}.get(_CLUSTER)
+            if noted not in (None, cluster_id):
+                raise PipelineError(
+                    f"{self.path(name)} has rows of cluster {noted}, but the source is cluster"
+                    f" {cluster_id}: choose another namespace"
+                )
+
+    def grows(self) -> bool:
+        """No archive is in a catalog: what could not be read is this run's to note."""
+        return False
+
+    def make(
+        self,
+        engine: Engine,
+        relation: str,
+        name: str,
+        query: str,
+        schema: pa.Schema,
+        by: str | None,
+        overwrite: bool = False,
+        at: str | None = None,
+    ) -> None:
+        """See Store. ``overwrite`` writes all days anew of which there are rows."""
+        newest = None if overwrite else self._newest_day(name)
+        self._create(name, schema)
+        columns = [f'"{each}"' for each in schema.names if each != DAY]
+        listed = ", ".join(columns)
+        rows = f"({cast(query, self._engine.types(schema))}) AS made"
+        table = self.path(name)
+        if at is None and by is None:
+            day = f"DATE '{_FIRST + timedelta(milliseconds=self.as_of_ms)}'"
+            self._engine.run(
+                f"INSERT OVERWRITE {table} PARTITION ({DAY} = {day}) SELECT {listed} FROM {rows}"
+            )
+            where = f"{DAY} = {day}"
+        else:
+            day = f"coalesce(CAST({at or DAY} AS DATE), DATE '{_FIRST}')"
+            where = f"{DAY} >= DATE '{newest or _FIRST}'"
+            self._engine.run(
+                f"INSERT OVERWRITE {table} SELECT * FROM"
+                f" (SELECT {listed}, {day} AS {DAY} FROM {rows}) AS dated WHERE {where}"
+            )
+        read = ", ".join(f'"{each}"' for each in schema.names)
+        engine.define(relation, f"SELECT {read} FROM {table} WHERE {where}", keep=False)
+
+    def put(
+        self,
+        engine: Engine,
+        name: str,
+        query: str,
+        schema: pa.Schema,
+        by: str | None,
+        overwrite: bool = False,
+    ) -> Sequence[str]:
+        """See Store; there are no files."""
+        self.make(engine, f"written_{name}", name, query, schema, by, overwrite)
+        return []
+
+    def has_file(self, name: str) -> bool:  # noqa: ARG002
+        """A catalog has tables alone."""
+        return False
+
+    def write_text(self, name: str, text: str) -> None:
+        """A mark of a run is needed where tables are renamed to their places."""
+
+    def delete(self, name: str) -> None:
+        """See `write_text`."""
+
+    def _create(self, name: str, schema: pa.Schema) -> None:
+        kinds = {**self._engine.types(schema), DAY: "date"}
+        columns = ", ".join(f'"{each}" {kind}' for each, kind in kinds.items() if each != DAY)
+        using = f" USING {self._using}" if self._using else ""
+        noted = f" TBLPROPERTIES ('{_CLUSTER}' = '{self._cluster_id}')" if self._cluster_id else ""
+        self._engine.run(
+            f"CREATE TABLE IF NOT EXISTS {self.path(name)} ({columns}, {DAY} date){using}"
+            f" PARTITIONED BY ({DAY}){noted}"
+        )
+
+    def _newest_day(self, name: str) -> date | None:
+        """The last day of which a table has rows; None where it has none, or is not there."""
+        if not self.has(name):
+            return None
+        [row] = self._engine.run(f"SELECT max({DAY}) AS newest FROM {self.path(name)}")
+        newest: date | None = row["newest"]
+        return newest

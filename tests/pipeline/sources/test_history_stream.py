@@ -1,0 +1,54 @@
+"""How a stream of a broker's history is planned; no broker is asked."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from pipeline.errors import PipelineError
+from pipeline.sources.spark_history import HistoryStream, HistoryTask
+
+STARTS = {0: 0, 1: 40, 2: 7}
+ENDS = {0: 10, 1: 90, 2: 7}
+
+
+@pytest.fixture
+def stream(monkeypatch: pytest.MonkeyPatch) -> HistoryStream:
+    news = SimpleNamespace(starts=STARTS, ends=ENDS, names={"id": "orders"})
+    monkeypatch.setattr(HistoryStream, "_look", lambda self: news)
+    return HistoryStream({"path": "b:9092"})
+
+
+def stretches(stream: HistoryStream, start: dict[str, int], end: dict[str, int]) -> list[object]:
+    tasks = stream.partitions(start, end)
+    assert all(isinstance(task, HistoryTask) for task in tasks)
+    return [each for task in tasks for each in task.part.stretches]  # type: ignore[attr-defined]
+
+
+def test_stream_begins_and_ends_where_the_log_does(stream: HistoryStream) -> None:
+    assert stream.initialOffset() == {"0": 0, "1": 40, "2": 7}
+    assert stream.latestOffset() == {"0": 10, "1": 90, "2": 7}
+
+
+def test_batch_reads_what_each_partition_grew_by(stream: HistoryStream) -> None:
+    start, end = {"0": 4, "1": 60, "2": 7}, {"0": 10, "1": 90, "2": 7}
+
+    assert stretches(stream, start, end) == [(0, 4, 10), (1, 60, 90)]
+    assert stretches(stream, end, end) == []
+
+
+def test_batch_leaves_out_records_that_the_log_no_longer_has(stream: HistoryStream) -> None:
+    assert stretches(stream, {"1": 12}, {"1": 50}) == [(1, 40, 50)]
+    assert stretches(stream, {}, {"0": 3}) == [(0, 0, 3)]
+
+
+def test_stream_is_of_the_partitions_that_are_named(stream: HistoryStream) -> None:
+    stream.options = {**stream.options, "partitions": "1-2"}
+
+    assert stream.latestOffset() == {"1": 90, "2": 7}
+
+
+def test_stream_of_a_folder_is_refused() -> None:
+    with pytest.raises(PipelineError, match="/data is no broker: a stream follows HOST:PORT"):
+        HistoryStream({"path": "/data"})

@@ -1,0 +1,157 @@
+"""Tables in a catalog grow by day: what a run writes anew, what it appends, and what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.engines.duck import DuckEngine
+from pipeline.engines.spark import SparkEngine
+from pipeline.errors import PipelineError, WrongUse
+from pipeline.model.params import DAY_MS
+from pipeline.run.as_of import Span
+from pipeline.run.catalog import JOBS, Job
+from pipeline.run.jobs import Options, Summary, run_job
+from pipeline.run.place import store_of
+from pipeline.run.selection import Selection
+from pipeline.storage.catalogued import CatalogStore
+from tests.pipeline.given import GivenSource, committed
+from tests.pipeline.relations import ms
+
+KEPT = Job(
+    "kept", "series, and what holds as of a time", ("events", "commits", "rates", "dead_groups")
+)
+A_DAY = 86_400
+FIRST, SECOND, THIRD = (date(2026, 1, day) for day in (1, 2, 3))
+
+
+class Asked:
+    """A catalog whose tables have these newest days."""
+
+    def __init__(self, **newest: date | None) -> None:
+        self.newest = newest
+        self.said: list[str] = []
+
+    def run(self, sql: str) -> list[dict[str, Any]]:
+        self.said.append(sql)
+        if sql.startswith("SHOW TABLES"):
+            return [
+                {"tableName": "relation", "isTemporary": True},
+                *({"tableName": name, "isTemporary": False} for name in self.newest),
+            ]
+        if sql.startswith("SELECT max"):
+            return [{"newest": self.newest[sql.rpartition(".")[2]]}]
+        return []
+
+    def types(self, _: object) -> dict[str, str]:
+        return {}
+
+
+def test_series_go_on_from_the_newest_day_that_all_tables_have() -> None:
+    store = CatalogStore("lake.muster", Asked(commits=THIRD, rates=SECOND, lag=None), None)
+
+    assert store.since_ms(["commits", "rates", "lag", "rewinds"], None, None) == ms(A_DAY)
+    assert store.since_ms(["rewinds", "relation"], None, None) is None
+    assert store.since_ms(["commits"], 3 * DAY_MS, None) == 3 * DAY_MS
+
+
+def test_days_are_whole() -> None:
+    store = CatalogStore("lake.muster", Asked(commits=THIRD), None)
+
+    with pytest.raises(WrongUse, match="--since 1970-01-02T00:00:00Z: in a catalog a day is"):
+        store.since_ms(["commits"], DAY_MS + 1, None)
+    with pytest.raises(PipelineError, match="go on from 2026-01-03: an earlier time"):
+        store.since_ms(["commits"], None, ms(A_DAY))
+
+
+@pytest.mark.parametrize("name", ["muster", "lake.", "lake.a b", "lake.x; DROP TABLE y"])
+def test_namespace_that_is_none_is_wrong_use(name: str) -> None:
+    with pytest.raises(WrongUse, match=r"write it as CATALOG\.NAMESPACE"):
+        CatalogStore(name, Asked(), None)
+
+
+def test_duckdb_has_no_catalogs(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match=r"DuckDB .* has no catalogs: choose --engine spark"):
+        store_of("catalog://lake.muster", DuckEngine(str(tmp_path)))
+
+
+@pytest.fixture
+def namespace(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
+    spark.sql(f"CREATE DATABASE lake LOCATION '{tmp_path / 'lake'}'")
+    yield "spark_catalog.lake"
+    spark.sql("DROP DATABASE lake CASCADE")
+
+
+@pytest.fixture
+def run(spark: SparkSession, namespace: str) -> Any:
+    def run(source: GivenSource, job: Job = KEPT, **options: Any) -> Summary:
+        engine = SparkEngine(spark)
+        store = store_of(f"catalog://{namespace}", engine, "parquet")
+        return run_job(engine, job, source, store, Options(**options))
+
+    return run
+
+
+def history(*commits: tuple[float, int], cluster: str | None = None) -> GivenSource:
+    """Commits at so many days after 2026-01-01; a later one of the same log is at a later place."""
+    rows = [committed(day * A_DAY, "g", offset) for day, offset in commits]
+    for row, (_, offset) in zip(rows, commits, strict=True):
+        row["log_offset"] = offset
+    source = GivenSource(rows, [])
+    source.cluster_id = cluster
+    return source
+
+
+def rows(spark: SparkSession, name: str, column: str) -> dict[date, list[Any]]:
+    """A column's values by day."""
+    found: dict[date, list[Any]] = {}
+    asked = f'SELECT day, "{column}" FROM spark_catalog.lake.{name} ORDER BY ALL'
+    for day, value in spark.sql(asked).collect():
+        found.setdefault(day, []).append(value)
+    return found
+
+
+@pytest.mark.pipeline
+def test_run_writes_the_newest_day_anew_and_leaves_those_before(
+    spark: SparkSession, run: Any
+) -> None:
+    run(history((0.1, 1), (0.2, 2), (1.1, 3)))
+    made = run(history((0.2, 2), (1.1, 3), (1.2, 4), (2.5, 5)))
+
+    expected = {FIRST: [1, 2], SECOND: [3, 4], THIRD: [5]}
+    assert rows(spark, "commits", "committed_offset") == expected
+    assert rows(spark, "events", "committed_offset") == expected
+    assert {day: sum(n) for day, n in rows(spark, "rates", "commits").items()} == {
+        FIRST: 2, SECOND: 2, THIRD: 1,
+    }  # fmt: skip
+    by_name = {each.name: each.rows for each in made.tables}
+    assert by_name["commits"] == 3
+    assert (made.report, made.views) == (None, None)
+    run(history((0.2, 2), (1.1, 3), (1.2, 4), (2.5, 5)))
+    assert rows(spark, "commits", "committed_offset") == expected
+
+    run(history((0.2, 7), (1.1, 8)), overwrite=True)
+    assert rows(spark, "commits", "committed_offset") == {FIRST: [7], SECOND: [8], THIRD: [5]}
+
+
+@pytest.mark.pipeline
+def test_answers_of_a_day_take_the_place_of_those_before(spark: SparkSession, run: Any) -> None:
+    retention = JOBS["retention"]
+    for until_s in (A_DAY / 2, A_DAY / 2 + 60, A_DAY):
+        options = {"selection": Selection(span=Span(as_of_ms=ms(until_s)))}
+        run(history((0.1, 1), (0.2, 2)), retention, **options)
+
+    assert rows(spark, "expiring_offsets", "committed_offset") == {FIRST: [2], SECOND: [2]}
+
+
+@pytest.mark.pipeline
+def test_tables_of_another_cluster_are_refused(spark: SparkSession, run: Any) -> None:
+    run(history((0.1, 1), cluster="one"))
+
+    with pytest.raises(PipelineError, match="has rows of cluster one, but the source is cluster"):
+        run(history((0.2, 2), cluster="two"))
