@@ -123,7 +123,7 @@ TABLES: Final[dict[str, Table]] = {
             at="written_at",
         ),
         Table("rates", offsets.rates, RATES, ("commits",), "day"),
-        Table("rewinds", rewinds.rewinds, REWINDS, ("commits", "group_states", EVENTS), at='"at"'),
+        Table("rewinds", rewinds.rewinds, REWINDS, ("commits", "group_states", EVENTS), at="rewound_at"),
         Table("generations", generations.generations, GENERATIONS, ("group_states",)),
         Table("churn", generations.churn, CHURN, ("generations",)),
         Table("restless_members", generations.restless_members, RESTLESS_MEMBERS, ("generations",)),
