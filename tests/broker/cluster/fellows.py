@@ -14,7 +14,7 @@ from typing import Any
 
 from broker.apis.cluster_table import SERVED_IN_CLUSTER
 from broker.apis.fetch.sessions import FetchSessions
-from broker.apis.services import Services
+from broker.apis.services import ALLOWS_ALL, Services
 from broker.cluster.controller.control_requests import Message, encode
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.peers.inter_broker import parse
@@ -265,6 +265,7 @@ class Fellow:
             "controller": self._host,
             "topics": self.topics,
             "groups": self.groups,
+            "authorizer": ALLOWS_ALL,
         }
         return Services(**known)
 
