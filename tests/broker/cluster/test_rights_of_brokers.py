@@ -31,6 +31,13 @@ class RulesOfBrokers(Rules):
         super().__init__("broker: CLUSTER_ACTION CLUSTER")
         self.of_brokers: set[tuple[str, Operation, ResourceType, str]] = set()
         self.denied_brokers: set[tuple[str, Operation, ResourceType, str]] = set()
+        self._epoch = 0
+
+    @property
+    def epoch(self) -> int:
+        """Moves all the time: nothing is known of a connection, and each request asks."""
+        self._epoch += 1
+        return self._epoch
 
     @property
     def apis(self) -> set[str]:
