@@ -89,14 +89,9 @@ class Member:
         self.old_offsets = ZooKeeperOffsets(joined.zookeeper, background.spawn)
         self._basis = basis
         self._endpoints: Sequence[Endpoint] = ()
-        self.keeper = JournalKeeper(
-            partial(ClusterJournal, joined.node_id),
-            time,
-            background.spawn,
-            basis.fs,
-            basis.directory,
-            config["cluster.journal.file.max.bytes"],
-        )
+        journal_bytes = config["cluster.journal.file.max.bytes"]
+        kept = (time, background.spawn, basis.fs, basis.directory, journal_bytes)
+        self.keeper = JournalKeeper(partial(ClusterJournal, joined.node_id), *kept)
         """What happened in the cluster, as this broker saw it, and the file that says so."""
         self._witness = Witness(joined.node_id, self.keeper, self.cache, basis.errors)
         self.replication = replication_settings(
