@@ -22,20 +22,29 @@ class Sized(Protocol):
 KeptT = TypeVar("KeptT", bound=Sized)
 
 
+class Bytes:
+    """Estimated bytes of the entries of some rings."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+
 class Ring(Generic[KeptT]):
     """Entries in the order in which they were put, the last one at the end; ``most`` of them.
 
     A ring remembers how large an entry was: one that changes is measured anew, or put again.
     """
 
-    __slots__ = ("_kept", "bytes", "most", "number")
+    __slots__ = ("_bytes", "_kept", "_most", "number")
 
-    def __init__(self, most: int) -> None:
-        self.bytes = 0
-        """Estimated, of all entries."""
-        self.most = most
+    def __init__(self, most: int, counted: Bytes | None = None) -> None:
+        """``counted`` counts the bytes of all rings of a page."""
         self.number = 0
         """The last key that was a number: entries that are counted have their numbers for keys."""
+        self._most = most
+        self._bytes = Bytes() if counted is None else counted
         self._kept: dict[Hashable, tuple[KeptT, int]] = {}
 
     def __iter__(self) -> Iterator[KeptT]:
@@ -54,19 +63,22 @@ class Ring(Generic[KeptT]):
         """The entry that was put last."""
         return self._kept[next(reversed(self._kept))][0] if self._kept else None
 
-    def put(self, key: Hashable, entry: KeptT) -> None:
-        """Keep an entry as the last one, in place of what had its key."""
+    def put(self, key: Hashable, entry: KeptT, size: int = -1) -> None:
+        """Keep an entry as the last one, in place of what had its key.
+
+        ``size`` is that of an entry that is measured later; -1: it is measured now.
+        """
         kept = self._kept
         if isinstance(key, int):
             self.number = key
-        known = kept.pop(key, None)
-        if known is not None:
-            self.bytes -= known[1]
-        elif len(kept) >= self.most:
+        if key in kept:
+            self._bytes.count -= kept.pop(key)[1]
+        elif len(kept) >= self._most:
             self.drop_oldest()
-        size = entry.size()
+        if size < 0:
+            size = entry.size()
         kept[key] = entry, size
-        self.bytes += size
+        self._bytes.count += size
 
     def measure(self, key: Hashable) -> None:
         """Count how large an entry is by now, if it is kept still."""
@@ -75,28 +87,30 @@ class Ring(Generic[KeptT]):
             entry, before = known
             size = entry.size()
             self._kept[key] = entry, size
-            self.bytes += size - before
+            self._bytes.count += size - before
 
     def grow(self, key: Hashable, size: int) -> None:
         """Count bytes that an entry has more, if it is kept still."""
         known = self._kept.get(key)
         if known is not None:
             self._kept[key] = known[0], known[1] + size
-            self.bytes += size
+            self._bytes.count += size
 
     def take(self, key: Hashable) -> KeptT | None:
         """Forget an entry; which one it was."""
         known = self._kept.pop(key, None)
         if known is None:
             return None
-        self.bytes -= known[1]
+        self._bytes.count -= known[1]
         return known[0]
 
     def take_all(self) -> list[KeptT]:
         """Forget all entries; which ones they were."""
+        if not self._kept:
+            return []
         taken = list(self)
+        self._bytes.count -= sum([size for _, size in self._kept.values()])
         self._kept.clear()
-        self.bytes = 0
         return taken
 
     def drop_oldest(self) -> bool:
@@ -110,14 +124,15 @@ class Page:
     What is too much for all names goes first from the ring that was made first.
     """
 
-    __slots__ = ("_unsaved", "bytes", "loads", "name", "own_bytes", "rings")
+    __slots__ = ("_unsaved", "counted", "entry_bytes", "loads", "name", "own_bytes", "rings")
 
     def __init__(self, name: str, unsaved: Unsaved | None, own_bytes: int) -> None:
         """``own_bytes`` is what a page takes without entries."""
         self.name = name
-        self.bytes = 0
-        """Estimated, when `Pages` counted them last."""
         self.own_bytes = own_bytes + long_bytes(name)
+        self.entry_bytes = Bytes()
+        self.counted = 0
+        """All its bytes, when `Pages` counted them last."""
         self.rings: list[Ring[Any]] = []
         self.loads = 0
         """With how many loads of the log it has caught up."""
@@ -125,9 +140,14 @@ class Page:
 
     def ring(self, most: int) -> Ring[Any]:
         """A new ring of this page."""
-        ring: Ring[Any] = Ring(most)
+        ring: Ring[Any] = Ring(most, self.entry_bytes)
         self.rings.append(ring)
         return ring
+
+    @property
+    def bytes(self) -> int:
+        """Estimated."""
+        return self.own_bytes + self.entry_bytes.count
 
     def drop_oldest(self) -> bool:
         """Forget an entry; whether there was one."""
@@ -242,10 +262,10 @@ class Pages(Generic[PageT]):
 
     def count(self, page: Page) -> None:
         """Count what has become of a page, and forget what is too much."""
-        entries = sum([ring.bytes for ring in page.rings])
+        entries = page.entry_bytes.count
         size = page.own_bytes + entries
-        self.bytes += size - page.bytes
-        page.bytes = size
+        self.bytes += size - page.counted
+        page.counted = size
         if not entries and self._pages.get(page.name) is page:
             self.forget(page.name)
         while self.bytes > self.bytes_kept and self.forget_oldest():
@@ -255,7 +275,7 @@ class Pages(Generic[PageT]):
         """Nothing is kept of a name."""
         page = self._pages.pop(name, None)
         if page is not None:
-            self.bytes -= page.bytes
+            self.bytes -= page.counted
             if self.unsaved is not None:
                 self.unsaved.young.pop(name, None)
 
@@ -274,9 +294,7 @@ class Pages(Generic[PageT]):
 
     def drop_oldest(self, page: Page) -> bool:
         """Forget the oldest entry of a page; whether there was one."""
-        before = sum([ring.bytes for ring in page.rings])
         dropped = page.drop_oldest()
-        freed = before - sum([ring.bytes for ring in page.rings])
-        page.bytes -= freed
-        self.bytes -= freed
+        self.bytes += page.bytes - page.counted
+        page.counted = page.bytes
         return dropped

@@ -29,6 +29,9 @@ from transactions.events import (
     Transition,
 )
 from transactions.journal_entries import (
+    PARTITION_BYTES,
+    STORY_BYTES,
+    WAIT_BYTES,
     Gone,
     Kept,
     Outcome,
@@ -98,16 +101,16 @@ class IdJournal(Page):
         if self.open is not None:
             self.end(self.open, Outcome.UNKNOWN)
         story.number = self._open.number + 1
-        self._open.put(story.number, story)
+        self._open.put(story.number, story, STORY_BYTES)
         self.open = story
         if self._unsaved is not None:
             old_ms = story.began_mono_ms + SAVED_OPEN_MS
             self._unsaved.mark_old(self.name, story.number, story, old_ms)
         return story
 
-    def changed(self, story: Story) -> None:
-        """The open one has more in it."""
-        self._open.measure(story.number)
+    def changed(self, story: Story, size: int) -> None:
+        """The open one has so many bytes more in it, without its texts: these are few."""
+        self._open.grow(story.number, size)
         if not self.is_young:
             self.save_story(story)
 
@@ -154,12 +157,13 @@ class IdJournal(Page):
             if before.number != entry.number:
                 before.outcome = Outcome.UNKNOWN
                 self._keep(before)
-        self._open.number = max(self._open.number, entry.number)
+        number = max(self._open.number, entry.number)
         if entry.outcome.is_over:
             self._keep(entry)
         else:
             self._open.put(entry.number, entry)
             self.open = entry
+        self._open.number = number
 
     def _keep(self, story: Story) -> None:
         ring = self._told if story.is_worth_telling else self._recent
@@ -187,8 +191,9 @@ def _moved(page: IdJournal, event: Transition, now: Now) -> None:
 
 def _touched(page: IdJournal, event: PartitionsAdded, now: Now) -> None:
     story = page.open or page.begin(_begun(event, now))
+    before = len(story.partitions) + len(story.groups)
     story.touch(event.partitions, event.group_id)
-    page.changed(story)
+    page.changed(story, PARTITION_BYTES * (len(story.partitions) + len(story.groups) - before))
 
 
 def _refused(page: IdJournal, event: TransactionRefused, now: Now) -> None:
@@ -259,5 +264,5 @@ class Journal(Pages[IdJournal]):
         before = len(story.waits)
         story.wait(reader, now)
         if len(story.waits) > before:
-            page.changed(story)
+            page.changed(story, WAIT_BYTES)
         self.count(page)

@@ -25,9 +25,9 @@ LONG_MS = 10_000
 """A transaction that was open for so long is worth telling of, however it ended."""
 _SEEN_WITHIN_MS = 30_000
 """A reader that was seen waiting so shortly before the end has waited until the end."""
-_STORY_BYTES = 1000
-_PARTITION_BYTES = 120
-_WAIT_BYTES = 600
+STORY_BYTES = 1000
+PARTITION_BYTES = 120
+WAIT_BYTES = 600
 _REFUSED_BYTES = 550
 _STORY = (
     "number", "producer_id", "producer_epoch", "began_ms", "touched", "prepared_ms", "ended_ms",
@@ -233,7 +233,7 @@ class Story:
     def size(self) -> int:
         """Estimated bytes."""
         named = len(self.partitions) + len(self.groups)
-        size = _STORY_BYTES + _PARTITION_BYTES * named + _WAIT_BYTES * len(self.waits)
+        size = STORY_BYTES + PARTITION_BYTES * named + WAIT_BYTES * len(self.waits)
         size += long_bytes(self.detail, self.past, *self.client, *self.ended_by, *self.groups)
         return size + sum([each.text_bytes() for each in self.waits.values()])
 

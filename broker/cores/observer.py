@@ -46,10 +46,14 @@ class Observer:
                     report(event, now)
                 except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
                     self._errors.caught("observer", error, event=type(event).__name__)
-        with self._errors.reporting("afterwards"):
+        try:
             self._afterwards()
+        except Exception as error:  # noqa: BLE001 - the same
+            self._errors.caught("observer", error)
 
 
 def at_any_time(report: Callable[[Any], None], kind: type = object) -> Report:
     """A report that needs no time, of facts of one kind."""
+    if kind is object:
+        return lambda event, _: report(event)
     return lambda event, _: report(event) if isinstance(event, kind) else None

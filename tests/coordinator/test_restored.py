@@ -12,7 +12,7 @@ from journal.texts import Source
 from journal.unsaved import Unsaved
 from protocol.now import Now
 from tests.coordinator.calls_for_tests import commit, heartbeat, join, leave
-from tests.coordinator.test_journal import Told, flap, flapper, offsets, reloaded
+from tests.coordinator.test_journal import Told, flap, flapper, offsets, reloaded, size_of
 
 DAY_MS = 86_400_000
 
@@ -290,6 +290,6 @@ def test_sizes_are_the_same_however_a_journal_came_to_be() -> None:
     journal.observe(*loaded(generation(77, "z", 5)))
     entry = told_of(journal)
     rebalances = sum(each.size() for each in entry.rebalances)
-    returns = entry.returns.clients.bytes + entry.returns._seen.bytes
+    returns = size_of(entry.returns)
     assert entry.bytes == GroupJournal("g").own_bytes + rebalances + returns
     assert journal.bytes > entry.bytes, "and the load"

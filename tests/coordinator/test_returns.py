@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,20 +21,13 @@ from coordinator.returns import (
     Way,
 )
 from coordinator.signs import Sign, awaited, is_heard, phase_end_ms, state_since_ms
+from journal.pages import Bytes, Ring
 from protocol.now import Now
 from tests.coordinator.calls_for_tests import Driver, commit, heartbeat, join, sync
-from tests.coordinator.test_journal import Told
+from tests.coordinator.test_journal import Told, size_of
 
 HOST = "/10.0.0.1"
 SESSION_MS = 10_000
-
-
-def size_of(returns: Returns) -> int:
-    """Its bytes, which are the same counted anew."""
-    rings = (returns.clients, returns._seen)
-    counted = sum([ring.bytes for ring in rings])
-    assert counted == sum([each.size() for ring in rings for each in ring])
-    return counted
 
 
 def at(milliseconds: int) -> Now:
@@ -101,7 +95,8 @@ def test_who_came_while_the_old_id_was_still_heard_of_is_another() -> None:
 
 
 def test_what_is_kept_is_bounded_and_counted() -> None:
-    returns = Returns()
+    counted = Bytes()
+    returns = Returns(partial(Ring, counted=counted))
     for number in range(3000):
         client = f"app-{number % 1000}"
         returns.left(Client(client, HOST), f"{client}-{number}", -1, Way.LEFT, at(10 * number))
@@ -115,7 +110,7 @@ def test_what_is_kept_is_bounded_and_counted() -> None:
     assert busy is not None
     assert busy.times == 3000
     assert len(busy.recent_ms) == TIMES_KEPT
-    assert size_of(returns) < 1 << 20
+    assert counted.count == size_of(returns) < 1 << 20
 
 
 def test_the_journal_tells_it_at_the_member_that_came() -> None:
@@ -249,7 +244,6 @@ def test_static_member_that_restarts_within_its_session_is_counted_by_its_instan
     assert (client.before, client.member_id, client.away_ms) == ("i-a3", "i-a4", 3000)
     assert len(told.entry.rebalances) == 1, "it kept its partitions"
     returns = told.entry.returns
-    size_of(returns)
     assert not returns._seen, "its first id is part of a return"
 
 
