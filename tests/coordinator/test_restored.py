@@ -7,6 +7,7 @@ from typing import Any
 from coordinator.events import Cause, LoadedGeneration, OffsetsMovedBack, ShardLoaded, Transition
 from coordinator.group_journal import GroupJournal
 from coordinator.journal import FORM, Journal
+from coordinator.journal_entries import Flapping
 from coordinator.journal_rebalance import Rebalance
 from journal.texts import Source
 from journal.unsaved import Unsaved
@@ -118,6 +119,15 @@ def test_a_flapping_and_a_returning_client_are_known_to_the_next_run() -> None:
     assert (flapping.member_id, flapping.changes, flapping.source) == ("c-b", 3, Source.KEPT)
     (returning,) = journal.returning("g")
     assert (returning.times, returning.before, returning.is_kept) == (1, "c-b", True)
+
+
+def test_members_that_flapped_in_earlier_runs_are_bounded() -> None:
+    journal = Journal()
+    for number in range(200):
+        journal.restore("g", Flapping(f"m-{number}", "app", "/h", 3, DAY_MS, "other topics", True))
+    assert [each.member_id for each in told_of(journal).changed] == [
+        f"m-{number}" for number in range(136, 200)
+    ]
 
 
 def test_takeovers_of_a_static_member_are_one_note_in_this_run_and_the_next() -> None:

@@ -247,3 +247,28 @@ async def test_to_stop_waits_for_a_write_that_is_under_way_and_writes_the_rest()
     assert len(again.journal.names()) == 2001
     assert "last" in again.journal.names()
     await background.stop()
+
+
+async def test_rest_of_a_failed_write_is_written_though_nothing_more_happens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from broker.cores import journal_keeper
+    from broker.loop.background import Background
+    from broker.loop.watchdog import Watchdog
+    from coordinator.events import Cause, OffsetsExpired
+    from tests.broker.hand_time import HandTime
+
+    monkeypatch.setattr(journal_keeper, "TRY_AGAIN_S", 0.01)
+    fs, time = SimulatedFiles(), HandTime()
+    fs.make_directory("/data")
+    fs.fail("write", FORM.file)
+    background = Background(time, Watchdog(time))
+    keeper = JournalKeeper(Journal, time, background.spawn, fs, "/data", 1 << 20)
+    for number in range(2 * journal_keeper.ENTRIES_AT_ONCE):
+        keeper.observe(OffsetsExpired(f"g{number}", 1, Cause.EXPIRED))
+    await eventually(lambda: not keeper._unsaved and not keeper._due)
+    again = JournalKeeper(Journal, time, background.spawn, fs, "/data", 1 << 20)
+    again.read()
+    assert len(again.journal.names()) == journal_keeper.ENTRIES_AT_ONCE, "the first were lost"
+    await keeper.stop()
+    await background.stop()
