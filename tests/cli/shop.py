@@ -27,6 +27,7 @@ groups lag
 groups lag billing live
 groups evict live #1
 groups reset billing --topic orders --to-latest
+groups reset billing --topic orders:0 --shift-by -5
 groups delete billing
 groups watch
 groups watch live
