@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
         self.verdicts: object | None = None
         """As whom the authorizer knows `principal`; kept and read by it alone."""
         self.permitted: Permitted | None = None
-        """What it was allowed, as requests name it; kept and read by the guard alone."""
+        """The names that it was allowed; `broker/apis/authorization.py` keeps and reads them."""
         self.client_id = ""
         self.client_host = ""
         """The peer's address as Kafka shows it, such as ``/127.0.0.1``."""
