@@ -380,9 +380,8 @@ def partitions(w: Window) -> str:
     return f"""
     SELECT * FROM (
         SELECT g.place, c.topic, c.partition, c.verdict, c.lag_records, c.lag_s, c.consumed_per_s,
-            c.produced_per_s, c.catch_up_s, count(*) OVER (PARTITION BY g.place) AS of,
-            row_number() OVER (
-                PARTITION BY g.place ORDER BY c.lag_records DESC, c.topic, c.partition) AS nth
+            c.produced_per_s, c.catch_up_s, count(*) OVER (PARTITION BY g.place) AS of, row_number()
+                OVER (PARTITION BY g.place ORDER BY c.lag_records DESC, c.topic, c.partition) AS nth
         FROM catch_up c {w.of("c")} WHERE c.lag_records > 0
     ) AS ordered WHERE nth <= {ROWS} ORDER BY place, nth
     """

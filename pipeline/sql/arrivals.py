@@ -49,6 +49,32 @@ def arrivals(d: Dialect, p: Params) -> str:
     WITH {_told(p)},
     {_believed()},
     {_proven(p)},
+    {_placed(p)},
+    ascending AS (
+        SELECT *, max(then_ms) OVER ({_UP_TO}) AS arrived_ms,
+            coalesce(max(then_ms) OVER ({_BEFORE}), 0) AS previous_ms
+        FROM by_then
+    )
+    SELECT {_KEY}, base_offset, last_offset, seen, first_at, last_at, arrived_ms, latest_ms,
+        CASE WHEN latest_ms IS NOT NULL OR coalesce(sure_ms, from_ms) IS NULL THEN NULL
+            WHEN disputed THEN CASE WHEN least_from_ms IS NOT NULL
+                THEN greatest(arrived_ms - least(least_from_ms, coalesce(sure_ms, from_ms)),
+                    greatest(most_by_ms, coalesce(sure_ms, high_ms)) - arrived_ms) END
+            WHEN sure_ms IS NOT NULL THEN 0
+            WHEN almost THEN abs(last_ms - arrived_ms)
+            ELSE greatest(arrived_ms - from_ms, high_ms - arrived_ms) END AS doubt_ms,
+        CASE WHEN whole OR sure_ms IS NULL THEN 0
+            ELSE greatest(high_ms - arrived_ms, 0) END AS loose_ms,
+        CASE WHEN sure_ms IS NULL THEN arrived_ms
+            ELSE least(greatest(coalesce(first_ms, arrived_ms), previous_ms), arrived_ms)
+            END AS began_ms
+    FROM ascending
+    """
+
+
+def _placed(p: Params) -> str:
+    """The CTE `by_then`: when each stretch arrived by itself (`then_ms`), its bounds beside it."""
+    return f"""
     neighboured AS (
         SELECT *, greatest(after_ms, max({_FIRST_SURE}) OVER ({_BEFORE})) AS low_ms,
             least(min(CASE WHEN whole THEN sure_ms ELSE {_FIRST_SURE} END)
@@ -75,27 +101,7 @@ def arrivals(d: Dialect, p: Params) -> str:
         SELECT *, CASE WHEN sure_ms IS NULL AND from_ms <= {p.as_of_ms}
             THEN least(likely_ms, {p.as_of_ms}) ELSE likely_ms END AS then_ms
         FROM placed
-    ),
-    ascending AS (
-        SELECT *, max(then_ms) OVER ({_UP_TO}) AS arrived_ms,
-            coalesce(max(then_ms) OVER ({_BEFORE}), 0) AS previous_ms
-        FROM by_then
-    )
-    SELECT {_KEY}, base_offset, last_offset, seen, first_at, last_at, arrived_ms, latest_ms,
-        CASE WHEN latest_ms IS NOT NULL OR coalesce(sure_ms, from_ms) IS NULL THEN NULL
-            WHEN disputed THEN CASE WHEN least_from_ms IS NOT NULL
-                THEN greatest(arrived_ms - least(least_from_ms, coalesce(sure_ms, from_ms)),
-                    greatest(most_by_ms, coalesce(sure_ms, high_ms)) - arrived_ms) END
-            WHEN sure_ms IS NOT NULL THEN 0
-            WHEN almost THEN abs(last_ms - arrived_ms)
-            ELSE greatest(arrived_ms - from_ms, high_ms - arrived_ms) END AS doubt_ms,
-        CASE WHEN whole OR sure_ms IS NULL THEN 0
-            ELSE greatest(high_ms - arrived_ms, 0) END AS loose_ms,
-        CASE WHEN sure_ms IS NULL THEN arrived_ms
-            ELSE least(greatest(coalesce(first_ms, arrived_ms), previous_ms), arrived_ms)
-            END AS began_ms
-    FROM ascending
-    """
+    )"""
 
 
 def _told(p: Params) -> str:
