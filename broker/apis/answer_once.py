@@ -14,6 +14,24 @@ Answer = Callable[["Services", Request], Steps | None]
 """As a handler: it ends the request, or returns the steps that do."""
 
 
+TOLD_WITHIN_S = 5.0
+"""How long a client waits for what the controller tells."""
+
+
+def once_told(services: Services, request: Request, answer: Answer) -> Steps | None:
+    """Answer when the controller has told which brokers live; a broker by itself knows at once.
+
+    A broker of a cluster that has just started knows of nobody before. librdkafka forgets all
+    brokers when it is told of none, and finds no other ever again.
+    """
+    if services.cluster.is_told:
+        return answer(services, request)
+    request.check()
+    there = services.cluster.told(services.time.within(TOLD_WITHIN_S))
+    answer_once(there, services, request, answer)
+    return None
+
+
 def answer_once(
     there: Awaitable[bool], services: Services, request: Request, answer: Answer
 ) -> None:

@@ -1,15 +1,15 @@
 """DescribeCluster (60): the brokers of the cluster. v1 brokers or controllers; v2 fenced brokers.
 
 Controller endpoints are not served: this broker is its own controller and has no endpoint as one.
-It waits for the controller's first word (`once_told.py`).
+It waits for the controller's first word (`answer_once.py`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.apis.answer_once import once_told
 from broker.apis.authorization import NOT_ASKED, cluster_operations
-from broker.apis.once_told import once_told
 from broker.net.needs import Rights, Tells, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import MISMATCHED_ENDPOINT_TYPE, NONE, UNSUPPORTED_ENDPOINT_TYPE

@@ -10,7 +10,7 @@ error.
 An unknown topic that may be created is created with the broker's defaults, and is in the answer; in
 a cluster with LEADER_NOT_AVAILABLE, since the controller has still to hear of it.
 
-It waits for the controller's first word (`once_told.py`).
+It waits for the controller's first word (`answer_once.py`).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from broker.apis.answer_once import once_told
 from broker.apis.authorization import NOT_ASKED, cluster_operations, denied, is_allowed, split
-from broker.apis.once_told import once_told
 from broker.net.needs import Own, Rights, Tells, cluster, each_shown_topic
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.cluster_view import NO_LEADER, PartitionView

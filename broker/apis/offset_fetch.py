@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator, Sequence, Set
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from broker.apis import old_offsets
 from broker.apis.authorization import are_known, denied, is_allowed
@@ -31,6 +31,7 @@ from protocol.errors import (
 )
 from protocol.generated.offset_fetch import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.offset_fetch import API
+from protocol.slotted import slotted
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -45,7 +46,8 @@ Topics = Sequence[tuple[Any, Sequence[int]]]
 _FIRST_WITH_GROUP_ERROR, _FIRST_WITH_IDS = 2, 10
 
 
-class _Asked(NamedTuple):
+@slotted(frozen=True)
+class _Asked:
     """One group of a request."""
 
     group_id: str
