@@ -33,6 +33,11 @@ from tests.pipeline.truth.wire_clients import (
 )
 from tests.waiting import until
 
+DATES = {
+    "tomorrow": {"message.timestamp.after.max.ms": str(2**62)},
+    "copied": {"retention.ms": "-1"},  # Kafka deletes last year's records within the run
+}
+"""Settings of topics whose records bear other dates than today's."""
 TOPICS = {"orders": 3, "payments": 2, "tomorrow": 1, "out": 1, "copied": 4}
 HOUR_MS = 3_600_000
 AHEAD_MS = 50 * 365 * 24 * HOUR_MS
@@ -364,8 +369,7 @@ def play(broker: Broker, lives: tuple[Callable[[World], None], ...]) -> World:
     world = World(broker.bootstrap, broker.data)
     cluster = Cluster(broker.bootstrap)
     for topic, partitions in TOPICS.items():
-        dates = {"message.timestamp.after.max.ms": str(2**62)} if topic == "tomorrow" else {}
-        cluster.create_topic(topic, partitions, **dates)
+        cluster.create_topic(topic, partitions, **DATES.get(topic, {}))
     feed(world)
     ready = world.asker()
     until("there is a coordinator", lambda: _has_coordinator(ready))
