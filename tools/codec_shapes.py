@@ -28,6 +28,8 @@ class Shape(NamedTuple):
     """Response fields by path that are not called as in the table; ``path[]`` names elements."""
     before: Callable[[int], list[str]] = lambda _: []
     """Lines that an encoder begins with."""
+    in_chunks: bool = False
+    """The encoder returns a list of chunks; ``path.size`` names the bytes of a field of records."""
 
 
 def row(*parts: str | tuple[str, int, str]) -> Callable[[int], str]:
@@ -305,6 +307,22 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
             row("topic_data_partition_data_index", "topic_data_partition_data_records"),
         ),
     },
+    arguments=(
+        "topics: Sequence[tuple[Any, Sequence[Any]]]",
+        "throttle_time_ms: int",
+    ),
+    names={
+        "responses": "topics",
+        "responses[]": "topic, partitions",
+        "responses.name": "topic",
+        "responses.topic_id": "topic",
+        "responses.partition_responses": "partitions",
+        "responses.partition_responses[]": (
+            "index, error_code, base_offset, log_append_time_ms, log_start_offset, record_errors,"
+            " error_message"
+        ),
+        "responses.partition_responses.record_errors[]": "batch_index, batch_index_error_message",
+    },
 )
 
 FETCH = Shape(
@@ -384,6 +402,32 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
             ),
         ),
     },
+    arguments=(
+        "throttle_time_ms: int",
+        "error_code: int",
+        "session_id: int",
+        "topics: Sequence[tuple[Any, Sequence[Any]]]",
+    ),
+    names={
+        "responses": "topics",
+        "responses[]": "topic, partitions",
+        "responses.topic": "topic",
+        "responses.topic_id": "topic",
+        "responses.partitions": "partitions",
+        "responses.partitions[]": "each",
+        "responses.partitions.partition_index": "each.partition",
+        "responses.partitions.error_code": "each.error_code",
+        "responses.partitions.high_watermark": "each.high_watermark",
+        "responses.partitions.last_stable_offset": "each.last_stable_offset",
+        "responses.partitions.log_start_offset": "each.log_start_offset",
+        "responses.partitions.aborted_transactions": "each.aborted_transactions",
+        "responses.partitions.aborted_transactions[]": "producer_id, first_offset",
+        "responses.partitions.preferred_read_replica": "-1",
+        "responses.partitions.records": "each.records",
+        "responses.partitions.records.size": "each.size_bytes",
+        "responses.partitions.diverging_epoch": "each.diverging",
+    },
+    in_chunks=True,
 )
 
 TXN_OFFSET_COMMIT = Shape(

@@ -7,19 +7,33 @@ from collections.abc import Sequence
 
 from decoder_source import struct_name
 
-from protocol.schema import BYTES, STRING, UUID, Array, Field, Primitive, Struct, version_range
+from protocol.schema import (
+    BYTES,
+    RECORDS,
+    STRING,
+    UUID,
+    Array,
+    Field,
+    Primitive,
+    Struct,
+    version_range,
+)
 
 
 class EncoderSource:
     """Emits one encoder: pieces are gathered, joined and put behind their length.
 
-    ``names`` says under which name a field (by its dotted path) is in the function's arguments.
+    ``names`` says under which name a field (by its dotted path) is in the function's arguments. An
+    encoder ``in_chunks`` returns a list, with the chunks of records as they are between its own.
     """
 
-    def __init__(self, version: int, flexible: bool, names: dict[str, str]) -> None:
+    def __init__(
+        self, version: int, flexible: bool, names: dict[str, str], in_chunks: bool = False
+    ) -> None:
         self.version = version
         self.flexible = flexible
         self.names = names
+        self.in_chunks = in_chunks
         self.lines: list[str] = []
         self.depth = 2
         self.structs: dict[str, str] = {}
@@ -45,6 +59,9 @@ class EncoderSource:
             self._close_run()
             self.line(f"return {self._pieces[0]}")
             return
+        if self.in_chunks:
+            self._chunks(fields, header_tags)
+            return
         if any(isinstance(f.type, Array) for f in plain):
             self.line("pieces: list[bytes] = []")
             self._struct(fields, "")
@@ -58,6 +75,23 @@ class EncoderSource:
         name = struct_name("pack", list(format_))
         self.structs[name] = f'struct.Struct(">{format_}").pack'
         self.line(f"return {name}(len(body) + {head}, correlation_id) + body")
+
+    def _chunks(self, fields: Sequence[Field], header_tags: bool) -> None:
+        """The body of an encoder whose frame is a list of chunks."""
+        self.line("pieces: list[bytes] = []")
+        self.line("chunks: list[Any] = []")
+        self.line("size = 0")
+        self._struct(fields, "")
+        self._flush()
+        self.line("if pieces:")
+        self.line('    part = b"".join(pieces)')
+        self.line("    chunks.append(part)")
+        self.line("    size += len(part)")
+        format_, head = ("iix", 5) if header_tags else ("ii", 4)
+        name = struct_name("pack", list(format_))
+        self.structs[name] = f'struct.Struct(">{format_}").pack'
+        self.line(f"chunks[0] = {name}(size + {head}, correlation_id) + chunks[0]")
+        self.line("return chunks")
 
     def _close_run(self) -> None:
         run, self._run = self._run, []
@@ -89,8 +123,29 @@ class EncoderSource:
         for field in fields:
             if self.version in version_range(field.versions) and field.tag is None:
                 self._field(field, f"{path}{field.name}")
-        if self.flexible:
+        if not self.flexible:
+            return
+        tagged = [field for field in fields if f"{path}{field.name}" in self.names]
+        tagged = [field for field in tagged if field.tag is not None]
+        if tagged:
+            (field,) = tagged
+            self._tagged(field, self.names[f"{path}{field.name}"])
+        else:
             self._run.append(("", "x"))
+
+    def _tagged(self, field: Field, value: str) -> None:
+        """The one tagged field that is ever sent: a tuple of numbers, or None."""
+        assert isinstance(field.type, Struct)
+        types = [each.type for each in field.type.fields]
+        formats = [each.format for each in types if isinstance(each, Primitive)]
+        size = struct.calcsize(">" + "".join(formats)) + 1
+        name = struct_name("pack", ["B", "B", "B", *formats, "x"])
+        self.structs[name] = f'struct.Struct(">BBB{"".join(formats)}x").pack'
+        self._flush()
+        self.line(f"if {value} is None:")
+        self.line('    pieces.append(b"\\0")')
+        self.line("else:")
+        self.line(f"    pieces.append({name}(1, {field.tag}, {size}, *{value}))")
 
     def _field(self, field: Field, path: str) -> None:
         value = self.names.get(path, field.name)
@@ -98,8 +153,17 @@ class EncoderSource:
         compact = "compact_" if self.flexible else ""
         if isinstance(field.type, Array):
             assert isinstance(field.type.element, Struct)
+            if nullable:
+                self._flush()
+                self.line(f"if {value} is None:")
+                self.line(f"    pieces.append({bytes(1) if self.flexible else bytes([255] * 4)!r})")
+                self.line("else:")
+                self.depth += 1
             self._count(f"len({value})")
             self._array(field.type.element.fields, value, path)
+            self.depth -= bool(nullable)
+        elif field.type is RECORDS:
+            self._records(value, self.names[f"{path}.size"])
         elif field.type is STRING:
             self._piece(f"{compact}{nullable}text({value})")
         elif field.type is BYTES:
@@ -110,6 +174,16 @@ class EncoderSource:
         else:
             assert isinstance(field.type, Primitive)
             self._run.append((value, field.type.format))
+
+    def _records(self, value: str, size: str) -> None:
+        """Chunks of ``size`` bytes in all; null is never sent."""
+        self._count(size)
+        self._flush()
+        self.line(f"if {size}:")
+        self.line('    part = b"".join(pieces)')
+        self.line(f"    chunks += (part, *{value})")
+        self.line(f"    size += len(part) + {size}")
+        self.line("    pieces = []")
 
     def _count(self, value: str) -> None:
         if self.flexible:

@@ -60,8 +60,12 @@ length. The arguments after throttle_time_ms:
 - join_group: error_code, generation_id, protocol_type, protocol_name, leader, skip_assignment,
   member_id, [(member_id, group_instance_id, metadata)]
 - sync_group: error_code, protocol_type, protocol_name, assignment
+- fetch, a list of chunks: error_code, session_id, [(topic name or id, partitions with the names of
+  `Fetched`)]
+- produce, whose throttle_time_ms is the last one: [(topic name or id, [(index, error_code,
+  base_offset, log_append_time_ms, log_start_offset, [(batch_index, message)], error_message)])]
 
-Produce and Fetch have no encoder here. A column is a tuple of ints or strings; a metadata column is
+A column is a tuple of ints or strings; a metadata column is
 None when every entry is null or empty.
 """
 '''
@@ -117,14 +121,14 @@ def decoder(api: Api, shape: Shape, version: int) -> Source:
 
 def encoder(api: Api, shape: Shape, version: int) -> Source:
     """The source of one version's encoder."""
-    source = EncoderSource(version, api.is_flexible(version), dict(shape.names))
+    source = EncoderSource(version, api.is_flexible(version), dict(shape.names), shape.in_chunks)
     for line in shape.before(version):
         source.line(line)
     source.body(api.response, response_header_version(api.key, version) == 1)
     lines = [
         f"def encode_response_v{version}(",
         *(f"    {argument}," for argument in ("correlation_id: int", *shape.arguments)),
-        ") -> bytes:",
+        f") -> {_frame(shape)}:",
         f'    """{api.name} v{version}."""',
         "    try:",
         *source.lines,
@@ -135,6 +139,11 @@ def encoder(api: Api, shape: Shape, version: int) -> Source:
         name: f'Packers("{element}")' for name, element in source.packers.items()
     }
     return Source(version, "\n".join(lines), constants)
+
+
+def _frame(shape: Shape) -> str:
+    """The type of an encoder's frame."""
+    return "list[Any]" if shape.in_chunks else "bytes"
 
 
 def once(make: Callable[[Api, Shape, int], Source], api: Api, shape: Shape) -> dict[int, Source]:
@@ -195,7 +204,7 @@ def module(name: str, shape: Shape) -> str:
         "",
     ]
     if encoders:
-        encode_type = "dict[int, Callable[..., bytes]]"
+        encode_type = f"dict[int, Callable[..., {_frame(shape)}]]"
         parts += [table("ENCODE_RESPONSE", "encode_response", encoders, encode_type), ""]
     return "\n".join(parts)
 

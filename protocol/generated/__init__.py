@@ -30,7 +30,11 @@ length. The arguments after throttle_time_ms:
 - join_group: error_code, generation_id, protocol_type, protocol_name, leader, skip_assignment,
   member_id, [(member_id, group_instance_id, metadata)]
 - sync_group: error_code, protocol_type, protocol_name, assignment
+- fetch, a list of chunks: error_code, session_id, [(topic name or id, partitions with the names of
+  `Fetched`)]
+- produce, whose throttle_time_ms is the last one: [(topic name or id, [(index, error_code,
+  base_offset, log_append_time_ms, log_start_offset, [(batch_index, message)], error_message)])]
 
-Produce and Fetch have no encoder here. A column is a tuple of ints or strings; a metadata column is
+A column is a tuple of ints or strings; a metadata column is
 None when every entry is null or empty.
 """

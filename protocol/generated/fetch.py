@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from protocol.columns import (
     Unpackers,
     Unusual,
+    compact_text,
+    count_prefix,
     slow,
+    text,
+    unsayable,
+    uuid,
 )
 from protocol.errors import ProtocolError
 from protocol.messages.fetch import API
@@ -21,6 +26,17 @@ Forgotten = tuple[Any, tuple[int, ...]]
 Request = tuple[int, int, int, int, int, int, int, list[Topic], list[Forgotten], str]
 
 _int32s = Unpackers("i")
+_pack_BBBiqx = struct.Struct(">BBBiqx").pack
+_pack_i = struct.Struct(">i").pack
+_pack_ihi = struct.Struct(">ihi").pack
+_pack_ihii = struct.Struct(">ihii").pack
+_pack_ihqi = struct.Struct(">ihqi").pack
+_pack_ihqq = struct.Struct(">ihqq").pack
+_pack_ihqqq = struct.Struct(">ihqqq").pack
+_pack_ii = struct.Struct(">ii").pack
+_pack_iix = struct.Struct(">iix").pack
+_pack_qq = struct.Struct(">qq").pack
+_pack_qqx = struct.Struct(">qqx").pack
 _unpack_h = struct.Struct(">h").unpack_from
 _unpack_i = struct.Struct(">i").unpack_from
 _unpack_iiibiiB = struct.Struct(">iiibiiB").unpack_from
@@ -916,6 +932,371 @@ def decode_request_v15(buffer: bytes, position: int) -> Request:
         return slow(API, 15, buffer, position, _shape)
 
 
+def encode_response_v0(
+    correlation_id: int,
+    throttle_time_ms: int,
+    error_code: int,
+    session_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+) -> list[Any]:
+    """Fetch v0."""
+    try:
+        pieces: list[bytes] = []
+        chunks: list[Any] = []
+        size = 0
+        pieces.append(_pack_i(len(topics)))
+        for topic, partitions in topics:
+            pieces += (text(topic), _pack_i(len(partitions)))
+            for each in partitions:
+                pieces.append(
+                    _pack_ihqi(
+                        each.partition, each.error_code, each.high_watermark, each.size_bytes
+                    )
+                )
+                if each.size_bytes:
+                    part = b"".join(pieces)
+                    chunks += (part, *each.records)
+                    size += len(part) + each.size_bytes
+                    pieces = []
+        if pieces:
+            part = b"".join(pieces)
+            chunks.append(part)
+            size += len(part)
+        chunks[0] = _pack_ii(size + 4, correlation_id) + chunks[0]
+        return chunks
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 0, error) from None
+
+
+def encode_response_v1(
+    correlation_id: int,
+    throttle_time_ms: int,
+    error_code: int,
+    session_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+) -> list[Any]:
+    """Fetch v1."""
+    try:
+        pieces: list[bytes] = []
+        chunks: list[Any] = []
+        size = 0
+        pieces.append(_pack_ii(throttle_time_ms, len(topics)))
+        for topic, partitions in topics:
+            pieces += (text(topic), _pack_i(len(partitions)))
+            for each in partitions:
+                pieces.append(
+                    _pack_ihqi(
+                        each.partition, each.error_code, each.high_watermark, each.size_bytes
+                    )
+                )
+                if each.size_bytes:
+                    part = b"".join(pieces)
+                    chunks += (part, *each.records)
+                    size += len(part) + each.size_bytes
+                    pieces = []
+        if pieces:
+            part = b"".join(pieces)
+            chunks.append(part)
+            size += len(part)
+        chunks[0] = _pack_ii(size + 4, correlation_id) + chunks[0]
+        return chunks
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 1, error) from None
+
+
+def encode_response_v4(
+    correlation_id: int,
+    throttle_time_ms: int,
+    error_code: int,
+    session_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+) -> list[Any]:
+    """Fetch v4."""
+    try:
+        pieces: list[bytes] = []
+        chunks: list[Any] = []
+        size = 0
+        pieces.append(_pack_ii(throttle_time_ms, len(topics)))
+        for topic, partitions in topics:
+            pieces += (text(topic), _pack_i(len(partitions)))
+            for each in partitions:
+                pieces.append(
+                    _pack_ihqq(
+                        each.partition,
+                        each.error_code,
+                        each.high_watermark,
+                        each.last_stable_offset,
+                    )
+                )
+                if each.aborted_transactions is None:
+                    pieces.append(b"\xff\xff\xff\xff")
+                else:
+                    pieces.append(_pack_i(len(each.aborted_transactions)))
+                    for producer_id, first_offset in each.aborted_transactions:
+                        pieces.append(_pack_qq(producer_id, first_offset))
+                pieces.append(_pack_i(each.size_bytes))
+                if each.size_bytes:
+                    part = b"".join(pieces)
+                    chunks += (part, *each.records)
+                    size += len(part) + each.size_bytes
+                    pieces = []
+        if pieces:
+            part = b"".join(pieces)
+            chunks.append(part)
+            size += len(part)
+        chunks[0] = _pack_ii(size + 4, correlation_id) + chunks[0]
+        return chunks
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 4, error) from None
+
+
+def encode_response_v5(
+    correlation_id: int,
+    throttle_time_ms: int,
+    error_code: int,
+    session_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+) -> list[Any]:
+    """Fetch v5."""
+    try:
+        pieces: list[bytes] = []
+        chunks: list[Any] = []
+        size = 0
+        pieces.append(_pack_ii(throttle_time_ms, len(topics)))
+        for topic, partitions in topics:
+            pieces += (text(topic), _pack_i(len(partitions)))
+            for each in partitions:
+                pieces.append(
+                    _pack_ihqqq(
+                        each.partition,
+                        each.error_code,
+                        each.high_watermark,
+                        each.last_stable_offset,
+                        each.log_start_offset,
+                    )
+                )
+                if each.aborted_transactions is None:
+                    pieces.append(b"\xff\xff\xff\xff")
+                else:
+                    pieces.append(_pack_i(len(each.aborted_transactions)))
+                    for producer_id, first_offset in each.aborted_transactions:
+                        pieces.append(_pack_qq(producer_id, first_offset))
+                pieces.append(_pack_i(each.size_bytes))
+                if each.size_bytes:
+                    part = b"".join(pieces)
+                    chunks += (part, *each.records)
+                    size += len(part) + each.size_bytes
+                    pieces = []
+        if pieces:
+            part = b"".join(pieces)
+            chunks.append(part)
+            size += len(part)
+        chunks[0] = _pack_ii(size + 4, correlation_id) + chunks[0]
+        return chunks
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 5, error) from None
+
+
+def encode_response_v7(
+    correlation_id: int,
+    throttle_time_ms: int,
+    error_code: int,
+    session_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+) -> list[Any]:
+    """Fetch v7."""
+    try:
+        pieces: list[bytes] = []
+        chunks: list[Any] = []
+        size = 0
+        pieces.append(_pack_ihii(throttle_time_ms, error_code, session_id, len(topics)))
+        for topic, partitions in topics:
+            pieces += (text(topic), _pack_i(len(partitions)))
+            for each in partitions:
+                pieces.append(
+                    _pack_ihqqq(
+                        each.partition,
+                        each.error_code,
+                        each.high_watermark,
+                        each.last_stable_offset,
+                        each.log_start_offset,
+                    )
+                )
+                if each.aborted_transactions is None:
+                    pieces.append(b"\xff\xff\xff\xff")
+                else:
+                    pieces.append(_pack_i(len(each.aborted_transactions)))
+                    for producer_id, first_offset in each.aborted_transactions:
+                        pieces.append(_pack_qq(producer_id, first_offset))
+                pieces.append(_pack_i(each.size_bytes))
+                if each.size_bytes:
+                    part = b"".join(pieces)
+                    chunks += (part, *each.records)
+                    size += len(part) + each.size_bytes
+                    pieces = []
+        if pieces:
+            part = b"".join(pieces)
+            chunks.append(part)
+            size += len(part)
+        chunks[0] = _pack_ii(size + 4, correlation_id) + chunks[0]
+        return chunks
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 7, error) from None
+
+
+def encode_response_v11(
+    correlation_id: int,
+    throttle_time_ms: int,
+    error_code: int,
+    session_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+) -> list[Any]:
+    """Fetch v11."""
+    try:
+        pieces: list[bytes] = []
+        chunks: list[Any] = []
+        size = 0
+        pieces.append(_pack_ihii(throttle_time_ms, error_code, session_id, len(topics)))
+        for topic, partitions in topics:
+            pieces += (text(topic), _pack_i(len(partitions)))
+            for each in partitions:
+                pieces.append(
+                    _pack_ihqqq(
+                        each.partition,
+                        each.error_code,
+                        each.high_watermark,
+                        each.last_stable_offset,
+                        each.log_start_offset,
+                    )
+                )
+                if each.aborted_transactions is None:
+                    pieces.append(b"\xff\xff\xff\xff")
+                else:
+                    pieces.append(_pack_i(len(each.aborted_transactions)))
+                    for producer_id, first_offset in each.aborted_transactions:
+                        pieces.append(_pack_qq(producer_id, first_offset))
+                pieces.append(_pack_ii(-1, each.size_bytes))
+                if each.size_bytes:
+                    part = b"".join(pieces)
+                    chunks += (part, *each.records)
+                    size += len(part) + each.size_bytes
+                    pieces = []
+        if pieces:
+            part = b"".join(pieces)
+            chunks.append(part)
+            size += len(part)
+        chunks[0] = _pack_ii(size + 4, correlation_id) + chunks[0]
+        return chunks
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 11, error) from None
+
+
+def encode_response_v12(
+    correlation_id: int,
+    throttle_time_ms: int,
+    error_code: int,
+    session_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+) -> list[Any]:
+    """Fetch v12."""
+    try:
+        pieces: list[bytes] = []
+        chunks: list[Any] = []
+        size = 0
+        pieces += (_pack_ihi(throttle_time_ms, error_code, session_id), count_prefix(len(topics)))
+        for topic, partitions in topics:
+            pieces += (compact_text(topic), count_prefix(len(partitions)))
+            for each in partitions:
+                pieces.append(
+                    _pack_ihqqq(
+                        each.partition,
+                        each.error_code,
+                        each.high_watermark,
+                        each.last_stable_offset,
+                        each.log_start_offset,
+                    )
+                )
+                if each.aborted_transactions is None:
+                    pieces.append(b"\x00")
+                else:
+                    pieces.append(count_prefix(len(each.aborted_transactions)))
+                    for producer_id, first_offset in each.aborted_transactions:
+                        pieces.append(_pack_qqx(producer_id, first_offset))
+                pieces += (_pack_i(-1), count_prefix(each.size_bytes))
+                if each.size_bytes:
+                    part = b"".join(pieces)
+                    chunks += (part, *each.records)
+                    size += len(part) + each.size_bytes
+                    pieces = []
+                if each.diverging is None:
+                    pieces.append(b"\0")
+                else:
+                    pieces.append(_pack_BBBiqx(1, 0, 13, *each.diverging))
+            pieces.append(b"\x00")
+        pieces.append(b"\x00")
+        if pieces:
+            part = b"".join(pieces)
+            chunks.append(part)
+            size += len(part)
+        chunks[0] = _pack_iix(size + 5, correlation_id) + chunks[0]
+        return chunks
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 12, error) from None
+
+
+def encode_response_v13(
+    correlation_id: int,
+    throttle_time_ms: int,
+    error_code: int,
+    session_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+) -> list[Any]:
+    """Fetch v13."""
+    try:
+        pieces: list[bytes] = []
+        chunks: list[Any] = []
+        size = 0
+        pieces += (_pack_ihi(throttle_time_ms, error_code, session_id), count_prefix(len(topics)))
+        for topic, partitions in topics:
+            pieces += (uuid(topic), count_prefix(len(partitions)))
+            for each in partitions:
+                pieces.append(
+                    _pack_ihqqq(
+                        each.partition,
+                        each.error_code,
+                        each.high_watermark,
+                        each.last_stable_offset,
+                        each.log_start_offset,
+                    )
+                )
+                if each.aborted_transactions is None:
+                    pieces.append(b"\x00")
+                else:
+                    pieces.append(count_prefix(len(each.aborted_transactions)))
+                    for producer_id, first_offset in each.aborted_transactions:
+                        pieces.append(_pack_qqx(producer_id, first_offset))
+                pieces += (_pack_i(-1), count_prefix(each.size_bytes))
+                if each.size_bytes:
+                    part = b"".join(pieces)
+                    chunks += (part, *each.records)
+                    size += len(part) + each.size_bytes
+                    pieces = []
+                if each.diverging is None:
+                    pieces.append(b"\0")
+                else:
+                    pieces.append(_pack_BBBiqx(1, 0, 13, *each.diverging))
+            pieces.append(b"\x00")
+        pieces.append(b"\x00")
+        if pieces:
+            part = b"".join(pieces)
+            chunks.append(part)
+            size += len(part)
+        chunks[0] = _pack_iix(size + 5, correlation_id) + chunks[0]
+        return chunks
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 13, error) from None
+
+
 DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
     0: decode_request_v0,
     1: decode_request_v0,
@@ -936,4 +1317,26 @@ DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
     16: decode_request_v15,
     17: decode_request_v15,
     18: decode_request_v15,
+}
+
+ENCODE_RESPONSE: Final[dict[int, Callable[..., list[Any]]]] = {
+    0: encode_response_v0,
+    1: encode_response_v1,
+    2: encode_response_v1,
+    3: encode_response_v1,
+    4: encode_response_v4,
+    5: encode_response_v5,
+    6: encode_response_v5,
+    7: encode_response_v7,
+    8: encode_response_v7,
+    9: encode_response_v7,
+    10: encode_response_v7,
+    11: encode_response_v11,
+    12: encode_response_v12,
+    13: encode_response_v13,
+    14: encode_response_v13,
+    15: encode_response_v13,
+    16: encode_response_v13,
+    17: encode_response_v13,
+    18: encode_response_v13,
 }

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from protocol.columns import (
     Unusual,
+    compact_nullable_text,
+    compact_text,
+    count_prefix,
+    nullable_text,
     slow,
+    text,
+    unsayable,
+    uuid,
 )
 from protocol.errors import ProtocolError
 from protocol.messages.produce import API
@@ -18,6 +25,14 @@ Partition = tuple[int, bytes | None]
 Topic = tuple[Any, list[Partition]]
 Request = tuple[str | None, int, int, list[Topic]]
 
+_pack_i = struct.Struct(">i").pack
+_pack_ihq = struct.Struct(">ihq").pack
+_pack_ihqq = struct.Struct(">ihqq").pack
+_pack_ihqqq = struct.Struct(">ihqqq").pack
+_pack_ihqqqi = struct.Struct(">ihqqqi").pack
+_pack_ii = struct.Struct(">ii").pack
+_pack_iix = struct.Struct(">iix").pack
+_pack_ix = struct.Struct(">ix").pack
 _unpack_h = struct.Struct(">h").unpack_from
 _unpack_hiB = struct.Struct(">hiB").unpack_from
 _unpack_hii = struct.Struct(">hii").unpack_from
@@ -277,6 +292,243 @@ def decode_request_v13(buffer: bytes, position: int) -> Request:
         return slow(API, 13, buffer, position, _shape)
 
 
+def encode_response_v0(
+    correlation_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+    throttle_time_ms: int,
+) -> bytes:
+    """Produce v0."""
+    try:
+        pieces: list[bytes] = []
+        pieces.append(_pack_i(len(topics)))
+        for topic, partitions in topics:
+            pieces += (text(topic), _pack_i(len(partitions)))
+            for (
+                index,
+                error_code,
+                base_offset,
+                log_append_time_ms,
+                log_start_offset,
+                record_errors,
+                error_message,
+            ) in partitions:
+                pieces.append(_pack_ihq(index, error_code, base_offset))
+        body = b"".join(pieces)
+        return _pack_ii(len(body) + 4, correlation_id) + body
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 0, error) from None
+
+
+def encode_response_v1(
+    correlation_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+    throttle_time_ms: int,
+) -> bytes:
+    """Produce v1."""
+    try:
+        pieces: list[bytes] = []
+        pieces.append(_pack_i(len(topics)))
+        for topic, partitions in topics:
+            pieces += (text(topic), _pack_i(len(partitions)))
+            for (
+                index,
+                error_code,
+                base_offset,
+                log_append_time_ms,
+                log_start_offset,
+                record_errors,
+                error_message,
+            ) in partitions:
+                pieces.append(_pack_ihq(index, error_code, base_offset))
+        pieces.append(_pack_i(throttle_time_ms))
+        body = b"".join(pieces)
+        return _pack_ii(len(body) + 4, correlation_id) + body
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 1, error) from None
+
+
+def encode_response_v2(
+    correlation_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+    throttle_time_ms: int,
+) -> bytes:
+    """Produce v2."""
+    try:
+        pieces: list[bytes] = []
+        pieces.append(_pack_i(len(topics)))
+        for topic, partitions in topics:
+            pieces += (text(topic), _pack_i(len(partitions)))
+            for (
+                index,
+                error_code,
+                base_offset,
+                log_append_time_ms,
+                log_start_offset,
+                record_errors,
+                error_message,
+            ) in partitions:
+                pieces.append(_pack_ihqq(index, error_code, base_offset, log_append_time_ms))
+        pieces.append(_pack_i(throttle_time_ms))
+        body = b"".join(pieces)
+        return _pack_ii(len(body) + 4, correlation_id) + body
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 2, error) from None
+
+
+def encode_response_v5(
+    correlation_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+    throttle_time_ms: int,
+) -> bytes:
+    """Produce v5."""
+    try:
+        pieces: list[bytes] = []
+        pieces.append(_pack_i(len(topics)))
+        for topic, partitions in topics:
+            pieces += (text(topic), _pack_i(len(partitions)))
+            for (
+                index,
+                error_code,
+                base_offset,
+                log_append_time_ms,
+                log_start_offset,
+                record_errors,
+                error_message,
+            ) in partitions:
+                pieces.append(
+                    _pack_ihqqq(
+                        index, error_code, base_offset, log_append_time_ms, log_start_offset
+                    )
+                )
+        pieces.append(_pack_i(throttle_time_ms))
+        body = b"".join(pieces)
+        return _pack_ii(len(body) + 4, correlation_id) + body
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 5, error) from None
+
+
+def encode_response_v8(
+    correlation_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+    throttle_time_ms: int,
+) -> bytes:
+    """Produce v8."""
+    try:
+        pieces: list[bytes] = []
+        pieces.append(_pack_i(len(topics)))
+        for topic, partitions in topics:
+            pieces += (text(topic), _pack_i(len(partitions)))
+            for (
+                index,
+                error_code,
+                base_offset,
+                log_append_time_ms,
+                log_start_offset,
+                record_errors,
+                error_message,
+            ) in partitions:
+                pieces.append(
+                    _pack_ihqqqi(
+                        index,
+                        error_code,
+                        base_offset,
+                        log_append_time_ms,
+                        log_start_offset,
+                        len(record_errors),
+                    )
+                )
+                for batch_index, batch_index_error_message in record_errors:
+                    pieces += (_pack_i(batch_index), nullable_text(batch_index_error_message))
+                pieces.append(nullable_text(error_message))
+        pieces.append(_pack_i(throttle_time_ms))
+        body = b"".join(pieces)
+        return _pack_ii(len(body) + 4, correlation_id) + body
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 8, error) from None
+
+
+def encode_response_v9(
+    correlation_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+    throttle_time_ms: int,
+) -> bytes:
+    """Produce v9."""
+    try:
+        pieces: list[bytes] = []
+        pieces.append(count_prefix(len(topics)))
+        for topic, partitions in topics:
+            pieces += (compact_text(topic), count_prefix(len(partitions)))
+            for (
+                index,
+                error_code,
+                base_offset,
+                log_append_time_ms,
+                log_start_offset,
+                record_errors,
+                error_message,
+            ) in partitions:
+                pieces += (
+                    _pack_ihqqq(
+                        index, error_code, base_offset, log_append_time_ms, log_start_offset
+                    ),
+                    count_prefix(len(record_errors)),
+                )
+                for batch_index, batch_index_error_message in record_errors:
+                    pieces += (
+                        _pack_i(batch_index),
+                        compact_nullable_text(batch_index_error_message),
+                        b"\x00",
+                    )
+                pieces += (compact_nullable_text(error_message), b"\x00")
+            pieces.append(b"\x00")
+        pieces.append(_pack_ix(throttle_time_ms))
+        body = b"".join(pieces)
+        return _pack_iix(len(body) + 5, correlation_id) + body
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 9, error) from None
+
+
+def encode_response_v13(
+    correlation_id: int,
+    topics: Sequence[tuple[Any, Sequence[Any]]],
+    throttle_time_ms: int,
+) -> bytes:
+    """Produce v13."""
+    try:
+        pieces: list[bytes] = []
+        pieces.append(count_prefix(len(topics)))
+        for topic, partitions in topics:
+            pieces += (uuid(topic), count_prefix(len(partitions)))
+            for (
+                index,
+                error_code,
+                base_offset,
+                log_append_time_ms,
+                log_start_offset,
+                record_errors,
+                error_message,
+            ) in partitions:
+                pieces += (
+                    _pack_ihqqq(
+                        index, error_code, base_offset, log_append_time_ms, log_start_offset
+                    ),
+                    count_prefix(len(record_errors)),
+                )
+                for batch_index, batch_index_error_message in record_errors:
+                    pieces += (
+                        _pack_i(batch_index),
+                        compact_nullable_text(batch_index_error_message),
+                        b"\x00",
+                    )
+                pieces += (compact_nullable_text(error_message), b"\x00")
+            pieces.append(b"\x00")
+        pieces.append(_pack_ix(throttle_time_ms))
+        body = b"".join(pieces)
+        return _pack_iix(len(body) + 5, correlation_id) + body
+    except (struct.error, ValueError, TypeError, AttributeError) as error:
+        raise unsayable(API, 13, error) from None
+
+
 DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
     0: decode_request_v0,
     1: decode_request_v0,
@@ -292,4 +544,21 @@ DECODE_REQUEST: Final[dict[int, Callable[[bytes, int], Request]]] = {
     11: decode_request_v9,
     12: decode_request_v9,
     13: decode_request_v13,
+}
+
+ENCODE_RESPONSE: Final[dict[int, Callable[..., bytes]]] = {
+    0: encode_response_v0,
+    1: encode_response_v1,
+    2: encode_response_v2,
+    3: encode_response_v2,
+    4: encode_response_v2,
+    5: encode_response_v5,
+    6: encode_response_v5,
+    7: encode_response_v5,
+    8: encode_response_v8,
+    9: encode_response_v9,
+    10: encode_response_v9,
+    11: encode_response_v9,
+    12: encode_response_v9,
+    13: encode_response_v13,
 }

@@ -32,12 +32,16 @@ ABORT = 0
 COMMIT = 1
 DECOMPRESSED_BYTES_MAX = 100 * 1024 * 1024
 
-_OVERHEAD = 12  # base offset and batch length: what the length does not count
+OVERHEAD = 12
+"""Base offset and batch length, which the length does not count."""
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 BEFORE_CRC = struct.Struct(">qiibI")
 """Base offset, batch length, leader epoch, magic, and the CRC of what follows."""
+_MAGIC_POSITION = 16
 _CRC_POSITION = 17
 _CHECKED_POSITION = 21
+_LOW_ATTRIBUTES_POSITION = 22
+"""Of the byte with all bits that are used."""
 _CHECKED = struct.Struct(">hiqqqhii")
 _EPOCH = struct.Struct(">i")
 _OFFSET = struct.Struct(">q")
@@ -116,12 +120,12 @@ class BatchHeader:
     @property
     def size_bytes(self) -> int:
         """Size of the whole batch."""
-        return self.batch_length + _OVERHEAD
+        return self.batch_length + OVERHEAD
 
     @property
     def end(self) -> int:
         """Position behind the batch in its buffer."""
-        return self.position + self.batch_length + _OVERHEAD
+        return self.position + self.batch_length + OVERHEAD
 
 
 class BatchForm(NamedTuple):
@@ -150,10 +154,10 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     header.position = position
     if header.magic != MAGIC:
         raise CorruptRecords(f"A batch of magic {header.magic} where magic 2 is due.")
-    if not HEADER_BYTES <= header.batch_length + _OVERHEAD <= size:
+    if not HEADER_BYTES <= header.batch_length + OVERHEAD <= size:
         raise CorruptRecords(
             f"The batch at offset {header.base_offset} claims {header.batch_length} bytes;"
-            f" {size - _OVERHEAD} are there."
+            f" {size - OVERHEAD} are there."
         )
     if header.record_count < 0 or header.last_offset_delta < 0:
         raise CorruptRecords(
@@ -164,6 +168,16 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     if not 0 <= header.base_offset <= _OFFSET_MAX - header.last_offset_delta:
         raise CorruptRecords(f"A batch has base offset {header.base_offset}.", INVALID_RECORD)
     return header
+
+
+def is_transactional(data: Buffer | None) -> bool:
+    """Whether records begin with a batch of a transaction; of them nothing else is checked."""
+    return (
+        data is not None
+        and len(data) > _LOW_ATTRIBUTES_POSITION
+        and bool(data[_LOW_ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT)
+        and data[_MAGIC_POSITION] == MAGIC
+    )
 
 
 def iter_batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, int]]:
@@ -222,13 +236,14 @@ def validate_batch(
     Raises CorruptRecords. A batch in a log may have lost records to the cleaner; its deep form is
     ``records_of``.
     """
-    actual = crc32c(memoryview(buffer)[header.position + _CHECKED_POSITION : header.end])
+    end = header.position + header.batch_length + OVERHEAD
+    actual = crc32c(memoryview(buffer)[header.position + _CHECKED_POSITION : end])
     if actual != header.crc:
         raise CorruptRecords(
             f"The batch at offset {header.base_offset} has CRC 0x{header.crc:08x};"
             f" its bytes have 0x{actual:08x}."
         )
-    if header.compression >= len(NAMES):
+    if header.attributes & CODEC_BITS >= len(NAMES):
         raise CorruptRecords(
             f"Compression type {header.compression} does not exist.", UNSUPPORTED_COMPRESSION_TYPE
         )
@@ -336,7 +351,7 @@ def assemble_batch(
     return (
         BEFORE_CRC.pack(
             base_offset,
-            len(body) + _CHECKED_POSITION - _OVERHEAD,
+            len(body) + _CHECKED_POSITION - OVERHEAD,
             leader_epoch,
             MAGIC,
             crc32c(body),
@@ -350,7 +365,7 @@ def patch_offset_and_epoch(
 ) -> None:
     """Give the batch at ``position`` its place in the log; neither field is under the CRC."""
     _OFFSET.pack_into(buffer, position, base_offset)
-    _EPOCH.pack_into(buffer, position + _OVERHEAD, leader_epoch)
+    _EPOCH.pack_into(buffer, position + OVERHEAD, leader_epoch)
 
 
 def patch_max_timestamp(

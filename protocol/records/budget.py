@@ -35,32 +35,52 @@ class Budget:
     recompressed_left: int
     """Bytes that the topic's own codec may be given."""
 
-    def open(self, codec: int, data: Buffer, limit: int, magic: int = 2) -> Unpacked:
-        """``data`` decompressed to at most ``limit`` bytes; damaged data takes what it could."""
+    def open(
+        self, codec: int, data: Buffer, limit: int, magic: int = 2, elements: int = 0
+    ) -> Unpacked:
+        """``data`` decompressed to at most ``limit`` bytes; damaged data takes what it could.
+
+        ``elements`` records are in it.
+        """
+        left = self.bytes_left
+        opened: Unpacked
+        if not codec and len(data) <= min(limit, left):
+            opened = bytes(data)
+        else:
+            opened = self._unpacked(codec, data, limit, magic)
+        self.bytes_left = left - len(opened)
+        self.elements_left -= elements
+        if self.elements_left < 0:
+            raise _too_many()
+        return opened
+
+    def _unpacked(self, codec: int, data: Buffer, limit: int, magic: int) -> Unpacked:
         left = self.bytes_left
         if not codec and len(data) > left:
             raise _over(f"{len(data)} bytes of records come after others")
         self.bytes_left = max(0, left - limit)
         try:
-            opened = unpack(codec, data, min(limit, left), magic)
+            return unpack(codec, data, min(limit, left), magic)
         except DecompressedTooLarge:
             if limit <= left:
                 raise
             raise _over("the records of a request decompress to too much in all") from None
-        self.bytes_left = left - len(opened)
-        return opened
 
     def take(self, elements: int) -> None:
         """So many records, headers or (times `ELEMENTS_PER_MESSAGE`) messages are checked."""
         self.elements_left -= elements
         if self.elements_left < 0:
-            raise _over("the records and headers of a request are too many in all")
+            raise _too_many()
 
     def take_recompressed(self, size_bytes: int) -> None:
         """So many bytes are compressed anew."""
         self.recompressed_left -= size_bytes
         if self.recompressed_left < 0:
             raise _over("the records of a request that are to be compressed anew are too many")
+
+
+def _too_many() -> OverBudget:
+    return _over("the records and headers of a request are too many in all")
 
 
 def _over(why: str) -> OverBudget:

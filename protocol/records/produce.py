@@ -13,10 +13,13 @@ from protocol.buffer import Buffer
 from protocol.errors import INVALID_RECORD, RECORD_LIST_TOO_LARGE, UNSUPPORTED_COMPRESSION_TYPE
 from protocol.records.batch import (
     CODEC_BITS,
+    CONTROL_BIT,
     CREATE_TIME,
     DECOMPRESSED_BYTES_MAX,
     HEADER_BYTES,
+    LOG_APPEND_BIT,
     LOG_APPEND_TIME,
+    OVERHEAD,
     BatchHeader,
     assemble_batch,
     iter_batches,
@@ -33,30 +36,30 @@ from protocol.records.produce_rules import (
     Produced,
     ProduceRules,
     append_time_from_client,
-    check_keys,
     check_size,
     check_times,
     has_time_bounds,
     in_bounds,
+    too_large,
+    without_keys,
 )
 from protocol.records.produce_sets import store_as_set, take_set
-from protocol.records.section import check_section, decode_section
+from protocol.records.section import CheckedSection, check_section, decode_section
 
 REQUEST_RATIO = 16
 """The records of a request may be so many times its own bytes, however large it is."""
 REQUEST_BYTES_PER_ELEMENT = 64
 """One record or header of so many decompressed bytes: 1.6 million where these are 100 MiB."""
 
+SMALL_BUDGET = (1 << 20, 4096, 1 << 15)
+"""The `Budget` of what is checked at once, in the event loop: some 5 ms.
+
+A batch of the default max.message.bytes is within it when it is not compressed.
+"""
+
 _MAGIC_POSITION = 16
 _SMALLEST_ENTRY_BYTES = 26  # a message of magic 0 with null key and value
-
-
-def small_budget() -> Budget:
-    """For what is checked at once, in the event loop: some 5 ms.
-
-    A batch of the default max.message.bytes is within it when it is not compressed.
-    """
-    return Budget(1 << 20, 4096, 1 << 15)
+_NO_MAGIC = -1
 
 
 def request_budget(size_bytes: int) -> Budget:
@@ -85,32 +88,26 @@ def analyse(
     if budget is None:
         budget = request_budget(0)
     data: Buffer = b"" if records is None else records
-    only = _check_version_rules(data, api_version)
-    if not data:
+    size = len(data)
+    if not size and api_version < 3:
         return Produced(b"", [])
-    if data[_MAGIC_POSITION] < 2:
+    magic = data[_MAGIC_POSITION] if size >= _SMALLEST_ENTRY_BYTES else _NO_MAGIC
+    if magic != 2 and (api_version >= 3 or not 0 <= magic <= 1):
+        raise _of_no_batch(size, magic, api_version)
+    if magic < 2:
         produced = take_set(data, now_ms, rules, budget)
+    elif rules.magic == 2:
+        headers = _checked_headers(data, api_version, rules)
+        produced = _check_records(data, headers, now_ms, rules, budget)
     else:
-        headers = [header for header, _ in iter_batches(data)] if only is None else [only]
-        for header in headers:
-            if api_version < 7 and header.compression == ZSTD:
-                raise CorruptRecords(
-                    f"Produce requests with version {api_version} may not use zstd compression.",
-                    UNSUPPORTED_COMPRESSION_TYPE,
-                )
-            check_size(header.size_bytes, rules)
-            validate_batch(data, header)
-            _check_header(header)
-        if rules.magic == 2:
-            produced = _check_records(data, headers, now_ms, rules, budget)
-        else:
-            as_they_come = replace(rules, compression=None)
-            left = budget.bytes_left
-            produced = _check_records(data, headers, now_ms, as_they_come, budget)
-            budget.take(ELEMENTS_PER_MESSAGE * sum(header.record_count for header in headers))
-            if rules.compression or any(header.compression for header in headers):
-                budget.take_recompressed(left - budget.bytes_left)
-            produced = store_as_set(produced.data, produced.batches, rules)
+        headers = _checked_headers(data, api_version, rules)
+        as_they_come = replace(rules, compression=None)
+        left = budget.bytes_left
+        produced = _check_records(data, headers, now_ms, as_they_come, budget)
+        budget.take(ELEMENTS_PER_MESSAGE * sum(header.record_count for header in headers))
+        if rules.compression or any(header.compression for header in headers):
+            budget.take_recompressed(left - budget.bytes_left)
+        produced = store_as_set(produced.data, produced.batches, rules)
     if len(produced.data) > rules.segment_bytes:
         raise CorruptRecords(
             f"The record list of {len(produced.data)} bytes exceeds the segment size of"
@@ -120,42 +117,65 @@ def analyse(
     return produced
 
 
-def _check_version_rules(data: Buffer, api_version: int) -> BatchHeader | None:
-    """What ProduceRequest itself demands of its version; the batch, where there must be one."""
-    if api_version >= 3 and not data:
-        raise CorruptRecords(
+def _of_no_batch(size: int, magic: int, api_version: int) -> CorruptRecords:
+    """The refusal of records that do not begin with a batch or message of the version."""
+    if not size:
+        return CorruptRecords(
             f"Produce requests with version {api_version} must have a record batch.",
             INVALID_RECORD,
         )
-    if not data:
-        return None
-    if len(data) < _SMALLEST_ENTRY_BYTES:
-        raise CorruptRecords(f"{len(data)} bytes of records are neither a batch nor a message.")
-    magic = data[_MAGIC_POSITION]
+    if magic == _NO_MAGIC:
+        return CorruptRecords(f"{size} bytes of records are neither a batch nor a message.")
     if magic > 2:
-        raise CorruptRecords(f"Magic {magic} does not exist.")
-    if api_version < 3:
-        return None
-    if magic != 2:
-        raise CorruptRecords(
-            f"Produce requests with version {api_version} may only hold batches of magic 2, not"
-            f" {magic}.",
-            INVALID_RECORD,
-        )
-    header = read_header(data)
-    if header.end < len(data):
-        raise CorruptRecords(
-            f"Produce requests with version {api_version} must have exactly one record batch per"
-            f" partition; {len(data) - header.end} bytes follow the first.",
-            INVALID_RECORD,
-        )
-    return header
+        return CorruptRecords(f"Magic {magic} does not exist.")
+    return CorruptRecords(
+        f"Produce requests with version {api_version} may only hold batches of magic 2, not"
+        f" {magic}.",
+        INVALID_RECORD,
+    )
 
 
-def _check_header(header: BatchHeader) -> None:
-    """What Kafka demands of a client's batch header; the CRC holds already."""
+def _checked_headers(data: Buffer, api_version: int, rules: ProduceRules) -> list[BatchHeader]:
+    """The headers of the batches in ``data``, checked from outside in: the one batch of a version
+    that has one, then of each its size, CRC and header."""
+    headers = []
+    position = 0
+    while position < len(data):
+        header = read_header(data, position)
+        headers.append(header)
+        position = header.position + header.batch_length + OVERHEAD
+        if api_version >= 3 and position < len(data):
+            raise CorruptRecords(
+                f"Produce requests with version {api_version} must have exactly one record batch"
+                f" per partition; {len(data) - position} bytes follow the first.",
+                INVALID_RECORD,
+            )
+    for header in headers:
+        attributes, size_bytes = header.attributes, header.batch_length + OVERHEAD
+        if api_version < 7 and attributes & CODEC_BITS == ZSTD:
+            raise CorruptRecords(
+                f"Produce requests with version {api_version} may not use zstd compression.",
+                UNSUPPORTED_COMPRESSION_TYPE,
+            )
+        if size_bytes > rules.max_message_bytes:
+            raise too_large(size_bytes, rules)
+        validate_batch(data, header)
+        count = header.record_count
+        if (
+            header.base_offset
+            or count < 1
+            or header.last_offset_delta != count - 1
+            or attributes & CONTROL_BIT
+            or header.base_sequence < 0 <= header.producer_id
+        ):
+            raise _bad_header(header)
+    return headers
+
+
+def _bad_header(header: BatchHeader) -> CorruptRecords:
+    """The refusal of a header that no client may send, whose CRC holds."""
     count = header.record_count
-    if header.base_offset != 0:
+    if header.base_offset:
         problem = f"The base offset of an appended batch must be 0, not {header.base_offset}."
     elif count < 1:
         problem = f"A batch claims {count} records."
@@ -163,14 +183,12 @@ def _check_header(header: BatchHeader) -> None:
         problem = f"A batch of {count} records has last offset delta {header.last_offset_delta}."
     elif header.is_control:
         problem = "Clients may not write control records."
-    elif header.producer_id >= 0 and header.base_sequence < 0:
+    else:
         problem = (
             f"Producer {header.producer_id} sent sequence number {header.base_sequence}, which"
             " must be 0 or more."
         )
-    else:
-        return
-    raise CorruptRecords(problem, INVALID_RECORD)
+    return CorruptRecords(problem, INVALID_RECORD)
 
 
 def _check_records(
@@ -180,21 +198,27 @@ def _check_records(
     changed: list[bytearray | None] = []
     view = memoryview(data)
     for header in headers:
-        packed = view[header.position + HEADER_BYTES : header.end]
-        section = budget.open(header.compression, packed, rules.decompressed_bytes_max)
-        checked = check_section(
-            section, header.record_count, header.base_timestamp, rules.compacted, budget
-        )
-        check_keys(checked.null_keys)
-        if header.timestamp_type == LOG_APPEND_TIME:
-            raise append_time_from_client(header.record_count)
-        if has_time_bounds(rules) and not in_bounds(checked, now_ms, rules):
-            records = decode_section(
-                section, header.record_count, 0, header.base_timestamp, header.last_offset_delta
-            )
-            check_times([record.timestamp for record in records], now_ms, rules)
+        codec = header.attributes & CODEC_BITS
+        start = header.position + HEADER_BYTES
+        end = header.position + header.batch_length + OVERHEAD
+        count = header.record_count
+        section = budget.open(codec, view[start:end], rules.decompressed_bytes_max, elements=count)
+        checked = check_section(section, count, header.base_timestamp, rules.compacted, budget)
+        if checked.null_keys:
+            raise without_keys(checked.null_keys)
+        if header.attributes & LOG_APPEND_BIT:
+            raise append_time_from_client(count)
+        if (rules.timestamp_before_max_ms, rules.timestamp_after_max_ms) != (None, None):
+            _check_times(section, header, checked, now_ms, rules)
         latest = now_ms if rules.timestamp_type == LOG_APPEND_TIME else checked.max_timestamp
-        if rules.compression not in (None, NO_COMPRESSION, header.compression):
+        if (
+            rules.compression in (None, codec)
+            and rules.timestamp_type == CREATE_TIME
+            and latest == header.max_timestamp
+        ):
+            changed.append(None)  # the common case
+            continue
+        if rules.compression not in (None, NO_COMPRESSION, codec):
             budget.take_recompressed(len(section))
         changed.append(_adjusted(data, header, section, latest, rules))
     if not any(changed):
@@ -206,13 +230,25 @@ def _check_records(
     return Produced(joined, [header for header, _ in iter_batches(joined)])
 
 
+def _check_times(
+    section: Unpacked,
+    header: BatchHeader,
+    checked: CheckedSection,
+    now_ms: int,
+    rules: ProduceRules,
+) -> None:
+    """Check the times of a batch's records against the topic's bounds."""
+    if has_time_bounds(rules) and not in_bounds(checked, now_ms, rules):
+        records = decode_section(
+            section, header.record_count, 0, header.base_timestamp, header.last_offset_delta
+        )
+        check_times([record.timestamp for record in records], now_ms, rules)
+
+
 def _adjusted(
     data: Buffer, header: BatchHeader, section: Unpacked, max_timestamp: int, rules: ProduceRules
-) -> bytearray | None:
-    """The batch in the topic's codec and timestamp type, with ``max_timestamp``.
-
-    None when nothing changes: the common case.
-    """
+) -> bytearray:
+    """The batch in the topic's codec and timestamp type, with ``max_timestamp``."""
     codec = header.compression if rules.compression is None else rules.compression
     if codec != header.compression:
         if codec == NO_COMPRESSION:
@@ -234,9 +270,7 @@ def _adjusted(
             )
         )
         check_size(len(batch), rules)
-    elif (rules.timestamp_type, max_timestamp) != (CREATE_TIME, header.max_timestamp):
-        batch = bytearray(memoryview(data)[header.position : header.end])
     else:
-        return None
+        batch = bytearray(memoryview(data)[header.position : header.end])
     patch_max_timestamp(batch, read_header(batch), max_timestamp, rules.timestamp_type)
     return batch

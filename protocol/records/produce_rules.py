@@ -58,22 +58,26 @@ class Produced:
     """Records that came in another form than that of ``data``."""
 
 
+def too_large(size_bytes: int, rules: ProduceRules) -> CorruptRecords:
+    """The refusal of a batch or message above max.message.bytes."""
+    return CorruptRecords(
+        f"The record batch of {size_bytes} bytes exceeds max.message.bytes,"
+        f" {rules.max_message_bytes}.",
+        MESSAGE_TOO_LARGE,
+    )
+
+
 def check_size(size_bytes: int, rules: ProduceRules) -> None:
     """Raise CorruptRecords for a batch or message above max.message.bytes."""
     if size_bytes > rules.max_message_bytes:
-        raise CorruptRecords(
-            f"The record batch of {size_bytes} bytes exceeds max.message.bytes,"
-            f" {rules.max_message_bytes}.",
-            MESSAGE_TOO_LARGE,
-        )
+        raise too_large(size_bytes, rules)
 
 
-def check_keys(null_keys: Sequence[int]) -> None:
-    """Raise CorruptRecords for records of a compacted topic, by index, that have no key."""
-    if null_keys:
-        why = "Compacted topic cannot accept message without key."
-        errors = [RecordError(index, why) for index in null_keys[:RECORD_ERRORS_MAX]]
-        raise refused_records(errors, INVALID_RECORD, len(null_keys))
+def without_keys(indexes: Sequence[int]) -> CorruptRecords:
+    """The refusal of the records of a compacted topic at ``indexes``, which have no key."""
+    why = "Compacted topic cannot accept message without key."
+    errors = [RecordError(index, why) for index in indexes[:RECORD_ERRORS_MAX]]
+    return refused_records(errors, INVALID_RECORD, len(indexes))
 
 
 def append_time_from_client(count: int) -> CorruptRecords:

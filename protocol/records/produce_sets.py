@@ -27,10 +27,10 @@ from protocol.records.produce_rules import (
     Produced,
     ProduceRules,
     append_time_from_client,
-    check_keys,
     check_size,
     check_times,
     has_time_bounds,
+    without_keys,
 )
 from protocol.records.section import Record
 from protocol.records.stored import iter_stored
@@ -47,7 +47,9 @@ def take_set(data: Buffer, now_ms: int, rules: ProduceRules, budget: Budget) -> 
         budget.take_recompressed(len(data) + left - budget.bytes_left)
     check_size(decoded.largest_entry_bytes, rules)
     if rules.compacted:
-        check_keys([i for i, record in enumerate(decoded.records) if record.key is None])
+        null_keys = [i for i, record in enumerate(decoded.records) if record.key is None]
+        if null_keys:
+            raise without_keys(null_keys)
     if decoded.timestamp_type == LOG_APPEND_TIME:
         raise append_time_from_client(len(decoded.records))
     if has_time_bounds(rules):

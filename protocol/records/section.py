@@ -248,12 +248,10 @@ def check_section(
     """Check a producer's records section without making records; offset deltas must be 0, 1, 2 ...
 
     Finds the indexes of records without a key when ``find_null_keys`` asks for them. Raises
-    CorruptRecords like ``decode_section``, and OverBudget when ``budget`` has no room for ``count``
-    records and their headers. One tight loop, with short varints read inline; records of one shape
+    CorruptRecords like ``decode_section``, and OverBudget when ``budget`` has no room for the
+    headers of the records. One tight loop, with short varints read inline; records of one shape
     that follow each other are checked together (stretch.py).
     """
-    if budget is not None:
-        budget.take(count)
     null_keys: list[int] = []
     size = len(section)
     position = index = 0
@@ -353,9 +351,11 @@ def check_section(
                     low, high = min(stamps, default=0), max(stamps, default=0)
                 else:
                     low, high = -(earliest + 1 >> 1), latest >> 1
-                return CheckedSection(
-                    null_keys, wrap_int64(base_timestamp + low), wrap_int64(base_timestamp + high)
-                )
+                low += base_timestamp
+                high += base_timestamp
+                if low < _INT64_MIN or high > _INT64_MAX:
+                    low, high = wrap_int64(low), wrap_int64(high)
+                return CheckedSection(null_keys, low, high)
             index = count
     except IndexError:
         pass

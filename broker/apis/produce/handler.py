@@ -16,9 +16,9 @@ from collections.abc import Callable, Generator, Set
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.authorization import are_known, denied, is_allowed
-from broker.apis.produce.producing import WRITE, Producing
-from broker.apis.produce.response import Refused, finish
-from broker.apis.produce.transaction import FIRST_WITH_IDS, has_transactional
+from broker.apis.produce.producing import WRITE, Producing, has_transactional
+from broker.apis.produce.response import Refused, answer
+from broker.apis.produce.transaction import FIRST_WITH_IDS
 from broker.net.needs import Own, Rights
 from broker.net.request import ELEMENTS_MAX, Request, ServedApi
 from protocol.elements import TooManyElements
@@ -38,7 +38,7 @@ DECODED_AT_ONCE = 1000
 
 
 def _handle(services: Services, request: Request) -> None:
-    if not _is_quickly_decoded(request):
+    if len(request.buffer) >= COUNTED_BYTES and _names_many(request):
         request.answer_later(_produce_many(services, request))
         return
     decoded = DECODE_REQUEST[request.api_version](request.buffer, request.position)
@@ -48,27 +48,24 @@ def _handle(services: Services, request: Request) -> None:
     try:
         producing = Producing(services, request, decoded)
     except Refused as refused:
-        _refuse(services, request, decoded, refused)
+        _refuse(request, decoded, refused)
         return
     if producing.transaction is not None:
         for _ in producing.transaction.look_what_to_add():
             pass
     if producing.done_at_once():
-        producing.finish()
+        answer(request, producing.acks, producing.answers, producing.unstable, producing.timeout_ms)
     else:
         request.answer_later(producing.go_on())
 
 
-def _is_quickly_decoded(request: Request) -> bool:
-    """Whether it is small or names no more than it should: its records are not looked at."""
-    buffer, position = request.buffer, request.position
-    if len(buffer) < COUNTED_BYTES:
-        return True
+def _names_many(request: Request) -> bool:
+    """Whether it names more than is decoded at once; its records are not read."""
     try:
-        API.count_elements(request.api_version, buffer, position, DECODED_AT_ONCE)
+        API.count_elements(request.api_version, request.buffer, request.position, DECODED_AT_ONCE)
     except TooManyElements:
-        return False
-    return True
+        return True
+    return False
 
 
 async def _produce_many(services: Services, request: Request) -> None:
@@ -92,7 +89,7 @@ async def _produce_in_slices(services: Services, request: Request, decoded: Deco
         if producing.transaction is not None:
             await slices.through(producing.transaction.look_what_to_add())
     except Refused as refused:
-        _refuse(services, request, decoded, refused)
+        _refuse(request, decoded, refused)
         return
     finally:
         slices.end()
@@ -130,13 +127,13 @@ def _denied(
     return {key for key, _ in topics if name_of(key) in refused}
 
 
-def _refuse(services: Services, request: Request, decoded: Decoded, refused: Refused) -> None:
+def _refuse(request: Request, decoded: Decoded, refused: Refused) -> None:
     """Answers for a request that is refused as a whole."""
     _, acks, _, topics = decoded
-    responses = [
-        (key, [refused.done(index) for index, _ in partitions]) for key, partitions in topics
+    answers = [
+        (key, [refused.answer(index) for index, _ in partitions]) for key, partitions in topics
     ]
-    finish(services, request, acks, responses)
+    answer(request, acks, answers)
 
 
 _WRITE_ID = Own(

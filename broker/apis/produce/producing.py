@@ -8,15 +8,20 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from broker.apis.authorization import is_allowed
-from broker.apis.produce.response import ALL, Appended, Done, Refused, finish, shown_start
-from broker.apis.produce.transaction import FIRST_WITH_IDS, Transaction, has_transactional
+from broker.apis.produce.response import ALL, Answer, Refused, Unstable, answer, shown_start
+from broker.apis.produce.transaction import FIRST_WITH_IDS, Topics, Transaction
 from broker.cores.groups import foreign_records
 from broker.cores.hosted_shard import NotActive
 from broker.loop.slices import SLICE_NS, Slices
 from broker.net.needs import of_each
 from broker.net.request import Request
 from broker.topics.partition import Partition
-from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, absent_error
+from broker.topics.registry import (
+    INTERNAL_TOPICS,
+    OFFSETS_TOPIC,
+    TRANSACTION_TOPIC,
+    absent_error,
+)
 from broker.topics.topic_logs import TopicLogs
 from log.errors import AppendRefused, LogPoisoned
 from log.values import AppendInfo
@@ -31,9 +36,10 @@ from protocol.errors import (
     UNKNOWN_TOPIC_OR_PARTITION,
 )
 from protocol.generated.produce import Request as Decoded
+from protocol.records.batch import is_transactional
 from protocol.records.budget import Budget, OverBudget
 from protocol.records.corrupt import CorruptRecords
-from protocol.records.produce import analyse, request_budget, small_budget
+from protocol.records.produce import SMALL_BUDGET, analyse, request_budget
 from protocol.records.produce_rules import Produced
 from security.acls.model import Operation, ResourceType
 
@@ -46,10 +52,19 @@ ADMIN_CLIENT_ID = "__admin_client"
 _FIRST_WITH_ONE_BATCH = 3
 
 
+def has_transactional(topics: Topics) -> bool:
+    """Whether a request has records of a transaction."""
+    for _, partitions in topics:
+        for _, data in partitions:
+            if is_transactional(data):
+                return True
+    return False
+
+
 class Place(NamedTuple):
     """One partition of a request."""
 
-    done: list[Done]
+    answers: list[Answer]
     """Where its answer goes."""
     entry: TopicLogs | None
     """The topic, as it was found when its first partition's turn came."""
@@ -87,10 +102,13 @@ class Producing:
                 services, request, transactional_id, topics, self.may_write_internal
             )
         self.now_ms = services.time.now().wall_ms
-        self.responses: list[tuple[Any, list[Done]]] = []
-        """The answer as far as it is known: by topic, in the request's order, after ``denied``."""
+        self.answers: list[tuple[Any, list[Answer]]] = []
+        """The answers as far as they are known: by topic, in the request's order, after those of
+        ``denied``."""
+        self.unstable: list[Unstable] = []
+        """Those of them that wait for their records."""
         for key, partitions in refused:
-            self.responses.append((key, [_denial(index) for index, _ in partitions]))
+            self.answers.append((key, [_denial(index) for index, _ in partitions]))
         self._unknown = (
             UNKNOWN_TOPIC_ID if self.version >= FIRST_WITH_IDS else UNKNOWN_TOPIC_OR_PARTITION
         )
@@ -108,20 +126,20 @@ class Producing:
         for key, partitions in topics:
             name = registry.topic_name(key) if by_id else key
             entry = None if name is None else self.services.logs.topics.get(name)
-            done: list[Done] = []
-            self.responses.append((key, done))
+            answers: list[Answer] = []
+            self.answers.append((key, answers))
             if judges and name is not None and not self._may_write(name, len(partitions)):
                 for index, _ in partitions:
-                    done.append(_denial(index))
+                    answers.append(_denial(index))
                     yield None
                 continue
             for index, data in partitions:
                 if entry is None and name is not None:
                     error_code = absent_error(registry, name, index)
-                    done.append(Refused(error_code).done(index))
+                    answers.append(Answer(index, error_code))
                     yield None
                 else:
-                    yield Place(done, entry, index, data)
+                    yield Place(answers, entry, index, data)
 
     def _may_write(self, name: str, count: int) -> bool:
         return is_allowed(self.services, self.request, WRITE, name, count=count)
@@ -134,7 +152,7 @@ class Producing:
             return False
         ticks_ns = self.services.time.ticks_ns
         since_ns = ticks_ns()
-        budget = small_budget()
+        budget = Budget(*SMALL_BUDGET)
         for place in self._places:
             if place is not None and not self._partition(place, place.entry, budget):
                 self._next = place
@@ -160,9 +178,9 @@ class Producing:
                 return False
             except CorruptRecords as error:
                 raise _corrupt(error, partition) from None
-            place.done.append(self._append(entry, partition, produced))
+            self._append(entry, partition, produced, place)
         except Refused as refused:
-            place.done.append(refused.done(place.partition))
+            place.answers.append(refused.answer(place.partition))
         return True
 
     # -- while the request is parked
@@ -186,21 +204,17 @@ class Producing:
             if self.acks and self.request.connection.closed:
                 return
             if place is not None and not self._partition(
-                place, self._as_it_is_now(place.entry), small_budget()
+                place, self._as_it_is_now(place.entry), Budget(*SMALL_BUDGET)
             ):
                 await self._in_worker(slices, place, budget)
             if slices.over:
                 await slices.pause()
                 self.now_ms = self.services.time.now().wall_ms
-        self.finish()
-
-    def finish(self) -> None:
-        """Answers now, or once all that was appended may be acknowledged."""
-        finish(self.services, self.request, self.acks, self.responses, self.timeout_ms)
+        answer(self.request, self.acks, self.answers, self.unstable, self.timeout_ms)
 
     async def _in_worker(self, slices: Slices, place: Place, budget: Budget) -> None:
         """Answers for a partition whose records are checked by the worker."""
-        done, _, index, data = place
+        _, _, index, data = place
         worker, client = self.services.worker, self.request.connection
         produced = rules = None
         try:
@@ -220,15 +234,20 @@ class Producing:
                 if self.acks and client.closed:
                     return
             if partition.topic == OFFSETS_TOPIC and produced.batches:
-                done.append(await self._append_foreign(slices, entry, partition, produced))
+                await self._append_foreign(slices, entry, partition, produced, place)
             else:
-                done.append(self._append(entry, partition, produced))
+                self._append(entry, partition, produced, place)
         except Refused as refused:
-            done.append(refused.done(index))
+            place.answers.append(refused.answer(index))
 
     async def _append_foreign(
-        self, slices: Slices, entry: TopicLogs, partition: Partition, produced: Produced
-    ) -> Done:
+        self,
+        slices: Slices,
+        entry: TopicLogs,
+        partition: Partition,
+        produced: Produced,
+        place: Place,
+    ) -> None:
         """`_append` to the log of a shard, which is loaded anew: its loader tries the records."""
         groups, worker, client = self.services.groups, self.services.worker, self.request.connection
         error_code = partition.serving_error(-1)
@@ -251,7 +270,7 @@ class Producing:
             raise _corrupt(error, partition) from None
         except NotActive as error:
             raise Refused(KAFKA_STORAGE_ERROR, str(error)) from None
-        return self._done(entry, partition, produced, info)
+        self._appended(entry, partition, produced, place, info)
 
     def _as_it_is_now(self, entry: TopicLogs | None) -> TopicLogs | None:
         """The same topic, None if it has been deleted; its partitions may have become more."""
@@ -273,7 +292,7 @@ class Producing:
         if self.acks not in (ALL, 0, 1):
             raise Refused(INVALID_REQUIRED_ACKS)
         name = entry.topic.name
-        if entry.topic.is_internal and (not self.may_write_internal or name == TRANSACTION_TOPIC):
+        if name in INTERNAL_TOPICS and (not self.may_write_internal or name == TRANSACTION_TOPIC):
             if self.transaction is not None:
                 self.transaction.check_unwritable(partition, data)
             raise Refused(INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
@@ -283,37 +302,39 @@ class Producing:
         """In the turn of the append."""
         if self.transaction is not None:
             self.transaction.check(partition, produced)
-        elif self.version < _FIRST_WITH_ONE_BATCH and any(
-            batch.is_transactional for batch in produced.batches
-        ):
+        elif any(batch.is_transactional for batch in produced.batches):
             raise Refused(INVALID_TXN_STATE, "A transactional batch follows one that is not.")
 
-    def _append(self, entry: TopicLogs, partition: Partition, produced: Produced) -> Done:
-        self._check_transaction(partition, produced)
-        if not produced.batches:
-            return Done(Appended(partition.index, NONE, -1, -1, partition.log.log_start_offset))
-        return self._done(entry, partition, produced, self._write(partition, produced))
+    def _append(
+        self, entry: TopicLogs, partition: Partition, produced: Produced, place: Place
+    ) -> None:
+        if self.transaction is not None or self.version < _FIRST_WITH_ONE_BATCH:
+            self._check_transaction(partition, produced)
+        if produced.batches:
+            info = self._write(partition, produced)
+            self._appended(entry, partition, produced, place, info)
+        else:
+            start = partition.log.log_start_offset
+            place.answers.append(Answer(partition.index, NONE, log_start_offset=start))
 
-    def _done(
-        self, entry: TopicLogs, partition: Partition, produced: Produced, info: AppendInfo
-    ) -> Done:
-        """The answer to what was appended."""
+    def _appended(
+        self,
+        entry: TopicLogs,
+        partition: Partition,
+        produced: Produced,
+        place: Place,
+        info: AppendInfo,
+    ) -> None:
+        """Answers for what was appended, now or once it may be acknowledged."""
         if not info.duplicate:
             entry.bytes_in += len(produced.data)
         if produced.converted:
             self.services.metrics.produce_conversions += produced.converted
-        answer = Appended(
-            partition.index,
-            NONE,
-            info.first_offset,
-            info.log_append_time_ms,
-            info.log_start_offset,
-        )
-        if info.last_offset >= partition.high_watermark and (
-            self.acks == ALL or not partition.keeps(info.last_offset)
-        ):
-            return Done(answer, partition, info.last_offset + 1)
-        return Done(answer)
+        first, last, time_ms, start, _ = info
+        answers = place.answers
+        if last >= partition.high_watermark and (self.acks == ALL or not partition.keeps(last)):
+            self.unstable.append(Unstable(answers, len(answers), partition, last + 1))
+        answers.append(Answer(partition.index, NONE, first, time_ms, start))
 
     def _write(self, partition: Partition, produced: Produced) -> AppendInfo:
         try:
@@ -331,8 +352,8 @@ class Producing:
             raise Refused(KAFKA_STORAGE_ERROR, str(error)) from None
 
 
-def _denial(index: int) -> Done:
-    return Refused(TOPIC_AUTHORIZATION_FAILED).done(index)
+def _denial(index: int) -> Answer:
+    return Answer(index, TOPIC_AUTHORIZATION_FAILED)
 
 
 def _corrupt(error: CorruptRecords, partition: Partition) -> Refused:

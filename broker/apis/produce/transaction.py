@@ -28,7 +28,7 @@ from protocol.errors import (
     TRANSACTION_ABORTABLE,
     TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 )
-from protocol.records.batch import HEADER_BYTES, TRANSACTIONAL_BIT, read_header
+from protocol.records.batch import HEADER_BYTES, is_transactional, read_header
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.produce_rules import Produced
 from transactions.calls import TV1, TV2
@@ -42,9 +42,6 @@ Topics = Iterable[tuple[Any, Iterable[tuple[int, bytes | None]]]]
 FIRST_WITH_IDS = 13
 _FIRST_WITH_ABORTABLE = 11
 _FIRST_OF_TV2 = 12
-_MAGIC_POSITION = 16
-_ATTRIBUTES_POSITION = 22
-"""Of the low byte: the high one has no bit that is used."""
 _PRODUCER = struct.Struct(">qh")
 _PRODUCER_POSITION = 43
 _ANOTHER_COORDINATOR = (
@@ -54,25 +51,6 @@ _ANOTHER_COORDINATOR = (
     NOT_COORDINATOR,
 )
 """Errors that a producer expects of a coordinator and not of a partition's leader."""
-
-
-def is_transactional(data: bytes | None) -> bool:
-    """Whether records begin with a batch of a transaction."""
-    return (
-        data is not None
-        and len(data) > _ATTRIBUTES_POSITION
-        and bool(data[_ATTRIBUTES_POSITION] & TRANSACTIONAL_BIT)
-        and data[_MAGIC_POSITION] == 2
-    )
-
-
-def has_transactional(topics: Topics) -> bool:
-    """Whether a request has such records."""
-    for _, partitions in topics:
-        for _, data in partitions:
-            if is_transactional(data):
-                return True
-    return False
 
 
 class Transaction:

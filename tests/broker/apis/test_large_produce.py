@@ -23,8 +23,9 @@ from protocol.errors import (
 )
 from protocol.messages.produce import API as PRODUCE
 from protocol.records.batch import LOG_APPEND_TIME, assemble_batch, read_header
+from protocol.records.budget import Budget
 from protocol.records.compression import GZIP
-from protocol.records.produce import small_budget
+from protocol.records.produce import SMALL_BUDGET
 from protocol.records.varint import encode_varint
 from tests.broker.counting import counted
 from tests.broker.edge import Client
@@ -261,7 +262,7 @@ async def test_a_request_that_is_long_and_nonsense_closes_its_connection(tmp_pat
 
 def test_what_is_checked_at_once_holds_an_ordinary_batch() -> None:
     """One of the default max.message.bytes that is not compressed, and the time of one slice."""
-    budget = small_budget()
+    budget = Budget(*SMALL_BUDGET)
     budget.open(0, bytes(1048588 - 61), 100 * MIB)
     budget.take(1000)
     assert SLICE_NS < 10_000_000
