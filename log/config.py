@@ -8,6 +8,8 @@ from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME
 from protocol.slotted import slotted
 
 LONG_MAX = 2**63 - 1
+LOG_APPEND = "LogAppendTime"
+"""The ``message.timestamp.type`` by which records get the time of their append."""
 
 _VERSION = re.compile(r"(\d{1,3})\.(\d{1,3})(\.\d{1,3})?(-IV\d{1,3})?")
 
@@ -57,7 +59,7 @@ class LogConfig:
     @property
     def timestamp_type(self) -> int:
         """``message.timestamp.type`` as the attribute bit of a batch."""
-        return LOG_APPEND_TIME if self.message_timestamp_type == "LogAppendTime" else CREATE_TIME
+        return LOG_APPEND_TIME if self.message_timestamp_type == LOG_APPEND else CREATE_TIME
 
     @property
     def message_magic(self) -> int:

@@ -22,7 +22,8 @@ class IndexFile:
         self._fs = fs
         self.path = path
         self.base_offset = base_offset
-        self._max_count = max_bytes // self.entry_bytes
+        self.full_at = max_bytes // self.entry_bytes
+        """So many entries: the segment is rolled then."""
         self.count = 0
         self._memory: bytearray | None = bytearray()
         """All entries, or None when they are to be read from the file."""
@@ -145,8 +146,3 @@ class IndexFile:
     def size_bytes(self) -> int:
         """Bytes of the entries."""
         return self.count * self.entry_bytes
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no entry may be added; the segment is rolled then."""
-        return self.count >= self._max_count

@@ -29,6 +29,8 @@ class LeaderEpochs:
         self._fs = fs
         self._path = os.path.join(directory, FILE)
         self.entries: list[tuple[int, int]] = []
+        self.latest = -1
+        """The newest epoch, -1 without one."""
         self._is_saved = False
         """The file has the entries, and nothing else."""
 
@@ -38,7 +40,8 @@ class LeaderEpochs:
         It is written without fsync when a batch begins an epoch, so that a loss of power may damage
         it; the batches have their epochs in them.
         """
-        self.entries, self._is_saved = [], False
+        self._set([])
+        self._is_saved = False
         if not self._fs.exists(self._path):
             return False
         text = read_whole(self._fs, self._path).decode("ascii", "replace")
@@ -48,7 +51,7 @@ class LeaderEpochs:
             return False
         if version != 0 or len(numbers) != 2 * count or not text.endswith("\n"):
             return False
-        self.entries = list(zip(numbers[::2], numbers[1::2], strict=True))
+        self._set(list(zip(numbers[::2], numbers[1::2], strict=True)))
         self._is_saved = text.encode() == _text(self.entries)
         return True
 
@@ -58,10 +61,9 @@ class LeaderEpochs:
         write_whole(self._fs, self._path, _text(self.entries), durable=durable)
         self._is_saved = True
 
-    @property
-    def latest(self) -> int:
-        """The newest epoch, -1 without one."""
-        return self.entries[-1][0] if self.entries else -1
+    def _set(self, entries: list[tuple[int, int]]) -> None:
+        self.entries = entries
+        self.latest = entries[-1][0] if entries else -1
 
     def note(self, epoch: int, start_offset: int) -> bool:
         """Enter ``epoch``, unless it or a newer one is known; whether it was entered."""
@@ -70,6 +72,7 @@ class LeaderEpochs:
         while self.entries and self.entries[-1][1] >= start_offset:
             self.entries.pop()
         self.entries.append((epoch, start_offset))
+        self.latest = epoch
         self._is_saved = False
         return True
 
@@ -97,7 +100,7 @@ class LeaderEpochs:
         try:
             self._fs.open(self._path).write(0, new)
         except OSError:
-            self.entries = before
+            self._set(before)
             self._restore(old)
             raise
         self._is_saved = True
@@ -114,7 +117,8 @@ class LeaderEpochs:
         """Have the entries of before batches that could not be appended; there may be no room to
         write them. The file may say more: behind the log's end that is dropped when it is read.
         """
-        self.entries, self._is_saved = entries, False
+        self._set(entries)
+        self._is_saved = False
 
     def truncate_from_end(self, end_offset: int, *, durable: bool = True) -> bool:
         """Drop the epochs that began at or above ``end_offset``; whether there were any.
@@ -142,11 +146,11 @@ class LeaderEpochs:
         self, entries: list[tuple[int, int]], before: list[tuple[int, int]], *, durable: bool = True
     ) -> None:
         """Write ``entries``; what can't be written is not in memory either. Raises OSError."""
-        self.entries = entries
+        self._set(entries)
         try:
             self.save(durable=durable)
         except OSError:
-            self.entries = before
+            self._set(before)
             raise
 
     def end_offset_for(self, epoch: int, end_offset: int) -> tuple[int, int]:

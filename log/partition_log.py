@@ -13,7 +13,7 @@ from threading import Lock
 
 from log import lookup, produce, replicated, retention
 from log.batch_scan import CHUNK_BYTES
-from log.config import LONG_MAX, LogConfig
+from log.config import LOG_APPEND, LONG_MAX, LogConfig
 from log.errors import LogBusy, LogPoisoned, OffsetOutOfRange
 from log.filesystem import FileSystem
 from log.fold import fold, remove_snapshots, write_image
@@ -34,7 +34,6 @@ from protocol.records.batch import (
     ABORT,
     COMMIT,
     LEADER_EPOCH_MAX,
-    LOG_APPEND_TIME,
     MAGIC,
     BatchHeader,
 )
@@ -207,15 +206,16 @@ class PartitionLog:
             raise LogPoisoned(self.poisoned, final=self.failed_for_good)
         first_offset = self.log_end_offset
         config = self.config
+        stamp_ms = now_ms if config.message_timestamp_type == LOG_APPEND else None
+        producers = self.producers
         placed = produce.place(
-            batches, first_offset, leader_epoch, now_ms, config, self.producers, headers, from_zero
+            batches, first_offset, leader_epoch, stamp_ms, config, producers, headers, from_zero
         )
-        stamps = config.timestamp_type == LOG_APPEND_TIME
         if isinstance(placed, Appended):
             return AppendInfo(
                 placed.first_offset,
                 placed.last_offset,
-                placed.timestamp_ms if stamps else -1,
+                -1 if stamp_ms is None else placed.timestamp_ms,
                 self.log_start_offset,
                 duplicate=True,
             )
@@ -224,11 +224,12 @@ class PartitionLog:
                 self._assign_epoch(leader_epoch, first_offset)
             self._write(placed.buffer, placed.last_offset, placed.max_timestamp_ms, now_ms)
         for header in placed.headers:
-            self.producers.note(header)
+            if header.producer_id >= 0:
+                producers.note(header)
         return AppendInfo(
             first_offset,
             placed.last_offset,
-            now_ms if stamps else -1,
+            -1 if stamp_ms is None else now_ms,
             self.log_start_offset,
         )
 

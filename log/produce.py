@@ -12,6 +12,7 @@ from protocol.buffer import Buffer
 from protocol.errors import MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE
 from protocol.records.batch import (
     LOG_APPEND_TIME,
+    OVERHEAD,
     BatchHeader,
     iter_batches,
     patch_max_timestamp,
@@ -34,7 +35,7 @@ def place(
     batches: Buffer,
     offset: int,
     leader_epoch: int,
-    now_ms: int,
+    stamp_ms: int | None,
     config: LogConfig,
     producers: ProducerStates,
     headers: list[BatchHeader] | None = None,
@@ -42,16 +43,21 @@ def place(
 ) -> Placed | Appended:
     """Give batches the offsets from ``offset`` on; of a duplicate, the batch that it repeats.
 
-    A ``bytearray`` is changed in its place. ``headers`` are read here unless given; ``from_zero``
-    is for `ProducerStates.check`. Raises AppendRefused.
+    A ``bytearray`` is changed in its place. ``stamp_ms`` is the time of the append (wall), where
+    records get it. ``headers`` are read here unless given; ``from_zero`` is for
+    `ProducerStates.check`. Raises AppendRefused.
     """
     if batches and batches[MAGIC_POSITION] < 2:
-        return _place_set(batches, offset, now_ms, config)
+        return _place_set(batches, offset, stamp_ms, config)
     buffer = batches if isinstance(batches, bytearray) else bytearray(batches)
     if headers is None:
         headers = [header for header, _ in iter_batches(buffer)]
-    _check_sizes(config, headers, len(buffer))
-    stamps = config.timestamp_type == LOG_APPEND_TIME
+    size_max = config.max_message_bytes
+    for header in headers:
+        if header.batch_length + OVERHEAD > size_max:
+            raise _too_large(header.size_bytes, config)
+    if len(buffer) > config.segment_bytes:
+        raise _too_long(len(buffer), config)
     if len(headers) > 1 or (headers and headers[0].producer_id >= 0):
         known = _check_producers(headers, producers, from_zero)
         if known is not None:
@@ -61,10 +67,13 @@ def place(
         patch_offset_and_epoch(buffer, header.position, offset, leader_epoch)
         header.base_offset = offset
         header.partition_leader_epoch = leader_epoch
-        if stamps and (header.timestamp_type, header.max_timestamp) != (LOG_APPEND_TIME, now_ms):
-            patch_max_timestamp(buffer, header, now_ms, LOG_APPEND_TIME)
+        if stamp_ms is not None and (header.timestamp_type, header.max_timestamp) != (
+            LOG_APPEND_TIME,
+            stamp_ms,
+        ):
+            patch_max_timestamp(buffer, header, stamp_ms, LOG_APPEND_TIME)
         max_timestamp_ms = max(max_timestamp_ms, header.max_timestamp)
-        offset = header.last_offset + 1
+        offset += header.last_offset_delta + 1
     return Placed(buffer, headers, offset - 1, max_timestamp_ms)
 
 
@@ -91,26 +100,29 @@ def _check_producers(
     return None
 
 
-def _place_set(messages: Buffer, offset: int, now_ms: int, config: LogConfig) -> Placed:
+def _place_set(messages: Buffer, offset: int, stamp_ms: int | None, config: LogConfig) -> Placed:
     """The same for a message set of magic 0 or 1 whose offsets count from 0."""
-    stamps = config.timestamp_type == LOG_APPEND_TIME
-    buffer = placed(messages, offset, now_ms if stamps else None)
+    buffer = placed(messages, offset, stamp_ms)
     headers = [header for header, _ in iter_stored(buffer)]
-    _check_sizes(config, headers, len(buffer))
+    for header in headers:
+        if header.size_bytes > config.max_message_bytes:
+            raise _too_large(header.size_bytes, config)
+    if len(buffer) > config.segment_bytes:
+        raise _too_long(len(buffer), config)
     max_timestamp_ms = max(header.max_timestamp for header in headers)
     return Placed(buffer, headers, headers[-1].last_offset, max_timestamp_ms)
 
 
-def _check_sizes(config: LogConfig, headers: list[BatchHeader], size: int) -> None:
-    for header in headers:
-        if header.size_bytes > config.max_message_bytes:
-            raise AppendRefused(
-                MESSAGE_TOO_LARGE,
-                f"A batch of {header.size_bytes} bytes is more than the"
-                f" {config.max_message_bytes} of max.message.bytes.",
-            )
-    if size > config.segment_bytes:
-        raise AppendRefused(
-            RECORD_LIST_TOO_LARGE,
-            f"{size} bytes do not fit into a segment of {config.segment_bytes}.",
-        )
+def _too_large(size: int, config: LogConfig) -> AppendRefused:
+    return AppendRefused(
+        MESSAGE_TOO_LARGE,
+        f"A batch of {size} bytes is more than the {config.max_message_bytes} of"
+        " max.message.bytes.",
+    )
+
+
+def _too_long(size: int, config: LogConfig) -> AppendRefused:
+    return AppendRefused(
+        RECORD_LIST_TOO_LARGE,
+        f"{size} bytes do not fit into a segment of {config.segment_bytes}.",
+    )

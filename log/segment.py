@@ -123,39 +123,36 @@ class Segment:
             age_ms = now_ms - self.created_ms if self.created_ms >= 0 else 0
         return (
             age_ms > config.segment_ms - self.jitter_ms
-            or self.index.is_full
-            or self.time_index.is_full
+            or self.index.count >= self.index.full_at
+            or self.time_index.count >= self.time_index.full_at
             or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
         )
 
     def append(self, buffer: Buffer, first_offset: int, interval_bytes: int) -> None:
-        """Write whole batches, offsets in them, behind the last one; one write.
+        """Write whole batches, offsets in them, after the last one, with one write, and enter them
+        into the indexes, as Kafka would.
 
         ``interval_bytes`` is `index.interval.bytes`. Raises OSError: nothing is noted then, and
         `cut_back` removes what was written.
         """
-        position = self.size
-        self.file.write(position, buffer)
-        self.unsynced = True  # set behind the write: a flush in its thread clears it, then fsyncs
-        self.note(buffer, position, interval_bytes)
-        self.size = position + len(buffer)
-        self._tail = (first_offset, position)
-
-    def note(self, buffer: Buffer, position: int, interval_bytes: int) -> None:
-        """Enter batches that lie at ``position`` of the file into the indexes, as Kafka would."""
-        at = 0
-        size = len(buffer)
+        position = start = self.size
+        self.file.write(start, buffer)
+        self.unsynced = True  # set after the write: a flush in its thread clears it, then fsyncs
+        at, size = 0, len(buffer)
         while at < size:
             if buffer[at + MAGIC_POSITION] != 2:
-                self._note_messages(buffer, at, position, interval_bytes)
-                return
+                self._note_messages(buffer, at, start, interval_bytes)
+                break
             base_offset, length, last_offset_delta, timestamp = _STEP.unpack_from(buffer, at)
             last_offset = base_offset + last_offset_delta
-            self.note_batch(position + at, length + 12, last_offset, timestamp, interval_bytes)
+            self.note_batch(position, length + 12, last_offset, timestamp, interval_bytes)
             at += length + 12
+            position = start + at
+        self.size = start + size
+        self._tail = (first_offset, start)
 
     def _note_messages(self, buffer: Buffer, at: int, position: int, interval_bytes: int) -> None:
-        """The same for messages of magic 0 and 1, which are the rest of ``buffer`` from ``at``."""
+        """Enter messages of magic 0 and 1, which are the rest of ``buffer`` from ``at``."""
         for entry, start in iter_stored(memoryview(buffer)[at:]):
             self.note_batch(
                 position + at + start,

@@ -20,7 +20,7 @@ from log.batch_scan import CHUNK_BYTES, whole_batches
 from log.config import LogConfig
 from log.filesystem import FileSystem
 from log.leftovers import Leaving
-from log.segment import DELETED, Place, Segment
+from log.segment import DELETED, Segment
 from log.values import Slice
 from protocol.records.batch import BatchHeader
 
@@ -82,8 +82,6 @@ class Segments:
     def from_offset(self, offset: int) -> list[Segment]:
         """The segment that has ``offset``, the first for an offset before it, and all behind it."""
         segments = self._all
-        if offset >= segments[-1].base_offset:
-            return segments[-1:]
         return segments[max(0, bisect_right(segments, offset, key=_base_offset) - 1) :]
 
     def up_to(self, offset: int) -> list[Segment]:
@@ -103,17 +101,6 @@ class Segments:
         index = bisect_right(segments, segment.base_offset, key=_base_offset)
         return segments[index].base_offset if index < len(segments) else end_offset
 
-    def find(self, offset: int, wait: bool = True) -> tuple[Segment, Place] | None:
-        """The first batch that ends at or above ``offset``; None when there is none.
-
-        Raises CorruptLog, and unless ``wait`` is set NotInMemory where the disk must be waited for.
-        """
-        for segment in self.from_offset(offset):
-            place = segment.locate(offset, wait=wait)
-            if place is not None:
-                return segment, place
-        return None
-
     def read(
         self,
         offset: int,
@@ -126,12 +113,18 @@ class Segments:
         """The bytes that PartitionLog.read gives, whether not even the first batch is whole, and
         the segment that has them.
 
-        Nothing at or above ``limit`` is read, which is at most the log's ``end_offset``.
+        Nothing at or above ``limit`` is read, which is at most the log's ``end_offset``. Raises
+        CorruptLog, and unless ``wait`` is set NotInMemory where the disk must be waited for.
         """
-        found = self.find(offset, wait) if offset < limit else None
-        if found is None:
+        if offset >= limit:
             return None, False, None
-        segment, place = found
+        place, last = None, self._all[-1]
+        for segment in (last,) if offset >= last.base_offset else self.from_offset(offset):
+            place = segment.locate(offset, wait=wait)
+            if place is not None:
+                break
+        if place is None:
+            return None, False, None
         end = segment.size if limit >= end_offset else self._cap(segment, limit, wait)
         first = place.end - place.position
         length = min(max_bytes, end - place.position)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 
+from log.filesystem import FileSystem
 from log.index_file import IndexFile
 
 _ENTRY = struct.Struct(">qi")
@@ -18,6 +19,10 @@ class TimeIndex(IndexFile):
     """Sparse map from the largest timestamp so far to the offset that has it."""
 
     entry_bytes = _ENTRY.size
+
+    def __init__(self, fs: FileSystem, path: str, base_offset: int, max_bytes: int) -> None:
+        super().__init__(fs, path, base_offset, max_bytes)
+        self.full_at -= 1  # one entry is kept free for the largest timestamp, noted at the roll
 
     def append(self, timestamp_ms: int, offset: int) -> None:
         """Note ``timestamp_ms`` as the largest so far, unless it was noted already."""
@@ -64,8 +69,3 @@ class TimeIndex(IndexFile):
         while count and self.entry(count - 1)[1] >= offset:
             count -= 1
         return count
-
-    @property
-    def is_full(self) -> bool:
-        """One entry is kept free for the largest timestamp, noted when the segment is rolled."""
-        return self.count >= self._max_count - 1
