@@ -10,12 +10,12 @@ from tests.walks.requests import WALKS, walk
 LIMITS = {
     "Heartbeat": (15, 8),
     "OffsetFetch": (21, 12),
-    "OffsetCommit": (61, 24),
-    "Fetch": (58, 21),
-    "Produce": (74, 28),
+    "OffsetCommit": (58, 22),
+    "Fetch": (35, 17),
+    "Produce": (39, 18),
     "JoinGroup": (93, 29),
-    "SyncGroup": (103, 37),
-    "EndTxn": (150, 51),
+    "SyncGroup": (99, 35),
+    "EndTxn": (145, 48),
     "denied": (22, 12),
 }
 """Functions and files; a limit only falls."""

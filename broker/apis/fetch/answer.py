@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from broker.apis.fetch.reading import NO_NEWS
-from broker.apis.fetch.response import Fetched, fetch_frame
+from broker.apis.fetch.response import Fetched
 from broker.apis.fetch.sessions import NO_SESSION, Session, TopicKey, Wanted
 from broker.net.request import Chunk, Request
 from broker.topics.replica_of import replica_of
-from broker.topics.topic_logs import TopicLogs
 from protocol.errors import NONE
+from protocol.generated.fetch import ENCODE_RESPONSE
 
 if TYPE_CHECKING:
     from broker.apis.services import Services
@@ -64,37 +64,32 @@ class Answer:
         """The answer's frame; in any thread."""
         session_id = NO_SESSION if self._session is None else self._session.session_id
         request = self._request
-        topics = list(self._topics.items())
-        return fetch_frame(request.api_version, request.correlation_id, NONE, session_id, topics)
+        encode = ENCODE_RESPONSE[request.api_version]
+        return encode(request.correlation_id, 0, NONE, session_id, self._topics.items())
 
     def send(self, services: Services, frame: list[Chunk] | None = None) -> None:
         """Ends the request, with ``frame`` if that has been made."""
         if self._replica_id >= 0:
             self._count_replicated(services)
         else:
-            self._count(services)
+            registry, topics = services.registry, services.logs.topics
+            for key, size_bytes in self._sizes.items():
+                name = registry.topic_name(key) if isinstance(key, bytes) else key
+                if name in topics:
+                    topics[name].bytes_out += size_bytes
         self._request.complete(self.frame() if frame is None else frame, self._worst)
 
-    def _count(self, services: Services) -> None:
-        for key, size_bytes in self._sizes.items():
-            topic = _topic(services, key)
-            if topic is not None:
-                topic.bytes_out += size_bytes
-
     def _count_replicated(self, services: Services) -> None:
+        registry, topics = services.registry, services.logs.topics
         for key, entries in self._topics.items():
-            topic = _topic(services, key)
+            name = registry.topic_name(key) if isinstance(key, bytes) else key
+            topic = None if name is None else topics.get(name)
             for entry in entries:
                 partition = None if topic is None else topic.partition(entry.partition)
                 replica = replica_of(partition)
                 if replica is not None:
                     replica.quotas.leader.count(replica.topic, replica.index, entry.size_bytes)
                     replica.totals.given(replica.state, self._replica_id, entry.size_bytes)
-
-
-def _topic(services: Services, key: TopicKey) -> TopicLogs | None:
-    name = services.registry.topic_name(key) if isinstance(key, bytes) else key
-    return None if name is None else services.logs.topics.get(name)
 
 
 def _is_news(wanted: Wanted, entry: Fetched) -> bool:

@@ -25,7 +25,7 @@ from broker.apis.among_brokers import comes_from_broker
 from broker.apis.authorization import are_known, denied, is_allowed
 from broker.apis.fetch.answer import Answer
 from broker.apis.fetch.reading import DenyingReader, Done, Elsewhere, Look, Reader
-from broker.apis.fetch.response import Fetched, fetch_frame
+from broker.apis.fetch.response import Fetched
 from broker.apis.fetch.rights import FOLLOW, READ, RIGHTS
 from broker.apis.fetch.sessions import (
     CONSUMER,
@@ -43,7 +43,7 @@ from broker.loop.slices import Slices
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.long_poll import Waiter
 from protocol.errors import FETCH_SESSION_ID_NOT_FOUND
-from protocol.generated.fetch import DECODE_REQUEST, Forgotten, Topic
+from protocol.generated.fetch import DECODE_REQUEST, ENCODE_RESPONSE, Forgotten, Topic
 from protocol.messages.fetch import API
 
 if TYPE_CHECKING:
@@ -60,9 +60,8 @@ def _handle(services: Services, request: Request) -> None:
     try:
         fetch = Fetching(services, request)
     except FetchSessionError as error:
-        version, code = request.api_version, error.error_code
-        frame = fetch_frame(version, request.correlation_id, code, NO_SESSION, ())
-        request.complete(frame, code)
+        encode, code = ENCODE_RESPONSE[request.api_version], error.error_code
+        request.complete(encode(request.correlation_id, 0, code, NO_SESSION, ()), code)
         return
     fetch.begin()
 
@@ -186,14 +185,25 @@ class Fetching:
             self._look_later(None, look, None)
             return
         try:
-            self._look_at_once(look)
+            if look.left <= _LOOKS_PER_CLOCK:  # the usual case
+                while look.left:
+                    look.step()
+            else:
+                self._look_at_once(look)
         except Elsewhere as found:
             self._look_later(None, look, found)
             return
         if look.left:
             self._look_later(None, look, None)
-        else:
-            self._looked(look)
+            return
+        missing = self._missing(look)
+        if missing > 0:
+            self._wait_for(missing)
+            return
+        answer = self._answer(look.found)
+        for _ in answer.steps():
+            pass
+        answer.send(self.services)
 
     def _judge(self) -> Steps | None:
         """Denies the topics that may not be read; None where all are known to be allowed."""
@@ -232,10 +242,6 @@ class Fetching:
 
     def _look_at_once(self, look: Look) -> None:
         """Looks while this turn of the loop has time. Raises Elsewhere."""
-        if look.left <= _LOOKS_PER_CLOCK:  # the usual case
-            while look.left:
-                look.step()
-            return
         slicer = self.services.slicer
         until_ns, ticks_ns = slicer.direct_until_ns(), slicer.time.ticks_ns
         while look.left and ticks_ns() < until_ns:
@@ -251,18 +257,6 @@ class Fetching:
         self.looking = True
         self.again = False
         self.request.answer_later(self._go_on(judging, look, elsewhere))
-
-    def _looked(self, look: Look) -> None:
-        """Answers at once what was found at once, or waits."""
-        missing = self._missing(look)
-        if missing > 0:
-            self._wait_for(missing)
-            return
-        self._forget()
-        answer = self._answer(look.found)
-        for _ in answer.steps():
-            pass
-        answer.send(self.services)
 
     async def _go_on(
         self, judging: Steps | None, look: Look | None, elsewhere: Elsewhere | None
@@ -282,7 +276,6 @@ class Fetching:
             self.looking = False
             missing = self._missing(look)
             if missing <= 0:
-                self._forget()
                 await self._answer_on(slices, self._answer(look.found))
             elif self.again:
                 self.begin()
@@ -380,6 +373,9 @@ class Fetching:
             self.services.long_polls.forget(self.waiter)
 
     def _answer(self, found: list[Fetched]) -> Answer:
+        """The answer that ends the request; its session is opened."""
+        if self.waiter is not None or self.reader.replica is not None:
+            self._forget()
         replica_id = self.reader.replica_id
         if self._opens is not None and self.wanted and not self.is_denied:
             now_ms = self.services.time.now().mono_ms

@@ -18,6 +18,7 @@ from broker.topics.registry import absent_error
 from broker.topics.replica_of import replica_of
 from broker.topics.topic_logs import TopicLogs
 from log.errors import CorruptLog, NotInMemory, OffsetOutOfRange
+from log.partition_log import PartitionLog
 from log.values import ReadInfo, Slice
 from protocol.errors import (
     KAFKA_STORAGE_ERROR,
@@ -85,7 +86,8 @@ class Look:
             self._turn = reader.services.time.chance.randrange(len(wanted))
             max_bytes = CONVERTED_BYTES_MAX
         self._max_bytes = max_bytes
-        self._found: list[Fetched] = []
+        self.found: list[Fetched] = []
+        """What there is for each that was wanted, in that order when nothing is left."""
         self.size_bytes = 0
         """Bytes of records found so far."""
         self.left = len(wanted)
@@ -97,33 +99,28 @@ class Look:
 
     def step(self, done: Done | None = None) -> None:
         """Looks at the next partition. Raises Elsewhere: the same one is due again then."""
-        index = self._turn + len(self._found)
+        index = self._turn + len(self.found)
         if index >= len(self._wanted):
             index -= len(self._wanted)
         room = self._max_bytes - self.size_bytes if self._files < FILES_MAX else 0
         first = self.size_bytes == 0
         fetched = self._reader.partition(self._wanted[index], room, first, done)
-        if fetched.size_bytes:
-            self.size_bytes += fetched.size_bytes
-            self._take(fetched)
-        self._found.append(fetched)
+        size = fetched.size_bytes
+        if size:
+            self.size_bytes += size
+            records: list[Chunk] | None = None
+            if size <= READ_AT_ONCE - self._read_bytes:
+                records = _in_memory(fetched.records)
+            if records is None:
+                self._files += sum([isinstance(chunk, Slice) for chunk in fetched.records])
+            else:
+                fetched.records = records
+                self._read_bytes += size
+        self.found.append(fetched)
         self.left -= 1
-
-    def _take(self, fetched: Fetched) -> None:
-        """Reads what is found where it is little; else its files stay open."""
-        if fetched.size_bytes <= READ_AT_ONCE - self._read_bytes:
-            read = _read_at_once(fetched.records)
-            if read is not None:
-                fetched.records = read
-                self._read_bytes += fetched.size_bytes
-                return
-        self._files += sum([isinstance(chunk, Slice) for chunk in fetched.records])
-
-    @property
-    def found(self) -> list[Fetched]:
-        """What there is for each that was wanted, when nothing is left."""
-        turn = self._turn
-        return [*self._found[-turn:], *self._found[:-turn]] if turn else self._found
+        if not self.left and self._turn:
+            turn = self._turn
+            self.found = [*self.found[-turn:], *self.found[:-turn]]
 
 
 class Reader:
@@ -250,91 +247,75 @@ class Reader:
             if epoch < 0 or wanted.fetch_offset < log.log_start_offset:
                 return Fetched(partition.index, OFFSET_OUT_OF_RANGE)
             if epoch < wanted.last_fetched_epoch or end < wanted.fetch_offset:
-                return self._fetched(partition, 0, diverging=(epoch, end))
+                return self._fetched(partition, diverging=(epoch, end))
         if self.replica_id >= 0 and log.log_start_offset <= wanted.fetch_offset:
             replica = replica_of(partition)
             assert replica is not None
             if self.takes_position and wanted.fetch_offset <= log.log_end_offset:
                 replica.follower_fetched(self.replica_id, wanted.fetch_offset)
             if self._holds_back(replica):
-                return self._fetched(partition, 0)
-        limit = max(0, min(room, wanted.max_bytes))
-        if done is not None and wanted.fetch_offset < log.log_start_offset:
+                return self._fetched(partition)
+        limit, offset = max(0, min(room, wanted.max_bytes)), wanted.fetch_offset
+        if done is not None and offset < log.log_start_offset:
             done = None  # what was found has been deleted meanwhile
-        if done is not None and isinstance(done.result, Converted):
-            return self._converted(partition, wanted.fetch_offset, done.result)
+        if self.read_committed:
+            end = partition.last_stable_offset
+        else:
+            end = partition.high_watermark if self.replica_id < 0 else log.log_end_offset
         try:
-            info = self._info(partition, wanted.fetch_offset, limit, first, done)
+            if done is None:
+                info = log.read(offset, limit, first, end, wait=False)
+            elif isinstance(done.result, Converted):
+                return self._converted(partition, offset, end, done.result)
+            elif isinstance(done.result, Exception):
+                raise done.result
+            else:
+                info = done.result
+        except NotInMemory:
+            raise Elsewhere(partition, partial(log.read, offset, limit, first, end)) from None
         except OffsetOutOfRange:
             return Fetched(partition.index, OFFSET_OUT_OF_RANGE)
         if not info.slices or info.first_entry_incomplete:
-            return self._fetched(partition, 0)
+            return self._fetched(partition)
         if self.version < _FIRST_WITH_MAGIC_2:
-            self._convert(topic, partition, info, wanted.fetch_offset, limit)
-        fetched = self._fetched(partition, 0)
+            self._convert(topic, partition, info, end, offset, limit)
+        fetched = self._fetched(partition)
         if self.read_committed:
-            fetched.aborted_transactions = log.aborted_in(
-                info, wanted.fetch_offset, fetched.last_stable_offset
-            )
+            fetched.aborted_transactions = log.aborted_in(info, offset, fetched.last_stable_offset)
         fetched.records = list(info.slices)
-        fetched.size_bytes = info.size_bytes
-        fetched.more_follows = self._more_follows(partition, wanted.fetch_offset)
+        fetched.size_bytes = sum([piece.length for piece in info.slices])
+        fetched.more_follows = offset < log.segments.active.base_offset and _more_follows(
+            log, offset, end
+        )
         return fetched
 
-    def _info(
-        self, partition: Partition, offset: int, limit: int, first: bool, done: Done | None
-    ) -> ReadInfo:
-        """Where the records are. Raises Elsewhere when the disk must be waited for."""
-        if done is not None:
-            if isinstance(done.result, Exception):
-                raise done.result
-            found: ReadInfo = done.result
-            return found
-        end = self._end(partition)
-        read = partition.log.read
-        try:
-            return read(offset, limit, first, end, wait=False)
-        except NotInMemory:
-            raise Elsewhere(partition, partial(read, offset, limit, first, end)) from None
-
-    def _end(self, partition: Partition) -> int:
-        """Where this reader ends."""
-        if self.read_committed:
-            return partition.last_stable_offset
-        return partition.high_watermark if self.replica_id < 0 else partition.log.log_end_offset
-
-    def _more_follows(self, partition: Partition, offset: int) -> bool:
-        """Whether this reader ends on a later segment than the one with ``offset``, as in Kafka's
-        DelayedFetch.tryComplete (case F)."""
-        segments = partition.log.segments
-        if offset >= segments.active.base_offset:  # the usual case
-            return False
-        end = self._end(partition)
-        return segments.at(end).base_offset > segments.at(offset).base_offset
-
-    def _fetched(
-        self, partition: Partition, error_code: int, diverging: tuple[int, int] | None = None
-    ) -> Fetched:
+    def _fetched(self, partition: Partition, diverging: tuple[int, int] | None = None) -> Fetched:
         """The fields other than the records."""
         return Fetched(
             partition.index,
-            error_code,
+            NONE,
             partition.high_watermark,
             partition.last_stable_offset,
             partition.log.log_start_offset,
-            () if self.read_committed and not error_code else None,
+            () if self.read_committed else None,
             diverging=diverging,
         )
 
     def _convert(
-        self, topic: TopicLogs, partition: Partition, info: ReadInfo, offset: int, limit: int
+        self,
+        topic: TopicLogs,
+        partition: Partition,
+        info: ReadInfo,
+        end: int,
+        offset: int,
+        limit: int,
     ) -> NoReturn:
         """Has the records converted for a client that knows no batches: raises Elsewhere."""
         job = partial(
             old_form,
             partition,
             info,
-            self._end(partition),
+            end,
             int(self.version >= _FIRST_WITH_MAGIC_1),
             offset,
             limit,
@@ -342,15 +323,17 @@ class Reader:
         )
         raise Elsewhere(partition, job, reads=False)
 
-    def _converted(self, partition: Partition, offset: int, converted: Converted) -> Fetched:
+    def _converted(
+        self, partition: Partition, offset: int, end: int, converted: Converted
+    ) -> Fetched:
         self.services.metrics.fetch_conversions += converted.records
         if converted.error_code:
             return refused(partition.index, converted.error_code)
-        fetched = self._fetched(partition, NONE)
+        fetched = self._fetched(partition)
         if converted.data:
             fetched.records = [converted.data]
             fetched.size_bytes = len(converted.data)
-            fetched.more_follows = self._more_follows(partition, offset)
+            fetched.more_follows = _more_follows(partition.log, offset, end)
         return fetched
 
 
@@ -368,7 +351,14 @@ class DenyingReader(Reader):
         return super().partition(wanted, room, first, done)
 
 
-def _read_at_once(records: Sequence[Chunk]) -> list[Chunk] | None:
+def _more_follows(log: PartitionLog, offset: int, end: int) -> bool:
+    """Whether a reader that ends at ``end`` ends on a later segment than the one with ``offset``,
+    as in Kafka's DelayedFetch.tryComplete (case F)."""
+    segments = log.segments
+    return segments.at(end).base_offset > segments.at(offset).base_offset
+
+
+def _in_memory(records: Sequence[Chunk]) -> list[Chunk] | None:
     """The same bytes, none of them in a file; None when the disk would be waited for."""
     read: list[Chunk] = []
     for chunk in records:

@@ -7,12 +7,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from broker.apis.fetch.response import Fetched, fetch_frame
+from broker.apis.fetch.response import Fetched
 from broker.net.connection import Connection
 from broker.net.limits.connections import Limits
 from broker.time import Time
 from log.os_file import OsFile
 from log.values import Slice
+from protocol.generated.fetch import ENCODE_RESPONSE
 
 
 class Kept(OsFile):
@@ -59,7 +60,7 @@ def test_records_are_not_copied_on_their_way_out(tmp_path: Path) -> None:
     replies, transport = Connection(cast(Any, Server()), 0), Transport()
     replies._transport = cast(asyncio.Transport, transport)
 
-    replies._append(fetch_frame(12, 7, 0, 0, [("t", [fetched])]))
+    replies._append(ENCODE_RESPONSE[12](7, 0, 0, 0, [("t", [fetched])]))
     replies._write()
 
     assert sum(map(len, file.given)) == 200_000
