@@ -88,7 +88,7 @@ class Rules:
         """What the audit log would have lines of."""
         return [each for each in self.asked if not each.is_allowed and each.is_logged]
 
-    # -- what the guard calls
+    # -- what handlers call
 
     def allows(
         self,

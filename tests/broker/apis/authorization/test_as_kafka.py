@@ -1,5 +1,4 @@
-"""What Apache Kafka 4.3.1 answers by the rights of who asks, answered by the handlers behind the
-guard.
+"""What Apache Kafka 4.3.1 answers by the rights of who asks, answered by the handlers.
 
 The table is that of `tests/interop/secured`, where Kafka itself is asked. Of requests about rights,
 users and quotas those are here that are denied; those about tokens need a login.

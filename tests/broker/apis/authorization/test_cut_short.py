@@ -1,4 +1,4 @@
-"""Requests that end too soon, or hold nonsense, meet the guard before any handler."""
+"""Requests that end too soon, or hold nonsense, are refused before the authorizer is asked."""
 
 from __future__ import annotations
 

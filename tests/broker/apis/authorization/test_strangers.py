@@ -4,7 +4,8 @@ Two brokers with a real authorizer are asked the same, request by request: one h
 groups, transactional ids, entries, users, quotas, tokens and settings that the requests name, the
 other has nothing. To somebody without any right both must say the same, byte for byte. Only
 ApiVersions is answered to everybody; and Metadata and DescribeCluster name the brokers, as Kafka's
-do. To an administrator each API must say or do something: else the search would miss its guard.
+do. To an administrator each API must say or do something: else the search would miss a
+handler that does not ask.
 """
 
 from __future__ import annotations

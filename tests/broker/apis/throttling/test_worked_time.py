@@ -21,7 +21,7 @@ from tests.wire import Wire
 MUCH = 1e9
 """Percent of the loop's time: nobody waits, and all is recorded."""
 JUDGED_LATER = 300
-"""Topics of a Fetch that the guard judges in a piece of work of its own."""
+"""Topics of a Fetch that are judged in a piece of work of its own."""
 
 
 def recorded_s(bound: Bounded, client_id: str) -> float:
