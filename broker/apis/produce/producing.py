@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from broker.apis.authorization import is_allowed
 from broker.apis.produce.response import ALL, Answer, Refused, Unstable, answer, shown_start
@@ -41,6 +41,7 @@ from protocol.records.budget import Budget, OverBudget
 from protocol.records.corrupt import CorruptRecords
 from protocol.records.produce import SMALL_BUDGET, analyse, request_budget
 from protocol.records.produce_rules import Produced
+from protocol.slotted import slotted
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -61,7 +62,8 @@ def has_transactional(topics: Topics) -> bool:
     return False
 
 
-class Place(NamedTuple):
+@slotted
+class Place:
     """One partition of a request."""
 
     answers: list[Answer]
@@ -214,7 +216,7 @@ class Producing:
 
     async def _in_worker(self, slices: Slices, place: Place, budget: Budget) -> None:
         """Answers for a partition whose records are checked by the worker."""
-        _, _, index, data = place
+        index, data = place.partition, place.data
         worker, client = self.services.worker, self.request.connection
         produced = rules = None
         try:
