@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import sys
 from pathlib import Path
 
 import pytest
@@ -90,7 +91,9 @@ def limited(size: int, *words: str) -> Ran:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
-        return run(*words)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "dont_write_bytecode", True)  # Python would leave a cut .pyc
+            return run(*words)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 

@@ -33,7 +33,8 @@ def test_the_laws_hold(seed: int, record_property: Record) -> None:
 def test_the_laws_hold_for_a_fresh_seed(number: int, record_property: Record) -> None:
     seed = int.from_bytes(os.urandom(4), "big")
     world = run(TransactionWorld(seed), SECONDS, record_property)
-    assert world.ledger.deeds, again(world, SECONDS)
+    # A log that failed at the start may refuse every producer until the world ends.
+    assert world.ledger.deeds or world.happened["failing fsync"], again(world, SECONDS)
 
 
 @pytest.mark.campaign
