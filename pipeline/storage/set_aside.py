@@ -10,9 +10,11 @@ A file that can't be read for now, or that is gone, is not damaged: nothing is m
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -97,23 +99,27 @@ def _damaged(folder: Path, manifest: Manifest, deep: Collection[str]) -> Iterato
                 yield Damaged(table, file, fault)
 
 
-def in_place(folder: Path, gone: SetAside) -> bool | None:
-    """Whether the file in the place of one that was set aside is whole: a copy may still be on its
-    way there. None where none can be read.
+def in_place(folder: Path, gone: SetAside) -> bool:
+    """Whether the file in the place of one that was set aside is whole. False where none can be
+    read.
     """
     try:
         return fault_of(folder / gone.file.path, gone.table, gone.file.rows, deep=True) is None
     except OSError:
-        return None
+        return False
 
 
-def left_behind(folder: Path, manifest: Manifest) -> list[SetAside]:
-    """Damaged files that do not count and are to be moved: they were young, or a process ended."""
-    return [
-        gone
-        for gone in manifest.set_aside
-        if not (folder / _quarantined(gone.file)).exists() and in_place(folder, gone) is False
-    ]
+def left_behind(folder: Path, manifest: Manifest) -> list[Damaged]:
+    """Damaged files that do not count and are to be moved: they were young, a process ended, or
+    they are bad copies that were put in the place of a file that was moved.
+    """
+    found = []
+    for gone in manifest.set_aside:
+        with contextlib.suppress(OSError):
+            fault = fault_of(folder / gone.file.path, gone.table, gone.file.rows, deep=True)
+            if fault is not None:
+                found.append(Damaged(gone.table, gone.file, fault))
+    return found
 
 
 def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Settled | None:
@@ -123,12 +129,19 @@ def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Sett
     and a file is moved after that: a process may end anywhere, and the next one goes on.
     """
     back = [gone for gone in manifest.set_aside if in_place(folder, gone)]
-    for gone in left_behind(folder, manifest):
-        _move(folder, gone.file)
+    left = left_behind(folder, manifest)
     found = damaged_files(folder, manifest, deep)
-    if not found and not back:
-        return None
-    settled = counted_again(without(manifest, found), back)
+    settled = manifest
+    if found or back:
+        settled = _stood_in(folder, counted_again(without(manifest, found), back), found)
+        save(folder, settled)
+    moved = [_moved(folder, each) for each in (*left, *found)]
+    again = [f"{folder / gone.file.path} is whole again and counts" for gone in back]
+    return Settled(settled, (*moved, *again)) if moved or again else None
+
+
+def _stood_in(folder: Path, settled: Manifest, found: Iterable[Damaged]) -> Manifest:
+    """A manifest in which rows stand in for damaged files that do not count any more."""
     for each in found:
         new = NewFiles(folder, settled.next_file)
         try:
@@ -141,15 +154,7 @@ def settle(folder: Path, manifest: Manifest, deep: Collection[str] = ()) -> Sett
             raise
         gone = SetAside(each.table, each.file, f"It {each.fault}.", files)
         settled = replace(settled, next_file=new.next_number, set_aside=(*settled.set_aside, gone))
-    save(folder, settled)
-    moved = []
-    for each in found:
-        to = f"it was moved to {folder / _quarantined(each.file)}"
-        if not _move(folder, each.file):
-            to = "it is left where it is, since it was changed a moment ago and may be on its way"
-        moved.append(f"{each.lost(str(folder))}: {to}, and {each.missing}")
-    again = [f"{folder / gone.file.path} is whole again and counts" for gone in back]
-    return Settled(settled, (*moved, *again))
+    return settled
 
 
 def without(manifest: Manifest, damaged: Iterable[Damaged]) -> Manifest:
@@ -248,18 +253,26 @@ def _gaps(folder: Path, manifest: Manifest) -> Iterator[dict[str, object]]:
             position = max(position, behind)
 
 
-def _quarantined(file: LiveFile) -> str:
-    """Where a damaged file goes: no reader of Parquet takes that for one of the table's."""
-    return f"{FOLDER}/_{file.path.rpartition('/')[2]}.damaged"
+def _quarantined(folder: Path, file: LiveFile) -> Path:
+    """Where a damaged file goes: a name that is free, and that no reader of Parquet takes for one
+    of the table's.
+    """
+    name = f"_{file.path.rpartition('/')[2]}"
+    ends = chain(["damaged"], (f"{nth}.damaged" for nth in count(2)))
+    places = (folder / FOLDER / f"{name}.{end}" for end in ends)
+    return next(place for place in places if not place.exists())
 
 
-def _move(folder: Path, file: LiveFile) -> bool:
-    """Move a damaged file; False for one that is young, which the next run moves."""
-    path = folder / file.path
+def _moved(folder: Path, damaged: Damaged) -> str:
+    """Move a damaged file, unless it is young; a sentence that says what happened to it."""
+    path = folder / damaged.file.path
     if clock.now_ms() - path.stat().st_mtime * 1000 <= YOUNG_S * 1000:
-        return False
-    make_folders(folder, FOLDER)
-    os.replace(path, folder / _quarantined(file))
-    sync_folder(folder / FOLDER)
-    sync_folder(path.parent)
-    return True
+        done = "it is left where it is, since it was changed a moment ago and may be on its way"
+    else:
+        to = _quarantined(folder, damaged.file)
+        make_folders(folder, FOLDER)
+        os.replace(path, to)
+        sync_folder(folder / FOLDER)
+        sync_folder(path.parent)
+        done = f"it was moved to {to}"
+    return f"{damaged.lost(str(folder))}: {done}, and {damaged.missing}"

@@ -8,6 +8,7 @@ import resource
 import sys
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from pipeline.storage.archive import Archive
@@ -154,3 +155,18 @@ def test_archive_with_a_cut_file_is_a_source_for_every_command(
     assert "1 part of the history could not be read" in again.err
     assert f"  {file.relative_to(out)}: It was cut short." in again.err
     assert "could not be read" in (tmp_path / "o" / "report.html").read_text()
+
+
+def test_another_damaged_copy_of_a_file_is_said_and_fails_the_run(history: Path, out: Path) -> None:
+    words = ["--source", str(history), "--out", str(out), "--fail-on-damage"]
+    assert run("pipeline", "events", *words).code == 0
+    [file] = (out / "events").rglob("*.parquet")
+    for job in (["events"], ["all", "--incremental"]):
+        file.write_bytes(b"PAR1 and no more")
+        os.utime(file, (0, 0))
+
+        made = run("pipeline", *job, *words)
+
+        assert made.code == 4, made.err
+        assert made.err.count(f"{file} is damaged, it was cut short: it was moved to") == 1
+    duckdb.connect().execute((out / "views.sql").read_text()).execute("FROM commits, events")

@@ -152,17 +152,22 @@ def test_rows_stand_in_for_what_is_lost(archive: Path) -> None:
 
 @pytest.mark.parametrize("opened", [ArchiveSource, Archive.open])
 def test_whole_copy_that_is_put_back_counts_again(
-    archive: Path, opened: Callable[[str], ArchiveSource | Archive]
+    archive: Path,
+    opened: Callable[[str], ArchiveSource | Archive],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     file = live(archive, "events", 1)
     copy = file.read_bytes()
     before = load(archive)
     os.truncate(file, 9)
     opened(str(archive)).close()
+    monkeypatch.setattr("pipeline.storage.set_aside.YOUNG_S", 10.0)
     file.write_bytes(copy[:-1])
     half = opened(str(archive))
     half.close()
-    assert (half.said, file.exists()) == ([], True), "it may be on its way"
+    [sentence] = half.said
+    assert f"{file} is damaged, it was cut short: it is left where it is, since it" in sentence
+    assert file.exists(), "it may be on its way"
     assert len(offsets(archive)) == 4000
 
     file.write_bytes(copy)
@@ -199,6 +204,28 @@ def test_file_that_was_changed_a_moment_ago_is_moved_later(
     assert len(first.event_files()) == 3
     assert moved(archive) == [f"_{file.name}.damaged"]
     assert len(offsets(archive)) == 4000
+
+
+@pytest.mark.parametrize("opened", [ArchiveSource, Archive.open])
+def test_other_damaged_copies_are_moved_under_other_names(
+    archive: Path, opened: Callable[[str], ArchiveSource | Archive]
+) -> None:
+    file = live(archive, "events", 1)
+    copy = file.read_bytes()
+    names = [f"_{file.name}.{end}" for end in ("damaged", "2.damaged", "3.damaged")]
+    for nth, name in enumerate(names):
+        file.write_bytes(copy[: 900 + nth])
+        reader = opened(str(archive))
+        reader.close()
+
+        [sentence] = reader.said
+        assert sentence.startswith(f"{file} is damaged, it was cut short: it was moved to")
+        assert f"{archive}/quarantine/{name}, and its 2000 rows" in sentence
+        assert not file.exists()
+    assert moved(archive) == sorted(names)
+    sizes = [(archive / "quarantine" / name).stat().st_size for name in names]
+    assert sizes == [900, 901, 902]
+    assert offsets(archive) == [*range(2000), *range(4000, 6000)]
 
 
 def test_damage_that_only_reading_shows_is_found_and_the_run_goes_on(
