@@ -61,6 +61,11 @@ def duration(seconds: float | None) -> str:
     return f"{tenths / 10:.1f}".removesuffix(".0") + f" {sign}"
 
 
+def age(seconds: float | None, *, is_least: bool) -> str:
+    """How old the oldest unread record is; ``is_least`` where it may be older."""
+    return f"{'at least ' if is_least and seconds else ''}{duration(seconds)}"
+
+
 def as_shown(seconds: str) -> str:
     """As SQL: seconds, rounded as `duration` shows them."""
     each = [

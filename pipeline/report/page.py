@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pipeline.engines.engine import Engine
 from pipeline.report.facts import Facts, Row, collect
 from pipeline.report.head import Head, Thresholds
-from pipeline.report.labels import counted, duration, moment, name_of, safe, whole
+from pipeline.report.labels import age, counted, duration, moment, name_of, safe, whole
 from pipeline.report.parts import group_id, part_of
 from pipeline.report.plots import Axis
 from pipeline.report.states import DROWNING, NOBODY, OUT_OF_RANGE, STATES, STUCK
@@ -130,7 +130,7 @@ def _above(facts: Facts, limits: Thresholds) -> str:
     shown = [row for row in facts.groups if row["above"]][:_NAMED]
     since = {part.place: _since(row, facts) for part in facts.parts for row in part.since}
     lines = [
-        f"{_name(row, facts)} <b>{duration(row['lag_s'])}</b> {whole(row['lag_records'])} unread"
+        f"{_name(row, facts)} <b>{_age(row)}</b> {whole(row['lag_records'])} unread"
         f"{since.get(row['place'], '')}"
         for row in shown
     ]
@@ -145,7 +145,15 @@ def _since(row: Row, facts: Facts) -> str:
     """Since when records are unread, where it is known, and since when they are too many or old."""
     ms, above = row["unread_ms"], moment(row["ms"], facts.as_of_ms)
     unread = "" if ms is None else f" since {moment(ms, facts.as_of_ms)}"
-    return f"{unread}, above the threshold since {above}"
+    if unread and row["is_least"]:
+        unread += " or earlier"
+    earlier = " or earlier" if row["crossed_at_least"] else ""
+    return f"{unread}, above the threshold since {above}{earlier}"
+
+
+def _age(row: Row) -> str:
+    """Of a group's oldest unread record."""
+    return age(row["lag_s"], is_least=row["lag_is_least"])
 
 
 def _list(facts: Facts, limits: Thresholds) -> str:
@@ -207,7 +215,7 @@ def _row(row: Row, facts: Facts, limits: Thresholds) -> str:
     cells = [
         ("state", "", f'<span class="state{" bad" if state.bad else ""}">{state.name}</span>'),
         ("unread", "n over" if over else "n", whole(row["lag_records"])),
-        ("oldest", "n over" if over_s else "n", duration(row["lag_s"])),
+        ("oldest", "n over" if over_s else "n", _age(row)),
         ("members", "n", whole(row["members"]) if row["understood"] else "not known"),
         ("rebalances", "n", whole(row["rebalances"])),
         ("rewinds", "n", whole(row["rewinds"])),

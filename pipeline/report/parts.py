@@ -7,7 +7,7 @@ from typing import Final
 
 from pipeline.report.facts import Part, Row
 from pipeline.report.head import Thresholds
-from pipeline.report.labels import counted, duration, name_of, ranges, safe, whole
+from pipeline.report.labels import age, counted, duration, name_of, ranges, safe, whole
 from pipeline.report.plots import Axis, plots
 from pipeline.report.states import DEAD, DELETED, EMPTY, NOBODY, STATES
 from pipeline.times import instant
@@ -185,7 +185,7 @@ def _partitions(part: Part) -> str:
             f"{row['topic']}:{row['partition']}",
             row["verdict"],
             whole(row["lag_records"]),
-            duration(row["lag_s"]),
+            age(row["lag_s"], is_least=row["lag_precision_s"] is None),
             _rate(row["consumed_per_s"]),
             _rate(row["produced_per_s"]),
             "never" if row["catch_up_s"] is None else duration(row["catch_up_s"]),

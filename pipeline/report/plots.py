@@ -13,6 +13,7 @@ from typing import Final
 from pipeline.report.facts import Part, Row
 from pipeline.report.head import Thresholds
 from pipeline.report.labels import (
+    age,
     counted,
     duration,
     nice_span,
@@ -134,7 +135,7 @@ def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
         words = f"at least {words}"
     elif now and (part.group["lag_precision_s"] or 0) >= 1:
         words += f", give or take {duration(part.group['lag_precision_s'])}"
-    words += f"; peak {duration(most)}"
+    words += f"; peak {age(most, is_least=any(row['is_least'] for row in part.lag))}"
     scale = _Scale("seconds", limits.lag_s, duration, nice_span)
     return _line("Oldest unread record", words, part.lag, axis, scale)
 
@@ -263,7 +264,7 @@ def _stripes(part: Part, axis: Axis, height: int, target: Callable[[int], str | 
     for row in part.lag:
         said = [f"{whole(row['records'])} unread"] if row["records"] is not None else []
         if row["seconds"] is not None:
-            said.append(f"the oldest {duration(row['seconds'])} old")
+            said.append(f"the oldest {age(row['seconds'], is_least=row['is_least'])} old")
         known.setdefault(row["col"], []).extend(said)
     for row in part.rewind_columns:
         known.setdefault(row["col"], []).append(counted(row["rewinds"], "rewind"))

@@ -50,8 +50,7 @@ def span() -> str:
         unix_millis(min(minute)) AS lag_from_ms, unix_millis(max(as_of)) AS lag_until_ms
     FROM (
         SELECT committed_at AS told_at, CAST(NULL AS TIMESTAMP) AS minute,
-            CAST(NULL AS TIMESTAMP) AS as_of
-        FROM commits
+            CAST(NULL AS TIMESTAMP) AS as_of FROM commits
         UNION ALL SELECT began_at, NULL, NULL FROM generations
         UNION ALL SELECT NULL, minute, as_of FROM lag
     ) AS told
@@ -60,6 +59,9 @@ def span() -> str:
 
 _UNREAD: Final = "CASE WHEN lag_records < 0 THEN 0 ELSE lag_records END"
 """Of a partition; an offset beyond the end has nothing unread."""
+
+_IS_LEAST: Final = "max(CASE WHEN lag_s > 0 AND lag_precision_s IS NULL THEN 1 ELSE 0 END)"
+"""Of partitions: 1 where the oldest unread record may be older than `lag_s`."""
 
 _COUNTED: Final = f"""
     named AS (
@@ -86,7 +88,7 @@ _COUNTED: Final = f"""
     behind AS (
         SELECT group_id, sum({_UNREAD}) AS lag_records, max(lag_s) AS lag_s,
             max(lag_precision_s) AS lag_precision_s, sum(lost_records) AS lost_records,
-            max(CASE WHEN lag_s > 0 AND lag_precision_s IS NULL THEN 1 ELSE 0 END) AS lag_is_least
+            {_IS_LEAST} AS lag_is_least
         FROM lag WHERE minute = (SELECT max(minute) FROM lag) GROUP BY group_id
     ),
     verdicts AS (
@@ -194,13 +196,8 @@ COUNTS: Final = f"SELECT state, count(*) AS groups FROM {GROUPS} GROUP BY state"
 
 def totals() -> str:
     """One row: the sums over all groups."""
-    sums = ", ".join(
-        f"sum({name}) AS {name}"
-        for name in (
-            "commits", "rewinds", "rebalances", "expired",
-            "tx_committed", "tx_superseded", "tx_aborted", "tx_open",
-        )
-    )  # fmt: skip
+    summed = "commits rewinds rebalances expired tx_committed tx_superseded tx_aborted tx_open"
+    sums = ", ".join(f"sum({name}) AS {name}" for name in summed.split())
     return f"""
     SELECT count(*) AS all_groups, sum(CASE WHEN above THEN 1 ELSE 0 END) AS all_above, {sums}
     FROM {GROUPS}
@@ -211,10 +208,11 @@ def lag(w: Window) -> str:
     """By group and column: the most records and seconds of a minute in it, and its last minute."""
     return f"""
     SELECT g.place, c.col, unix_millis(max(c.as_of)) AS ms, max(c.records) AS records,
-        max(c.seconds) AS seconds, max(c.step_s) AS step_s
+        max(c.seconds) AS seconds, max(c.step_s) AS step_s, max(c.is_least) = 1 AS is_least
     FROM (
         SELECT group_id, as_of, {w.column_of_end("as_of")} AS col,
-            sum({_UNREAD}) AS records, max(lag_s) AS seconds, max(step_s) AS step_s
+            sum({_UNREAD}) AS records, max(lag_s) AS seconds, max(step_s) AS step_s,
+            {_IS_LEAST} AS is_least
         FROM lag WHERE {w.holds("as_of")} GROUP BY group_id, as_of
     ) AS c {w.of("c")}
     GROUP BY g.place, c.col ORDER BY g.place, c.col
@@ -245,14 +243,17 @@ def since(w: Window, limits: Thresholds) -> str:
     return f"""
     SELECT place,
         min_by(greatest(CAST(floor({crossed}) AS BIGINT), unix_millis(minute)), as_of) AS ms,
-        max_by(unix_millis(as_of) - CAST(floor(lag_s * 1e3) AS BIGINT), as_of) AS unread_ms
+        max_by(unix_millis(as_of) - CAST(floor(lag_s * 1e3) AS BIGINT), as_of) AS unread_ms,
+        max_by(lag_is_least, as_of) = 1 AS is_least,
+        min_by(lag_is_least, as_of) = 1 AS crossed_at_least
     FROM (
-        SELECT g.place, c.minute, c.as_of, c.is_above, c.lag_s,
+        SELECT g.place, c.minute, c.as_of, c.is_above, c.lag_s, c.lag_is_least,
             max(CASE WHEN NOT c.is_above THEN c.as_of END) OVER (PARTITION BY g.place) AS last_below
         FROM (
             SELECT *, {_above(limits)} AS is_above
             FROM (
-                SELECT group_id, minute, as_of, sum({_UNREAD}) AS lag_records, max(lag_s) AS lag_s
+                SELECT group_id, minute, as_of, sum({_UNREAD}) AS lag_records, max(lag_s) AS lag_s,
+                    {_IS_LEAST} AS lag_is_least
                 FROM lag WHERE {w.holds("as_of")} GROUP BY group_id, minute, as_of
             ) AS minutes
         ) AS c {w.of("c")} WHERE g.above
@@ -266,8 +267,7 @@ def commits(w: Window) -> str:
     return f"""
     SELECT g.place, c.col, sum(c.commits) AS commits
     FROM (
-        SELECT group_id, {w.column("minute")} AS col, commits
-        FROM rates WHERE {w.holds("minute")}
+        SELECT group_id, {w.column("minute")} AS col, commits FROM rates WHERE {w.holds("minute")}
     ) AS c {w.of("c")}
     GROUP BY g.place, c.col ORDER BY g.place, c.col
     """
@@ -278,8 +278,7 @@ def rewind_columns(w: Window) -> str:
     return f"""
     SELECT g.place, c.col, count(*) AS rewinds
     FROM (
-        SELECT group_id, {w.column("rewound_at")} AS col
-        FROM rewinds WHERE {w.holds("rewound_at")}
+        SELECT group_id, {w.column("rewound_at")} AS col FROM rewinds WHERE {w.holds("rewound_at")}
     ) AS c {w.of("c")}
     GROUP BY g.place, c.col ORDER BY g.place, c.col
     """
@@ -380,7 +379,8 @@ def partitions(w: Window) -> str:
     return f"""
     SELECT * FROM (
         SELECT g.place, c.topic, c.partition, c.verdict, c.lag_records, c.lag_s, c.consumed_per_s,
-            c.produced_per_s, c.catch_up_s, count(*) OVER (PARTITION BY g.place) AS of, row_number()
+            c.lag_precision_s, c.produced_per_s, c.catch_up_s,
+            count(*) OVER (PARTITION BY g.place) AS of, row_number()
                 OVER (PARTITION BY g.place ORDER BY c.lag_records DESC, c.topic, c.partition) AS nth
         FROM catch_up c {w.of("c")} WHERE c.lag_records > 0
     ) AS ordered WHERE nth <= {ROWS} ORDER BY place, nth

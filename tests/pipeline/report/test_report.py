@@ -79,7 +79,8 @@ def group(
     if lag:
         rows["catch_up"].append(
             {**place, "verdict": verdict, "lag_records": lag[-1], "lag_s": lag[-1] / 2,
-             "member_count": members, "consumed_per_s": 1.0, "produced_per_s": 2.0}
+             "lag_precision_s": 0.0, "member_count": members, "consumed_per_s": 1.0,
+             "produced_per_s": 2.0}
         )  # fmt: skip
     for minute in range(MINUTES):
         rows["commits"].append({**place, "committed_at": at(60 * minute + 30)})
@@ -399,6 +400,30 @@ def test_an_age_that_is_not_exact_says_so(report: Report) -> None:
 
     rows["lag"][-1]["lag_precision_s"] = None
     assert "at least 4.2 min old" in report(rows)
+
+
+def test_an_age_that_is_a_least_one_is_called_so_everywhere(report: Report) -> None:
+    rows = group("g", [100] * 5 + [500] * 5)
+    exact = report(rows)
+    for row in rows["lag"][5:]:
+        row["lag_precision_s"] = None
+    for row in (*rows["lag"][:5], *rows["catch_up"]):
+        row["lag_precision_s"] = 0.0
+    since_exact = report(rows)
+    rows["catch_up"][0]["lag_precision_s"] = None
+    page = report(rows)
+
+    assert "or earlier" not in exact
+    [line] = above_in(page)
+    assert "<b>at least 4.2 min</b> 500 unread since <time" in line
+    assert line.count("</time> or earlier") == 2
+    assert listed(page)["g"]["oldest"] == "at least 4.2 min"
+    shown = part(page, "g")
+    assert "at least 4.2 min old; peak at least 4.2 min" in shown
+    assert "the oldest 50 s old" in shown
+    assert "the oldest at least 4.2 min old" in shown
+    assert 'data-label="oldest"><bdi>at least 4.2 min</bdi>' in shown
+    assert 'data-label="oldest"><bdi>4.2 min</bdi>' in part(since_exact, "g")
 
 
 def test_the_head_names_source_engine_cluster_and_time(report: Report) -> None:
