@@ -128,7 +128,10 @@ def _records(part: Part, axis: Axis, limits: Thresholds) -> Panel:
 def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
     most = _most(part.lag, "seconds")
     if most is None:
-        return _silent("Oldest unread record", "not known: the times of records were not read.")
+        why = "the times of records were not read"
+        if _most(part.lag, "records") is not None:
+            why = "no record's time could be believed"
+        return _silent("Oldest unread record", f"not known: {why}.")
     now = part.group["lag_s"]
     words = f"{duration(now)} old" if now is not None else "not known at the end"
     if part.group["lag_is_least"]:

@@ -402,6 +402,14 @@ def test_an_age_that_is_not_exact_says_so(report: Report) -> None:
     assert "at least 4.2 min old" in report(rows)
 
 
+def test_times_that_were_read_and_not_believed_are_not_called_unread(report: Report) -> None:
+    rows = group("g", [500] * MINUTES)
+    for row in rows["lag"]:
+        row["lag_s"] = row["lag_precision_s"] = None
+
+    assert "not known: no record&#x27;s time could be believed." in part(report(rows), "g")
+
+
 def test_an_age_that_is_a_least_one_is_called_so_everywhere(report: Report) -> None:
     rows = group("g", [100] * 5 + [500] * 5)
     exact = report(rows)
