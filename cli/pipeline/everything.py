@@ -87,5 +87,9 @@ def _add_and_run(wanted: Asked, means: Means) -> tuple[Added, Summary]:
         came.take(before, archive.manifest)
         options = replace(wanted.options, overwrite=True, source=wanted.source)
         of_archive = replace(wanted, source=wanted.out, options=options)
-        summary = run_named(NAME, of_archive, means)
+        try:
+            summary = run_named(NAME, of_archive, means)
+        except CommandError as error:
+            kept = f"; what {wanted.source} has was added to the archive {wanted.out} before"
+            raise CommandError(str(error), error.exit_code, kept) from error
         return came, replace(summary, moved_bytes=summary.moved_bytes + feed.moved_bytes)

@@ -36,10 +36,12 @@ class History:
         parts: Sequence[Part] | None,
         topics: Sequence[str] | None = None,
         offsets_retention: timedelta = OFFSETS_RETENTION,
+        named: str | None = None,
     ) -> None:
         """Read events. ``topics`` are those whose records' times are asked; None for all that
-        groups committed.
+        groups committed. ``named`` is what a user calls the source; None for where it is.
         """
+        self._named = named or source.where
         self._engine = engine
         self._source = source
         self._wanted = topics
@@ -70,7 +72,7 @@ class History:
         engine = self._engine
         check_matches(
             engine,
-            self._source.where,
+            self._named,
             _HISTORY,
             selection,
             each_group=each_group,

@@ -51,7 +51,7 @@ class Options:
     """False asks none: no lag, no progress in the topics' own time."""
     offsets_retention: timedelta = OFFSETS_RETENTION
     source: str | None = None
-    """What the report calls the source; None for where it is."""
+    """What the report and refusals call the source; None for where it is."""
     thresholds: Thresholds = field(default_factory=Thresholds)
     """Of the report."""
     textfile: str | None = None
@@ -170,7 +170,9 @@ def _made(
     steps.begin("the history", 0)
     overwrite = options.overwrite or mark.is_there()
     parts = source.event_parts(options.selection.partitions)
-    history = History(engine, source, parts, options.topics, options.offsets_retention)
+    history = History(
+        engine, source, parts, options.topics, options.offsets_retention, options.source
+    )
     history.select(_going_on(options.selection, store, tables, overwrite))
     maker = _Maker(engine, history, store, overwrite, tables)
     if options.with_topics and "stretches" in readers(tables):

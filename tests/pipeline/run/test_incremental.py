@@ -13,10 +13,11 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from pipeline.storage.archive import Archive
 from tests.brokers import CHECKOUT, Broker
 from tests.chance import chance
 from tests.cli.running import Ran, run
-from tests.pipeline.archives import is_the_log, place, rows_of
+from tests.pipeline.archives import START_MS, commits, is_the_log, place, places, rows_of
 from tests.pipeline.killing import killed_at
 from tests.pipeline.many_commits import PARTITIONS, commit, prepare
 
@@ -145,6 +146,21 @@ def test_two_runs_at_once_do_not_meet(served: Broker, tmp_path: Path) -> None:
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=30)
     assert daily(served.bootstrap, tmp_path).code == 0
+
+
+def test_refused_selection_names_the_source_and_the_archive_that_was_added_to(
+    tmp_path: Path,
+) -> None:
+    source, out = tmp_path / "source", tmp_path / "out"
+    with Archive.open(str(source)) as archive:
+        archive.append([commits(0, range(3))], read_until_ms=START_MS)
+
+    ran = daily(str(source), out, "--no-topics", "--group", "nosuch")
+
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err.startswith(f"muster: {source} has no group nosuch: ")
+    assert ran.err.endswith(f"; what {source} has was added to the archive {out} before\n")
+    assert len(places(out)) == 3
 
 
 @pytest.mark.parametrize(
