@@ -13,13 +13,12 @@ from typing import Final
 
 from pipeline import clock
 from pipeline.engines.engine import Engine
-from pipeline.engines.files import parquet_files
 from pipeline.errors import PipelineError
 from pipeline.report.facts import TABLES
 from pipeline.report.head import Head, Thresholds
 from pipeline.report.page import make_report
 from pipeline.storage.store import Store
-from pipeline.storage.whole import check_files
+from pipeline.storage.whole import check_files, table_files
 
 REPORT: Final = "report.html"
 NOTE: Final = "_report.json"
@@ -50,12 +49,8 @@ def write_report_again(
             f"{store.folder} has no tables to report on: make them there with `all`"
         )
     for name in there:
-        check_files(
-            file
-            for place in store.table_files(name)
-            if os.path.exists(place)
-            for file in parquet_files(place)
-        )
+        here = [place for place in store.table_files(name) if os.path.exists(place)]
+        check_files(table_files(here, may_have_none=store.grows()))
         engine.open(name, store.table_files(name), TABLES[name])
     return write_report(engine, store, there, replace(_noted(store), thresholds=thresholds))
 

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pipeline.engines.dialect import DuckDialect, type_of
-from pipeline.engines.files import parquet_files
 from pipeline.errors import PipelineError, full_disk
 from pipeline.model.tables import FORMER_NAMES, QUARANTINE
 from pipeline.run.catalog import TABLES
@@ -21,7 +20,7 @@ from pipeline.run.queries import QUERIES
 from pipeline.sources.segment_files import is_local
 from pipeline.storage import s3
 from pipeline.storage.store import Store
-from pipeline.storage.whole import check_files
+from pipeline.storage.whole import check_files, table_files
 
 VIEWS: Final = "views.sql"
 QUARANTINED: Final = "quarantine"
@@ -74,7 +73,7 @@ def write_database(store: Store, file: str, overwrite: bool) -> list[str]:
         with duckdb.connect(partial) as database:
             database.execute("SET TimeZone = 'UTC'")
             for name in names:
-                files = [each for place in store.table_files(name) for each in parquet_files(place)]
+                files = table_files(store.table_files(name), may_have_none=store.grows())
                 check_files(files)
                 database.execute(f"CREATE TABLE {name} AS {_rows_of(name, files)}")
             for statement in _ready(names):

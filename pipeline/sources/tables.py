@@ -7,10 +7,9 @@ from collections.abc import Collection, Sequence
 
 import pyarrow.dataset as ds
 
-from pipeline.engines.files import parquet_files
 from pipeline.sources.source import TimesAsked
 from pipeline.storage.store import Store
-from pipeline.storage.whole import check_files
+from pipeline.storage.whole import check_files, table_files
 
 EVENTS = "events"
 STRETCHES = "stretches"
@@ -38,7 +37,7 @@ class TablesSource:
         for name in (EVENTS, STRETCHES):
             places = self._store.table_files(name) if self._store.has(name) else ()
             here = [place for place in places if os.path.exists(place)]
-            check_files((file for place in here for file in parquet_files(place)), deep=deep)
+            check_files(table_files(here), deep=deep)
 
     def stretch_parts(self, asked: TimesAsked) -> None:
         """They are files."""

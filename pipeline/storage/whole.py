@@ -14,6 +14,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline.engines.files import parquet_files
 from pipeline.errors import PipelineError
 from pipeline.storage.day_files import OWN_NAME, TABLES
 
@@ -82,6 +83,24 @@ def _of_rows(data: bytes) -> str | None:
     except (pa.ArrowException, OSError) as error:
         return f"has damaged rows ({_words(error)})"
     return None
+
+
+def table_files(places: Iterable[str], *, may_have_none: bool = False) -> list[str]:
+    """The Parquet files at the places of a table on this machine.
+
+    PipelineError names a folder without any: a table of no rows has a file too. In an archive that
+    grows a table ``may_have_none``.
+    """
+    found = []
+    for place in places:
+        files = list(parquet_files(place))
+        if not files and not may_have_none:
+            raise PipelineError(
+                f"the table {place} has no Parquet file any more: put its files back, or make the"
+                " table again with --overwrite"
+            )
+        found += files
+    return found
 
 
 def check_files(files: Iterable[str], *, deep: bool = False) -> None:

@@ -75,6 +75,20 @@ def test_table_with_a_cut_file_is_named_by_every_reader(tables: Path, tmp_path: 
     assert not Path(out).exists()
 
 
+def test_table_whose_files_are_gone_is_named_by_every_reader(tables: Path, tmp_path: Path) -> None:
+    out = str(tmp_path / "more")
+    for name, words in (
+        ("rates", ["report", "--out", str(tables), "--overwrite"]),
+        ("rates", ["views", "--out", str(tables), "--duckdb", str(tmp_path / "all.duckdb")]),
+        ("events", ["commits", "--source", str(tables), "--out", out]),
+    ):
+        for file in (tables / name).rglob("*.parquet"):
+            file.unlink()
+        said = one_sentence(run("pipeline", *words))
+        assert f"the table {tables}/{name} has no Parquet file any more: put its files back" in said
+    assert not Path(out).exists()
+
+
 def test_table_whose_rows_are_damaged_is_named(tables: Path, tmp_path: Path) -> None:
     [events] = (tables / "events").rglob("*.parquet")
     data = bytearray(events.read_bytes())
