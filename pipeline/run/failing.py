@@ -41,18 +41,19 @@ class Failing:
 
 
 def states_of(text: str) -> tuple[str, ...]:
-    """The states that a text names, with commas between, spaces or dashes in them.
+    """The states that a text names, with commas between and dashes in them; each once.
 
     MisspelledError for one that is not known.
     """
+    named = {name.replace(" ", "-"): name for name in STATES}
     found = []
     for word in text.split(","):
-        name = " ".join(word.replace("-", " ").split())
-        if name not in STATES:
-            known = ", ".join(each.replace(" ", "-") for each in STATES)
-            raise MisspelledError(f"there is no state {word.strip()!r}: name some of {known}")
-        found.append(name)
-    return tuple(found)
+        if word.strip() not in named:
+            raise MisspelledError(
+                f"there is no state {word.strip()!r}: name some of {', '.join(named)}"
+            )
+        found.append(named[word.strip()])
+    return tuple(dict.fromkeys(found))
 
 
 def failing(engine: Engine, states: Sequence[str], *, with_dead: bool) -> tuple[Failing, ...]:

@@ -67,11 +67,14 @@ def test_sentences_name_the_first_groups_of_each_state() -> None:
     assert list(sentences(())) == []
 
 
-def test_states_are_named_with_spaces_or_dashes() -> None:
-    assert states_of("stuck, nobody-runs-it,out of range") == (
+def test_states_are_named_with_dashes_and_count_once() -> None:
+    assert states_of("stuck, nobody-runs-it,out-of-range,stuck") == (
         "stuck", "nobody runs it", "out of range"
     )  # fmt: skip
-    for text, word in (("stuck,sad", "'sad'"), ("", "''"), ("behind", "'behind'")):
+    for text, word in (
+        ("stuck,sad", "'sad'"), ("", "''"), ("behind", "'behind'"),
+        ("nobody runs it", "'nobody runs it'"), ("stuck,-stuck", "'-stuck'"),
+    ):  # fmt: skip
         with pytest.raises(MisspelledError) as told:
             states_of(text)
         assert str(told.value) == (
