@@ -19,8 +19,10 @@ from broker.cluster.zookeeper.zookeeper import Connect
 from broker.cluster_connections import reaching_brokers
 from broker.cluster_stores import ClusterStores, open_stores
 from broker.config.listeners import Endpoint
+from broker.cores.duties import Superseded
+from broker.cores.hosted_shard import HostedShard, Phase
 from broker.cores.runtime_settings import RuntimeSettings
-from broker.cores.transactions.cluster_duties import ClusterTransactionDuties
+from broker.cores.transactions.duties import TransactionDuties
 from broker.cores.transactions.local_markers import LocalMarkers
 from broker.cores.transactions.sending import Destination
 from broker.net.advertised import Advertised
@@ -29,7 +31,36 @@ from broker.topics.basis import Basis
 from broker.topics.logs import LogManager
 from broker.topics.missing import KnownMissing
 from broker.topics.producer_ids import BLOCK
+from broker.topics.roles import NotLeader
+from broker.topics.ticket import Awaited
 from protocol.znodes import brokers
+
+
+class ClusterTransactionDuties(TransactionDuties):
+    """Duties of the shards of transactional ids where several brokers coordinate.
+
+    The controller alone raises the leader epoch of a partition of ``__transaction_state``. A marker
+    of a later epoch was written by another coordinator, which has taken over. A shard answers from
+    what it has read only when the in-sync replicas have it too: what a producer's records are
+    checked against must not vanish.
+    """
+
+    others_coordinate = True
+
+    async def before_serving(self, hosted: HostedShard[Any]) -> None:
+        """Waits until all that was read is stable. Raises Superseded."""
+        core = hosted.core
+        stable = Awaited[Exception | None]()
+        hosted.partition.when_stable(
+            hosted.log.log_end_offset, [(stable, None)], lambda _, error: error
+        )
+        lost = isinstance(await stable.reply, NotLeader)
+        if lost or hosted.core is not core or hosted.phase is Phase.UNLOADED:
+            raise Superseded
+
+    def outranks(self, hosted: HostedShard[Any], coordinator_epoch: int) -> bool:  # noqa: ARG002
+        """Never: the one with the later epoch is to end the transaction."""
+        return False
 
 
 class InCluster(Standing):

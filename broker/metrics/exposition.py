@@ -28,9 +28,8 @@ from broker.metrics.cluster_look import ClusterLook
 from broker.metrics.cluster_series import ClusterSeries
 from broker.metrics.labelled_series import NativeView
 from broker.metrics.other_exporters import compat_views, wants_look, wants_owners
-from broker.metrics.rights_series import rights_families
 from broker.metrics.scan import Scan
-from broker.metrics.security_series import security_families
+from broker.metrics.security_series import rights_families, security_families
 from broker.metrics.sources import Sources
 from broker.metrics.text_format import Families, label
 from broker.metrics.transaction_series import (

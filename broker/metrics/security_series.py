@@ -1,4 +1,4 @@
-"""The families of what protects a broker: TLS, who has logged in or not, and who has to wait."""
+"""The families of what protects a broker: logins, quotas, TLS, denials and ACLs."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from broker.logins.logins import RESULTS, Logins, Result
 from broker.metrics.sources import Sources
 from broker.net.tls.certificates import Certificates
+from security.acls.model import spelled
 
 
 def security_families(sources: Sources) -> Iterator[Metric]:
@@ -82,3 +83,17 @@ def _tls(certificates: Certificates) -> Iterator[Metric]:
     for listener, left_s in certificates.seconds_left().items():
         expiry.add_metric([listener], left_s)
     yield expiry
+
+
+def rights_families(sources: Sources) -> Iterator[Metric]:
+    """Yields denials and ACLs; without an authorizer both are 0."""
+    denied = CounterMetricFamily(
+        "muster_authorization_denied_total",
+        "Uses of resources that were denied.",
+        labels=["api", "operation", "resource_type"],
+    )
+    for (api, operation, kind), count in sources.audit.counts.items():
+        denied.add_metric([api, spelled(operation), spelled(kind)], count)
+    yield denied
+    entries = 0 if sources.acls is None else len(sources.acls.index)
+    yield GaugeMetricFamily("muster_acls", "Access control entries.", value=entries)

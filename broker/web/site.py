@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from functools import cache, partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
@@ -19,14 +21,15 @@ from broker.metrics.exposition import render
 from broker.metrics.sources import Sources
 from broker.web.cluster_api import routes as cluster_routes
 from broker.web.compression import Compressed
+from broker.web.health import health, is_loading
 from broker.web.http import HttpServer, scrapes, timed
 from broker.web.http_api import routes
 from broker.web.http_guard import Hosts
 from broker.web.live.events import Live
 from broker.web.live.rows import find
 from broker.web.page_files import PageFiles
-from broker.web.probes import probes
 from broker.web.readers.authentication import Authenticated, HttpAccess
+from broker.web.readers.reader import reader_of
 from broker.web.readers.users import ListenerUsers, plain_users, scram_users
 from broker.web.runbook_pages import Runbooks
 from broker.web.transactions_api import routes as transaction_routes
@@ -124,3 +127,35 @@ class Site:
     async def stop(self) -> None:
         """Ends the server and its connections; those who watch are let go before."""
         await self._server.stop()
+
+
+def probes(sources: Sources) -> list[Route]:
+    """Routes of `/livez`, `/readyz` and `/healthz`: restart the broker, send clients, read why.
+
+    A broker that loads is live and not ready: a restart would begin the load again. A broker with a
+    log that takes no writes is live and ready: it probes the log and serves all other logs, reads
+    and heartbeats; `/healthz` reports it with 503. A broker that can't continue, and stops, is not
+    live. A reader without a user, where readers need one, gets the state and not the reason.
+    """
+
+    async def livez(request: Request) -> Response:
+        reason = sources.fatal()
+        if reason is None:
+            return JSONResponse({"live": True})
+        return _told(request, {"live": False}, {"reason": reason}, 503)
+
+    async def readyz(request: Request) -> Response:
+        ready = sources.fatal() is None and not is_loading(sources)
+        return _told(request, {"ready": ready}, health(sources), 200 if ready else 503)
+
+    async def healthz(request: Request) -> Response:
+        report = health(sources)
+        state = {"state": report["state"]}
+        return _told(request, state, report, 200 if report["state"] == "ready" else 503)
+
+    return [Route("/livez", livez), Route("/readyz", readyz), Route("/healthz", healthz)]
+
+
+def _told(request: Request, to_all: dict[str, Any], more: dict[str, Any], status: int) -> Response:
+    told = to_all if reader_of(request.scope).is_stranger else {**to_all, **more}
+    return JSONResponse(told, status)

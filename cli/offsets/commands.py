@@ -24,6 +24,7 @@ from cli.client.lag import lag_of, logs_of
 from cli.client.offsets_at import Bounds, Partition
 from cli.errors import USAGE, CommandError
 from cli.files import read_text, write_text
+from cli.http import api_at
 from cli.names import parse_partitions
 from cli.offsets import files as offset_files
 from cli.offsets.changes import (
@@ -34,7 +35,6 @@ from cli.offsets.changes import (
     selected,
     with_true_epochs,
 )
-from cli.offsets.expiring import expiring
 from cli.options import (
     BOOTSTRAP,
     INT64,
@@ -43,12 +43,14 @@ from cli.options import (
     AllGroups,
     Bootstrap,
     GroupName,
+    Http,
     Json,
     SomeGroups,
     Timeout,
     Wide,
 )
 from cli.plans import DryRun, Execute
+from cli.times import duration_ms, instant, span
 from verdicts.names import Verdict
 
 app = typer.Typer(
@@ -281,4 +283,31 @@ def _outside(key: Partition, offset: int, log: Bounds | None) -> str | None:
     return f"outside {key[0]}:{key[1]}, which has offsets {log.start} to {log.end}"
 
 
-app.command()(expiring)
+@app.command()
+def expiring(
+    within: Annotated[
+        str, typer.Option("--within", metavar="TIME", help="Such as 30m, 12h or 7d.")
+    ] = "1d",
+    group: Annotated[
+        str | None, typer.Option("--group", metavar="GROUP", help="Only this group.")
+    ] = None,
+    wide: Wide = False,
+    bootstrap: Bootstrap = BOOTSTRAP,
+    http: Http = None,
+    timeout: Timeout = TIMEOUT_S,
+    json: Json = False,
+) -> None:
+    """Show which offsets retention will drop, when and why. Needs Muster's HTTP."""
+    within_ms = duration_ms(within, "--within")
+    api = api_at(bootstrap, "offsets expiring", http, timeout)
+    answer = api.get("/api/offsets/expiring", within_ms=within_ms, group=group)
+    rows = sorted(answer["offsets"], key=lambda row: (row["expires_ms"], row["group"]))
+    if json:
+        output.show_json({**answer, "offsets": rows})
+        return
+    for row in rows:
+        row["expires"] = instant(row["expires_ms"])
+        row["in"] = span(row["expires_in_ms"]) if row["expires_in_ms"] else "at the next check"
+        row["committed"] = instant(row["committed_ms"])
+    columns = ["group", "topic", "partition", "offset", "committed", "expires", "in", "why"]
+    output.show_table(rows, columns, f"No offset expires within {within}", wide=wide)

@@ -13,9 +13,9 @@ from broker.cluster.zookeeper.zookeeper import NoNode, Stat
 from broker.cores.hooks import Hooks
 from broker.cores.runtime import Runtime
 from broker.cores.runtime_settings import RuntimeSettings
-from broker.cores.transactions.cluster_duties import ClusterTransactionDuties
 from broker.cores.transactions.markers import MarkerSender
 from broker.cores.transactions.runtime import TransactionRuntime, transaction_runtime
+from broker.in_cluster import ClusterTransactionDuties
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC, uuid_text
 from broker.topics.replica import Replica
 from broker.topics.ticket import Ticket

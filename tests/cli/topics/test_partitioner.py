@@ -8,7 +8,7 @@ from kafka.partitioner.default import murmur2 as independent_murmur2
 from cli.client.cluster import parse_address
 from cli.client.group_member import range_assignment
 from cli.errors import CommandError
-from cli.topics.partitioner import murmur2, partition_of_key
+from cli.topics.producing import murmur2, partition_of_key
 
 
 @pytest.mark.parametrize("key", [b"", b"a", b"ab", b"abc", b"abcd", b"21", b"foobar", bytes(99)])
