@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from broker.apis.table import SERVED
+from broker.apis.tables.standalone import SERVED
 from broker.config.config import DEFAULT_BROKER_ID
 from broker.config.config_table import TRANSACTION_VERSION
 from broker.config.listeners import Endpoint

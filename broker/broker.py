@@ -16,7 +16,7 @@ import structlog
 
 from broker.alone import Alone
 from broker.apis.fetch.sessions import FetchSessions
-from broker.apis.services import Services
+from broker.apis.shared.services import Services
 from broker.config.config import Config
 from broker.config.listeners import parse_host_and_port
 from broker.cores.groups.log_lines import observe as write_line

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from broker.apis.cluster_table import SERVED_IN_CLUSTER
-from broker.apis.without_transactions import SERVED_WITHOUT_TRANSACTIONS
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER
+from broker.apis.tables.without_transactions import SERVED_WITHOUT_TRANSACTIONS
 from broker.cluster.coordinators.coordinators import Coordinators
 from broker.cluster.member import Member
 from broker.cluster.membership.joining import join as join_cluster

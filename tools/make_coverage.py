@@ -14,8 +14,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from broker.apis.cluster_table import SERVED_IN_CLUSTER  # noqa: E402
-from broker.apis.table import SERVED  # noqa: E402
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER  # noqa: E402
+from broker.apis.tables.standalone import SERVED  # noqa: E402
 from broker.config.config_table import TOPIC  # noqa: E402
 from broker.net.needs import (  # noqa: E402
     NOUNS,
@@ -37,7 +37,7 @@ HEAD = """\
 
 ## APIs
 
-Written by `make coverage` from the table by which the broker dispatches (`broker/apis/table.py`),
+Written by `make coverage` from the broker's own table (`broker/apis/tables/standalone.py`),
 which is also what it answers to ApiVersions. Every field of a served version is honoured; what is
 left out all the same stands in a column of its own. Known are all versions of Apache Kafka up to
 4.3.1. The last column has the rights that a request needs where there is an authorizer
@@ -50,7 +50,7 @@ left out all the same stands in a column of its own. Known are all versions of A
 IN_CLUSTER = """
 ## More APIs in a cluster
 
-A broker with `zookeeper.connect` serves these too (`broker/apis/cluster_table.py`), or in another
+A broker with `zookeeper.connect` serves these too (`broker/apis/tables/cluster.py`), or in another
 way than a broker by itself.
 
 | key | API | served | known | left out | needs |

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.authorization import is_allowed
 from broker.apis.find_coordinator import is_made
-from broker.apis.transactional import client_of, told
+from broker.apis.shared.authorization import is_allowed
+from broker.apis.shared.transactional import client_of, told
 from broker.net.needs import Rights, group, transactional_id
 from broker.net.request import Request, ServedApi
 from broker.topics.owned_topics import OWNED
@@ -28,7 +28,7 @@ from security.acls.model import Operation
 from transactions.calls import TV1, AddPartitions
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _WRITE, _READ = transactional_id(Operation.WRITE), group(Operation.READ)
 _KNOWS_FENCED = 2

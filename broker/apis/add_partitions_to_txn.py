@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterator, Sequence, Set
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import denied, is_allowed, refuse
-from broker.apis.gather import Gather
-from broker.apis.transactional import client_of, told
+from broker.apis.shared.authorization import denied, is_allowed, refuse
+from broker.apis.shared.gather import Gather
+from broker.apis.shared.transactional import client_of, told
 from broker.net.needs import Own, Rights, cluster_action, of_each
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import INTERNAL_TOPICS
@@ -32,7 +32,7 @@ from security.acls.model import Operation, ResourceType
 from transactions.calls import TV1, TV2, AddPartitions, Partitions, VerifyPartitions
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _WRITE_ID = Own(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the transactional id")
 _WRITE_TOPIC = of_each(ResourceType.TOPIC, Operation.WRITE)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.to_controller import host_for
+from broker.apis.shared.to_controller import host_for
 from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
 from controller.calls import AllocateProducerIds
@@ -15,7 +15,7 @@ from controller.outcome import ProducerIdsReply
 from protocol.messages.allocate_producer_ids import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 def _handle(services: Services, request: Request) -> None:

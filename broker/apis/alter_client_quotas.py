@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import TEXTS, is_allowed, refuse
+from broker.apis.shared.authorization import TEXTS, is_allowed, refuse
 from broker.loop.slices import Slices
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
@@ -26,7 +26,7 @@ from security.acls.model import Operation
 from security.quotas.entities import ABSENT, Entity, address_of, parse_entity, wrong_quota
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _ALTER_CONFIGS = cluster(Operation.ALTER_CONFIGS)
 KEPT_TOGETHER = 1000

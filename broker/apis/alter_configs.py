@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import TEXTS, split_resources
-from broker.apis.error_message import shortened
+from broker.apis.shared.authorization import TEXTS, split_resources
+from broker.apis.shared.error_message import shortened
 from broker.net.needs import EachResource, Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.config_changes import ConfigRefused, Current, Edit, Rows
@@ -19,7 +19,7 @@ from protocol.messages.alter_configs import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 ALTER = EachResource(Operation.ALTER_CONFIGS)

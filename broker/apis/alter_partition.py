@@ -10,8 +10,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.from_controller import ELEMENTS_MAX, decoders, told_by
-from broker.apis.to_controller import host_for
+from broker.apis.shared.from_controller import ELEMENTS_MAX, decoders, told_by
+from broker.apis.shared.to_controller import host_for
 from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
 from controller.calls import AlterPartition, IsrChange
@@ -21,7 +21,7 @@ from protocol.messages.alter_partition import API
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _BY_ID = 2
 _RECOVERING = 1

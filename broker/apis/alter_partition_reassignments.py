@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import TEXTS, is_allowed, refuse
+from broker.apis.shared.authorization import TEXTS, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
@@ -23,7 +23,7 @@ from protocol.messages.alter_partition_reassignments import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 ALTER = cluster(Operation.ALTER)
 

@@ -10,7 +10,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import is_allowed, refuse
+from broker.apis.shared.authorization import is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import absent_error
@@ -25,7 +25,7 @@ from protocol.messages.alter_replica_log_dirs import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 _ALTER = cluster(Operation.ALTER)

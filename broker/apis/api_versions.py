@@ -20,7 +20,7 @@ from protocol.headers import response_header
 from protocol.messages.api_versions import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 """What a client's name and version must look like (KIP-511)."""

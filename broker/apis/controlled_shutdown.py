@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.to_controller import host_for
+from broker.apis.shared.to_controller import host_for
 from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
 from controller.calls import ControlledShutdown
@@ -16,7 +16,7 @@ from controller.outcome import ControlledShutdownReply
 from protocol.messages.controlled_shutdown import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _NO_EPOCH = -1
 

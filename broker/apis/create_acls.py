@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.acl_codes import NO_AUTHORIZER, entry_of
-from broker.apis.authorization import TEXTS, is_allowed, refuse
+from broker.apis.shared.acl_codes import NO_AUTHORIZER, entry_of
+from broker.apis.shared.authorization import TEXTS, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
 from protocol.errors import (
@@ -23,7 +23,7 @@ from protocol.messages.create_acls import API
 from security.acls.model import Operation, wrong_with
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _ALTER = cluster(Operation.ALTER)
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import is_allowed
-from broker.apis.token_ends import may_ask
+from broker.apis.shared.authorization import is_allowed
+from broker.apis.shared.token_ends import may_ask
 from broker.net.needs import Own, Rights
 from broker.net.request import Request, ServedApi
 from protocol.errors import (
@@ -22,7 +22,7 @@ from security.acls.model import Operation, ResourceType
 from security.principal import Principal
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _CREATE_TOKENS = Own(
     Operation.CREATE_TOKENS, ResourceType.USER, "the token's owner", "for somebody else"

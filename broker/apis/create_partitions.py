@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.apis.authorization import TEXTS, split
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, THROTTLED_MESSAGE, Refused
+from broker.apis.shared.authorization import TEXTS, split
 from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.owned_topics import OWNED
@@ -45,7 +45,7 @@ from protocol.messages.create_partitions import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _ALTER = Each(Operation.ALTER, ResourceType.TOPIC)
 FIRST_STRICT = 3

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from broker.apis.authorization import denied, is_allowed
-from broker.apis.error_message import shortened
+from broker.apis.shared.authorization import denied, is_allowed
+from broker.apis.shared.error_message import shortened
 from broker.config.config import topic_settings
 from broker.config.config_value import BadValue
 from broker.config.described_configs import topic_entries
@@ -54,7 +54,7 @@ from security.acls.model import Operation, ResourceType
 from security.quotas.mutations import UNBOUND, Mutations
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 logger = structlog.get_logger(__name__)
 

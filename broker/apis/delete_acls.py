@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
-from broker.apis.authorization import TEXTS, is_allowed, refuse
+from broker.apis.shared.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
+from broker.apis.shared.authorization import TEXTS, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
 from protocol.encoded_array import EncodedArray
@@ -25,7 +25,7 @@ from protocol.messages.delete_acls import API
 from security.acls.model import AclEntry, Operation
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _ALTER = cluster(Operation.ALTER)
 MATCHES_MAX = 200_000

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.authorization import split
-from broker.apis.gather import Gather
-from broker.apis.losses import sender_of
+from broker.apis.shared.authorization import split
+from broker.apis.shared.gather import Gather
+from broker.apis.shared.losses import sender_of
 from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import DeleteGroup
@@ -18,7 +18,7 @@ from protocol.messages.delete_groups import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _DELETE = Each(Operation.DELETE, ResourceType.GROUP)
 

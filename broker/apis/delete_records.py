@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.apis.authorization import split
-from broker.apis.losses import report_trimmed, sender_of
+from broker.apis.shared.authorization import split
+from broker.apis.shared.losses import report_trimmed, sender_of
 from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import absent_error
@@ -31,7 +31,7 @@ from protocol.messages.delete_records import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 logger = structlog.get_logger(__name__)
 

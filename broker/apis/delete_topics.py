@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.apis.authorization import TEXTS, denied, is_allowed
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, THROTTLED_MESSAGE
-from broker.apis.losses import readers_of, report_deleted, sender_of
+from broker.apis.shared.authorization import TEXTS, denied, is_allowed
+from broker.apis.shared.losses import readers_of, report_deleted, sender_of
 from broker.net.needs import Own, Rights, cluster, of_each
 from broker.net.request import Request, ServedApi
 from broker.topics.owned_topics import OWNED
@@ -38,7 +38,7 @@ from security.acls.model import Operation, ResourceType
 from security.quotas.mutations import Mutations
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.loop.slices import Slices
 
 _DELETE_ANY = cluster(Operation.DELETE, is_logged=False)

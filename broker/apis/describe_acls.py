@@ -6,8 +6,8 @@ from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
-from broker.apis.authorization import TEXTS, is_allowed
+from broker.apis.shared.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
+from broker.apis.shared.authorization import TEXTS, is_allowed
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE, SECURITY_DISABLED
@@ -15,7 +15,7 @@ from protocol.messages.describe_acls import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 _DESCRIBE = cluster(Operation.DESCRIBE)

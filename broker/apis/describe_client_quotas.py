@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import TEXTS, is_allowed
+from broker.apis.shared.authorization import TEXTS, is_allowed
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
@@ -19,7 +19,7 @@ from security.acls.model import Operation
 from security.quotas.entities import Component, Entity, UnknownKind, matching, named_parts
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _DESCRIBE_CONFIGS = cluster(Operation.DESCRIBE_CONFIGS)
 _EXACT, _DEFAULT, _ANY = 0, 1, 2

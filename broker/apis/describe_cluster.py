@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.answer_once import once_told
-from broker.apis.authorization import NOT_ASKED, cluster_operations
+from broker.apis.shared.answer_once import once_told
+from broker.apis.shared.authorization import NOT_ASKED, cluster_operations
 from broker.net.needs import Rights, Tells, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import MISMATCHED_ENDPOINT_TYPE, NONE, UNSUPPORTED_ENDPOINT_TYPE
@@ -17,7 +17,7 @@ from protocol.messages.describe_cluster import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _TELLS = Tells(ResourceType.CLUSTER, cluster(Operation.DESCRIBE))
 _BROKERS = 1

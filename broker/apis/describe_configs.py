@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import TEXTS, split_resources
-from broker.apis.error_message import shortened
+from broker.apis.shared.authorization import TEXTS, split_resources
+from broker.apis.shared.error_message import shortened
 from broker.config.described_configs import broker_entries, cluster_entries, topic_entries
 from broker.net.needs import EachResource, Rights
 from broker.net.request import Request, ServedApi, Steps
@@ -25,7 +25,7 @@ from protocol.messages.describe_configs import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _DESCRIBE = EachResource(Operation.DESCRIBE_CONFIGS)
 PUBLIC = frozenset({"http.listener", "http.advertised.listener", "http.security.protocol"})

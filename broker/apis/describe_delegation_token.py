@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import is_allowed
-from broker.apis.token_ends import may_ask
+from broker.apis.shared.authorization import is_allowed
+from broker.apis.shared.token_ends import may_ask
 from broker.net.needs import Need, Own, Rights
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
@@ -25,7 +25,7 @@ from security.principal import Principal
 from security.tokens import Token, is_about
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.logins.tokens import Tokens
 
 _DESCRIBE_TOKEN = Need(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, is_logged=False)

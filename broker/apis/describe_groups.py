@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import NOT_ASKED, TEXTS, split
-from broker.apis.gather import Gather
+from broker.apis.shared.authorization import NOT_ASKED, TEXTS, split
+from broker.apis.shared.gather import Gather
 from broker.net.needs import Each, Rights, Tells
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import DescribeGroup
@@ -22,7 +22,7 @@ from protocol.messages.describe_groups import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _DESCRIBE = Each(Operation.DESCRIBE, ResourceType.GROUP)
 _TELLS = Tells(ResourceType.GROUP)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import is_allowed
+from broker.apis.shared.authorization import is_allowed
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
@@ -16,7 +16,7 @@ from protocol.messages.describe_log_dirs import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _DESCRIBE = cluster(Operation.DESCRIBE)
 

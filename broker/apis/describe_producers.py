@@ -6,7 +6,7 @@ from asyncio import Future, get_running_loop
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import TEXTS, split
+from broker.apis.shared.authorization import TEXTS, split
 from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.partition import Partition
@@ -24,7 +24,7 @@ from protocol.messages.describe_producers import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 _READ = Each(Operation.READ, ResourceType.TOPIC)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Generator
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import denied
 from broker.apis.metadata import described, missing, partition_entry
+from broker.apis.shared.authorization import denied
 from broker.net.needs import Rights, Tells, each_shown_topic
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import BadTopicName, check_topic_name
@@ -25,7 +25,7 @@ from protocol.messages.describe_topic_partitions import API
 from security.acls.model import ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _DESCRIBE, _TELLS = each_shown_topic(), Tells(ResourceType.TOPIC)
 _AS_METADATA = 13

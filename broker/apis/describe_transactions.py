@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from broker.apis.authorization import is_allowed, split
-from broker.apis.gather import Gather
+from broker.apis.shared.authorization import is_allowed, split
+from broker.apis.shared.gather import Gather
 from broker.net.needs import Each, Hides, Rights
 from broker.net.request import Request, ServedApi, Steps
 from protocol.encoded_array import EncodedArray
@@ -17,7 +17,7 @@ from transactions.calls import DescribeTransaction
 from transactions.outcome import DescribeReply
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _DESCRIBE = Each(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 _SHOWN = Hides(Operation.DESCRIBE, ResourceType.TOPIC)

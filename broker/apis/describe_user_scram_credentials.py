@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import TEXTS, is_allowed, refuse
+from broker.apis.shared.authorization import TEXTS, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
@@ -21,7 +21,7 @@ from protocol.messages.describe_user_scram_credentials import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.logins.users import Users
 
 

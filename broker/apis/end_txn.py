@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.authorization import is_allowed
-from broker.apis.transactional import client_of, told
+from broker.apis.shared.authorization import is_allowed
+from broker.apis.shared.transactional import client_of, told
 from broker.net.needs import Rights, transactional_id
 from broker.net.request import Request, ServedApi
 from protocol.errors import INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -20,7 +20,7 @@ from transactions.calls import TV1, TV2, EndTransaction
 from transactions.outcome import EndReply
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _WRITE = transactional_id(Operation.WRITE)
 _KNOWS_FENCED = 2

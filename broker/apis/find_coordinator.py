@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.apis.authorization import TEXTS, is_allowed, split
+from broker.apis.shared.authorization import TEXTS, is_allowed, split
 from broker.config.config_value import BadValue
 from broker.net.needs import DENIED, Rights, cluster_action, of_each
 from broker.net.request import Request, ServedApi, Steps
@@ -32,7 +32,7 @@ from protocol.messages.find_coordinator import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 logger = structlog.get_logger(__name__)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.authorization import is_allowed
+from broker.apis.shared.authorization import is_allowed
 from broker.net.needs import Rights, group
 from broker.net.request import Request, ServedApi
 from coordinator.calls import Heartbeat
@@ -17,7 +17,7 @@ from protocol.messages.heartbeat import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _READ = group(Operation.READ)
 

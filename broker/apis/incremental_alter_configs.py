@@ -17,7 +17,7 @@ from protocol.errors import INVALID_REQUEST
 from protocol.messages.incremental_alter_configs import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 def _handle(services: Services, request: Request) -> Steps:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.authorization import is_allowed
-from broker.apis.transactional import client_of, told
+from broker.apis.shared.authorization import is_allowed
+from broker.apis.shared.transactional import client_of, told
 from broker.net.needs import Own, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
@@ -30,7 +30,7 @@ from transactions.outcome import InitReply
 from transactions.values import NO_EPOCH, NO_PRODUCER_ID
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _WRITE_ID = Own(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, "the transactional id")
 _IDEMPOTENT_WRITE = cluster(Operation.IDEMPOTENT_WRITE, is_logged=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.from_controller import (
+from broker.apis.shared.from_controller import (
     ELEMENTS_MAX,
     decoders,
     partition_errors,
@@ -26,7 +26,7 @@ from protocol.messages.leader_and_isr import API
 from protocol.schema import ZERO_UUID
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _BY_ID = 5
 

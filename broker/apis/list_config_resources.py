@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.authorization import is_allowed
+from broker.apis.shared.authorization import is_allowed
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.config_changes import BROKER_RESOURCE, TOPIC_RESOURCE
@@ -16,7 +16,7 @@ from protocol.messages.list_config_resources import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _DESCRIBE_CONFIGS = cluster(Operation.DESCRIBE_CONFIGS)
 _WITHOUT_SETTINGS = (8, 16, 32)

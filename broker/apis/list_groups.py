@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.authorization import is_allowed
-from broker.apis.gather import Gather, error_of_all
+from broker.apis.shared.authorization import is_allowed
+from broker.apis.shared.gather import Gather, error_of_all
 from broker.net.needs import Hides, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import ListGroups
@@ -19,7 +19,7 @@ from protocol.messages.list_groups import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _SEES_ALL = cluster(Operation.DESCRIBE, is_logged=False)
 _SHOWN = Hides(Operation.DESCRIBE, ResourceType.GROUP, _SEES_ALL)

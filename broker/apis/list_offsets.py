@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from broker.apis.any_replica import error_at
-from broker.apis.authorization import split
+from broker.apis.shared.any_replica import error_at
+from broker.apis.shared.authorization import split
 from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.partition import Partition
@@ -40,7 +40,7 @@ from protocol.messages.list_offsets import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 logger = structlog.get_logger(__name__)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.authorization import TEXTS, is_allowed
+from broker.apis.shared.authorization import TEXTS, is_allowed
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
@@ -12,7 +12,7 @@ from protocol.messages.list_partition_reassignments import API
 from security.acls.model import Operation
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 DESCRIBE = cluster(Operation.DESCRIBE)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import is_allowed
-from broker.apis.gather import Gather, error_of_all
+from broker.apis.shared.authorization import is_allowed
+from broker.apis.shared.gather import Gather, error_of_all
 from broker.cores.transactions.runtime import HostedTransactions
 from broker.net.needs import Hides, Rights
 from broker.net.request import Request, ServedApi, Steps
@@ -23,7 +23,7 @@ from transactions.outcome import ListReply
 from transactions.states import State
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _SHOWN = Hides(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID)
 _NAMES = frozenset({*(state.wire_name for state in State), "PrepareEpochFence"})

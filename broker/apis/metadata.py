@@ -23,8 +23,14 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from broker.apis.answer_once import once_told
-from broker.apis.authorization import NOT_ASKED, cluster_operations, denied, is_allowed, split
+from broker.apis.shared.answer_once import once_told
+from broker.apis.shared.authorization import (
+    NOT_ASKED,
+    cluster_operations,
+    denied,
+    is_allowed,
+    split,
+)
 from broker.net.needs import Own, Rights, Tells, cluster, each_shown_topic
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.cluster_view import NO_LEADER, PartitionView
@@ -54,7 +60,7 @@ from protocol.schema import ZERO_UUID
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 logger = structlog.get_logger(__name__)
 

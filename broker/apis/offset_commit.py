@@ -1,6 +1,6 @@
 """OffsetCommit (8): a group's offsets, acknowledged when they are stable in the log.
 
-v0 offsets by ZooKeeper's consumer paths (`broker/apis/old_offsets.py`); v1 offsets in the log, with
+v0 offsets by ZooKeeper's consumer paths (`shared/old_offsets.py`); v1 offsets in the log, with
 generation and member and a commit timestamp for each partition; v2 retention time instead; v3
 throttle time; v5 no retention time; v6 committed leader epoch; v7 group instance id; v8 flexible;
 v9 GROUP_ID_NOT_FOUND in place of ILLEGAL_GENERATION (KIP-848); v10 topic ids in place of names.
@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from broker.apis import old_offsets
-from broker.apis.authorization import are_known, is_allowed, split
-from broker.apis.commit_topics import READ_TOPIC, CommitTopics
-from broker.apis.old_offsets import READ_GROUP
+from broker.apis.shared import old_offsets
+from broker.apis.shared.authorization import are_known, is_allowed, split
+from broker.apis.shared.commit_topics import READ_TOPIC, CommitTopics
+from broker.apis.shared.old_offsets import READ_GROUP
 from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetCommit
@@ -24,7 +24,7 @@ from protocol.generated.offset_commit import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.offset_commit import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _FIRST_WITH_IDS = 10
 _TOPICS = CommitTopics(ENCODE_RESPONSE)

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import is_allowed, split
-from broker.apis.gather import Gather
-from broker.apis.losses import sender_of
+from broker.apis.shared.authorization import is_allowed, split
+from broker.apis.shared.gather import Gather
+from broker.apis.shared.losses import sender_of
 from broker.net.needs import Each, Rights, group
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetDelete
@@ -27,7 +27,7 @@ from protocol.messages.offset_delete import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _DELETE, _READ = group(Operation.DELETE), Each(Operation.READ, ResourceType.TOPIC)
 PARTITIONS_PER_PIECE = 400

@@ -1,6 +1,6 @@
 """OffsetFetch (9): the committed offsets of a group.
 
-v0 reads ZooKeeper's consumer paths (`broker/apis/old_offsets.py`); v1 the log's offsets; v2 null
+v0 reads ZooKeeper's consumer paths (`shared/old_offsets.py`); v1 the log's offsets; v2 null
 topics for all, and an error for the group; v3 throttle time; v5 leader epoch; v6 flexible; v7
 require_stable (KIP-447); v8 many groups (KIP-709); v9 member id and epoch, which a classic group
 ignores; v10 topic ids. With require_stable or without, an answer waits for every commit before it
@@ -14,10 +14,10 @@ from functools import partial
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from broker.apis import old_offsets
-from broker.apis.authorization import are_known, denied, is_allowed
-from broker.apis.gather import Gather
-from broker.apis.old_offsets import DESCRIBE_GROUP, DESCRIBE_TOPIC
+from broker.apis.shared import old_offsets
+from broker.apis.shared.authorization import are_known, denied, is_allowed
+from broker.apis.shared.gather import Gather
+from broker.apis.shared.old_offsets import DESCRIBE_GROUP, DESCRIBE_TOPIC
 from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi, Steps
 from coordinator.calls import OffsetFetch
@@ -34,7 +34,7 @@ from protocol.messages.offset_fetch import API
 from protocol.slotted import slotted
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 OFFSETS_AT_ONCE = 2_500

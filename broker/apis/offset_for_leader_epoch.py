@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import is_allowed, split
+from broker.apis.shared.authorization import is_allowed, split
 from broker.net.needs import Each, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import absent_error
@@ -19,7 +19,7 @@ from protocol.messages.offset_for_leader_epoch import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 _BROKER = cluster(Operation.CLUSTER_ACTION, is_logged=False)

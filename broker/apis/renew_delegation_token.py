@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.token_ends import answer_change
+from broker.apis.shared.token_ends import answer_change
 from broker.net.needs import nothing
 from broker.net.request import Request, ServedApi
 from protocol.messages.renew_delegation_token import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.logins.tokens import Tokens
     from security.tokens import Token
 

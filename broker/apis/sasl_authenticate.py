@@ -14,7 +14,7 @@ from protocol.errors import ILLEGAL_SASL_STATE
 from protocol.messages.sasl_authenticate import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _OUT_OF_PLACE = "SaslAuthenticate request received after successful authentication"
 

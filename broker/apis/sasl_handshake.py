@@ -14,7 +14,7 @@ from protocol.errors import ILLEGAL_SASL_STATE
 from protocol.messages.sasl_handshake import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 def _handle(services: Services, request: Request) -> None:  # noqa: ARG001

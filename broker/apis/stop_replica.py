@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.from_controller import (
+from broker.apis.shared.from_controller import (
     ELEMENTS_MAX,
     decoders,
     partition_errors,
@@ -23,7 +23,7 @@ from controller.requests import StopReplicaRequest
 from protocol.messages.stop_replica import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 def _handle(services: Services, request: Request) -> None:

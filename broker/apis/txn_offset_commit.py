@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import are_known, is_allowed, split
-from broker.apis.commit_topics import READ_TOPIC, CommitTopics
-from broker.apis.enlisting import NOT_ASKED, Answered, Enlisted
-from broker.apis.transactional import client_of
+from broker.apis.shared.authorization import are_known, is_allowed, split
+from broker.apis.shared.commit_topics import READ_TOPIC, CommitTopics
+from broker.apis.shared.enlisting import NOT_ASKED, Answered, Enlisted
+from broker.apis.shared.transactional import client_of
 from broker.cores.groups.runtime import HostedGroups
 from broker.net.needs import Rights, group, transactional_id
 from broker.net.request import Request, ServedApi, Steps
@@ -42,7 +42,7 @@ from security.acls.model import Operation
 from transactions.calls import TV1, TV2
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 _WRITE, _READ_GROUP = transactional_id(Operation.WRITE), group(Operation.READ)
 _FIRST_WITH_LOADING = 2

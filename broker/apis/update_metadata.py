@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.from_controller import ELEMENTS_MAX, decoders, replicas_for, told_by
+from broker.apis.shared.from_controller import ELEMENTS_MAX, decoders, replicas_for, told_by
 from broker.cluster.controller.control_requests import decode_update_metadata
 from broker.net.needs import AMONG_BROKERS
 from broker.net.request import Request, ServedApi
 from protocol.messages.update_metadata import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 def _handle(services: Services, request: Request) -> None:

@@ -13,9 +13,9 @@ import re
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import is_allowed, refuse
-from broker.apis.gather import Gather
-from broker.apis.transactional import client_of
+from broker.apis.shared.authorization import is_allowed, refuse
+from broker.apis.shared.gather import Gather
+from broker.apis.shared.transactional import client_of
 from broker.net.needs import AnyOf, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from log.values import Marker
@@ -30,7 +30,7 @@ from transactions.calls import TV1, TV2, Partitions
 from transactions.events import EndedPastCoordinator
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.topics.partition import Partition
 
 _ALTER_OR_BROKER = AnyOf(

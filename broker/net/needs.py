@@ -1,7 +1,7 @@
 """What a row of the table of APIs says of the rights that its requests need.
 
-Values only. A handler asks for them through `broker/apis/authorization.py`, which has the same
-constants; docs/coverage.md lists them.
+Values only. A handler asks for them through `broker/apis/shared/authorization.py`, which has the
+same constants; docs/coverage.md lists them.
 """
 
 from __future__ import annotations

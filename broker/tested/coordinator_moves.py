@@ -20,7 +20,7 @@ from protocol.errors import NOT_COORDINATOR
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.net.request import Request
 
 SERVES_WITHIN_S = 10

@@ -25,7 +25,7 @@ from broker.tested.tape import Tape
 from protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.net.listener import Listener
     from broker.net.server import Server
 

@@ -10,7 +10,7 @@ from protocol.messages.fetch import API as FETCH
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.net.request import Request
 
 _GROUPS = frozenset({"group_id", "groups", "groups_names"})

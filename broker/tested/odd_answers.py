@@ -32,7 +32,7 @@ from protocol.messages.metadata import API as METADATA
 from protocol.messages.produce import API as PRODUCE
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.net.request import Request
 
 _FIRST_WITH_TOPIC_IDS = 13

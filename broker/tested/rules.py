@@ -15,7 +15,7 @@ from protocol import errors
 if TYPE_CHECKING:
     from asyncio import TimerHandle
 
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.net.request import Request
     from broker.time import Time
     from protocol.schema import Api

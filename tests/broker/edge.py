@@ -10,8 +10,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from broker.apis.services import Services
-from broker.apis.table import SERVED
+from broker.apis.shared.services import Services
+from broker.apis.tables.standalone import SERVED
 from broker.config.config import Config
 from broker.config.listeners import Endpoint
 from broker.cores.groups.runtime import group_runtime

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.apis.table import SERVED
+from broker.apis.tables.standalone import SERVED
 from protocol.schema import (
     BYTES,
     RECORDS,

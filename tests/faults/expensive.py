@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from broker.apis.table import SERVED
+from broker.apis.tables.standalone import SERVED
 from protocol.encoded_array import element_at
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record

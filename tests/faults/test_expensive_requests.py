@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from broker.apis.table import SERVED
+from broker.apis.tables.standalone import SERVED
 from protocol.headers import encode_request_header
 from tests.broker.transactional_calls import begin
 from tests.brokers import Broker, make_broker

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from broker.apis.cluster_table import SERVED_IN_CLUSTER
-from broker.apis.table import SERVED
-from broker.apis.without_transactions import SERVED_WITHOUT_TRANSACTIONS
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER
+from broker.apis.tables.standalone import SERVED
+from broker.apis.tables.without_transactions import SERVED_WITHOUT_TRANSACTIONS
 from broker.net.needs import UNSAID, Rights
 from broker.net.request import ServedApi
 

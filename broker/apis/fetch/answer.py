@@ -14,7 +14,7 @@ from protocol.errors import NONE
 from protocol.generated.fetch import ENCODE_RESPONSE
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 class Answer:

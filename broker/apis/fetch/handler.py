@@ -21,8 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence, Set
 from typing import TYPE_CHECKING
 
-from broker.apis.among_brokers import comes_from_broker
-from broker.apis.authorization import are_known, denied, is_allowed
 from broker.apis.fetch.answer import Answer
 from broker.apis.fetch.reading import DenyingReader, Done, Elsewhere, Look, Reader
 from broker.apis.fetch.response import Fetched
@@ -39,6 +37,8 @@ from broker.apis.fetch.sessions import (
     TopicKey,
     Wanted,
 )
+from broker.apis.shared.among_brokers import comes_from_broker
+from broker.apis.shared.authorization import are_known, denied, is_allowed
 from broker.loop.slices import Slices
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.long_poll import Waiter
@@ -47,7 +47,7 @@ from protocol.generated.fetch import DECODE_REQUEST, ENCODE_RESPONSE, Forgotten,
 from protocol.messages.fetch import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 ENCODED_AT_ONCE = 200
 """Partitions of an answer that is encoded in the loop's thread: 1 ms."""

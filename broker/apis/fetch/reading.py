@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import structlog
 
-from broker.apis.any_replica import error_at
 from broker.apis.fetch.old_form import Converted, old_form
 from broker.apis.fetch.response import Fetched, refused
 from broker.apis.fetch.sessions import ReplicaSession, TopicKey, Wanted
+from broker.apis.shared.any_replica import error_at
 from broker.net.request import Chunk
 from broker.topics.partition import Partition
 from broker.topics.registry import absent_error
@@ -30,7 +30,7 @@ from protocol.errors import (
 )
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.topics.replica import Replica
 
 logger = structlog.get_logger(__name__)

@@ -15,10 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Set
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import are_known, denied, is_allowed
 from broker.apis.produce.producing import WRITE, Producing, has_transactional
 from broker.apis.produce.response import Refused, answer
 from broker.apis.produce.transaction import FIRST_WITH_IDS
+from broker.apis.shared.authorization import are_known, denied, is_allowed
 from broker.net.needs import Own, Rights
 from broker.net.request import ELEMENTS_MAX, Request, ServedApi
 from protocol.elements import TooManyElements
@@ -29,7 +29,7 @@ from protocol.messages.produce import API
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 COUNTED_BYTES = 64 * 1024
 """A request below this is decoded in 5 ms, whatever it names."""

@@ -7,9 +7,9 @@ from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import is_allowed
 from broker.apis.produce.response import ALL, Answer, Refused, Unstable, answer, shown_start
 from broker.apis.produce.transaction import FIRST_WITH_IDS, Topics, Transaction
+from broker.apis.shared.authorization import is_allowed
 from broker.cores.groups import foreign_records
 from broker.cores.hosted_shard import NotActive
 from broker.loop.slices import SLICE_NS, Slices
@@ -45,7 +45,7 @@ from protocol.slotted import slotted
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 WRITE = of_each(ResourceType.TOPIC, Operation.WRITE)
 ADMIN_CLIENT_ID = "__admin_client"

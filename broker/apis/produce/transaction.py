@@ -9,9 +9,9 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.enlisting import NOT_ASKED, Answered, Enlisted
 from broker.apis.produce.response import Refused
-from broker.apis.transactional import client_of
+from broker.apis.shared.enlisting import NOT_ASKED, Answered, Enlisted
+from broker.apis.shared.transactional import client_of
 from broker.net.request import Request
 from broker.topics.partition import Partition
 from protocol.errors import (
@@ -34,7 +34,7 @@ from protocol.records.produce_rules import Produced
 from transactions.calls import TV1, TV2
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 Topics = Iterable[tuple[Any, Iterable[tuple[int, bytes | None]]]]
 """Of a decoded request: partitions and their records, by name or id of the topic."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from broker.apis.table import SERVED
+from broker.apis.tables.standalone import SERVED
 from broker.tested.arguments import NUMBER, POSITIVE, TEXT, Argument, one_of
 from broker.tested.faults import ALL, Fault, NoSuchFault
 from broker.tested.refusals import UnknownVerb, WrongArgument

@@ -7,7 +7,7 @@ from functools import partial
 from typing import cast
 
 from broker.apis.find_coordinator import is_made
-from broker.apis.services import Services
+from broker.apis.shared.services import Services
 from broker.broker import Broker
 from broker.cores.groups.on_command import do
 from broker.cores.groups.runtime import HostedGroups

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from broker.apis.create_topics import Refused as NotCreated
 from broker.apis.create_topics import create
-from broker.apis.services import Services
+from broker.apis.shared.services import Services
 from broker.tested.arguments import (
     OBJECTS,
     POSITIVE,

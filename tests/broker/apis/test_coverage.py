@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from broker.apis.cluster_table import SERVED_IN_CLUSTER
-from broker.apis.table import SERVED
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER
+from broker.apis.tables.standalone import SERVED
 from broker.topics.registry import Features
 from tests.broker.config.served import serving
 from tests.broker.edge import EdgeBroker
 from tools import make_coverage
+
+APIS = Path(make_coverage.__file__).parents[1] / "broker" / "apis"
 
 
 def test_the_page_is_what_the_dispatch_table_says() -> None:
@@ -20,11 +22,10 @@ def test_the_page_is_what_the_dispatch_table_says() -> None:
 
 
 def test_every_module_of_broker_apis_is_in_the_table() -> None:
-    folder = Path(make_coverage.__file__).parents[1] / "broker" / "apis"
     rows = [
-        import_module(".".join(("broker", "apis", *path.relative_to(folder).with_suffix("").parts)))
-        for path in folder.rglob("*.py")
-        if "\nSERVED = " in path.read_text() and path.stem != "table"
+        import_module(".".join(("broker", "apis", *path.relative_to(APIS).with_suffix("").parts)))
+        for path in APIS.rglob("*.py")
+        if "\nSERVED = " in path.read_text() and path.parent.name != "tables"
     ]
 
     served = {id(row) for table in (SERVED, SERVED_IN_CLUSTER) for row in table.values()}
@@ -32,6 +33,12 @@ def test_every_module_of_broker_apis_is_in_the_table() -> None:
     assert list(SERVED) == sorted(SERVED)
     assert list(SERVED_IN_CLUSTER) == sorted(SERVED_IN_CLUSTER)
     assert len(served) == len(rows)
+
+
+def test_listing_of_broker_apis_is_the_protocol() -> None:
+    modules = [path for path in APIS.glob("*.py") if path.stem != "__init__"]
+
+    assert [path.name for path in modules if "\nSERVED = " not in path.read_text()] == []
 
 
 def test_every_served_version_is_one_that_the_tables_know() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.apis.authorization import NOT_ASKED
+from broker.apis.shared.authorization import NOT_ASKED
 from protocol.errors import (
     INVALID_REQUEST,
     INVALID_TOPIC_EXCEPTION,

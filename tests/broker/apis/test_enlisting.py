@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from broker.apis.enlisting import Enlisted
 from broker.apis.produce.response import Refused
 from broker.apis.produce.transaction import Transaction
+from broker.apis.shared.enlisting import Enlisted
 from broker.cores.hosted_shard import Phase
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from protocol.errors import (

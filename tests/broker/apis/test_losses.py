@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.apis import losses
+from broker.apis.shared import losses
 from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.messages.delete_records import API as DELETE_RECORDS
 from protocol.messages.delete_topics import API as DELETE_TOPICS

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.apis.authorization import NOT_ASKED
 from broker.apis.metadata import partition_entry
+from broker.apis.shared.authorization import NOT_ASKED
 from broker.topics.cluster_view import NO_LEADER, PartitionView
 from protocol.errors import (
     INVALID_REQUEST,

@@ -12,9 +12,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from broker.apis.cluster_table import SERVED_IN_CLUSTER
 from broker.apis.fetch.sessions import FetchSessions
-from broker.apis.services import ALLOWS_ALL, Services
+from broker.apis.shared.services import ALLOWS_ALL, Services
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER
 from broker.cluster.controller.control_requests import Message, encode
 from broker.cluster.metadata_cache import Learnt, MetadataCache
 from broker.cluster.peers.inter_broker import parse

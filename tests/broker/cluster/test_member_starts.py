@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.apis import answer_once
+from broker.apis.shared import answer_once
 from broker.broker import Broker
 from broker.cluster.metadata_cache import MetadataCache
 from controller.requests import UpdateMetadataRequest

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from broker.apis.cluster_table import SERVED_IN_CLUSTER
-from broker.apis.without_transactions import SERVED_WITHOUT_TRANSACTIONS
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER
+from broker.apis.tables.without_transactions import SERVED_WITHOUT_TRANSACTIONS
 from protocol.errors import NONE, UNSUPPORTED_VERSION
 from protocol.messages import BY_NAME
 from tests.broker.cluster.members import members

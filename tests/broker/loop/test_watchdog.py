@@ -10,7 +10,7 @@ from time import perf_counter_ns
 
 import pytest
 
-from broker.apis.table import SERVED
+from broker.apis.tables.standalone import SERVED
 from broker.loop import watchdog
 from broker.loop.garbage import collect_seldom
 from broker.loop.pieces import NAMES

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from broker.apis.table import SERVED
+from broker.apis.tables.standalone import SERVED
 from broker.net.long_requests import AT_A_TIME
 from broker.net.request import Request
 from protocol.errors import INVALID_REQUEST

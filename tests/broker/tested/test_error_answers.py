@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from broker.apis.table import SERVED
+from broker.apis.tables.standalone import SERVED
 from broker.net.error_answers import OF_ELEMENTS, error_answer
 from broker.tested.decoded import error_names
 from broker.tested.interposed import Interposed

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from broker.apis.enlisting import Enlisted
+from broker.apis.shared.enlisting import Enlisted
 from broker.cores.transactions.duties import TransactionDuties
 from broker.topics.last_stable import LastStable
 from broker.topics.partition import Partition

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from broker.apis.cluster_table import SERVED_IN_CLUSTER
-from broker.apis.table import SERVED
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER
+from broker.apis.tables.standalone import SERVED
 from broker.apis.throttling.measures import is_of_brokers
 from broker.broker import Broker
 from broker.config.authorizer_rules import STANDARD

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from broker.apis.table import SERVED
+from broker.apis.tables.standalone import SERVED
 from broker.net.needs import AnyOf, Each, EachResource, Need, Rights
 from broker.rights import judging_authorizer
 from broker.rights.judging_authorizer import JudgingAuthorizer

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from broker.apis.cluster_table import SERVED_IN_CLUSTER
-from broker.apis.table import SERVED
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER
+from broker.apis.tables.standalone import SERVED
 from broker.net.needs import AMONG_BROKERS
 from broker.net.request import ServedApi
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED

@@ -6,8 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from broker.apis.authorization import are_known, is_allowed
-from broker.apis.table import SERVED
+from broker.apis.shared.authorization import are_known, is_allowed
+from broker.apis.tables.standalone import SERVED
 from broker.broker import Broker
 from broker.net.connection import Connection
 from broker.net.listener import Listener

@@ -9,7 +9,13 @@ from pathlib import Path
 import pytest
 
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE, TOPIC_AUTHORIZATION_FAILED
-from tests.broker.apis.authorization.asking import GROUP, Asking, Value, codes, guarded_broker
+from tests.broker.apis.authorization.asking import (
+    GROUP,
+    Asking,
+    Value,
+    codes,
+    guarded_broker,
+)
 from tests.broker.apis.authorization.rules import ADMIN
 from tests.broker.loop_work import CALLS_IN_10_MS, counting
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from broker.apis.cluster_table import SERVED_IN_CLUSTER
-from broker.apis.table import SERVED
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER
+from broker.apis.tables.standalone import SERVED
 from broker.apis.throttling.measures import is_of_brokers
 from broker.apis.throttling.throttle_field import has_field
 from broker.net.request import Request

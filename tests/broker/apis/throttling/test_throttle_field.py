@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from broker.apis.cluster_table import SERVED_IN_CLUSTER
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER
 from broker.apis.throttling.throttle_field import has_field, size_of, with_throttle
 from protocol.headers import response_header
 from protocol.messages import BY_NAME

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from broker.apis import offset_fetch_in_cluster
+from broker.apis.in_cluster import offset_fetch as offset_fetch_in_cluster
 from broker.cluster.topics.cluster_registry import ClusterRegistry
 from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from protocol.errors import (

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.alter_partition_reassignments import ALTER, denial
-from broker.apis.authorization import is_allowed, refuse
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
-from broker.apis.to_controller import by_topic, error_fields, host_of
+from broker.apis.shared.authorization import is_allowed, refuse
+from broker.apis.shared.to_controller import by_topic, error_fields, host_of
 from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi
 from controller.calls import AlterReassignments
@@ -21,7 +21,7 @@ from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
 from protocol.messages.alter_partition_reassignments import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 def _handle(services: Services, request: Request) -> None:

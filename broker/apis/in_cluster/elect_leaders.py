@@ -11,10 +11,17 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.apis.authorization import is_allowed, refuse
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
 from broker.apis.elect_leaders import ALTER, PREFERRED, UNCLEAN, denial
-from broker.apis.to_controller import Place, by_topic, cache_of, error_fields, host_of, places
+from broker.apis.shared.authorization import is_allowed, refuse
+from broker.apis.shared.to_controller import (
+    Place,
+    by_topic,
+    cache_of,
+    error_fields,
+    host_of,
+    places,
+)
 from broker.cluster.metadata_cache import MetadataCache
 from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi
@@ -31,7 +38,7 @@ from protocol.errors import (
 from protocol.messages.elect_leaders import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 def _handle(services: Services, request: Request) -> None:

@@ -16,7 +16,7 @@ from coordinator.commits import lost
 from coordinator.events import Loss
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 Moved = tuple[str, int, int, int]
 """Topic, partition, the committed offset, and the new start of the log; -1: it is deleted."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from broker.net.request import Request, Steps
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 Answer = Callable[["Services", Request], Steps | None]
 """As a handler: it ends the request, or returns the steps that do."""

@@ -24,7 +24,7 @@ from protocol.errors import (
 from security.acls.model import CLUSTER_NAME, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.net.connection import Connection
     from broker.rights.authorizer import Authorizer
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from broker.apis.add_offsets_to_txn import SERVED as ADD_OFFSETS_TO_TXN
 from broker.apis.add_partitions_to_txn import FROM_BROKERS
 from broker.apis.add_partitions_to_txn import SERVED as ADD_PARTITIONS_TO_TXN
-from broker.apis.cluster_table import SERVED_IN_CLUSTER
 from broker.apis.end_txn import SERVED as END_TXN
-from broker.apis.table import by_key
+from broker.apis.tables.cluster import SERVED_IN_CLUSTER
+from broker.apis.tables.standalone import by_key
 from broker.apis.txn_offset_commit import SERVED as TXN_OFFSET_COMMIT
 from broker.apis.write_txn_markers import SERVED as WRITE_TXN_MARKERS
 from broker.net.needs import nothing
@@ -25,7 +25,7 @@ from protocol.encoded_array import EncodedArray
 from protocol.errors import UNSUPPORTED_VERSION
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 _NONE = nothing("everybody is answered UNSUPPORTED_VERSION, as in Kafka")

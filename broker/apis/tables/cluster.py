@@ -7,14 +7,18 @@ from __future__ import annotations
 
 from broker.apis.allocate_producer_ids import SERVED as ALLOCATE_PRODUCER_IDS
 from broker.apis.alter_partition import SERVED as ALTER_PARTITION
-from broker.apis.alter_reassignments_in_cluster import SERVED as ALTER_PARTITION_REASSIGNMENTS
 from broker.apis.controlled_shutdown import SERVED as CONTROLLED_SHUTDOWN
-from broker.apis.elect_leaders_in_cluster import SERVED as ELECT_LEADERS
+from broker.apis.in_cluster.alter_partition_reassignments import (
+    SERVED as ALTER_PARTITION_REASSIGNMENTS,
+)
+from broker.apis.in_cluster.elect_leaders import SERVED as ELECT_LEADERS
+from broker.apis.in_cluster.list_partition_reassignments import (
+    SERVED as LIST_PARTITION_REASSIGNMENTS,
+)
+from broker.apis.in_cluster.offset_fetch import SERVED as OFFSET_FETCH
 from broker.apis.leader_and_isr import SERVED as LEADER_AND_ISR
-from broker.apis.list_reassignments_in_cluster import SERVED as LIST_PARTITION_REASSIGNMENTS
-from broker.apis.offset_fetch_in_cluster import SERVED as OFFSET_FETCH
 from broker.apis.stop_replica import SERVED as STOP_REPLICA
-from broker.apis.table import SERVED, by_key
+from broker.apis.tables.standalone import SERVED, by_key
 from broker.apis.update_metadata import SERVED as UPDATE_METADATA
 
 _AMONG_BROKERS = (

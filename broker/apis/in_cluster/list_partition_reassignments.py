@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.authorization import is_allowed
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE
 from broker.apis.list_partition_reassignments import DENIAL, DESCRIBE
-from broker.apis.to_controller import by_topic, host_of, places
+from broker.apis.shared.authorization import is_allowed
+from broker.apis.shared.to_controller import by_topic, host_of, places
 from broker.net.needs import Rights
 from broker.net.request import Request, ServedApi
 from controller.calls import ListReassignments
@@ -16,7 +16,7 @@ from protocol.errors import NONE
 from protocol.messages.list_partition_reassignments import API
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 def _handle(services: Services, request: Request) -> None:

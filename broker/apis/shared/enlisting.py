@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.apis.transactional import told
+from broker.apis.shared.transactional import told
 from broker.cores.hosted_shard import Phase
 from broker.topics.partition import Partition
 from broker.topics.ticket import Awaited
@@ -31,7 +31,7 @@ from protocol.errors import (
 from transactions.calls import TV2, AddPartitions, Client, Partitions
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 Place = tuple[str, int]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.authorization import is_allowed
+from broker.apis.shared.authorization import is_allowed
 from broker.net.needs import CLUSTER_ACTION
 from broker.net.request import Request
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 
 def comes_from_broker(services: Services, request: Request) -> bool:

@@ -11,8 +11,8 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.authorization import is_allowed, refuse, split
-from broker.apis.commit_topics import READ_TOPIC
+from broker.apis.shared.authorization import is_allowed, refuse, split
+from broker.apis.shared.commit_topics import READ_TOPIC
 from broker.net.needs import each_shown_topic, group, of_each
 from broker.net.request import Request, Steps
 from broker.topics.registry import OldOffset, Place
@@ -28,7 +28,7 @@ from protocol.errors import (
 from security.acls.model import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 READ_GROUP = group(Operation.READ)
 """The right to the group of a commit."""

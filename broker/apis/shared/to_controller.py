@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.among_brokers import may_act_as_broker
-from broker.apis.error_message import shortened
+from broker.apis.shared.among_brokers import may_act_as_broker
+from broker.apis.shared.error_message import shortened
 from broker.cluster.controller.controller_host import ControllerHost
 from broker.cluster.metadata_cache import MetadataCache
 from broker.net.request import Request
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 Place = tuple[str, int]
 """Topic and partition."""

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from broker.apis.answer_once import answer_once
 from broker.apis.offset_fetch import SERVED as SERVED_ALONE
+from broker.apis.shared.answer_once import answer_once
 from broker.net.request import Request, Steps
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 SURE_WITHIN_S = 5.0
 """How long a client waits for ZooKeeper and the controller."""

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.among_brokers import may_act_as_broker
+from broker.apis.shared.among_brokers import may_act_as_broker
 from broker.cluster.replicas.replicas import ReplicaManager, Told
 from broker.net.request import Request
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
 from protocol.schema import Api
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
 
 ELEMENTS_MAX = 10_000_000
 """The controller names as many partitions as there are; this is above what a frame can hold."""

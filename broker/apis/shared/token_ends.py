@@ -14,7 +14,7 @@ from protocol.errors import (
 from security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
-    from broker.apis.services import Services
+    from broker.apis.shared.services import Services
     from broker.logins.tokens import Tokens
     from broker.net.connection import Connection
     from security.tokens import Token

@@ -103,7 +103,7 @@ class Services:
     mandate: Mandate | None = None
     """Whether this broker is still what the controller made it; a broker alone is its own."""
     authorizer: Authorizer = ALLOWS_ALL
-    """Decides what clients may do; `broker/apis/authorization.py` asks it."""
+    """Decides what clients may do; `broker/apis/shared/authorization.py` asks it."""
     acls: AclChanges | None = None
     """The access control entries; None where no authorizer goes by them."""
     audit: Audit | None = None

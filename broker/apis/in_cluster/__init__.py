@@ -1,0 +1,1 @@
+"""APIs that a broker of a cluster answers otherwise than a broker alone."""

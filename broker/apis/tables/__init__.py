@@ -1,0 +1,1 @@
+"""The tables of served APIs: of a broker alone, of a cluster, and of one without transactions."""
