@@ -21,10 +21,10 @@ from broker.standing import Coordination, Standing, Stop
 from broker.topics.basis import Basis
 from broker.topics.cluster_view import AloneView
 from broker.topics.config_changes import restore
+from broker.topics.consumer_paths import OldCommits
 from broker.topics.deletions import Deletions, remove_leftovers
 from broker.topics.embedded_registry import EmbeddedRegistry
 from broker.topics.logs import LogManager
-from broker.topics.old_commits import OldCommits
 from broker.topics.owned_topics import OWNED
 from broker.topics.partition import NEVER
 from broker.topics.producer_ids import BLOCK

@@ -10,7 +10,6 @@ from collections import defaultdict
 from dataclasses import field
 
 from broker.loop.histogram import Histogram, Writes
-from broker.metrics.transaction_totals import TransactionTotals
 from coordinator.events import (
     CommitRejected,
     Event,
@@ -24,10 +23,48 @@ from coordinator.events import (
 from coordinator.states import State
 from protocol.now import Now
 from protocol.slotted import slotted
+from transactions.events import Cause, EndedPastCoordinator, TransactionRefused
+from transactions.events import Event as TransactionEvent
+from transactions.events import Transition as TransactionTransition
+from transactions.states import State as TransactionState
 
 REBALANCING = State.PREPARING_REBALANCE.value
 SYNCING = State.AWAITING_SYNC.value
 STABLE = State.STABLE.value
+
+ABORTING = (Cause.CLIENT, Cause.TIMEOUT, Cause.FENCED, Cause.ADMIN)
+"""Why transactions are aborted."""
+
+
+@slotted
+class TransactionTotals:
+    """What has happened to transactions since the process began."""
+
+    committed: int = 0
+    aborted: dict[Cause, int] = field(default_factory=lambda: dict.fromkeys(ABORTING, 0))
+    """By cause."""
+    completion: Histogram = field(default_factory=Histogram)
+    """Milliseconds from the decision to the last marker."""
+    refused: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """Error code -> requests of transactions that were refused."""
+    verification_failures: defaultdict[int, int] = field(default_factory=lambda: defaultdict(int))
+    """Error code -> batches and offsets that were refused: their partition is in no transaction of
+    theirs."""
+
+    def observe(self, event: TransactionEvent) -> None:
+        """Count one fact of the core."""
+        if isinstance(event, TransactionTransition):
+            if event.since_prepare_ms >= 0:
+                self.completion.add(event.since_prepare_ms)
+            elif event.old is TransactionState.ONGOING:
+                if event.new is TransactionState.PREPARE_COMMIT:
+                    self.committed += 1
+                elif event.new is TransactionState.PREPARE_ABORT:
+                    self.aborted[event.cause] += 1
+        elif isinstance(event, TransactionRefused):
+            self.refused[event.error_code] += 1
+        elif isinstance(event, EndedPastCoordinator) and not event.committed:
+            self.aborted[Cause.ADMIN] += 1
 
 
 @slotted

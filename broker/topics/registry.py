@@ -93,7 +93,7 @@ Place = tuple[str, int]
 class OldOffsets(Protocol):
     """The offsets of OffsetCommit and OffsetFetch v0, which Kafka keeps in ZooKeeper.
 
-    `broker/topics/old_commits.py` keeps them in a file,
+    `broker/topics/consumer_paths.py` keeps them in a file,
     `broker/cluster/topics/consumer_paths.py` in ZooKeeper's consumer paths.
     """
 
