@@ -5,10 +5,10 @@ Every part of the broker that does one of these has a `Time` and asks it; a test
 syntax trees holds that. So one subclass, on an event loop of virtual time, makes a whole broker
 that does the same again from the same seed.
 
-There are two reasons to wait, and with `broker/tested/hand_time.py` they part. What expires by the
-clock (sessions, joins, transactions, offsets, records) asks the `Time` itself. What waits for a
-peer, a disk or an operator asks `Time.real`, which goes on as the system's time does: a client's
-long poll, a connection that closes, a write that is tried again.
+There are two reasons to wait, and `broker/test_mode/clock/mock_time.py` separates them. What
+expires by the clock (sessions, joins, transactions, offsets, records) asks the `Time` itself. What
+waits for a peer, a disk or an operator asks `Time.real`, which follows the system's clock: a
+client's long poll, a connection that closes, a write that is retried.
 
 Everything that waits here waits for somebody else: a session for its member's heartbeat, a join for
 those who have still to join. While the event loop stands (the process was stopped, the machine
@@ -132,7 +132,7 @@ class Time:
         """Wait between two rounds of work that is done again and again.
 
         ``pause_s`` is asked again while the pause lasts: it may be altered meanwhile. ``idle_ms``
-        is for a time that is moved by hand: see `broker/tested/hand_time.py`.
+        is for a time that is moved by hand: see `broker/test_mode/clock/mock_time.py`.
         """
         paused_s = 0.0
         while (left_s := pause_s() - paused_s) > ALTERED_S_MAX:

@@ -131,8 +131,8 @@ def _serve_with(options: argparse.Namespace, time: Time) -> int:
 
 def _serve_test(options: argparse.Namespace) -> int:
     from broker.config.config import BadConfig, WrongUse
-    from broker.tested.serving import CannotServe, Options, keep_lines, serve_test
-    from broker.tested.settings import DEFAULTS, check
+    from broker.test_mode.serving import CannotServe, Options, keep_lines, serve_test
+    from broker.test_mode.settings import DEFAULTS, check
 
     lines = keep_lines()
     try:

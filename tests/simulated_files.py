@@ -15,9 +15,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from broker.tested.memory_disk import Capacity
-from broker.tested.memory_disk import Inode as MemoryInode
-from broker.tested.memory_files import MemoryFile, MemoryFiles
+from broker.test_mode.files.memory_disk import Capacity
+from broker.test_mode.files.memory_disk import Inode as MemoryInode
+from broker.test_mode.files.memory_files import MemoryFile, MemoryFiles
 from broker.time import Time
 from log.filesystem import File
 from protocol.buffer import Buffer

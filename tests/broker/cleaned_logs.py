@@ -12,7 +12,7 @@ from typing import Any
 
 from broker.broker import Broker
 from broker.config.config import Config
-from broker.tested.cleaner_thread import CleanerThread
+from broker.test_mode.cleaner_thread import CleanerThread
 from broker.time import Time
 from broker.topics.registry import Topic
 from log.filesystem import FileSystem

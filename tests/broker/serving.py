@@ -16,7 +16,7 @@ from broker.rights.authorizer import Authorizer
 from broker.time import Time
 from broker.topics.cleaning import Cleaner
 from log.filesystem import FileSystem
-from tests.broker.hand_time import IDLE_MS, HandTime
+from tests.broker.mock_time import IDLE_MS, MockTime
 from tests.wire import Wire
 
 T = TypeVar("T")
@@ -38,7 +38,7 @@ async def serving(
     """A started broker on a free port of 127.0.0.1, stopped in order at the end."""
     flags = {"listeners": "PLAINTEXT://127.0.0.1:0", "log.dirs": str(directory)}
     sets = {"group.initial.rebalance.delay.ms": "0", "http.listener": "off", **(settings or {})}
-    if isinstance(time, HandTime):
+    if isinstance(time, MockTime):
         sets.setdefault("connections.max.idle.ms", str(IDLE_MS))
     flags["listeners"] = sets.pop("listeners", flags["listeners"])
     config = load(None, {}, [f"{key}={value}" for key, value in sets.items()], flags)

@@ -34,7 +34,7 @@ ONE_PLACE = {
 }
 """Package -> its only module that may use what is listed below; None where there is none."""
 
-ALSO = {"broker/tested/hand_time.py": {"self.call_later", "_real.call_later"}}
+ALSO = {"broker/test_mode/clock/mock_time.py": {"self.call_later", "_real.call_later"}}
 """A module that is a `Time` too, and what it may use: its own, and the system's that it is over."""
 
 FORBIDDEN = (

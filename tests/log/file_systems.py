@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from broker.tested.disk_faults import DiskFaults
-from broker.tested.faulty_files import FaultyFiles
-from broker.tested.memory_files import MemoryFiles
+from broker.test_mode.files.disk_faults import DiskFaults
+from broker.test_mode.files.faulty_files import FaultyFiles
+from broker.test_mode.files.memory_files import MemoryFiles
 from broker.time import Time
 from log.filesystem import FileSystem, OsFileSystem
 from tests.simulated_files import SimulatedFiles

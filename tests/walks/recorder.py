@@ -1,8 +1,8 @@
 """Records which functions of Muster run, in the order of their calls.
 
 A walk leaves out constructors, comprehensions, lambdas, generated code, background tasks, and the
-files that only count (`broker/metrics`, `broker/loop`) or simulate (`broker/tested`). What is left
-are the functions that a reader of the request's path reads.
+files that only count (`broker/metrics`, `broker/loop`) or simulate (`broker/test_mode`). The
+functions that remain are those that a reader of the request's path reads.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 from broker.loop.background import repeat
 from tests.brokers import CHECKOUT
 
-LEFT_OUT = ("broker/loop/", "broker/metrics/", "broker/tested/", "protocol/generated/")
+LEFT_OUT = ("broker/loop/", "broker/metrics/", "broker/test_mode/", "protocol/generated/")
 NOT_WALKED = ("bench", "cli", "client", "musterd", "pipeline", "tests", "tools", ".venv")
 CONSTRUCTORS = ("_init",)
 """And every name with two underscores. `_init` is that of `protocol/slotted.py`."""

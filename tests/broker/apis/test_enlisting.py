@@ -31,7 +31,7 @@ from protocol.errors import (
     PRODUCER_FENCED,
     TRANSACTION_ABORTABLE,
 )
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.partitions import log_of
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.slow_disk import SlowFiles
@@ -104,7 +104,7 @@ def test_each_version_is_told_what_it_can_go_on_with(
 class Coordinator:
     """Answers AddPartitions with these codes in turn, the last one again and again."""
 
-    def __init__(self, time: HandTime, codes: Sequence[int]) -> None:
+    def __init__(self, time: MockTime, codes: Sequence[int]) -> None:
         self.codes = list(codes)
         self.time = time
         self.asked_ms: list[int] = []
@@ -117,7 +117,7 @@ class Coordinator:
 
 async def added(*codes: int) -> tuple[int, list[int]]:
     """What adding a partition comes to, and when the coordinator was asked."""
-    time = HandTime()
+    time = MockTime()
 
     async def wait(transactional_id: str, at_most_s: float) -> None:
         assert transactional_id == "id"

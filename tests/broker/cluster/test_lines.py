@@ -6,7 +6,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from broker.cluster.lines import AGAIN_MS, FEW, PartitionLines, Trouble
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 
 
 @pytest.mark.parametrize("count", [1, FEW])
@@ -37,7 +37,7 @@ def test_many_have_one_line_together() -> None:
 
 
 def test_what_goes_on_is_told_at_once_and_then_once_a_minute() -> None:
-    time = HandTime()
+    time = MockTime()
     trouble = Trouble(time)
     told = []
     for _ in range(150):

@@ -17,7 +17,7 @@ from log.filesystem import FileSystem
 from protocol.messages.describe_configs import API as DESCRIBE_CONFIGS
 from protocol.messages.join_group import API as JOIN_GROUP
 from tests.broker.edge import Client, eventually
-from tests.broker.hand_time import IDLE_MS, HandTime
+from tests.broker.mock_time import IDLE_MS, MockTime
 
 GROUP = "auditors"
 MINUTE_MS = 60_000
@@ -61,7 +61,7 @@ def said(decorator: str) -> Iterator[str]:
 class Served:
     """A running broker with the topic ``orders`` of 3 partitions and a client of it."""
 
-    def __init__(self, broker: Broker, time: HandTime, client: Client) -> None:
+    def __init__(self, broker: Broker, time: MockTime, client: Client) -> None:
         self.broker = broker
         self.time = time
         self.client = client
@@ -158,7 +158,7 @@ async def serving(
     opened: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Served]:
     """A broker on ``directory`` with these properties, loaded; ``opened`` is called before that."""
-    time = HandTime()
+    time = MockTime()
     wanted = {"connections.max.idle.ms": IDLE_MS, **(settings or {})}
     broker = Broker(config(directory, **wanted), fs=fs, time=time)
     broker.open()

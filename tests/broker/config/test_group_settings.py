@@ -15,7 +15,7 @@ from log.os_file import OsFile
 from protocol.errors import GROUP_MAX_SIZE_REACHED, INVALID_SESSION_TIMEOUT, NONE
 from tests.broker.config.served import GROUP, config, serving, shows
 from tests.broker.edge import eventually
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 
 NO_DELAY = {"group.initial.rebalance.delay.ms": 0}
 
@@ -116,7 +116,7 @@ class _NotedFile(OsFile):
         return super().read(position, length)
 
 
-async def called_at_once(_: HandTime, work: Callable[..., Any], *arguments: Any) -> Any:
+async def called_at_once(_: MockTime, work: Callable[..., Any], *arguments: Any) -> Any:
     return work(*arguments)
 
 
@@ -134,7 +134,7 @@ async def test_so_many_partitions_are_loaded_at_the_same_time(
 
     monkeypatch.setattr(loading, "SLICE_NS", 0)
     # A thread that is late to look for a snapshot must not let the other partition get ahead.
-    monkeypatch.setattr(HandTime, "in_thread", called_at_once)
+    monkeypatch.setattr(MockTime, "in_thread", called_at_once)
     disk = ReadingOrder()
     settings = {"group.coordinator.threads": threads, "offsets.load.buffer.size": 100}
     async with serving(tmp_path, settings, fs=disk, opened=disk.read.clear) as served:

@@ -11,7 +11,7 @@ from broker.topics.registry import TRANSACTION_TOPIC
 from log.filesystem import OsFileSystem
 from log.os_file import OsFile
 from log.segment import LOCATE_CHUNK_BYTES
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.partitions import log_of
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.transactions import (
@@ -105,7 +105,7 @@ async def test_a_timeout_above_the_maximum_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("interval_ms", [10_000, 50_000])
 async def test_timeouts_are_looked_for_this_often(tmp_path: Path, interval_ms: int) -> None:
-    time = HandTime()
+    time = MockTime()
     name = "transaction.abort.timed.out.transaction.cleanup.interval.ms"
     async with serving(tmp_path, {**ONE, name: str(interval_ms)}, time=time) as broker:
         await served(broker)
@@ -121,7 +121,7 @@ async def test_timeouts_are_looked_for_this_often(tmp_path: Path, interval_ms: i
 
 
 async def test_ids_that_nobody_uses_expire(tmp_path: Path) -> None:
-    time = HandTime()
+    time = MockTime()
     settings = {
         **ONE,
         "transactional.id.expiration.ms": "60000",

@@ -35,7 +35,7 @@ from protocol.messages.create_topics import API as CREATE_TOPICS
 from protocol.messages.delete_groups import API as DELETE_GROUPS
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
 from tests.broker.edge import GROUPS, Client, eventually
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.partitions import partition_for
 from tests.broker.serving import serving
 from tests.log.cleaning_tools import clean_log
@@ -251,7 +251,7 @@ async def test_snapshots_and_cleanings_wait_until_the_rush_after_a_load_is_over(
     monkeypatch.setattr(cleaning, "OWNED_DIRTY_BYTES_AT_ONCE", 2000)
     monkeypatch.setattr(snapshots, "BYTES_DUE", 2000)
     monkeypatch.setattr(snapshots, "POLL_S", 0.001)
-    time = HandTime()
+    time = MockTime()
     async with serving(tmp_path, SETTINGS, time=time) as broker:
         await eventually(lambda: not broker.groups.life.loading)
         assert broker.groups.life.settling

@@ -13,7 +13,7 @@ from broker.broker import Broker
 from broker.cores import life
 from broker.topics import cleaning
 from broker.topics.registry import TRANSACTION_TOPIC
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.partitions import log_of
 from tests.broker.serving import eventually, serving
 from tests.broker.transactions import TOPIC, added, ended, initialised, served, state_now
@@ -71,7 +71,7 @@ async def test_an_expired_id_is_gone_and_its_tombstone_goes_too(
     monkeypatch.setattr(cleaning, "OWNED_DEAD_BYTES_MIN", 100)
     monkeypatch.setattr(cleaning, "OWNED_DIRTY_BYTES_AT_ONCE", 100)
     monkeypatch.setattr(life, "SETTLING_MS", 0)
-    time = HandTime()
+    time = MockTime()
     settings = {**SETTINGS, "log.cleaner.enable": "false"}
     async with serving(tmp_path, settings, time=time) as broker:
         await served(broker)

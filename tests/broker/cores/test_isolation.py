@@ -30,7 +30,7 @@ from protocol.errors import (
 from protocol.messages.describe_groups import API as DESCRIBE_GROUPS
 from tests.broker.cores.test_runtime import HERE, THERE, FullDisk, hosted_of
 from tests.broker.edge import Client, EdgeBroker, Taker, eventually
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.serving import asked, serving
 
 
@@ -188,7 +188,7 @@ async def test_a_read_that_meets_a_bug_fails_alone(
 async def test_a_deadline_that_fails_each_time_stops_its_shard_for_a_while_and_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    time = HandTime()
+    time = MockTime()
     async with EdgeBroker(tmp_path, time=time) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()

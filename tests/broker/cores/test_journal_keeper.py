@@ -230,9 +230,9 @@ async def test_to_stop_waits_for_a_write_that_is_under_way_and_writes_the_rest()
     from broker.loop.background import Background
     from broker.loop.watchdog import Watchdog
     from coordinator.events import Cause, OffsetsExpired
-    from tests.broker.hand_time import HandTime
+    from tests.broker.mock_time import MockTime
 
-    fs, time = SimulatedFiles(), HandTime()
+    fs, time = SimulatedFiles(), MockTime()
     fs.make_directory("/data")
     background = Background(time, Watchdog(time))
     keeper = JournalKeeper(Journal, time, background.spawn, fs, "/data", 1 << 20)
@@ -256,10 +256,10 @@ async def test_rest_of_a_failed_write_is_written_though_nothing_more_happens(
     from broker.loop.background import Background
     from broker.loop.watchdog import Watchdog
     from coordinator.events import Cause, OffsetsExpired
-    from tests.broker.hand_time import HandTime
+    from tests.broker.mock_time import MockTime
 
     monkeypatch.setattr(journal_keeper, "TRY_AGAIN_S", 0.01)
-    fs, time = SimulatedFiles(), HandTime()
+    fs, time = SimulatedFiles(), MockTime()
     fs.make_directory("/data")
     fs.fail("write", FORM.file)
     background = Background(time, Watchdog(time))

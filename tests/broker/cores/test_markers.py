@@ -21,7 +21,7 @@ from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from broker.web.views.transactions import place_view
 from log.values import Marker
 from tests.broker.edge import Taker
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.partitions import log_of, partition_of
 from tests.broker.serving import eventually, serving
 from tests.broker.slow_disk import SlowFiles
@@ -153,7 +153,7 @@ async def test_a_disk_that_is_slow_with_the_prepare_record_delays_the_markers_an
 ) -> None:
     """Its client is told to ask again when `request.timeout.ms` are over; it is not forgotten."""
     monkeypatch.setattr(sending, "RETRY_MS_MAX", 1)
-    fs, time = SlowFiles(TRANSACTION_TOPIC), HandTime()
+    fs, time = SlowFiles(TRANSACTION_TOPIC), MockTime()
     settings = {**SETTINGS, "log.flush.interval.messages": "1"}
     async with serving(tmp_path, settings, fs=fs, time=time) as broker:
         await served(broker)

@@ -6,7 +6,7 @@ from typing import Any
 
 from broker.cores.observer import Observer, at_any_time
 from broker.loop.internal_errors import InternalErrors
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 
 
 def fails(*_: object) -> None:
@@ -14,7 +14,7 @@ def fails(*_: object) -> None:
 
 
 def test_reports_get_each_fact_in_order_with_its_time() -> None:
-    time, seen, ends = HandTime(), [], []
+    time, seen, ends = MockTime(), [], []
     now = time.now()
     reports = [lambda event, at: seen.append((1, event, at)), lambda *what: seen.append((2, *what))]
     observer = Observer(time, InternalErrors(), reports, lambda: ends.append(len(seen)))
@@ -27,7 +27,7 @@ def test_report_that_fails_harms_no_other() -> None:
     seen: list[Any] = []
     errors = InternalErrors()
     reports = [fails, lambda event, _: seen.append(event)]
-    observer = Observer(HandTime(), errors, reports, fails)
+    observer = Observer(MockTime(), errors, reports, fails)
     observer.observe(["a", "b"])
     assert seen == ["a", "b"]
     assert errors.counts["observer"] == 3
@@ -35,6 +35,6 @@ def test_report_that_fails_harms_no_other() -> None:
 
 def test_report_of_one_kind_gets_no_other_fact() -> None:
     seen: list[Any] = []
-    observer = Observer(HandTime(), InternalErrors(), [at_any_time(seen.append, int)])
+    observer = Observer(MockTime(), InternalErrors(), [at_any_time(seen.append, int)])
     observer.observe(["a", 1, 2.0])
     assert seen == [1]

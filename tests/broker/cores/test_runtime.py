@@ -35,7 +35,7 @@ from protocol.messages.join_group import API as JOIN_GROUP
 from protocol.messages.sync_group import API as SYNC_GROUP
 from protocol.now import Now
 from tests.broker.edge import GROUPS, Client, EdgeBroker, eventually
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 
 HERE, THERE = "group-a", "group-b"
 """Two groups on different shards of two."""
@@ -226,7 +226,7 @@ async def test_while_one_partition_flushes_its_own_wait_and_others_do_not(tmp_pa
 
 async def test_a_reply_that_waits_too_long_for_the_log_becomes_an_error(tmp_path: Path) -> None:
     """offsets.commit.timeout.ms: 15 for a commit, 27 for a SyncGroup; the rest is untouched."""
-    time = HandTime()
+    time = MockTime()
     settings = RuntimeSettings(GROUPS, stable_timeout_ms=2000)
     config = LogConfig(cleanup_policy="compact", flush_messages=1)
     async with EdgeBroker(tmp_path, settings=settings, time=time, log_config=config) as broker:
@@ -446,7 +446,7 @@ async def test_loading_a_big_shard_keeps_no_turn_long(tmp_path: Path) -> None:
 async def test_sessions_expire_by_the_clock_and_the_wall_clock_moves_none(
     tmp_path: Path,
 ) -> None:
-    time = HandTime()
+    time = MockTime()
     async with EdgeBroker(tmp_path, time=time) as broker:
         await broker.ensure_offsets_topic()
         client = await broker.client()

@@ -23,7 +23,7 @@ from log.partition_log import PartitionLog
 from offsets.partitioner import partition_for
 from protocol.errors import COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR
 from tests.broker.edge import Taker
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.partitions import log_of, partition_of, write_records
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import metadata
@@ -358,7 +358,7 @@ async def test_a_timeout_that_passed_while_the_broker_was_down_ends_the_transact
     tmp_path: Path,
 ) -> None:
     """Sentence 24: the start survives, so that the time without a broker counts."""
-    time = HandTime()
+    time = MockTime()
     async with coordinator(tmp_path, time=time) as broker:
         producer = await initialised(broker, IDS[0], timeout_ms=30_000)
         assert await added(broker, producer) == 0

@@ -21,7 +21,7 @@ from offsets.record_values import group_key, offset_key_head, offset_value
 from protocol.errors import KAFKA_STORAGE_ERROR, NONE, NOT_COORDINATOR
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.partitions import write_records
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import create_topic, produce
@@ -217,7 +217,7 @@ async def test_the_snapshot_behind_it_does_not_wait_for_the_stop(tmp_path: Path)
     await filled(tmp_path)
     write(tmp_path, (KEY, b""), (KEY, VALUE))
     told = {**SETTINGS, "offsets.load.skip.records": f"{TOPIC}-{ILL}:1"}
-    time = HandTime()
+    time = MockTime()
     async with serving(tmp_path, told, time=time) as broker:
         await eventually("the load", lambda: not broker.groups.life.loading)
         time.move(life.SETTLING_MS)

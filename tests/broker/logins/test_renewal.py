@@ -21,7 +21,6 @@ from protocol.errors import (
 )
 from security.sasl import exchange
 from tests.broker.edge import Client, eventually
-from tests.broker.hand_time import HandTime
 from tests.broker.logins.letting_in import (
     AUTHENTICATE,
     GROUPS,
@@ -35,6 +34,7 @@ from tests.broker.logins.letting_in import (
     sized,
     standing,
 )
+from tests.broker.mock_time import MockTime
 
 LONG = {"connections.max.reauth.ms": "60000"}
 SHORT = {"connections.max.reauth.ms": "100"}
@@ -52,7 +52,7 @@ async def list_groups(client: Client) -> int:
     return code
 
 
-async def over(broker: Broker, time: HandTime) -> None:
+async def over(broker: Broker, time: MockTime) -> None:
     """Let the one session end, which is SHORT; it ends no earlier, however long a test takes."""
     time.move(100)
     (connection,) = broker.server.connections
@@ -85,7 +85,7 @@ async def test_a_session_is_told_and_renewed(tmp_path: Path) -> None:
 
 
 async def test_trap_5_an_expired_session_lives_until_its_next_request(tmp_path: Path) -> None:
-    time = HandTime()
+    time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, logins):
         client = await come(broker)
         await log_in(client)
@@ -99,7 +99,7 @@ async def test_trap_5_an_expired_session_lives_until_its_next_request(tmp_path: 
 
 
 async def test_a_wall_clock_that_jumps_changes_no_session(tmp_path: Path) -> None:
-    time = HandTime()
+    time = MockTime()
     async with broker_with_logins(tmp_path / "long", LONG, time=time) as (broker, _):
         client = await come(broker)
         await log_in(client)
@@ -115,7 +115,7 @@ async def test_a_wall_clock_that_jumps_changes_no_session(tmp_path: Path) -> Non
 
 
 async def test_trap_5_an_expired_session_may_be_renewed_still(tmp_path: Path) -> None:
-    time = HandTime()
+    time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
         client = await come(broker)
         await log_in(client)
@@ -129,7 +129,7 @@ async def test_trap_5_an_expired_session_may_be_renewed_still(tmp_path: Path) ->
 
 
 async def test_trap_5_a_raw_client_is_cut_at_its_end_too(tmp_path: Path) -> None:
-    time = HandTime()
+    time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
         client = await come(broker)
         await client.call(HANDSHAKE, 0, mechanism="PLAIN")
@@ -144,7 +144,7 @@ async def test_trap_5_a_raw_client_is_cut_at_its_end_too(tmp_path: Path) -> None
 async def test_trap_6_a_second_renewal_within_a_second_is_refused_and_the_connection_lives(
     tmp_path: Path,
 ) -> None:
-    time = HandTime()
+    time = MockTime()
     async with broker_with_logins(tmp_path, LONG, time=time) as (broker, _):
         client = await come(broker)
         await log_in(client)
@@ -305,7 +305,7 @@ async def test_a_token_above_the_bound_ends_the_session(tmp_path: Path) -> None:
 
 
 async def test_a_session_that_ends_while_it_is_renewed_is_renewed(tmp_path: Path) -> None:
-    time = HandTime()
+    time = MockTime()
     async with broker_with_logins(tmp_path, SHORT, time=time) as (broker, _):
         client = await come(broker)
         await log_in(client)

@@ -36,8 +36,8 @@ from security.credentials import ScramMechanism
 from security.principal import user
 from security.sasl.client_side import Credentials, client_login
 from tests.broker.edge import Client, eventually
-from tests.broker.hand_time import HandTime
 from tests.broker.logins.letting_in import AUTHENTICATE, GROUPS, HANDSHAKE, SETTINGS, log_in
+from tests.broker.mock_time import MockTime
 from tests.broker.serving import serving
 from tests.simulated_files import UNBOUNDED, SimulatedFiles
 
@@ -50,12 +50,12 @@ MECHANISM = "SCRAM-SHA-512"
 
 @asynccontextmanager
 async def tokens_at(
-    directory: Path | str, fs: Any = None, time: HandTime | None = None, **more: str
+    directory: Path | str, fs: Any = None, time: MockTime | None = None, **more: str
 ) -> AsyncIterator[Broker]:
     """A broker with tokens, and with PLAINTEXT as its second listener."""
     settings = {**SETTINGS, **SECRET, **{name.replace("_", "."): it for name, it in more.items()}}
     settings["listeners"] += ",PLAINTEXT://127.0.0.1:0"
-    async with serving(directory, settings, fs, time or HandTime()) as broker:
+    async with serving(directory, settings, fs, time or MockTime()) as broker:
         yield broker
 
 
@@ -158,7 +158,7 @@ async def test_what_a_token_names_is_bounded(
 
 
 async def test_a_token_is_made_and_told(tmp_path: Path) -> None:
-    time = HandTime()
+    time = MockTime()
     async with tokens_at(tmp_path, time=time) as broker:
         client = await logged_in(broker)
         made = await created(client, "bob")
@@ -189,7 +189,7 @@ async def test_a_token_is_made_and_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mechanism", [each.mechanism for each in ScramMechanism])
 async def test_who_has_it_is_its_owner_until_it_ends(tmp_path: Path, mechanism: str) -> None:
-    time = HandTime()
+    time = MockTime()
     async with tokens_at(tmp_path, time=time) as broker:
         made = await created(await logged_in(broker), lifetime_ms=HOUR_MS)
         time.move(1_000)
@@ -222,7 +222,7 @@ async def test_a_token_is_nobodys_name(tmp_path: Path) -> None:
 
 
 async def test_its_renewers_renew_and_end_it(tmp_path: Path) -> None:
-    time = HandTime()
+    time = MockTime()
     async with tokens_at(tmp_path, time=time) as broker:
         alice, bob = await logged_in(broker), await logged_in(broker, "bob")
         proof = (await created(alice, "bob"))["hmac"]
@@ -315,7 +315,7 @@ async def test_tokens_of_others_need_rights(tmp_path: Path) -> None:
 
 
 async def test_those_that_are_over_are_removed(tmp_path: Path) -> None:
-    time = HandTime()
+    time = MockTime()
     check = {"delegation_token_expiry_check_interval_ms": "1"}
     async with tokens_at(tmp_path, time=time, **check) as broker:
         client = await logged_in(broker)

@@ -10,7 +10,7 @@ import pytest
 from broker.loop.background import Background, repeat
 from broker.loop.watchdog import Watchdog
 from broker.time import Time
-from tests.broker.hand_time import NoWaiting
+from tests.broker.mock_time import NoWaiting
 
 
 class Enough(Exception):

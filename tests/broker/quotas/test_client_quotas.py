@@ -8,18 +8,18 @@ from broker.config.config import Config
 from broker.quotas import client_quotas
 from broker.quotas.client_quotas import NAME_KEPT_MAX, OTHERS, UNUSED_MS, ClientQuotas, Kind
 from security.quotas.entities import Entity
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 
 BUCKETS = 8
 
 
 @pytest.fixture
-def time() -> HandTime:
-    return HandTime()
+def time() -> MockTime:
+    return MockTime()
 
 
 @pytest.fixture
-def quotas(time: HandTime, monkeypatch: pytest.MonkeyPatch) -> ClientQuotas:
+def quotas(time: MockTime, monkeypatch: pytest.MonkeyPatch) -> ClientQuotas:
     monkeypatch.setattr(client_quotas, "KEPT_MAX", BUCKETS)
     monkeypatch.setattr(client_quotas, "TOLD_USERS_MAX", 2)
     quotas = ClientQuotas(Config({}), time)
@@ -27,14 +27,14 @@ def quotas(time: HandTime, monkeypatch: pytest.MonkeyPatch) -> ClientQuotas:
     return quotas
 
 
-def used(quotas: ClientQuotas, time: HandTime, client_id: str, amount: float = 9_000) -> int:
+def used(quotas: ClientQuotas, time: MockTime, client_id: str, amount: float = 9_000) -> int:
     share = quotas.shares_of("u", client_id).produce
     assert share is not None
     return share.use(amount, time.now().mono_ms)
 
 
 def test_of_many_client_ids_those_used_longest_ago_are_forgotten(
-    quotas: ClientQuotas, time: HandTime
+    quotas: ClientQuotas, time: MockTime
 ) -> None:
     for number in range(BUCKETS):
         assert used(quotas, time, f"c{number}") == 0
@@ -47,7 +47,7 @@ def test_of_many_client_ids_those_used_longest_ago_are_forgotten(
 
 
 def test_clients_of_one_user_share_a_bucket_when_that_of_others_was_dropped(
-    time: HandTime, monkeypatch: pytest.MonkeyPatch
+    time: MockTime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_quotas, "KEPT_MAX", BUCKETS)
     quotas = ClientQuotas(Config({}), time)
@@ -70,7 +70,7 @@ def test_clients_of_one_user_share_a_bucket_when_that_of_others_was_dropped(
 
 
 def test_where_there_is_no_room_all_that_are_unused_for_an_hour_go(
-    quotas: ClientQuotas, time: HandTime
+    quotas: ClientQuotas, time: MockTime
 ) -> None:
     for number in range(BUCKETS):
         used(quotas, time, f"c{number}")
@@ -80,7 +80,7 @@ def test_where_there_is_no_room_all_that_are_unused_for_an_hour_go(
 
 
 def test_a_long_name_has_a_bucket_of_its_own_and_is_not_kept(
-    quotas: ClientQuotas, time: HandTime
+    quotas: ClientQuotas, time: MockTime
 ) -> None:
     beginning = "x" * NAME_KEPT_MAX
     rates = {"producer_byte_rate": 1000.0, "controller_mutation_rate": 1.0}
@@ -98,7 +98,7 @@ def test_a_long_name_has_a_bucket_of_its_own_and_is_not_kept(
     assert max(len(name) for place in kept for name in place) < 2 * NAME_KEPT_MAX
 
 
-def test_a_bucket_of_tokens_takes_over_another_rate(quotas: ClientQuotas, time: HandTime) -> None:
+def test_a_bucket_of_tokens_takes_over_another_rate(quotas: ClientQuotas, time: MockTime) -> None:
     quotas.change({Entity("u"): {"controller_mutation_rate": 1.0}})
     tokens = quotas.shares_of("u", "c").mutation.bucket.tokens
     tokens.force(21, time.now().mono_ms)
@@ -109,7 +109,7 @@ def test_a_bucket_of_tokens_takes_over_another_rate(quotas: ClientQuotas, time: 
 
 
 def test_the_wait_of_a_request_is_a_window_at_most_and_that_of_bytes_fits_an_answer(
-    quotas: ClientQuotas, time: HandTime
+    quotas: ClientQuotas, time: MockTime
 ) -> None:
     quotas.change({Entity("u"): {"request_percentage": 1e-9, "consumer_byte_rate": 1.0}})
     shares = quotas.shares_of("u", "c")

@@ -12,7 +12,7 @@ from broker.rights.audit import DENIALS_MAX, LINES_MAX, NAME_SHOWN, NAMED_MAX, A
 from security.acls.judge import Rule
 from security.acls.model import Operation, ResourceType
 from tests.broker.edge import eventually
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.rights.peers import peer
 
 
@@ -43,7 +43,7 @@ def denied(audit: Audit, name: str = "t", who: str = "User:alice", count: int = 
 async def test_a_denial_is_a_line_with_all_that_support_asks_for(
     lines: list[dict[str, Any]],
 ) -> None:
-    audit = Audit(HandTime())
+    audit = Audit(MockTime())
     denied(audit, count=3)
     audit.stop()
     assert lines == [
@@ -66,7 +66,7 @@ async def test_a_denial_is_a_line_with_all_that_support_asks_for(
 async def test_the_same_again_is_counted_and_told_by_the_minute(
     lines: list[dict[str, Any]],
 ) -> None:
-    time = HandTime()
+    time = MockTime()
     audit = Audit(time)
     for _ in range(1000):
         denied(audit)
@@ -84,7 +84,7 @@ async def test_the_same_again_is_counted_and_told_by_the_minute(
 async def test_however_many_there_are_lines_and_memory_are_bounded(
     lines: list[dict[str, Any]],
 ) -> None:
-    audit = Audit(HandTime())
+    audit = Audit(MockTime())
     for number in range(DENIALS_MAX * 3):
         denied(audit, f"t{number}" + "x" * 1000)
     assert len(lines) == LINES_MAX
@@ -102,7 +102,7 @@ async def test_however_many_there_are_lines_and_memory_are_bounded(
 
 
 async def test_what_is_left_at_the_end_is_told(lines: list[dict[str, Any]]) -> None:
-    audit = Audit(HandTime())
+    audit = Audit(MockTime())
     denied(audit)
     denied(audit)
     audit.stop()
@@ -113,11 +113,11 @@ async def test_a_timer_tells_only_while_there_is_something_to_tell(
     lines: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "TOLD_EVERY_S", 0.001)
-    audit = Audit(HandTime())
+    audit = Audit(MockTime())
     timers = []
     real = audit._time.call_later
     monkeypatch.setattr(
-        HandTime, "call_later", lambda _, *args: timers.append(args[0]) or real(*args)
+        MockTime, "call_later", lambda _, *args: timers.append(args[0]) or real(*args)
     )
     denied(audit)
     denied(audit)
@@ -126,7 +126,7 @@ async def test_a_timer_tells_only_while_there_is_something_to_tell(
 
 
 def test_a_change_is_told_with_who_made_it(lines: list[dict[str, Any]]) -> None:
-    audit = Audit(HandTime())
+    audit = Audit(MockTime())
     audit.changed(peer(), "entries were added", count=1)
     assert lines == [
         {
@@ -152,7 +152,7 @@ async def test_denial_and_change_go_on_when_the_log_fails(monkeypatch: pytest.Mo
 
     monkeypatch.setattr(module, "logger", Broken())
     errors = InternalErrors()
-    audit = Audit(HandTime(), errors)
+    audit = Audit(MockTime(), errors)
     denied(audit)
     audit.changed(peer("User:alice", "/10.0.0.9"), "quotas were changed")
     audit.stop()

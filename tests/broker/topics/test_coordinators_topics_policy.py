@@ -16,7 +16,7 @@ from broker.topics.registry import OFFSETS_TOPIC, TRANSACTION_TOPIC
 from protocol.errors import INVALID_CONFIG, NONE
 from tests.broker.config.test_offsets_topic_settings import commit, committed
 from tests.broker.config_calls import APPEND, DELETE, SET, SUBTRACT, alter, replace, value_of
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.serving import asked, serving
 from tests.broker.topic_calls import metadata
 from tests.brokers import Broker
@@ -37,7 +37,7 @@ def test_a_plain_alter_configs_does_not_let_retention_delete_offsets(tmp_path: P
     """It replaces all settings; the policy that it leaves out was ``delete`` from then on."""
 
     async def story() -> tuple[int, tuple[str, int]]:
-        time = HandTime()
+        time = MockTime()
         async with serving(tmp_path, ONE_PARTITION, time=time) as broker:
             assert await asked(broker, lambda wire: commit(wire, "g", 42)) == NONE
             altered = await asked(
@@ -126,7 +126,7 @@ def test_what_an_older_muster_let_be_taken_away_is_mended_at_the_start(
     tmp_path: Path, configs: dict[str, str]
 ) -> None:
     async def story() -> int:
-        time = HandTime()
+        time = MockTime()
         async with serving(tmp_path, ONE_PARTITION, time=time) as broker:
             assert await asked(broker, lambda wire: commit(wire, "g", 42)) == NONE
         path = tmp_path / "topics.json"

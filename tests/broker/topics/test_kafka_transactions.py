@@ -12,7 +12,7 @@ from broker.broker import Broker
 from coordinator.calls import OffsetFetch
 from protocol.records.stored import iter_stored, stored_records
 from tests.broker.edge import Taker
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.partitions import partition_of
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.topic_calls import fetch
@@ -41,8 +41,8 @@ def kafkas(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def time_after(seconds: int) -> HandTime:
-    return HandTime(KILLED_MS + 1000 * seconds)
+def time_after(seconds: int) -> MockTime:
+    return MockTime(KILLED_MS + 1000 * seconds)
 
 
 async def settled(broker: Broker) -> None:

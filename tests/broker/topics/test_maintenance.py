@@ -19,7 +19,7 @@ from protocol.errors import COORDINATOR_NOT_AVAILABLE, KAFKA_STORAGE_ERROR, NONE
 from protocol.records.batch import encode_batch
 from protocol.records.section import Record
 from tests.broker.config.test_offsets_topic_settings import commit
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.partitions import log_of, partition_of
 from tests.broker.serving import asked, eventually, serving
 from tests.broker.slow_disk import SlowFiles
@@ -30,7 +30,7 @@ HOUR_MS = 3_600_000
 
 
 async def test_old_segments_go_and_the_log_begins_later(tmp_path: Path) -> None:
-    time = HandTime()
+    time = MockTime()
     configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100", "file.delete.delay.ms": "0"}
     async with serving(tmp_path, time=time) as broker:
 
@@ -52,7 +52,7 @@ async def test_retention_keeps_a_record_of_the_future_and_all_segments_after_it(
     tmp_path: Path,
 ) -> None:
     """As in Kafka: a segment is as old as its newest record, and the oldest goes first."""
-    time, year_ms = HandTime(), 365 * 24 * HOUR_MS
+    time, year_ms = MockTime(), 365 * 24 * HOUR_MS
     configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100"}
     async with serving(tmp_path, time=time) as broker:
 
@@ -76,7 +76,7 @@ async def test_retention_keeps_a_record_of_the_future_and_all_segments_after_it(
 
 
 async def test_size_limit_deletes_a_record_of_the_future(tmp_path: Path) -> None:
-    time = HandTime()
+    time = MockTime()
     configs = {"retention.bytes": "100", "segment.bytes": "100"}
     async with serving(tmp_path, time=time) as broker:
 
@@ -128,7 +128,7 @@ async def test_checkpoints_are_written_while_it_runs(tmp_path: Path) -> None:
 
 
 async def test_records_older_than_flush_ms_are_brought_to_the_disk(tmp_path: Path) -> None:
-    time = HandTime()
+    time = MockTime()
     async with serving(tmp_path, {"log.flush.interval.ms": "50"}, time=time) as broker:
         await asked(broker, lambda wire: (create_topic(wire, "t"), produce(wire, "t")))
         log = log_of(broker, "t")
@@ -298,7 +298,7 @@ async def test_a_commit_whose_flush_could_not_be_made_is_answered_and_the_broker
 async def test_a_log_that_cannot_be_looked_at_keeps_no_other_from_retention(
     tmp_path: Path,
 ) -> None:
-    time = HandTime()
+    time = MockTime()
     configs = {"retention.ms": str(HOUR_MS), "segment.bytes": "100"}
     async with serving(tmp_path, time=time) as broker:
 

@@ -18,7 +18,7 @@ from broker.loop.internal_errors import InternalErrors
 from broker.topics.long_poll import Waiter
 from broker.topics.partition import StableTooLate
 from log.errors import LogPoisoned
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.partitions import partition_for, services_with
 from tests.log.log_tools import NOW_MS, batch, open_log
 from tests.simulated_files import SimulatedFiles
@@ -34,7 +34,7 @@ class StandingTimer(asyncio.TimerHandle):
         asyncio.Handle.cancel(self)
 
 
-class StandingTime(HandTime):
+class StandingTime(MockTime):
     """Timers ring, sleepers wake and threads begin when a test says so."""
 
     def __init__(self) -> None:

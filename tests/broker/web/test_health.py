@@ -21,7 +21,7 @@ from protocol.buffer import Buffer
 from protocol.errors import NONE, NOT_COORDINATOR
 from tests.broker.config.served import GROUP, Served, config, serving
 from tests.broker.edge import eventually
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.said import said
 from tests.broker.seen import Seen, seeing
 
@@ -61,11 +61,11 @@ async def test_loading_and_how_far(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         await load(hosted, *more)
 
     monkeypatch.setattr(life, "load", held)
-    broker = Broker(config(tmp_path, **{"http.listener": "127.0.0.1:0"}), time=HandTime())
+    broker = Broker(config(tmp_path, **{"http.listener": "127.0.0.1:0"}), time=MockTime())
     broker.open()
     await broker.start()
     try:
-        seen = Seen(broker, HandTime(), None)  # type: ignore[arg-type]
+        seen = Seen(broker, MockTime(), None)  # type: ignore[arg-type]
         broker.start_http()
         seen.address = broker.sockets.http_address() or ""
         await eventually(lambda: broker.health()["partitions_loaded"] == 1)

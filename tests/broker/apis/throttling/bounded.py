@@ -9,7 +9,7 @@ from pathlib import Path
 
 from broker.broker import Broker
 from broker.rights.authorizer import Authorizer
-from broker.tested.hand_time import HandTime
+from broker.test_mode.clock.mock_time import MockTime
 from protocol.headers import encode_request_header
 from protocol.messages import BY_NAME
 from security.quotas.entities import Entity
@@ -24,7 +24,7 @@ ANYBODY = Entity("ANONYMOUS")
 class Bounded:
     """The broker and its clock."""
 
-    def __init__(self, broker: Broker, time: HandTime) -> None:
+    def __init__(self, broker: Broker, time: MockTime) -> None:
         self.broker = broker
         self.time = time
 
@@ -51,7 +51,7 @@ async def bounded(
     authorizer: Authorizer | None = None,
 ) -> AsyncIterator[Bounded]:
     """See the module; there is a topic ``t`` of one partition."""
-    time = HandTime()
+    time = MockTime()
     time.freeze()
     async with serving(directory, settings, time=time, authorizer=authorizer) as broker:
         await broker.topics.create("t", 1, {})

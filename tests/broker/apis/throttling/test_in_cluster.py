@@ -12,7 +12,7 @@ from broker.apis.throttling.measures import is_of_brokers
 from broker.apis.throttling.throttle_field import has_field
 from broker.config.authorizer_rules import STANDARD
 from broker.net.request import ServedApi
-from broker.tested.hand_time import HandTime
+from broker.test_mode.clock.mock_time import MockTime
 from protocol.api_keys import FETCH
 from security.acls.model import (
     CLUSTER_NAME,
@@ -42,7 +42,7 @@ NO_RIGHT = AclEntry(
 @asynccontextmanager
 async def bounded_member(directory: Path) -> AsyncIterator[Bounded]:
     """The one broker of a cluster, whose clock stands."""
-    time = HandTime()
+    time = MockTime()
     cluster = Members(directory, SETTINGS)
     broker = await cluster.start(1, time=time)
     try:

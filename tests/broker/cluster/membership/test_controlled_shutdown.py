@@ -27,7 +27,7 @@ from protocol.errors import NOT_CONTROLLER, STALE_BROKER_EPOCH
 from protocol.messages.controlled_shutdown import API
 from protocol.znodes.brokers import Endpoint
 from tests.broker.cluster.other_broker import LISTENER, OtherBroker, Value, other_broker
-from tests.broker.hand_time import NoWaiting
+from tests.broker.mock_time import NoWaiting
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 LEFT = {"topic_name": "t", "partition_index": 3}

@@ -22,7 +22,7 @@ from broker.time import Time
 from broker.topics.registry import BadDirectory
 from protocol.znodes import brokers, cluster
 from tests.broker.edge import eventually
-from tests.broker.hand_time import NoWaiting
+from tests.broker.mock_time import NoWaiting
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 PATH = brokers.path(1)

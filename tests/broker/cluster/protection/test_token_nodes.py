@@ -25,7 +25,7 @@ from protocol.znodes import tokens as nodes
 from security.credentials import ScramMechanism
 from security.principal import user
 from security.tokens import Token
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "znodes" / "security-kafka-3.9.2.json"
@@ -43,7 +43,7 @@ class Scene:
     """Brokers that share an ensemble and a clock."""
 
     def __init__(self) -> None:
-        self.time = HandTime()
+        self.time = MockTime()
         self.ensemble = Ensemble()
         self.ensemble.now_ms = self.time.wall_ms
         self.tool = SimulatedZooKeeper(self.ensemble)

@@ -37,7 +37,7 @@ from tests.broker.cluster.fellows import (
     eventually,
 )
 from tests.broker.edge import Taker
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.simulated_files import SimulatedFiles
 
 PLACE = ("t", 0)
@@ -350,7 +350,7 @@ async def test_many_replicas_are_put_away_together() -> None:
 
 
 async def test_who_is_behind_for_too_long_goes_out_and_comes_back() -> None:
-    time = HandTime()
+    time = MockTime()
     one, two = fellows = [Fellow(1, lag_time_max_ms=400, time=time), Fellow(2)]
     async with cluster(*fellows) as controller:
         await controller.lead(1)

@@ -20,7 +20,7 @@ from broker.topics.registry import Topic
 from log.filesystem import OsFileSystem
 from protocol.znodes import configs
 from tests.broker.cluster.told import tell, topic
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.partitions import services_with
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 
@@ -34,7 +34,7 @@ class Scene:
     def __init__(self, folder: Path) -> None:
         self.zookeeper = SimulatedZooKeeper(Ensemble())
         self.other = SimulatedZooKeeper(self.zookeeper.ensemble)
-        self.time = HandTime(self.zookeeper.ensemble.now_ms)
+        self.time = MockTime(self.zookeeper.ensemble.now_ms)
         self.config = Config({"zookeeper.connect": "127.0.0.1:1", "broker.id": "1"})
         self.cache = MetadataCache(1)
         self.registry = ClusterRegistry(1, "cluster", self.cache)

@@ -22,7 +22,7 @@ from protocol.znodes import brokers
 from protocol.znodes.topics import topic_path
 from tests.broker.cluster.members import members
 from tests.broker.cluster.told import tell, topic
-from tests.broker.hand_time import NoWaiting
+from tests.broker.mock_time import NoWaiting
 from tests.broker.serving import asked, eventually
 from tests.simulated_zookeeper import Ensemble, SimulatedZooKeeper
 

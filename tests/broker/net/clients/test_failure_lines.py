@@ -8,7 +8,7 @@ import pytest
 
 from broker.net.clients import failure_lines as module
 from broker.net.clients.failure_lines import ADDRESS_LINES_MAX, AGAIN_MS, KINDS_MAX, FailureLines
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 
 HERE, THERE = "10.0.0.9", "10.0.0.8"
 
@@ -18,7 +18,7 @@ class Told:
 
     def __init__(self) -> None:
         self.lines: list[dict[str, Any]] = []
-        self.time = HandTime()
+        self.time = MockTime()
         self.all = FailureLines(self.time)
 
     def info(self, event: str, **fields: Any) -> None:

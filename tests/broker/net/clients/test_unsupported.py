@@ -24,7 +24,7 @@ from protocol.messages.describe_groups import API as DESCRIBE_GROUPS
 from protocol.messages.fetch import API as FETCH
 from protocol.messages.find_coordinator import API as FIND_COORDINATOR
 from tests.broker.edge import Client, eventually
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.seen import Seen, seeing
 
 SOFTWARE = {"client_software_name": "librdkafka", "client_software_version": "2.16.0"}
@@ -163,7 +163,7 @@ def test_no_more_clients_are_remembered_than_there_is_room_for() -> None:
         def __init__(self, number: int) -> None:
             self.client_id = f"client-{number}"
 
-    unsupported = Unsupported(HandTime())
+    unsupported = Unsupported(MockTime())
     for number in range(CLIENTS_MAX + 5):
         unsupported.asked(Asking(number), "EndTxn", "no")
 

@@ -20,7 +20,7 @@ from broker.net.tls.certificates import Certificates
 from broker.time import Time
 from protocol.errors import INVALID_REQUEST
 from tests.broker.config_calls import BROKER, SET, alter, described
-from tests.broker.hand_time import HandTime
+from tests.broker.mock_time import MockTime
 from tests.broker.net.tls.securing import client_context, said, tls_broker, with_tls
 from tests.broker.serving import asked, eventually
 from tests.certificates import Authority, Issued
@@ -284,7 +284,7 @@ class InTime:
         config = Config({"listeners": "SSL://127.0.0.1:0", "ssl.keystore.location": str(own.pem)})
         ends = own.certificate.not_valid_after_utc
         self._listeners: list[Listener] = listeners_of(config)
-        self.time = HandTime(int((ends - timedelta(days=40)).timestamp() * 1000))
+        self.time = MockTime(int((ends - timedelta(days=40)).timestamp() * 1000))
         self.certificates = Certificates(config, self._listeners, self.time)
         self.certificates.open()
 

@@ -23,8 +23,8 @@ from broker.web.readers.authentication import Authenticated, HttpAccess
 from broker.web.readers.users import ListenerUsers, plain_users, scram_users
 from security.credentials import ScramMechanism, credential
 from security.principal import user
-from tests.broker.hand_time import HandTime
 from tests.broker.logins.letting_in import with_scram
+from tests.broker.mock_time import MockTime
 from tests.broker.seen import Scrape
 from tests.broker.web.rights import CLUSTER, JAAS, PASSWORDS, TOKEN, basic, securely
 
@@ -198,7 +198,7 @@ class Reached:
         self.hosts.append(scope["client"][0])
 
 
-class Still(HandTime):
+class Still(MockTime):
     """A clock that stands, so that no failure is forgotten and no turn comes."""
 
     async def sleep(self, seconds: float) -> None:

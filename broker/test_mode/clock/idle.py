@@ -1,0 +1,110 @@
+"""Detects that a broker is idle: the work that a timer started is done.
+
+An event loop does not report whether callbacks are ready. `IdleWatch` counts the work that it can
+observe: work in threads, rounds of repeated work such as cleaning, and tasks that yield. The loop
+is idle when none of it has begun for `IDLE_ITERATIONS` iterations, more than the longest chain of
+callbacks has links (an expiry, the end of its turn, an append, its marker, the notified shard, the
+writes). Real clients send requests at any time, so the wait for their work is bounded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from broker.time import Result, Threads, Time
+
+IDLE_ITERATIONS = 12
+"""Iterations of the loop in which nothing begins."""
+_ITERATIONS_MAX = 2_000
+_WAITS_MAX = 200
+"""How often work in threads is waited for: one piece leads to another, and clients bring more."""
+WITHIN_S = 30.0
+"""So long a step of an advance is waited for at most: a disk may hang."""
+
+
+class IdleWatch:
+    """What is under way; use from the event loop's thread alone."""
+
+    def __init__(self, real: Time) -> None:
+        self._real = real
+        self._begun = 0
+        """Counts observations that the loop is not idle."""
+        self._work: set[asyncio.Future[Any]] = set()
+        """Work in threads, and rounds of repeated work, that have not ended."""
+        self._rounds: dict[asyncio.Task[Any], asyncio.Future[Any]] = {}
+
+    def stirred(self) -> None:
+        """A task lets others run, or the like."""
+        self._begun += 1
+
+    def begins(self, work: asyncio.Future[Any]) -> None:
+        """``work`` has begun, and is under way until it is done."""
+        self._begun += 1
+        self._work.add(work)
+        work.add_done_callback(self._ended)
+
+    def _ended(self, work: asyncio.Future[Any]) -> None:
+        self._begun += 1
+        self._work.discard(work)
+
+    def round_begins(self) -> None:
+        """This task works until it pauses again, or ends."""
+        task = asyncio.current_task()
+        if task is not None and task not in self._rounds:
+            done = asyncio.get_running_loop().create_future()
+            self._rounds[task] = done
+            self.begins(done)
+            task.add_done_callback(self._round_over)
+
+    def round_ends(self) -> None:
+        """This task pauses."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._round_over(task)
+
+    def _round_over(self, task: asyncio.Task[Any]) -> None:
+        done = self._rounds.pop(task, None)
+        if done is not None:
+            task.remove_done_callback(self._round_over)
+            if not done.done():
+                done.set_result(None)
+
+    async def settle(self) -> None:
+        """Returns when the loop is idle, or when `WITHIN_S` has passed."""
+        try:
+            async with self._real.within(WITHIN_S):
+                await self._settle()
+        except TimeoutError:
+            self.forget()
+
+    def forget(self) -> None:
+        """What is under way now is not waited for any more."""
+        self._work.clear()
+
+    async def _settle(self) -> None:
+        waits = calm = 0
+        for _ in range(_ITERATIONS_MAX):
+            begun = self._begun
+            if self._work and waits < _WAITS_MAX:
+                waits += 1
+                await asyncio.wait(self._work, return_when=asyncio.FIRST_COMPLETED)
+            await self._real.sleep(0)
+            calm = calm + 1 if self._begun == begun else 0
+            if calm >= IDLE_ITERATIONS:
+                return
+
+
+class NotedThreads(Threads):
+    """Threads whose work is waited for."""
+
+    def __init__(self, count: int, name: str, idle_watch: IdleWatch) -> None:
+        super().__init__(count, name)
+        self._idle_watch = idle_watch
+
+    def run(self, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        """See `Threads`."""
+        future = super().run(work)
+        self._idle_watch.begins(future)
+        return future

@@ -1,0 +1,377 @@
+"""The clock of a broker in test mode: it runs with the system's clock, is frozen, or is advanced.
+
+Sessions, joins, transactions, offset expiry, retention and the cleaner's lags follow this clock.
+Long polls, closing connections, retried writes, snapshots and HTTP use `Time.real`, which a test
+cannot move. The broker therefore serves clients while its clock is frozen.
+
+An advance runs the timers in the order of their deadlines. At each timer the clock waits until the
+work that the timer started is done (`clock/idle.py`). Rounds of repeated work that would find
+nothing are skipped (`clock/pauses.py`). Beyond `EXACT_STEPS` timers or `EXACT_S` seconds the clock
+moves in `LONG_STEPS` equal steps: the timers of one step run in order, and each reads the time at
+the end of the step.
+
+An advance is not a pause of the broker (law 9): pauses are measured in real time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from math import ceil
+
+from broker.test_mode.clock.idle import IdleWatch, NotedThreads
+from broker.test_mode.clock.pauses import Pause, Pauses
+from broker.test_mode.clock.timers import MockTimeout, MockTimer, Timers
+from broker.time import ALTERED_S_MAX, Args, Result, Threads, Time
+from protocol.now import Now
+
+YEAR_MS = 365 * 24 * 3_600_000
+MOVED_MS_MAX = 10 * YEAR_MS
+EXACT_STEPS = 10_000
+EXACT_S = 2.0
+LONG_STEPS = 250
+_HELD_NS_MAX = 2_000_000
+"""So long an advance looks for what is due before it lets others run."""
+
+
+class MockTime(Time):
+    """One for a process; use from the event loop's thread, but for ``wall_s`` and its like."""
+
+    __slots__ = (
+        "_ahead_ms",
+        "_armed",
+        "_armed_ms",
+        "_frozen",
+        "_idle_watch",
+        "_look",
+        "_moves",
+        "_moving",
+        "_of",
+        "_pauses",
+        "_real",
+        "_shown",
+        "_sleepers",
+        "_stands",
+        "_timers",
+        "_wall_ahead_ms",
+    )  # fmt: skip
+
+    def __init__(self, real: Time | None = None) -> None:
+        self._real = real = real or Time()
+        super().__init__(
+            monotonic_s=self._monotonic_s,
+            wall_s=self._wall_s,
+            ticks_ns=real.ticks_ns,
+            cpu_s=real.cpu_s,
+            chance=real.chance,
+        )
+        self._timers = Timers()
+        self._pauses = Pauses(self._timers)
+        self._idle_watch = IdleWatch(real)
+        self._sleepers: set[asyncio.Future[None]] = set()
+        self._ahead_ms = self._wall_ahead_ms = 0
+        """How far each clock is ahead of the real one."""
+        self._stands: Now | None = None
+        """Where both stand, while they do."""
+        self._frozen = False
+        self._moving = False
+        """An advance is under way."""
+        self._moves = asyncio.Lock()
+        self._of: Now | None = None
+        """The real reading that ``_shown`` was made of."""
+        self._shown = Now(0, 0)
+        self._armed: asyncio.TimerHandle | None = None
+        """The one real timer, for the first that is due."""
+        self._armed_ms = 0
+        self._look: asyncio.TimerHandle | None = None
+        """When pauses are next asked whether they were altered."""
+
+    # -- the clocks
+
+    @property
+    def real(self) -> Time:
+        """See `Time`."""
+        return self._real
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the clocks stand until they are moved, or `run`."""
+        return self._frozen
+
+    @property
+    def ahead_ms(self) -> int:
+        """How far the wall clock is ahead of the system's; below 0 where it is behind."""
+        if self._stands is None:
+            return self._wall_ahead_ms
+        return self._stands.wall_ms - self._real.now().wall_ms
+
+    def now(self) -> Now:
+        """See `Time`."""
+        if self._stands is not None:
+            return self._stands
+        real = self._real.now()
+        if real is not self._of:
+            self._of = real
+            self._shown = Now(real.mono_ms + self._ahead_ms, real.wall_ms + self._wall_ahead_ms)
+        return self._shown
+
+    def _wall_s(self) -> float:
+        stands = self._stands
+        if stands is not None:
+            return stands.wall_ms / 1000
+        return self._real.wall_s() + self._wall_ahead_ms / 1000
+
+    def _monotonic_s(self) -> float:
+        stands = self._stands
+        if stands is not None:
+            return stands.mono_ms / 1000
+        return self._real.monotonic_s() + self._ahead_ms / 1000
+
+    def loop_lives(self) -> None:
+        """See `Time`."""
+        self._real.loop_lives()
+
+    def run_free(self) -> None:
+        """See `Time`."""
+        self._real.run_free()
+
+    # -- in one's hand
+
+    def freeze(self) -> None:
+        """Both clocks stand from now on; `advance` moves them all the same."""
+        self._frozen = True
+        if not self._moving:
+            self._stands = self.now()
+            self._arm()
+
+    def run(self) -> None:
+        """They go on from where they stand."""
+        self._frozen = False
+        if not self._moving:
+            self._go_on()
+
+    async def advance(self, ms: int) -> int:
+        """Moves both clocks on by so much; returns how many timers fired.
+
+        When it returns all that fell due has been done. Raises ValueError for what is not from 0
+        to ten years.
+        """
+        if not 0 <= ms <= MOVED_MS_MAX:
+            raise ValueError(
+                f"the clock can't be moved by {ms} ms; from 0 to {MOVED_MS_MAX} (ten years) it can"
+            )
+        async with self._moves:
+            return await self._advance(ms)
+
+    async def set_wall(self, wall_ms: int) -> int:
+        """Sets the wall clock; returns how many timers fired.
+
+        Forward is an advance of both clocks. Backward moves the wall clock alone: what waits waits
+        as long as before. Raises ValueError for a time before 1970 or ten years and more ahead.
+        """
+        if wall_ms < 0:
+            raise ValueError(f"the wall clock can't be set to {wall_ms} ms: that is before 1970")
+        async with self._moves:
+            now = self.now()
+            if wall_ms - now.wall_ms > MOVED_MS_MAX:
+                raise ValueError(
+                    f"the wall clock can't be set to {wall_ms} ms: that is"
+                    f" {wall_ms - now.wall_ms} ms ahead of it, and {MOVED_MS_MAX} (ten years) is"
+                    " the most"
+                )
+            if wall_ms >= now.wall_ms:
+                return await self._advance(wall_ms - now.wall_ms)
+            self._wall_ahead_ms += wall_ms - now.wall_ms
+            self._of = None
+            if self._stands is not None:
+                self._stands = Now(now.mono_ms, wall_ms)
+            self._pauses.ask_again(now.mono_ms)
+            return 0
+
+    def abandon(self) -> None:
+        """Cancels whatever waits for the clock: the broker that it was of is gone."""
+        self._timers.clear()
+        self._pauses.clear()
+        self._idle_watch.forget()
+        for sleeper in list(self._sleepers):
+            sleeper.cancel()
+        self._sleepers.clear()
+        for each in (self._armed, self._look):
+            if each is not None:
+                each.cancel()
+        self._armed = self._look = None
+
+    def reset(self) -> None:
+        """System time again, and running.
+
+        Between two brokers: the monotonic clock may go back.
+        """
+        self.abandon()
+        self._stands = self._of = None
+        self._ahead_ms = self._wall_ahead_ms = 0
+        self._frozen = self._moving = False
+
+    def _go_on(self) -> None:
+        stands = self._stands
+        if stands is not None:
+            real = self._real.now()
+            self._ahead_ms = stands.mono_ms - real.mono_ms
+            self._wall_ahead_ms = stands.wall_ms - real.wall_ms
+            self._of = None
+            self._stands = None
+        self._arm()
+
+    # -- an advance
+
+    async def _advance(self, ms: int) -> int:
+        start = self.now()
+        self._stands, self._moving = start, True
+        self._arm()
+        try:
+            await self._idle_watch.settle()  # what was under way before is before
+            return await self._move_to(start.mono_ms + ms)
+        finally:
+            if self._moving:
+                self._moving = False
+                self._pauses.ask_again(self.now().mono_ms)
+                if self._frozen:
+                    self._arm()
+                else:
+                    self._go_on()
+
+    async def _move_to(self, end_ms: int) -> int:
+        fired = long_ms = 0
+        exact_until_ns = self.ticks_ns() + int(EXACT_S * 1e9)
+        since_ns = self.ticks_ns()
+        while self._moving:  # else there was a reset
+            due_ms = self._timers.next_ms()
+            if due_ms is None or due_ms > end_ms:
+                self._stand_at(end_ms)
+                return fired
+            if due_ms > self.now().mono_ms:
+                if not long_ms and (fired >= EXACT_STEPS or self.ticks_ns() > exact_until_ns):
+                    long_ms = (end_ms - due_ms) // LONG_STEPS + 1
+                self._stand_at(min(end_ms, due_ms + long_ms))
+            timer = self._timers.take(self.now().mono_ms)
+            assert timer is not None
+            pause = self._pauses.of(timer)
+            if pause is not None and self._pauses.puts_off(pause, self.now().mono_ms):
+                if self.ticks_ns() - since_ns > _HELD_NS_MAX:
+                    await self._real.sleep(0)
+                    since_ns = self.ticks_ns()
+                continue
+            fired += 1
+            timer.fire()
+            await self._idle_watch.settle()
+            since_ns = self.ticks_ns()
+            self._pauses.ask_again(self.now().mono_ms)
+        return fired
+
+    def _stand_at(self, mono_ms: int) -> None:
+        now = self.now()
+        if mono_ms > now.mono_ms:
+            self._stands = Now(mono_ms, now.wall_ms + mono_ms - now.mono_ms)
+
+    # -- waiting
+
+    async def sleep(self, seconds: float) -> None:
+        """See `Time`."""
+        if seconds <= 0:
+            self._idle_watch.stirred()
+            await self._real.sleep(0)
+            return
+        over = asyncio.get_running_loop().create_future()
+        timer = self.call_later(seconds, _end, over)
+        self._sleepers.add(over)
+        try:
+            await over
+        finally:
+            self._sleepers.discard(over)
+            timer.cancel()
+
+    def call_later(
+        self, seconds: float, callback: Callable[[*Args], object], *args: *Args
+    ) -> asyncio.TimerHandle:
+        """See `Time`."""
+        due_ms = self.now().mono_ms + max(0, ceil(seconds * 1000 - 1e-6))
+        timer = self._timers.add(due_ms, callback, args, asyncio.get_running_loop())
+        self._arm()
+        return timer
+
+    def within(self, seconds: float) -> asyncio.Timeout:
+        """See `Time`."""
+        return MockTimeout(seconds, self.call_later)
+
+    async def pause(
+        self, pause_s: Callable[[], float], idle_ms: Callable[[], int | None] | None = None
+    ) -> None:
+        """See `Time`; see pauses.py for ``idle_ms``."""
+        if idle_ms is None:
+            await super().pause(pause_s)
+            return
+        self._idle_watch.round_ends()
+        pause = Pause(self.now().mono_ms, pause_s, idle_ms)
+        self._pauses.begin(pause)
+        self._arm()
+        if self._look is None:
+            self._look = self._real.call_later(ALTERED_S_MAX, self._look_at_pauses)
+        try:
+            await pause.over
+        finally:
+            self._pauses.finish(pause)
+        self._idle_watch.round_begins()
+
+    def _look_at_pauses(self) -> None:
+        self._look = None
+        if self._pauses:
+            self._look = self._real.call_later(ALTERED_S_MAX, self._look_at_pauses)
+            if self._pauses.altered():
+                self._arm()
+
+    # -- the one real timer
+
+    def _arm(self) -> None:
+        """Sets it for the first timer, where the clock goes on to that by itself."""
+        due_ms = None if self._moving else self._timers.next_ms()
+        now_ms = self.now().mono_ms
+        if due_ms is not None and self._stands is not None and due_ms > now_ms:
+            due_ms = None
+        if self._armed is not None:
+            if due_ms == self._armed_ms:
+                return
+            self._armed.cancel()
+            self._armed = None
+        if due_ms is not None:
+            self._armed_ms = due_ms
+            self._armed = self._real.call_later(max(0, due_ms - now_ms) / 1000, self._ring)
+
+    def _ring(self) -> None:
+        self._armed = None
+        made = self._timers.made
+        while (timer := self._timers.take(self.now().mono_ms, made)) is not None:
+            timer.fire()
+        self._arm()
+
+    # -- work elsewhere
+
+    async def in_thread(self, work: Callable[[*Args], Result], *args: *Args) -> Result:
+        """See `Time`."""
+        done = asyncio.get_running_loop().create_future()
+        self._idle_watch.begins(done)
+        try:
+            return await self._real.in_thread(work, *args)
+        finally:
+            if not done.done():
+                done.set_result(None)
+
+    def threads(self, count: int, name: str) -> Threads:
+        """See `Time`."""
+        return NotedThreads(count, name, self._idle_watch)
+
+
+def _end(over: asyncio.Future[None]) -> None:
+    if not over.done():
+        over.set_result(None)
+
+
+__all__ = ["MockTime", "MockTimer"]

@@ -1,0 +1,115 @@
+"""The pauses of repeated work by which things expire: retention, cleaning, silent producers.
+
+Such work says in how long it would find something to do, if nothing happened meanwhile. While the
+clock is moved by hand a pause whose end would find nothing goes on, to the first of its ends that
+does; when something else has happened it is asked anew. So each round that would have done
+something is done at the moment at which it would have been, and a week has not 40,000 rounds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from broker.test_mode.clock.timers import MockTimer, Timers
+
+NEVER_MS = 1 << 60
+
+
+class Pause:
+    """One pause of one task."""
+
+    def __init__(
+        self, began_ms: int, pause_s: Callable[[], float], idle_ms: Callable[[], int | None]
+    ) -> None:
+        self.began_ms = began_ms
+        self.pause_s = pause_s
+        self.idle_ms = idle_ms
+        self.length_ms = _milliseconds(pause_s())
+        """As it was when the timer was set."""
+        self.over = asyncio.get_running_loop().create_future()
+        self.timer: MockTimer | None = None
+        self.is_put_off = False
+        """Its timer is for a later end than its next one."""
+
+    def end(self) -> None:
+        """It is over: the work goes on."""
+        if not self.over.done():
+            self.over.set_result(None)
+
+    def first_end_ms(self, from_ms: int) -> int:
+        """The first of its ends that is not before ``from_ms``.
+
+        A round that finds nothing takes no time, so that a pause has one end after the other.
+        """
+        length_ms = max(1, self.length_ms)
+        ends = max(1, -((self.began_ms - from_ms) // length_ms))
+        return self.began_ms + ends * length_ms
+
+
+class Pauses:
+    """All pauses of one clock."""
+
+    def __init__(self, timers: Timers) -> None:
+        self._timers = timers
+        self._pauses: dict[Pause, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._pauses)
+
+    def begin(self, pause: Pause) -> None:
+        """Sets its timer."""
+        self._pauses[pause] = None
+        self._set(pause, pause.began_ms + pause.length_ms)
+
+    def finish(self, pause: Pause) -> None:
+        """Its task goes on, or was cancelled."""
+        self._pauses.pop(pause, None)
+        if pause.timer is not None:
+            pause.timer.cancel()
+
+    def of(self, timer: MockTimer) -> Pause | None:
+        """Whose end a timer is."""
+        return next((each for each in self._pauses if each.timer is timer), None)
+
+    def puts_off(self, pause: Pause, now_ms: int) -> bool:
+        """Whether a round would find nothing at ``now_ms``; the pause goes on then."""
+        idle_ms = pause.idle_ms()
+        if idle_ms is not None and idle_ms <= 0:
+            return False
+        pause.is_put_off = True
+        self._set(pause, NEVER_MS if idle_ms is None else pause.first_end_ms(now_ms + idle_ms))
+        return True
+
+    def ask_again(self, now_ms: int) -> None:
+        """Something has happened: those that were put off end with their next end again."""
+        for pause in self._pauses:
+            if pause.is_put_off:
+                pause.is_put_off = False
+                self._set(pause, pause.first_end_ms(now_ms + 1))
+
+    def altered(self) -> bool:
+        """Gives the pauses the lengths that hold now; whether any has another one."""
+        found = False
+        for pause in self._pauses:
+            length_ms = _milliseconds(pause.pause_s())
+            if length_ms != pause.length_ms:
+                pause.length_ms, found = length_ms, True
+                self._set(pause, pause.began_ms + length_ms)
+        return found
+
+    def clear(self) -> None:
+        """Cancels all."""
+        for pause in list(self._pauses):
+            pause.over.cancel()
+        self._pauses.clear()
+
+    def _set(self, pause: Pause, due_ms: int) -> None:
+        if pause.timer is not None:
+            pause.timer.cancel()
+        loop = pause.over.get_loop()
+        pause.timer = self._timers.add(due_ms, pause.end, (), loop)
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(0, round(seconds * 1000))

@@ -1,0 +1,1 @@
+"""The files of a broker in test mode, in memory or in a directory, and their faults."""

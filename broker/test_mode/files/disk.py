@@ -1,0 +1,72 @@
+"""The disk of a tested broker: in memory, or a directory; with its faults, for all runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from broker.test_mode.files.disk_faults import DiskFaults
+from broker.test_mode.files.faulty_files import FaultyFiles
+from broker.test_mode.files.memory_files import MemoryFiles
+from broker.test_mode.refusals import NotNow
+from broker.time import Time
+from log.filesystem import FileSystem, OsFileSystem, open_files_max
+
+MARK = ".muster-test"
+"""A file in a directory that `--test` found empty: it may be emptied again."""
+_IN_MEMORY = "/data"
+
+
+class Disk:
+    """Where the data are."""
+
+    def __init__(self, directory: str | None, time: Time) -> None:
+        """``directory``: None for memory."""
+        self.in_memory = directory is None
+        self.directory = _IN_MEMORY if directory is None else os.path.abspath(directory)
+        self.faults = DiskFaults()
+        self._time = time
+        self._files: FileSystem = self._memory() if self.in_memory else _real()
+        self._was_empty = False
+
+    def files(self) -> FaultyFiles:
+        """The files of another run. OSError where the directory can't be made."""
+        if not self.in_memory:
+            self._mark()
+        return FaultyFiles(self._files, self.faults)
+
+    def check_emptying(self) -> None:
+        """Raises NotNow where data would be lost that were there before any test."""
+        if not self.in_memory and not Path(self.directory, MARK).exists():
+            raise NotNow(
+                f"{self.directory} had data before the first broker for tests: they are not"
+                " deleted; a broker that shall be reset needs an empty directory, or none"
+            )
+
+    def empty(self) -> None:
+        """All data are gone, and all faults."""
+        self.faults.end_all()
+        if self.in_memory:
+            self._files = self._memory()
+            return
+        for name in self._files.list(self.directory):
+            path = os.path.join(self.directory, name)
+            if name == MARK:
+                continue
+            if os.path.isdir(path):
+                self._files.remove_directory(path)
+            else:
+                self._files.remove(path)
+
+    def _mark(self) -> None:
+        directory = Path(self.directory)
+        directory.mkdir(parents=True, exist_ok=True)
+        if not any(directory.iterdir()):
+            (directory / MARK).touch()
+
+    def _memory(self) -> MemoryFiles:
+        return MemoryFiles(self._time)
+
+
+def _real() -> OsFileSystem:
+    return OsFileSystem(open_files_max())

@@ -1,0 +1,82 @@
+"""What a test has a disk do: be full, fail to fsync. One set of faults for a disk in memory and a
+real one; it outlives the brokers that meet it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from functools import partial
+from threading import Lock
+
+from broker.test_mode.faults import Fault
+
+ENDLESS = 1 << 62
+
+
+class DiskFault(Fault):
+    """A fault of the disk. It hits calls, those of threads too."""
+
+    def __init__(self, kind: str, code: int, times: int | None = None) -> None:
+        super().__init__(kind, {"times": times})
+        self.code = code
+        """The errno of what fails by it."""
+        self.left = ENDLESS if times is None else times
+        """How many calls it still fails."""
+
+
+class DiskFaults:
+    """The faults of one disk; from any thread."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._full: list[DiskFault] = []
+        self._fsync: list[DiskFault] = []
+
+    def disk_full(self) -> DiskFault:
+        """From now on the disk takes no byte and no name more; reads and removals work."""
+        return self._begin(self._full, DiskFault("disk_full", errno.ENOSPC))
+
+    def fail_fsync(self, times: int | None = None) -> DiskFault:
+        """The next ``times`` fsyncs of files and directories fail; None: all."""
+        return self._begin(self._fsync, DiskFault("fail_fsync", errno.EIO, times))
+
+    def end_all(self) -> None:
+        """The disk works."""
+        for fault in [*self._full, *self._fsync]:
+            fault.finish()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more is refused."""
+        return bool(self._full)
+
+    # -- for the files
+
+    def taking_more(self, path: str) -> None:
+        """A file grows, or there is a new name. Raises OSError while the disk is full."""
+        self._meet(self._full, path)
+
+    def syncing(self, path: str) -> None:
+        """A file or a directory is fsynced. Raises OSError when that has to fail."""
+        self._meet(self._fsync, path)
+
+    def _begin(self, kind: list[DiskFault], fault: DiskFault) -> DiskFault:
+        fault.on_end(partial(self._end, kind, fault))
+        with self._lock:
+            kind.append(fault)
+        return fault
+
+    def _end(self, kind: list[DiskFault], fault: DiskFault) -> None:
+        with self._lock:
+            kind.remove(fault)
+
+    def _meet(self, kind: list[DiskFault], path: str) -> None:
+        if not kind:
+            return
+        with self._lock:
+            fault = next((each for each in kind if each.left > 0), None)
+            if fault is None:
+                return
+            fault.left -= 1
+            fault.hits += 1
+        raise OSError(fault.code, os.strerror(fault.code), path)

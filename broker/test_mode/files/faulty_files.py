@@ -1,0 +1,212 @@
+"""The files of one life of a broker: a disk with its faults, until the broker is killed.
+
+`FaultyFiles` goes over files in memory and over real ones. After `kill` nothing that the dead
+broker's threads still do changes a file, and its locks are free: the next broker gets a
+`FaultyFiles` of its own, over the same disk and the same faults.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from threading import RLock
+
+from broker.test_mode.files.disk_faults import DiskFaults
+from log.filesystem import DiskSpace, File, FileSystem, Lock
+from protocol.buffer import Buffer
+
+
+class FaultyFile:
+    """A file of a disk with faults. See File."""
+
+    __slots__ = ("_file", "_files")
+
+    def __init__(self, files: FaultyFiles, file: File) -> None:
+        self._files = files
+        self._file = file
+
+    @property
+    def file(self) -> File:
+        """The file as it is without faults."""
+        return self._file
+
+    @property
+    def path(self) -> str:
+        """See File."""
+        return self._file.path
+
+    def opened(self) -> FaultyFile:
+        """See File."""
+        return FaultyFile(self._files, self._file.opened())
+
+    def keep(self) -> None:
+        """See File."""
+        self._file.keep()
+
+    def size(self) -> int:
+        """See File."""
+        return self._file.size()
+
+    def read(self, position: int, length: int) -> bytes:
+        """See File."""
+        return self._file.read(position, length)
+
+    def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
+        """See File."""
+        return self._file.read_cached(position, length)
+
+    def write(self, position: int, data: Buffer) -> None:
+        """See File. What lies within the file already may be written on a full disk too."""
+        with self._files.changing(self._file.path) as faults:
+            if faults.is_full and position + len(data) > self._file.size():
+                faults.taking_more(self._file.path)
+            self._file.write(position, data)
+
+    def truncate(self, size: int) -> None:
+        """See File."""
+        with self._files.changing(self._file.path) as faults:
+            if faults.is_full and size > self._file.size():
+                faults.taking_more(self._file.path)
+            self._file.truncate(size)
+
+    def reserve(self, size: int) -> None:
+        """See File."""
+        with self._files.changing(self._file.path) as faults:
+            if faults.is_full and size > self._file.size():
+                faults.taking_more(self._file.path)
+            self._file.reserve(size)
+
+    def fsync(self) -> None:
+        """See File."""
+        self._files.check(self._file.path).syncing(self._file.path)
+        self._file.fsync()
+
+
+class _Change:
+    """``with`` this: a change that is whole, or that has not begun, when the broker is killed."""
+
+    __slots__ = ("_files", "_path")
+
+    def __init__(self, files: FaultyFiles, path: str) -> None:
+        self._files = files
+        self._path = path
+
+    def __enter__(self) -> DiskFaults:
+        self._files.lock_of_changes.acquire()
+        try:
+            return self._files.check(self._path)
+        except BaseException:
+            self._files.lock_of_changes.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._files.lock_of_changes.release()
+
+
+class FaultyFiles:
+    """See log.filesystem.FileSystem."""
+
+    def __init__(self, files: FileSystem, faults: DiskFaults) -> None:
+        self._files = files
+        self.faults = faults
+        self.lock_of_changes = RLock()
+        """Held by whoever changes something, so that `kill` comes before it or behind it."""
+        self._is_dead = False
+        self._locks: list[Lock] = []
+
+    def kill(self) -> None:
+        """The broker that had them is gone: no change any more, and its locks are free."""
+        with self.lock_of_changes:
+            self._is_dead = True
+            for lock in self._locks:
+                lock.release()
+
+    def check(self, path: str) -> DiskFaults:
+        """The faults of the disk. Raises OSError when the broker was killed."""
+        if self._is_dead:
+            raise OSError(errno.EIO, "the broker that had it open was killed", path)
+        return self.faults
+
+    def changing(self, path: str) -> _Change:
+        """``with`` this change something. Raises OSError when the broker was killed."""
+        return _Change(self, path)
+
+    def open(self, path: str, create: bool = False) -> FaultyFile:
+        """See FileSystem."""
+        if not create:
+            return FaultyFile(self, self._files.open(path))
+        with self.changing(path) as faults:
+            if faults.is_full and not self._files.exists(path):
+                faults.taking_more(path)
+            return FaultyFile(self, self._files.open(path, create))
+
+    def create_private(self, path: str) -> FaultyFile:
+        """See FileSystem."""
+        with self.changing(path) as faults:
+            if faults.is_full and not self._files.exists(path):
+                faults.taking_more(path)
+            return FaultyFile(self, self._files.create_private(path))
+
+    def exists(self, path: str) -> bool:
+        """See FileSystem."""
+        return self._files.exists(path)
+
+    def list(self, directory: str) -> list[str]:
+        """See FileSystem."""
+        return self._files.list(directory)
+
+    def modified_ms(self, path: str) -> int:
+        """See FileSystem."""
+        return self._files.modified_ms(path)
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """See FileSystem."""
+        self._files.set_modified_ms(path, modified_ms)
+
+    def rename(self, old: str, new: str, file: File | None = None) -> None:
+        """See FileSystem."""
+        with self.changing(new):
+            self._files.rename(old, new, file.file if isinstance(file, FaultyFile) else file)
+
+    def link(self, old: str, new: str) -> None:
+        """See FileSystem."""
+        with self.changing(new) as faults:
+            if faults.is_full and not self._files.exists(new):
+                faults.taking_more(new)
+            self._files.link(old, new)
+
+    def remove(self, path: str) -> None:
+        """See FileSystem."""
+        with self.changing(path):
+            self._files.remove(path)
+
+    def make_directory(self, path: str) -> None:
+        """See FileSystem."""
+        with self.changing(path) as faults:
+            if faults.is_full and not self._files.exists(path):
+                faults.taking_more(path)
+            self._files.make_directory(path)
+
+    def remove_directory(self, path: str) -> None:
+        """See FileSystem."""
+        with self.changing(path):
+            self._files.remove_directory(path)
+
+    def fsync_directory(self, path: str) -> None:
+        """See FileSystem."""
+        self.check(path).syncing(path)
+        self._files.fsync_directory(path)
+
+    def lock(self, directory: str) -> Lock:
+        """See FileSystem."""
+        with self.changing(os.path.join(directory, ".lock")):
+            lock = self._files.lock(directory)
+            self._locks.append(lock)
+            return lock
+
+    def space(self, directory: str) -> DiskSpace | None:
+        """See FileSystem."""
+        found = self._files.space(directory)
+        if found is None or not self.faults.is_full:
+            return found
+        return DiskSpace(found.total_bytes, 0)

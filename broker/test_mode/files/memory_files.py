@@ -1,0 +1,355 @@
+"""Files in memory, for a broker whose data nobody needs when the test is over.
+
+`MemoryFiles` is a `log.filesystem.FileSystem`. Nothing of it is on a disk, and all of it is freed
+with the last reference to it. It loses nothing and fails in nothing but a full capacity; what tests
+do to a disk is in `faulty_files.py`, which goes over this one and over real files alike. Errors are
+those that Linux gives for the same call.
+
+Paths are absolute, without "." and "..", and do not end with a slash.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from broker.test_mode.files.memory_disk import NAME_BYTES_MAX, Capacity, Directory, Inode, error
+from broker.time import Time
+from log.errors import DirectoryLocked
+from log.filesystem import DiskSpace, File, Lock
+from protocol.buffer import Buffer
+
+LOCK = ".lock"
+
+
+class MemoryFile:
+    """A file that is open. It needs its name no more: see File."""
+
+    __slots__ = ("_fs", "_inode", "path")
+
+    def __init__(self, fs: MemoryFiles, path: str, inode: Inode) -> None:
+        self._fs = fs
+        self.path = path
+        self._inode = inode
+
+    def opened(self) -> MemoryFile:
+        """See File."""
+        return self
+
+    def keep(self) -> None:
+        """See File."""
+
+    def size(self) -> int:
+        """See File."""
+        return len(self._inode.data)
+
+    def read(self, position: int, length: int) -> bytes:
+        """See File."""
+        if position < 0 or length < 0:
+            raise error(errno.EINVAL, self.path)
+        return bytes(self._inode.data[position : position + length])
+
+    def read_cached(self, position: int, length: int) -> bytes | bytearray | None:
+        """See File; a copy, which no cut of the file can change."""
+        if position < 0 or length < 0:
+            raise error(errno.EINVAL, self.path)
+        return self._inode.data[position : position + length]
+
+    def write(self, position: int, data: Buffer) -> None:
+        """See File."""
+        if position < 0:
+            raise error(errno.EINVAL, self.path)
+        inode = self._inode
+        with inode.capacity.lock:
+            written = inode.write(position, data)
+            inode.modified_ms = self._fs.wall_ms()
+        if written < len(data):
+            raise error(errno.ENOSPC, self.path)
+
+    def truncate(self, size: int) -> None:
+        """See File."""
+        if size < 0:
+            raise error(errno.EINVAL, self.path)
+        inode = self._inode
+        with inode.capacity.lock:
+            if not inode.truncate(size):
+                raise error(errno.ENOSPC, self.path)
+            inode.modified_ms = self._fs.wall_ms()
+
+    def reserve(self, size: int) -> None:
+        """See File."""
+        if size <= 0:
+            raise error(errno.EINVAL, self.path)
+        inode = self._inode
+        with inode.capacity.lock:
+            more = size - inode.taken_bytes
+            if more > inode.capacity.free_bytes(more):
+                raise error(errno.ENOSPC, self.path)
+            if more > 0:
+                inode.take(size)
+
+    def fsync(self) -> None:
+        """See File; there is no disk to wait for."""
+
+
+class MemoryLock:
+    """See log.filesystem.Lock."""
+
+    __slots__ = ("_inode",)
+
+    def __init__(self, inode: Inode) -> None:
+        self._inode: Inode | None = inode
+
+    def release(self) -> None:
+        """See Lock; a second call does nothing."""
+        inode, self._inode = self._inode, None
+        if inode is not None:
+            inode.is_locked = False
+
+
+class MemoryFiles:
+    """See log.filesystem.FileSystem. ``time`` says when a file was modified."""
+
+    def __init__(self, time: Time, capacity_bytes: int | None = None) -> None:
+        self._time = time
+        self.capacity = Capacity(capacity_bytes)
+        self.names: dict[str, Inode] = {}
+        """Every file by its path; changed under the lock, and together with `directories`."""
+        self.directories: dict[str, Directory] = {"/": Directory(self.wall_ms())}
+        """Every directory by its path."""
+        self._lock = self.capacity.lock
+
+    def wall_ms(self) -> int:
+        """What time it is for a file that is modified."""
+        return int(self._time.wall_s() * 1000)
+
+    # -- log.filesystem.FileSystem
+
+    def open(self, path: str, create: bool = False) -> MemoryFile:
+        """See FileSystem."""
+        with self._lock:
+            inode = self.names.get(path)
+            if inode is None:
+                if path in self.directories:
+                    raise error(errno.EISDIR, path)
+                self._check_place(path)
+                if not create:
+                    raise error(errno.ENOENT, path)
+                inode = self.new_inode()
+                self.enter(path, inode)
+            return self.new_file(path, inode)
+
+    def create_private(self, path: str) -> MemoryFile:
+        """See FileSystem; all of it is this process's own."""
+        with self._lock:
+            if self.exists(path):
+                raise error(errno.EEXIST, path)
+            return self.open(path, create=True)
+
+    def exists(self, path: str) -> bool:
+        """See FileSystem."""
+        return path in self.names or path in self.directories
+
+    def list(self, directory: str) -> list[str]:
+        """See FileSystem."""
+        with self._lock:
+            return sorted(self._directory(directory).names)
+
+    def modified_ms(self, path: str) -> int:
+        """See FileSystem."""
+        with self._lock:
+            found = self.names.get(path) or self._directory(path)
+            return found.modified_ms
+
+    def set_modified_ms(self, path: str, modified_ms: int) -> None:
+        """See FileSystem."""
+        with self._lock:
+            self.names[path].modified_ms = modified_ms
+
+    def rename(self, old: str, new: str, file: File | None = None) -> None:
+        """See FileSystem."""
+        with self._lock:
+            self._check_rename(old, new)
+            if old in self.directories:
+                if old != new:
+                    self._move(old, new)
+                    self._leave(old)
+                    self._note(new)
+            elif self.names[old] is not self.names.get(new):
+                inode = self.names[old]
+                self.leave(old)
+                self.enter(new, inode)
+            if isinstance(file, MemoryFile):
+                file.path = new
+
+    def link(self, old: str, new: str) -> None:
+        """See FileSystem."""
+        with self._lock:
+            self._check_both(old, new)
+            if self.exists(new):
+                raise error(errno.EEXIST, old, new)
+            if old in self.directories:
+                raise error(errno.EPERM, old, new)
+            self.enter(new, self.names[old])
+
+    def remove(self, path: str) -> None:
+        """See FileSystem."""
+        with self._lock:
+            if path in self.names:
+                self.leave(path)
+            elif path in self.directories:
+                raise error(errno.EISDIR, path)
+            elif self._is_below_a_file(path):
+                raise error(errno.ENOTDIR, path)
+
+    def make_directory(self, path: str) -> None:
+        """See FileSystem."""
+        with self._lock:
+            self._make_directory(path)
+
+    def remove_directory(self, path: str) -> None:
+        """See FileSystem."""
+        with self._lock:
+            self._directory(path)
+            if path == "/":
+                raise error(errno.EBUSY, path)
+            self._empty(path)
+            self._leave(path)
+
+    def fsync_directory(self, path: str) -> None:
+        """See FileSystem; there is no disk to wait for."""
+        with self._lock:
+            self._directory(path)
+
+    def lock(self, directory: str) -> Lock:
+        """See FileSystem."""
+        with self._lock:
+            path = os.path.join(directory, LOCK)
+            self.open(path, create=True)
+            inode = self.names[path]
+            if inode.is_locked:
+                raise DirectoryLocked(f"The data directory {directory} is in use.")
+            inode.is_locked = True
+            return MemoryLock(inode)
+
+    def space(self, directory: str) -> DiskSpace | None:
+        """See FileSystem."""
+        with self._lock:
+            self._directory(directory)
+            most = self.capacity.bytes_max
+            return None if most is None else DiskSpace(most, self.capacity.free_bytes(most))
+
+    # -- names; under the lock
+
+    def new_inode(self) -> Inode:
+        """A new file, which has no name yet."""
+        return Inode(self.capacity, self.wall_ms())
+
+    def new_file(self, path: str, inode: Inode) -> MemoryFile:
+        """A file that is opened."""
+        return MemoryFile(self, path, inode)
+
+    def enter(self, path: str, inode: Inode) -> None:
+        """Give a file a name; whatever had it is replaced."""
+        self.names[path] = inode
+        self._note(path)
+
+    def leave(self, path: str) -> None:
+        """Take a file's name away."""
+        del self.names[path]
+        self._leave(path)
+
+    def _move(self, old: str, new: str) -> None:
+        directory = self.directories[new] = self.directories.pop(old)
+        for name in sorted(directory.names):  # a set: one seed is one world
+            inside, moved = f"{old}/{name}", f"{new}/{name}"
+            if inside in self.directories:
+                self._move(inside, moved)
+            else:
+                self.names[moved] = self.names.pop(inside)
+
+    def _make_directory(self, path: str) -> None:
+        if path in self.directories:
+            return
+        if path in self.names:
+            raise error(errno.EEXIST, path)
+        above = os.path.dirname(path)
+        if above in self.names:
+            raise error(errno.ENOTDIR, path)
+        self._make_directory(above)
+        self._check_place(path)
+        self.directories[path] = Directory(self.wall_ms())
+        self._note(path)
+
+    def _empty(self, path: str) -> None:
+        for name in self.directories[path].names:
+            inside = f"{path}/{name}"
+            if inside in self.directories:
+                self._empty(inside)
+                del self.directories[inside]
+            else:
+                del self.names[inside]
+
+    def _note(self, path: str) -> None:
+        above, _, name = path.rpartition("/")
+        directory = self.directories[above or "/"]
+        directory.names.add(name)
+        directory.modified_ms = self.wall_ms()
+
+    def _leave(self, path: str) -> None:
+        self.directories.pop(path, None)
+        above, _, name = path.rpartition("/")
+        directory = self.directories[above or "/"]
+        directory.names.discard(name)
+        directory.modified_ms = self.wall_ms()
+
+    # -- what may not be; under the lock
+
+    def _directory(self, path: str) -> Directory:
+        directory = self.directories.get(path)
+        if directory is None:
+            below_a_file = path in self.names or self._is_below_a_file(path)
+            raise error(errno.ENOTDIR if below_a_file else errno.ENOENT, path)
+        return directory
+
+    def _is_below_a_file(self, path: str) -> bool:
+        while "/" in path:
+            path = path.rpartition("/")[0]
+            if path in self.names:
+                return True
+        return False
+
+    def _place_error(self, path: str) -> int:
+        """The errno of why nothing can be at ``path``, 0 if something can."""
+        above, _, name = path.rpartition("/")
+        if (above or "/") not in self.directories:
+            return errno.ENOTDIR if self._is_below_a_file(path) else errno.ENOENT
+        return errno.ENAMETOOLONG if len(os.fsencode(name)) > NAME_BYTES_MAX else 0
+
+    def _check_place(self, path: str) -> None:
+        code = self._place_error(path)
+        if code:
+            raise error(code, path)
+
+    def _check_both(self, old: str, new: str) -> None:
+        code = self._place_error(old) or self._place_error(new)
+        if not code and not self.exists(old):
+            code = errno.ENOENT
+        if "/" in (old, new):
+            code = errno.EBUSY
+        if code:
+            raise error(code, old, new)
+
+    def _check_rename(self, old: str, new: str) -> None:
+        self._check_both(old, new)
+        if old.startswith(new + "/"):  # it is in what it would replace
+            raise error(errno.ENOTEMPTY, old, new)
+        if old in self.directories:
+            if new.startswith(old + "/"):
+                raise error(errno.EINVAL, old, new)
+            if new in self.names:
+                raise error(errno.ENOTDIR, old, new)
+            if new != old and new in self.directories and self.directories[new].names:
+                raise error(errno.ENOTEMPTY, old, new)
+        elif new in self.directories:
+            raise error(errno.EISDIR, old, new)

@@ -1,0 +1,70 @@
+"""The group or the member that a verb names, or a sentence why there is none to be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from broker.broker import Broker
+from broker.cores.groups.runtime import HostedGroups
+from broker.cores.hosted_shard import Phase
+from broker.test_mode.refusals import NotNow
+from coordinator.read_only import GroupView, MemberView
+
+_NAMED = 5
+
+
+def hosted_of(broker: Broker, verb: str, group_id: str) -> HostedGroups:
+    """The shard of a group. Raises NotNow where it does not serve."""
+    hosted = broker.groups.hosted_for(group_id)
+    if hosted is None and not broker.groups.is_started:
+        raise NotNow(f"{verb}: there is no group {group_id!r}: no client has had a group yet")
+    if hosted is None:
+        raise NotNow(f"{verb}: the coordinator of {group_id!r} is away; a fault has moved it")
+    if hosted.phase is not Phase.ACTIVE:
+        raise NotNow(f"{verb}: the coordinator of {group_id!r} is {hosted.phase.value} now")
+    return hosted
+
+
+def group_of(broker: Broker, verb: str, group_id: str) -> tuple[HostedGroups, GroupView]:
+    """A group and its shard. Raises NotNow."""
+    hosted = hosted_of(broker, verb, group_id)
+    group = hosted.core.view.groups.get(group_id)
+    if group is None:
+        there = some_of([each.group_id for _, each in groups(broker)])
+        raise NotNow(f"{verb}: there is no group {group_id!r}; there is {there or 'none'}")
+    return hosted, group
+
+
+def groups(broker: Broker) -> Iterator[tuple[HostedGroups, GroupView]]:
+    """Every group that this broker serves now."""
+    for hosted in broker.groups.hosted_shards:
+        if hosted.phase is Phase.ACTIVE:
+            for group in list(hosted.core.view.groups.values()):
+                yield hosted, group
+
+
+def member_of(
+    broker: Broker, verb: str, name: str, group_id: str | None
+) -> tuple[HostedGroups, GroupView, MemberView]:
+    """A member by its member id, its instance id or its client id. Raises NotNow unless it is one.
+
+    Without a group it may be in any.
+    """
+    within = groups(broker) if group_id is None else [group_of(broker, verb, group_id)]
+    members = [(hosted, group, each) for hosted, group in within for each in group.members.values()]
+    for named in ("member_id", "group_instance_id", "client_id"):
+        found = [each for each in members if getattr(each[2], named) == name]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            several = some_of([f"{each[2].member_id} of {each[1].group_id}" for each in found])
+            raise NotNow(f"{verb}: {name!r} is the {named} of several: {several}")
+    there = some_of([each[2].member_id for each in members])
+    where = "" if group_id is None else f" in {group_id!r}"
+    raise NotNow(f"{verb}: there is no member {name!r}{where}; there is {there or 'none'}")
+
+
+def some_of(names: list[str]) -> str:
+    """The first few names."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more

@@ -1,0 +1,178 @@
+"""What stands between the sockets and the APIs of a broker that runs for tests.
+
+Every served API has the same row with another handler, which looks at the rules first, and every
+connection records each request and each answer. A request that a rule keeps back holds back the
+later ones of its connection, as it would in a slow broker; other connections go on. It is handled
+even when its client has gone meanwhile: a slow broker commits late what a client has given up.
+
+A delay passes in the system's time, however the broker's clock is held: it is what the client's own
+clock sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.net.connection import Connection
+from broker.net.request import Handler, Request, ServedApi, Steps
+from broker.test_mode.requests.error_templates import respond_with
+from broker.test_mode.requests.request_recorder import RequestRecorder
+from broker.test_mode.requests.rules import Fail, Filter, Gate, Held, Rule, StopAnswering
+from protocol.errors import ProtocolError
+
+if TYPE_CHECKING:
+    from broker.apis.shared.services import Services
+    from broker.net.listener import Listener
+    from broker.net.server import Server
+
+
+class Interposed:
+    """The rules and the recorder of one tested broker, for all brokers that run in its place.
+
+    See `broker/net/interpose.py`.
+    """
+
+    def __init__(self, recorder: RequestRecorder) -> None:
+        self.recorder = recorder
+        self.connections: dict[TestedConnection, None] = {}
+        """Those that are open, in the order in which they came."""
+        self._rules: list[Rule] = []
+
+    def served(self, served: Mapping[int, ServedApi]) -> Mapping[int, ServedApi]:
+        """The rows of the APIs, with the rules in front of each."""
+        return {key: replace(row, handle=self._before(row.handle)) for key, row in served.items()}
+
+    def connection(self, server: Server, listener: Listener) -> TestedConnection:
+        """A connection that reports to the recorder."""
+        return TestedConnection(server, listener, self)
+
+    def begin(self, rule: Rule) -> None:
+        """Requests that come from now on meet ``rule``."""
+        self._rules.append(rule)
+        rule.on_end(lambda: self._rules.remove(rule))
+        if isinstance(rule, StopAnswering):
+            for connection in self.connections:
+                rule.silence(connection)
+
+    @contextmanager
+    def holding_all(self) -> Iterator[None]:
+        """Requests that come meanwhile are handled when it is over."""
+        gate = Gate("hold", Filter(), {})
+        self.begin(gate)
+        try:
+            yield
+        finally:
+            gate.finish()
+
+    def disconnect(self, client_id: str | None = None) -> int:
+        """Cuts the connections of a client, or all; how many that were."""
+        found = [each for each in self.connections if client_id in (None, each.client_id)]
+        for connection in found:
+            connection.abort()
+        return len(found)
+
+    def broker_gone(self) -> None:
+        """The broker has stopped or was killed: what was kept back for it is forgotten."""
+        for rule in list(self._rules):
+            if isinstance(rule, Gate):
+                rule.drop()
+            if rule.of_run:
+                rule.finish()
+        self.connections.clear()
+
+    # -- inside
+
+    def _before(self, inner: Handler) -> Handler:
+        def handle(services: Services, request: Request) -> Steps | None:
+            if not self._rules:
+                return inner(services, request)
+            return self._ruled(services, request, inner)
+
+        return handle
+
+    def _ruled(self, services: Services, request: Request, inner: Handler) -> Steps | None:
+        met = [rule for rule in list(self._rules) if rule.meets(services, request)]
+        for rule in met:
+            if rule.fault_id:
+                self.recorder.met(request, rule.fault_id)
+        handle = inner
+        for rule in met:
+            if isinstance(rule, Fail):
+                handle = partial(_fail, rule.error_code)
+                break
+        gates = [rule for rule in met if isinstance(rule, Gate)]
+        if not gates:
+            return handle(services, request)
+        request.park()
+        Held(request, gates, partial(_handle_late, services, request, handle)).go_on()
+        return None
+
+
+def _fail(error_code: int, services: Services, request: Request) -> None:
+    respond_with(services, request, error_code)
+
+
+def _handle_late(services: Services, request: Request, handle: Handler) -> None:
+    """Handles a request that was kept back, as its connection would have done when it came."""
+    connection = request.connection
+    assert isinstance(connection, TestedConnection)
+    connection.unpark(request)
+    try:
+        steps = handle(services, request)
+        if steps is not None:
+            request.work_off(steps)
+    except ProtocolError as error:
+        connection.refuse(error)
+    except Exception:  # noqa: BLE001 - logged, with its traceback
+        request.fail()
+
+
+class TestedConnection(Connection):
+    """A connection that reports to the recorder, and that can be silenced."""
+
+    __slots__ = ("_interposed", "silences")
+    __test__ = False
+
+    def __init__(self, server: Server, listener: Listener, interposed: Interposed) -> None:
+        super().__init__(server, listener)
+        self._interposed = interposed
+        self.silences = 0
+        """Rules that let nothing out."""
+        interposed.connections[self] = None
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See `Connection`."""
+        self._interposed.connections.pop(self, None)
+        for request in self._slots:
+            self._interposed.recorder.lost(request)
+        super().connection_lost(exc)
+
+    def answered(self, request: Request) -> None:
+        """See `Connection`."""
+        self._interposed.recorder.answered(request)
+        super().answered(request)
+
+    def unpark(self, request: Request) -> None:
+        """Later requests are held back by ``request`` no more, unless it parks again."""
+        if self._parked is request:
+            self._parked = None
+            if not self.closed:
+                self.server.writes.touch(self)
+
+    def speak(self) -> None:
+        """One rule less lets nothing out."""
+        self.silences -= 1
+        if not self.silences and not self.closed:
+            self.server.writes.touch(self)
+
+    def _place(self, request: Request) -> None:
+        self._interposed.recorder.came(request)
+        super()._place(request)
+
+    def _write(self) -> None:
+        if not self.silences:
+            super()._write()

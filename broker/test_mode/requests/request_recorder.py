@@ -1,0 +1,210 @@
+"""Every request and its answer, kept as bytes and decoded when somebody asks.
+
+A ring: the oldest go when there are too many or they take too much memory, and what went is
+counted. Of records that are read from files the first `SLICE_KEPT_BYTES` of each partition are
+kept; of a request or an answer that is larger than `ENTRY_BYTES_MAX`, its header.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from broker.test_mode.requests.decoded import answer_view, error_names, request_view
+from log.values import Slice
+
+if TYPE_CHECKING:
+    from broker.net.request import Request
+    from broker.time import Time
+    from protocol.schema import Api
+
+ENTRIES_MAX = 20_000
+BYTES_MAX = 64 * 1024 * 1024
+ENTRY_BYTES_MAX = 4 * 1024 * 1024
+SLICE_KEPT_BYTES = 64 * 1024
+_OVERHEAD_BYTES = 500
+"""What an entry costs besides its bytes."""
+_LENGTH_BYTES = 4
+
+WAITS = "waits"
+ANSWERED = "answered"
+WANTS_NONE = "wants no answer"
+DISCONNECTED = "disconnected"
+
+
+class Entry:
+    """One request."""
+
+    __slots__ = (
+        "_body", "_missing", "_parts", "api", "at_ms", "bytes", "client_id", "correlation_id",
+        "error_code", "faults", "host", "outcome", "seq", "took_ns", "version",
+    )  # fmt: skip
+
+    def __init__(self, seq: int, at_ms: int, request: Request) -> None:
+        self.seq = seq
+        self.at_ms = at_ms
+        self.api: Api = request.served.api
+        self.version = request.api_version
+        self.client_id = request.client_id
+        self.host = request.connection.client_host
+        self.correlation_id = request.correlation_id
+        self.outcome = WAITS
+        self.took_ns: int | None = None
+        self.faults: list[str] = []
+        """The ids of those that it met."""
+        body = request.buffer[request.position :]
+        self._body: bytes | None = body if len(body) <= ENTRY_BYTES_MAX else None
+        self._parts: list[bytes | int] | None = None
+        """The answer's frame; a number stands for so many bytes of records that are not kept."""
+        self._missing = False
+        """Whether the answer was too large to be kept."""
+        self.bytes = _OVERHEAD_BYTES + len(self._body or b"")
+
+    def answer(self, request: Request, took_ns: int) -> None:
+        """Takes the answer over."""
+        self.took_ns = took_ns
+        reply = request.reply
+        assert reply is not None
+        if not reply:
+            self.outcome = WANTS_NONE
+            return
+        self.outcome = ANSWERED
+        parts = list(_kept((reply,) if isinstance(reply, bytes) else reply))
+        size = sum(len(part) for part in parts if isinstance(part, bytes))
+        if size > ENTRY_BYTES_MAX:
+            self._missing = True
+        else:
+            self._parts = parts
+            self.bytes += size
+
+    def row(self) -> dict[str, Any]:
+        """What is told of it, decoded."""
+        row = self.short()
+        row["request"] = None if self._body is None else request_view(
+            self.api, self.version, self._body
+        )  # fmt: skip
+        row["response"] = None
+        if self._parts is not None:
+            row["response"] = answer_view(self.api, self.version, self._frame())
+        if self._body is None or self._missing:
+            row["note"] = f"more than {ENTRY_BYTES_MAX} bytes are not kept"
+        found = error_names(row["response"])
+        row["error"] = found[0] if found else None
+        row["errors"] = found
+        return row
+
+    def short(self) -> dict[str, Any]:
+        """What is told of it without its bodies."""
+        return {
+            "seq": self.seq,
+            "at_ms": self.at_ms,
+            "api": self.api.name,
+            "version": self.version,
+            "client_id": self.client_id,
+            "host": self.host.removeprefix("/"),
+            "correlation_id": self.correlation_id,
+            "outcome": self.outcome,
+            "took_ms": None if self.took_ns is None else round(self.took_ns / 1e6, 3),
+            "faults": self.faults,
+        }
+
+    def _frame(self) -> bytes:
+        """The answer behind its length; what was not kept of records is zeros, and is cut."""
+        assert self._parts is not None
+        frame = b"".join(part if isinstance(part, bytes) else bytes(part) for part in self._parts)
+        return frame[_LENGTH_BYTES:]
+
+
+class RequestRecorder:
+    """All entries that are kept, the oldest first; use from the event loop's thread alone."""
+
+    def __init__(self, time: Time) -> None:
+        self.time = time
+        """The broker's: what `at_ms` is by."""
+        self.dropped = 0
+        """Entries that had to go."""
+        self._entries: deque[Entry] = deque()
+        self._bytes = 0
+        self._next = 1
+        self._open: dict[Request, Entry] = {}
+        """Those without an answer yet."""
+        self._met: dict[Request, list[str]] = {}
+
+    def met(self, request: Request, fault_id: str) -> None:
+        """A request that is being handled has met a fault."""
+        self._met.setdefault(request, []).append(fault_id)
+
+    def came(self, request: Request) -> None:
+        """A request was handled, and may have its answer."""
+        entry = Entry(self._next, self.time.now().wall_ms, request)
+        entry.faults = self._met.pop(request, [])
+        self._next += 1
+        if request.reply is None:
+            self._open[request] = entry
+        else:
+            entry.answer(request, self.time.ticks_ns() - request.since_ns)
+        self._entries.append(entry)
+        self._bytes += entry.bytes
+        self._bound()
+
+    def answered(self, request: Request) -> None:
+        """A request that waited has its answer."""
+        entry = self._open.pop(request, None)
+        if entry is None:
+            return
+        before = entry.bytes
+        entry.answer(request, self.time.ticks_ns() - request.since_ns)
+        if self._entries and entry.seq >= self._entries[0].seq:
+            self._bytes += entry.bytes - before
+            self._bound()
+
+    def lost(self, request: Request) -> None:
+        """The peer of a request is gone; its answer may still be made."""
+        entry = self._open.get(request)
+        if entry is not None:
+            entry.outcome = DISCONNECTED
+
+    def forget(self) -> None:
+        """Begins anew, at the next number."""
+        self._entries.clear()
+        self._open.clear()
+        self._met.clear()
+        self._bytes = self.dropped = 0
+
+    def entries(
+        self, *, since: int = 0, client_id: str | None = None, api: Api | None = None
+    ) -> list[Entry]:
+        """Those from number ``since`` on, of a client and of an API where one is given."""
+        return [
+            entry
+            for entry in self._entries
+            if entry.seq >= since
+            and client_id in (None, entry.client_id)
+            and api in (None, entry.api)
+        ]
+
+    @property
+    def next_seq(self) -> int:
+        """The number of the entry that comes next."""
+        return self._next
+
+    def _bound(self) -> None:
+        while len(self._entries) > ENTRIES_MAX or self._bytes > BYTES_MAX:
+            gone = self._entries.popleft()
+            self._bytes -= gone.bytes
+            self.dropped += 1
+
+
+def _kept(reply: Any) -> Iterator[bytes | int]:
+    for chunk in reply:
+        if not isinstance(chunk, Slice):
+            yield bytes(chunk)
+            continue
+        try:
+            data = bytes(chunk.file.read(chunk.position, min(chunk.length, SLICE_KEPT_BYTES)))
+        except OSError:
+            data = b""
+        yield data
+        if len(data) < chunk.length:
+            yield chunk.length - len(data)

@@ -1,0 +1,197 @@
+"""The faults that meet requests: which ones, how often, and what is done to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import copy_context
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+from broker.test_mode.faults import Fault
+from broker.test_mode.requests.naming import names_group, names_topic
+from protocol import errors
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
+    from broker.apis.shared.services import Services
+    from broker.net.request import Request
+    from broker.time import Time
+    from protocol.schema import Api
+
+
+class Silenced(Protocol):
+    """A connection to which nothing is written while a rule says so."""
+
+    client_id: str
+    silences: int
+
+    def speak(self) -> None:
+        """One rule less says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """Which requests a rule meets: those that have all of what is not None."""
+
+    api: Api | None = None
+    group: str | None = None
+    topic: str | None = None
+    client_id: str | None = None
+
+    def takes(self, services: Services, request: Request) -> bool:
+        """Whether a request is one. Raises ProtocolError for bytes that are no request."""
+        return (
+            (self.api is None or request.served.api is self.api)
+            and (self.client_id is None or request.client_id == self.client_id)
+            and (self.group is None or names_group(request, self.group))
+            and (self.topic is None or names_topic(services, request, self.topic))
+        )
+
+    @property
+    def is_of_clients(self) -> bool:
+        """Whether it takes all requests of a client, or of every one."""
+        return self.api is None and self.group is None and self.topic is None
+
+    def shown(self) -> dict[str, Any]:
+        """What is told of it."""
+        api = None if self.api is None else self.api.name
+        return {
+            "api": api, "group": self.group, "topic": self.topic, "client_id": self.client_id
+        }  # fmt: skip
+
+
+class Held:
+    """A request that is kept back by one rule after the other, and then handled."""
+
+    def __init__(self, request: Request, rules: list[Gate], finish: Callable[[], None]) -> None:
+        self.request = request
+        self._rules = rules
+        self._finish: Callable[[], None] = partial(copy_context().run, finish)
+        """In the context in which it came: what it begins belongs to the broker, not to who ends a
+        rule."""
+        self.timer: TimerHandle | None = None
+
+    def go_on(self) -> None:
+        """To the next rule that keeps it back, or to its handler."""
+        if self._rules:
+            self._rules.pop(0).keep(self)
+        else:
+            self._finish()
+
+
+class Rule(Fault):
+    """A fault that meets requests."""
+
+    def __init__(
+        self, kind: str, which: Filter, shown: dict[str, Any], times: int | None = None
+    ) -> None:
+        super().__init__(kind, {**which.shown(), **shown, "times": times})
+        self.which = which
+        self._times = times
+
+    def meets(self, services: Services, request: Request) -> bool:
+        """Whether it has to do with a request; counts it if so."""
+        if self.is_over or (self._times is not None and self.hits >= self._times):
+            return False
+        if not self.which.takes(services, request):
+            return False
+        self.hits += 1
+        return True
+
+
+class Fail(Rule):
+    """Requests are answered with an error, and never handled."""
+
+    def __init__(self, which: Filter, error_code: int, times: int | None = None) -> None:
+        super().__init__("fail", which, {"error": errors.NAMES[error_code]}, times)
+        self.error_code = error_code
+
+
+class Gate(Rule):
+    """A rule that keeps requests back, and lets them go when it ends."""
+
+    def __init__(
+        self, kind: str, which: Filter, shown: dict[str, Any], times: int | None = None
+    ) -> None:
+        super().__init__(kind, which, shown, times)
+        self._kept: dict[Held, None] = {}
+
+    def keep(self, held: Held) -> None:
+        """Keeps a request, unless the rule has ended meanwhile."""
+        if self.is_over:
+            held.go_on()
+        else:
+            self._kept[held] = None
+
+    def let_go(self, held: Held) -> None:
+        """Lets one go on."""
+        if held in self._kept:
+            del self._kept[held]
+            self._stop_timer(held)
+            held.go_on()
+
+    def finish(self) -> None:
+        """Lets all go on, in the order in which they came."""
+        super().finish()
+        for held in list(self._kept):
+            self.let_go(held)
+
+    def drop(self) -> None:
+        """Forgets all: their broker is gone."""
+        for held in self._kept:
+            self._stop_timer(held)
+        self._kept.clear()
+
+    @staticmethod
+    def _stop_timer(held: Held) -> None:
+        if held.timer is not None:
+            held.timer.cancel()
+            held.timer = None
+
+
+class Delay(Gate):
+    """Requests are handled so much later, as by a slow broker. ``time`` is the system's."""
+
+    def __init__(self, which: Filter, ms: float, time: Time, times: int | None = None) -> None:
+        super().__init__("delay", which, {"ms": ms}, times)
+        self._ms = ms
+        self._time = time
+
+    def keep(self, held: Held) -> None:
+        """See `Gate`."""
+        super().keep(held)
+        if held in self._kept:
+            held.timer = self._time.call_later(self._ms / 1000, self.let_go, held)
+
+
+class StopAnswering(Gate):
+    """Requests are read and not handled; what is on its way to those clients stays here too."""
+
+    def __init__(self, which: Filter, times: int | None = None) -> None:
+        super().__init__("stop_answering", which, {}, times)
+        self._silent: dict[Silenced, None] = {}
+
+    def silence(self, connection: Silenced) -> None:
+        """Writes nothing to ``connection`` while the rule is on, if it is one of those."""
+        client_id = self.which.client_id
+        if self.which.is_of_clients and client_id in (None, connection.client_id):
+            connection.silences += 1
+            self._silent[connection] = None
+
+    def keep(self, held: Held) -> None:
+        """See `Gate`."""
+        super().keep(held)
+
+    def finish(self) -> None:
+        """See `Gate`; what waits to be written goes out."""
+        for connection in self._silent:
+            connection.speak()
+        self._silent.clear()
+        super().finish()
+
+    def drop(self) -> None:
+        """See `Gate`."""
+        self._silent.clear()
+        super().drop()

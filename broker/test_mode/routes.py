@@ -1,0 +1,106 @@
+"""HTTP of a tested broker: /test from the table of verbs, all else from the run that serves.
+
+The server outlives every run. A request of /test is a verb's arguments: a JSON object in the body,
+or the query where there is no body. Every answer is a JSON object, every error ``{"error": ...}``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+
+import structlog
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import Receive, Scope, Send
+
+from broker.test_mode.arguments import values_of
+from broker.test_mode.refusals import NotNow, Refused, UnknownVerb, WrongArgument
+from broker.test_mode.tested_broker import TestedBroker
+from broker.test_mode.verbs.verb import Verb
+
+logger = structlog.get_logger(__name__)
+
+BODY_BYTES_MAX = 1 << 20
+
+
+class Routes:
+    """The ASGI application."""
+
+    def __init__(self, tested: TestedBroker, verbs: Sequence[Verb]) -> None:
+        self._tested = tested
+        self._verbs = verbs
+        self._by_place = {(each.method, each.path): each for each in verbs}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one request."""
+        path: str = scope["path"]
+        if path == "/test" or path.startswith("/test/"):
+            answer = await self._verb(Request(scope, receive), path.removeprefix("/test"))
+            await answer(scope, receive, send)
+            return
+        try:
+            run = self._tested.run
+        except NotNow as refused:
+            await _refusal(503, str(refused))(scope, receive, send)
+            return
+        await run.serve_pages(scope, receive, send)
+
+    async def _verb(self, request: Request, path: str) -> Response:
+        try:
+            if path in ("", "/"):
+                return JSONResponse({"verbs": [each.described() for each in self._verbs]})
+            verb, named = self._find(request.method, path)
+            values = await _values(verb, request, named)
+            return JSONResponse(await verb.do(self._tested, **values))
+        except Refused as refused:
+            return _refusal(refused.status, str(refused))
+        except Exception as error:
+            logger.exception("a verb of /test failed", method=request.method, path=request.url.path)
+            return _refusal(500, f"a bug of the broker's: {type(error).__name__}: {error}")
+
+    def _find(self, method: str, path: str) -> tuple[Verb, Mapping[str, str]]:
+        """The verb, and the argument that its path has."""
+        found = self._by_place.get((method, path))
+        if found is not None:
+            return found, {}
+        for each in self._verbs:
+            before, _, name = each.path.partition("/{")
+            last = path.removeprefix(f"{before}/")
+            if name and each.method == method and last not in ("", path) and "/" not in last:
+                return each, {name.removesuffix("}"): last}
+        raise UnknownVerb(self._unknown(method, path))
+
+    def _unknown(self, method: str, path: str) -> str:
+        others = [each.shown for each in self._verbs if each.path == path]
+        if others:
+            return f"{method} /test{path} is no verb; there is {' and '.join(others)}"
+        near = get_close_matches(path, [each.path for each in self._verbs], 1)
+        hint = [each.shown for each in self._verbs if near and each.path == near[0]]
+        nearest = f"; the nearest is {' and '.join(hint)}" if hint else ""
+        return f"{method} /test{path} is no verb{nearest}; GET /test lists them all"
+
+
+async def _values(verb: Verb, request: Request, named: Mapping[str, str]) -> dict[str, object]:
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            raise WrongArgument(f"{verb.shown}: the body has more than {BODY_BYTES_MAX} bytes")
+    query = dict(request.query_params)
+    if not body.strip():
+        return values_of(verb.shown, verb.arguments, {**query, **named}, as_text=True)
+    if query:
+        raise WrongArgument(f"{verb.shown}: it takes its arguments in the query or in the body")
+    try:
+        given = json.loads(body)
+    except ValueError as error:
+        raise WrongArgument(f"{verb.shown}: the body is no JSON: {error}") from None
+    if not isinstance(given, dict):
+        raise WrongArgument(f'{verb.shown}: the body must be a JSON object, such as {{"ms": 1000}}')
+    return values_of(verb.shown, verb.arguments, {**given, **named}, as_text=False)
+
+
+def _refusal(status: int, sentence: str) -> Response:
+    return JSONResponse({"error": sentence}, status)

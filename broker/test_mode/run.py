@@ -1,0 +1,165 @@
+"""One run of a tested broker, as if it were a process: it starts, and it stops or is killed.
+
+What a `Broker` has outside of itself are its files, its time, its connections and its tasks. Each
+run has its own view of these, and its end takes them away: nothing of a killed run writes, waits or
+answers any more, while the process goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Coroutine, MutableMapping
+from contextlib import suppress
+from contextvars import ContextVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import structlog
+from structlog.typing import EventDict
+
+from broker.broker import Broker
+from broker.config.config import Config
+from broker.net.interpose import Interpose
+from broker.test_mode.cleaner_thread import CleanerThread
+from broker.test_mode.files.faulty_files import FaultyFiles
+from broker.test_mode.run_time import RunTime
+from broker.time import Time
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+_WHOSE: ContextVar[Run | None] = ContextVar("run of a tested broker", default=None)
+"""The run whose code runs; its tasks, timers and sockets inherit it."""
+Result = TypeVar("Result")
+
+_ROUNDS = 100
+"""Turns of the loop that the tasks of a killed run have for their end."""
+
+
+class Run:
+    """A `Broker` and what it holds; use from the event loop's thread."""
+
+    def __init__(
+        self,
+        config: Config,
+        files: FaultyFiles,
+        time: Time,
+        interpose: Interpose,
+        http: str,
+    ) -> None:
+        """``http``: HOST:PORT of the server that serves the broker's pages.
+
+        Logs are cleaned in a thread, on real disks too: a process would not meet the disk's faults.
+        """
+        self.time = RunTime(time)
+        self.files = files
+        self.broker = Broker(
+            config,
+            fs=files,
+            time=self.time,
+            interpose=interpose,
+            new_cleaner=partial(CleanerThread, self.time.real, files),
+        )
+        self.is_over = False
+        """It was ended: nothing of it writes, waits or answers any more."""
+        self.tasks: set[asyncio.Task[Any]] = set()
+        """What it has at work."""
+        self._system = Time()
+        self._http = http
+        self._pages: ASGIApp | None = None
+        self._serves = False
+        self.context = contextvars.copy_context()
+        self.context.run(_WHOSE.set, self)
+
+    async def start(self) -> None:
+        """Opens the data and accepts connections. Raises as `Broker.open` and `Broker.start`."""
+        try:
+            await self._do(self._start())
+        except BaseException:
+            await self.kill()
+            raise
+
+    async def _start(self) -> None:
+        self.broker.open()
+        self._serves = True
+        await self.broker.start()
+
+    async def stop(self) -> None:
+        """Stops in order: everything is written down."""
+        await self._do(self.broker.stop())
+        await self.kill()  # there may be tasks for which a stop does not wait
+
+    async def kill(self) -> None:
+        """Ends as by SIGKILL: nothing is written or said any more, and connections are cut."""
+        self.is_over = True
+        self.files.kill()
+        if self._serves:
+            self.broker.server.drop()
+        self.time.end()
+        for _ in range(_ROUNDS):
+            for task in list(self.tasks):
+                task.cancel()
+            await self._system.sleep(0)
+            if not self.tasks:
+                break
+        self.broker.release()
+
+    def within(self, work: Callable[[], Result]) -> Result:
+        """What ``work()`` returns; the tasks and timers that it begins end with the run."""
+        return self.context.copy().run(work)
+
+    async def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        await asyncio.get_running_loop().create_task(work, context=self.context.copy())
+
+    # -- the broker's own side of HTTP
+
+    async def serve_pages(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a request; the broker samples and judges from the first one on."""
+        begun = False
+
+        async def noting(message: MutableMapping[str, Any]) -> None:
+            nonlocal begun
+            begun = True
+            await send(message)
+
+        work = asyncio.get_running_loop().create_task(
+            self._answer(scope, receive, noting), context=self.context.copy()
+        )
+        with suppress(asyncio.CancelledError):
+            await work
+        if not begun:
+            from starlette.responses import JSONResponse
+
+            gone = JSONResponse({"error": "the broker was ended meanwhile"}, 503)
+            await gone(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._pages is None:
+            self._pages = self.broker.serve_pages(self._http).application()
+        await self._pages(scope, receive, send)
+
+
+def drop_lines_of_the_dead(_logger: Any, _method: str, event: EventDict) -> EventDict:
+    """A processor of log lines: what a killed run finds out of its own end is nobody's concern."""
+    run = _WHOSE.get()
+    if run is not None and run.is_over:
+        raise structlog.DropEvent
+    return event
+
+
+def tell_tasks(loop: asyncio.AbstractEventLoop) -> None:
+    """Has ``loop`` tell each run of its tasks."""
+    loop.set_task_factory(_told)  # type: ignore[arg-type]
+
+
+def _told(
+    loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, Any], **more: Any
+) -> asyncio.Task[Any]:
+    task = asyncio.Task(work, loop=loop, **more)
+    context = more.get("context")
+    run = _WHOSE.get() if context is None else context.get(_WHOSE)
+    if run is not None:
+        run.tasks.add(task)
+        task.add_done_callback(run.tasks.discard)
+    return task

@@ -1,0 +1,180 @@
+"""`muster serve --test`: the process around a `TestedBroker`, from its addresses to its end.
+
+Standard output has one line, of JSON, when the broker accepts connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import structlog
+
+from broker.broker import CannotListen
+from broker.config.config import Config
+from broker.config.listeners import parse_host_and_port
+from broker.loop.garbage import THRESHOLDS
+from broker.loop.log_lines import configure
+from broker.test_mode.addresses import Addresses
+from broker.test_mode.clock.mock_time import MockTime
+from broker.test_mode.lines import KeptLines
+from broker.test_mode.run import drop_lines_of_the_dead
+from broker.test_mode.tested_broker import CANNOT_START, TestedBroker
+from broker.time import Time
+
+if TYPE_CHECKING:
+    from broker.web.http import HttpServer
+
+STDIN = 0
+
+
+class CannotServe(Exception):
+    """The broker can't start; the text is one sentence."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asks for."""
+
+    version: str
+    directory: str | None
+    """None: in memory."""
+    with_stdin: bool
+    """It ends when standard input closes."""
+    ahead_ms: int
+    """How far its clock is ahead of the system's in the beginning."""
+    stands_at_ms: int | None
+    """Where it stands in the beginning; None: it goes on."""
+
+
+def keep_lines() -> KeptLines:
+    """Keeps what goes to standard error from here on, on its way."""
+    lines = KeptLines(sys.stderr)
+    sys.stderr = lines
+    return lines
+
+
+def serve_test(
+    config: Config,
+    options: Options,
+    lines: KeptLines,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None,
+) -> None:
+    """Runs until a signal, or the end of standard input. Raises CannotServe."""
+    time = MockTime()
+    configure(time, config["log.format"], config["log.level"])
+    structlog.configure(processors=[drop_lines_of_the_dead, *structlog.get_config()["processors"]])
+    try:
+        addresses = Addresses(config)
+    except CannotListen as error:
+        raise CannotServe(str(error)) from None
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(_serve(config, options, addresses, lines, time))
+
+
+async def _serve(
+    config: Config, options: Options, addresses: Addresses, lines: KeptLines, time: MockTime
+) -> None:
+    gc.freeze()  # what was imported is there for good; a run's objects go with it
+    tested = TestedBroker(config, addresses, options.directory, lines, time)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, tested.ended.set)
+    if options.with_stdin:
+        _end_with_stdin(loop, tested.ended)
+    await _set_clock(tested.time, options)
+    try:
+        await tested.start()
+    except CANNOT_START as error:
+        raise CannotServe(str(error)) from None
+    except OSError as error:
+        where = error.filename or options.directory
+        raise CannotServe(f"{where} can't be used: {error.strerror}") from None
+    addresses.http_socket.listen()
+    print(_ready(tested, options), flush=True)
+    server = await Time().in_thread(_http_server, config, tested)
+    server.start()
+    gc.set_threshold(*THRESHOLDS)
+    gc.enable()
+    await tested.ended.wait()
+    await tested.end()
+    del server
+
+
+async def _set_clock(time: MockTime, options: Options) -> None:
+    """Brings the clock to where another process had it: before a broker has a timer."""
+    try:
+        if options.stands_at_ms is not None:
+            time.freeze()
+            await time.set_wall(options.stands_at_ms)
+        elif options.ahead_ms:
+            await time.set_wall(time.now().wall_ms + options.ahead_ms)
+    except ValueError as error:
+        raise CannotServe(f"--clock-at, --clock-ahead: {error}") from None
+
+
+def _http_server(config: Config, tested: TestedBroker) -> HttpServer:
+    """Serves HTTP, by the system's time, for as long as the process lives.
+
+    In a thread: what is imported here takes longer than the start, and clients are served already.
+    """
+    from broker.test_mode.routes import Routes
+    from broker.test_mode.verbs.table import VERBS
+    from broker.web.http import HttpServer
+    from broker.web.http_connection import HttpLimits
+    from broker.web.http_guard import Hosts
+
+    host, _ = parse_host_and_port(config["http.listener"])
+    server = HttpServer(
+        tested.addresses.http_socket,
+        Routes(tested, VERBS),
+        Hosts(host, (), config["http.allowed.hosts"]),
+        Time(),
+        HttpLimits(request_s=_PATIENCE_S, idle_s=_PATIENCE_S),
+        with_verbs=True,
+    )
+    return server
+
+
+_PATIENCE_S = 24 * 3600
+"""A test may think for as long as it likes between two verbs of a connection."""
+
+
+def _ready(tested: TestedBroker, options: Options) -> str:
+    return json.dumps(
+        {
+            "bootstrap_servers": tested.addresses.bootstrap_servers,
+            "http": f"http://{tested.addresses.http}",
+            "pid": os.getpid(),
+            "version": options.version,
+            "data": options.directory,
+        }
+    )
+
+
+def _end_with_stdin(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:
+    """Has ``ended`` set when standard input closes; what is written to it is not read."""
+
+    def readable() -> None:
+        data = b""
+        with suppress(OSError):
+            data = os.read(STDIN, 1 << 16)
+        if not data:
+            loop.remove_reader(STDIN)
+            ended.set()
+
+    try:
+        loop.add_reader(STDIN, readable)
+    except OSError:  # a file can't be waited for
+        raise CannotServe(
+            "--with-stdin: standard input is a file; it must be a pipe, which closes when whoever"
+            " started the broker ends"
+        ) from None

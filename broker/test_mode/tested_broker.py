@@ -1,0 +1,199 @@
+"""The broker of a test: always at the same addresses, whatever becomes of the `Broker` in it.
+
+It owns what outlives one run of the broker: addresses, time, the disk, faults, the recorder of
+requests, the last log lines. While no run serves, the addresses stay bound and refuse connections.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import structlog
+
+from broker.broker import BadDirectory, Broker, CannotListen, CorruptLog, DirectoryLocked
+from broker.config.config import BadConfig, Config
+from broker.test_mode.addresses import Addresses
+from broker.test_mode.clock.mock_time import MockTime
+from broker.test_mode.faults import Faults
+from broker.test_mode.files.disk import Disk
+from broker.test_mode.lines import KeptLines
+from broker.test_mode.refusals import NotNow
+from broker.test_mode.requests.interposed import Interposed
+from broker.test_mode.requests.request_recorder import RequestRecorder
+from broker.test_mode.run import Run, tell_tasks
+
+logger = structlog.get_logger(__name__)
+
+CANNOT_START = (BadConfig, BadDirectory, CannotListen, CorruptLog, DirectoryLocked)
+"""What a start raises besides OSError, each with its sentence."""
+
+
+class TestedBroker:
+    """One for a process; use from the event loop's thread."""
+
+    __test__ = False
+    """It is no test, whatever its name."""
+
+    def __init__(
+        self,
+        config: Config,
+        addresses: Addresses,
+        directory: str | None,
+        lines: KeptLines,
+        time: MockTime | None = None,
+    ) -> None:
+        """``directory``: where the data are; None: in memory."""
+        self.addresses = addresses
+        self.lines = lines
+        """What the broker has logged."""
+        self.time = time or MockTime()
+        """The broker's, of all runs."""
+        self.system = self.time.real
+        """The system's time, whatever the broker's is."""
+        self.disk = Disk(directory, self.time)
+        self.faults = Faults()
+        """Those that are on, of every kind."""
+        self.recorder = RequestRecorder(self.time)
+        self.interposed = Interposed(self.recorder)
+        self.ended = asyncio.Event()
+        """Set when the process shall end."""
+        self._settings = {
+            **config.given,
+            **addresses.settings,
+            "log.dirs": self.disk.directory,
+        }
+        self._run: Run | None = None
+        self._failed: str | None = None
+        """Why the last run could not go on, or the next not begin."""
+        self._changing = asyncio.Lock()
+        """Held by whoever starts or ends a run."""
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # -- what serves now
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run serves."""
+        return self._run is not None
+
+    @property
+    def run(self) -> Run:
+        """The run that serves now. Raises NotNow, with the reason, where there is none."""
+        if self._run is None or self._run.broker.fatal is not None:
+            raise NotNow(self._why_not())
+        return self._run
+
+    @property
+    def broker(self) -> Broker:
+        """The broker that serves now. Raises NotNow, with the reason, where there is none."""
+        return self.run.broker
+
+    def _why_not(self) -> str:
+        failed = self._failed if self._run is None else self._run.broker.fatal
+        if failed is None:
+            return "the broker is stopped: POST /test/start starts it"
+        return f"the broker can't go on: {failed}; POST /test/reset brings an empty one"
+
+    # -- what a test does to it
+
+    async def start(self) -> None:
+        """Starts a run over the data that are there, if none serves.
+
+        Raises CANNOT_START and OSError.
+        """
+        async with self._changing:
+            if self._run is None:
+                await self._start()
+
+    async def stop(self) -> None:
+        """Stops in order, as by SIGTERM; nothing where none serves."""
+        async with self._changing:
+            await self._end(Run.stop)
+
+    async def kill(self) -> None:
+        """Ends as by SIGKILL: nothing is flushed or written, nobody is told."""
+        async with self._changing:
+            await self._end(Run.kill)
+
+    async def reset(self) -> float:
+        """An empty broker, as in the beginning; returns how many milliseconds that took.
+
+        Raises NotNow, CANNOT_START and OSError.
+        """
+        async with self._changing:
+            began_ns = self.system.ticks_ns()
+            self.disk.check_emptying()
+            await self._end(Run.kill)
+            self.time.reset()
+            self.faults.end_all()
+            self.recorder.forget()
+            self.disk.empty()
+            gc.collect()
+            await self._start()
+            return (self.system.ticks_ns() - began_ns) / 1e6
+
+    async def end(self) -> None:
+        """The process ends; data on a real disk are written down."""
+        async with self._changing:
+            await self._end(Run.kill if self.disk.in_memory else Run.stop)
+            self.addresses.close()
+
+    def disk_has_room(self) -> None:
+        """Has what waits for a full disk go on at once, not at its next try."""
+        if self._run is not None:
+            for partition in self._run.broker.logs.all():
+                partition.probe_now()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Does ``work`` beside all runs; it handles its own errors."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    # -- runs
+
+    async def _start(self) -> None:
+        tell_tasks(asyncio.get_running_loop())
+        self._failed = None
+        run = Run(
+            Config(self._settings),
+            self.disk.files(),
+            self.time,
+            self.interposed,
+            self.addresses.http,
+        )
+        self.addresses.lend()
+        try:
+            await run.start()
+        except (*CANNOT_START, OSError) as error:
+            self.addresses.hold()
+            self._failed = str(error)
+            raise
+        self._run = run
+        self.spawn(self._watch(run))
+
+    async def _end(
+        self, how: Callable[[Run], Coroutine[Any, Any, None]], failed: str | None = None
+    ) -> None:
+        run, self._run = self._run, None
+        self._failed = failed
+        if run is not None:
+            run.broker.stopped.set()  # whoever watches it is done
+            await how(run)
+            self.addresses.hold()
+            self.interposed.broker_gone()
+            self.faults.run_over()
+
+    async def _watch(self, run: Run) -> None:
+        """A run that can't go on stops, as its process would."""
+        await run.broker.stopped.wait()
+        async with self._changing:
+            if self._run is run:
+                logger.error(
+                    "the broker has stopped; see POST /test/reset", reason=run.broker.fatal
+                )
+                await self._end(Run.stop, run.broker.fatal)

@@ -1,0 +1,93 @@
+"""The verbs of time.
+
+While the clocks are moved no request of a client is handled: all that expires does so before
+anybody can say another word, however long the move takes.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from broker.test_mode.arguments import COUNT, WHOLE, Argument
+from broker.test_mode.refusals import NotNow, WrongArgument
+from broker.test_mode.tested_broker import TestedBroker
+from broker.test_mode.verbs.verb import Answer, Verb
+
+
+async def look(tested: TestedBroker) -> Answer:
+    """Where both clocks stand."""
+    time = tested.time
+    now = time.now()
+    return {
+        "mono_ms": now.mono_ms,
+        "wall_ms": now.wall_ms,
+        "is_frozen": time.is_frozen,
+        "ahead_ms": time.ahead_ms,
+    }
+
+
+LOADED_WITHIN_S = 2.0
+"""So long an advance waits for groups and transactional ids that are being loaded."""
+
+
+async def _loaded(tested: TestedBroker) -> None:
+    """Whose deadlines begin with the load has them before the clock is moved."""
+    with suppress(TimeoutError, NotNow):  # the clock of a stopped broker is moved too
+        async with tested.system.within(LOADED_WITHIN_S):
+            while tested.broker.loading:
+                await tested.system.sleep(0.001)
+
+
+async def advance(tested: TestedBroker, ms: int) -> Answer:
+    """Both clocks on; what falls due is done."""
+    await _loaded(tested)
+    try:
+        with tested.interposed.holding_all():
+            fired = await tested.time.advance(ms)
+    except ValueError as error:
+        raise WrongArgument(f"POST /test/time/advance: {error}") from None
+    return {**await look(tested), "fired": fired}
+
+
+async def freeze(tested: TestedBroker) -> Answer:
+    """Both clocks stand."""
+    tested.time.freeze()
+    return await look(tested)
+
+
+async def run(tested: TestedBroker) -> Answer:
+    """They go on."""
+    tested.time.run()
+    return await look(tested)
+
+
+async def set_wall(tested: TestedBroker, wall_ms: int) -> Answer:
+    """The wall clock to a time; forward, both."""
+    await _loaded(tested)
+    try:
+        with tested.interposed.holding_all():
+            fired = await tested.time.set_wall(wall_ms)
+    except ValueError as error:
+        raise WrongArgument(f"POST /test/time/set: {error}") from None
+    return {**await look(tested), "fired": fired}
+
+
+VERBS = (
+    Verb("GET", "/time", "both clocks of the broker, and how far they are ahead", look),
+    Verb(
+        "POST",
+        "/time/advance",
+        "moves both clocks on; returns when all that fell due has been done",
+        advance,
+        (Argument("ms", COUNT, "by how many milliseconds, up to ten years", required=True),),
+    ),
+    Verb("POST", "/time/freeze", "both clocks stand until they are moved, or run", freeze),
+    Verb("POST", "/time/run", "both clocks go on from where they stand", run),
+    Verb(
+        "POST",
+        "/time/set",
+        "sets the wall clock: forward moves both clocks on, backward the wall clock alone",
+        set_wall,
+        (Argument("wall_ms", WHOLE, "the time to be, in milliseconds since 1970", required=True),),
+    ),
+)

@@ -1,0 +1,156 @@
+"""The verbs of faults: what goes wrong on command, until it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from broker.apis.tables.standalone import SERVED
+from broker.test_mode.arguments import NUMBER, POSITIVE, TEXT, Argument, one_of
+from broker.test_mode.faults import ALL, Fault, NoSuchFault
+from broker.test_mode.refusals import UnknownVerb, WrongArgument
+from broker.test_mode.requests.rules import Delay, Fail, Filter, Rule, StopAnswering
+from broker.test_mode.tested_broker import TestedBroker
+from broker.test_mode.verbs.groups import begin_away, begin_loading
+from broker.test_mode.verbs.verb import Answer, Verb
+from protocol import errors
+
+_BEGIN = "POST /test/faults"
+API_KIND = one_of("API of this broker", (row.api.name for row in SERVED.values()))
+_APIS = {row.api.name: row.api for row in SERVED.values()}
+_CODES = {name: code for code, name in errors.NAMES.items() if code != errors.NONE}
+
+Given = Mapping[str, Any]
+_FILTERS = ("api", "group", "topic", "client_id")
+
+
+def which(given: Given) -> Filter:
+    """The requests that a verb's filters take."""
+    api = given.get("api")
+    return Filter(
+        None if api is None else _APIS[api],
+        given.get("group"),
+        given.get("topic"),
+        given.get("client_id"),
+    )
+
+
+def _fail(tested: TestedBroker, given: Given) -> Fault:  # noqa: ARG001
+    return Fail(which(given), _CODES[given["error"]], given["times"])
+
+
+def _delay(tested: TestedBroker, given: Given) -> Fault:
+    # It passes by what clients see pass, whatever the broker's clock does.
+    return Delay(which(given), given["ms"], tested.system, given["times"])
+
+
+def _stop_answering(tested: TestedBroker, given: Given) -> Fault:  # noqa: ARG001
+    return StopAnswering(which(given), given["times"])
+
+
+def _disk_full(tested: TestedBroker, given: Given) -> Fault:  # noqa: ARG001
+    fault = tested.disk.faults.disk_full()
+    fault.on_end(tested.disk_has_room)
+    return fault
+
+
+def _fail_fsync(tested: TestedBroker, given: Given) -> Fault:
+    return tested.disk.faults.fail_fsync(given["times"])
+
+
+async def _loading(tested: TestedBroker, given: Given) -> Fault:
+    return await begin_loading(tested, given["group"], given["seconds"])
+
+
+async def _moved(tested: TestedBroker, given: Given) -> Fault:
+    return await begin_away(tested, given["group"])
+
+
+_Make = Callable[[TestedBroker, Given], Fault | Awaitable[Fault]]
+KINDS: Mapping[str, tuple[tuple[str, ...], tuple[str, ...], _Make]] = {
+    "fail": (("api", "error"), ("times", "group", "topic", "client_id"), _fail),
+    "delay": (("ms",), ("times", *_FILTERS), _delay),
+    "stop_answering": ((), ("times", *_FILTERS), _stop_answering),
+    "disk_full": ((), (), _disk_full),
+    "fail_fsync": ((), ("times",), _fail_fsync),
+    "loading": (("group",), ("seconds",), _loading),
+    "moved": (("group",), (), _moved),
+}
+"""By kind: the arguments that it needs, those that it takes, and what makes it."""
+
+
+async def begin(tested: TestedBroker, kind: str, **given: Any) -> Answer:
+    """A fault, from now on."""
+    needed, taken, make = KINDS[kind]
+    for name in needed:
+        if given[name] is None:
+            raise WrongArgument(f"{_BEGIN}: a fault of kind {kind} needs {name}")
+    for name, value in given.items():
+        if value is not None and name not in (*needed, *taken):
+            takes = ", ".join((*needed, *taken)) or "no argument"
+            raise WrongArgument(
+                f"{_BEGIN}: a fault of kind {kind} takes no {name}; it takes {takes}"
+            )
+    made = make(tested, given)
+    fault = made if isinstance(made, Fault) else await made
+    if not fault.fault_id:
+        tested.faults.begin(fault)
+    if isinstance(fault, Rule):
+        tested.interposed.begin(fault)
+    return {"id": fault.fault_id}
+
+
+async def look(tested: TestedBroker) -> Answer:
+    """The faults that are on."""
+    return {"faults": tested.faults.rows()}
+
+
+async def end(tested: TestedBroker, fault_id: str) -> Answer:
+    """A fault's end; how often it hit."""
+    if fault_id == ALL:
+        return {"hits": tested.faults.end_all()}
+    try:
+        return {"hits": tested.faults.end(fault_id)}
+    except NoSuchFault as error:
+        raise UnknownVerb(f"DELETE /test/faults/{fault_id}: {error}") from None
+
+
+async def disconnect(tested: TestedBroker, client_id: str | None) -> Answer:
+    """Cuts connections."""
+    return {"connections": tested.interposed.disconnect(client_id)}
+
+
+VERBS = (
+    Verb(
+        "POST",
+        "/faults",
+        "begins a fault, which lasts until it is ended",
+        begin,
+        (
+            Argument("kind", one_of("kind of fault", KINDS), ", ".join(KINDS), required=True),
+            Argument("api", API_KIND, "only requests of this API, such as OffsetCommit"),
+            Argument("error", one_of("error of Kafka", _CODES), "such as NOT_COORDINATOR"),
+            Argument("ms", NUMBER, "how much later a request is handled; system time"),
+            Argument("times", POSITIVE, "how many requests, or fsyncs, it meets; all, if left out"),
+            Argument("group", TEXT, "only requests that name this group"),
+            Argument("topic", TEXT, "only requests that name this topic"),
+            Argument("client_id", TEXT, "only requests of this client"),
+            Argument("seconds", NUMBER, "how long, by the broker's time"),
+        ),
+    ),
+    Verb("GET", "/faults", "the faults that are on, and how often each hit", look),
+    Verb(
+        "DELETE",
+        "/faults/{id}",
+        "ends a fault, or all; what it kept back goes on",
+        end,
+        (Argument("id", TEXT, f"its id, or {ALL}", required=True, keyword="fault_id"),),
+    ),
+    Verb(
+        "POST",
+        "/disconnect",
+        "cuts the connections of a client, or of all",
+        disconnect,
+        (Argument("client_id", TEXT, "only those of this client"),),
+    ),
+)

@@ -1,0 +1,205 @@
+"""The verbs that do something to a group or its coordinator, as production would."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import cast
+
+from broker.apis.find_coordinator import is_made
+from broker.apis.shared.services import Services
+from broker.broker import Broker
+from broker.cores.groups.on_command import do
+from broker.cores.groups.runtime import HostedGroups
+from broker.test_mode.arguments import FLAG, TEXT, Argument
+from broker.test_mode.coordinator_moves import Told, give_up, load, serves
+from broker.test_mode.faults import Fault, NoSuchFault
+from broker.test_mode.finding import group_of, hosted_of, member_of
+from broker.test_mode.refusals import NotNow
+from broker.test_mode.tested_broker import TestedBroker
+from broker.test_mode.verbs.verb import Answer, Verb
+from broker.topics.owned_topics import OWNED
+from broker.topics.registry import OFFSETS_TOPIC
+from coordinator import on_command
+from coordinator.states import State
+
+STABLE_WITHIN_S = 10
+
+
+async def rebalance(tested: TestedBroker, group: str) -> Answer:
+    """A rebalance; one that is under way already is that one."""
+    verb = "POST /test/groups/rebalance"
+    hosted, found = group_of(tested.broker, verb, group)
+    if not found.members:
+        raise NotNow(f"{verb}: group {group!r} has no members")
+    _do(tested, hosted, partial(on_command.rebalance, group_id=group))
+    return {"generation_id": found.generation_id, "members": list(found.members)}
+
+
+async def expire(tested: TestedBroker, member: str, group: str | None) -> Answer:
+    """A member's session is over."""
+    verb = "POST /test/groups/expire"
+    hosted, found, there = member_of(tested.broker, verb, member, group)
+    member_id = there.member_id
+    _do(
+        tested,
+        hosted,
+        partial(on_command.expire, group_id=found.group_id, member_id=member_id),
+    )
+    return {"group": found.group_id, "member": member_id}
+
+
+async def fence(tested: TestedBroker, group_instance_id: str, group: str | None) -> Answer:
+    """A static member finds that another has taken its place."""
+    verb = "POST /test/groups/fence"
+    found = member_of(tested.broker, verb, group_instance_id, group)[1]
+    group_id = found.group_id
+    await _stable(tested, verb, group_id)
+    hosted, found, there = member_of(tested.broker, verb, group_instance_id, group_id)
+    instance_id = there.group_instance_id
+    if instance_id is None:
+        raise NotNow(f"{verb}: {there.member_id} is no static member: it has no group.instance.id")
+    _do(
+        tested,
+        hosted,
+        partial(
+            on_command.fence,
+            group_id=group_id,
+            instance_id=instance_id,
+            fresh_id=tested.time.fresh_id().hex(),
+        ),
+    )
+    return {"group": group_id, "member": there.member_id}
+
+
+async def _stable(tested: TestedBroker, verb: str, group_id: str) -> None:
+    """Waits for a rebalance that is under way: fencing in its middle would hold it up."""
+    try:
+        async with tested.system.within(STABLE_WITHIN_S):
+            while group_of(tested.broker, verb, group_id)[1].state is not State.STABLE:
+                await tested.system.sleep(0.002)
+    except TimeoutError:
+        state = group_of(tested.broker, verb, group_id)[1].state.value
+        raise NotNow(f"{verb}: group {group_id!r} is {state} still, and not Stable") from None
+
+
+async def move_coordinator(tested: TestedBroker, group: str, keep_away: bool) -> Answer:
+    """The coordinator moves, and is back at once; or away until the fault of the id ends."""
+    if keep_away:
+        fault = await begin_away(tested, group)
+        return {"id": fault.fault_id}
+    verb = "POST /test/groups/move_coordinator"
+    broker, hosted = await _coordinator(tested, verb, group)
+    partitions = broker.groups.life.partitions
+    told = Told(tested.interposed.connections, hosted.index, partitions)
+    tested.interposed.begin(told)
+    lead = tested.run.within(lambda: give_up(broker, hosted))
+    tested.run.within(lead)
+    if not await serves(broker, hosted.index):
+        raise NotNow(f"{verb}: the coordinator of {group!r} has moved, and does not serve yet")
+    return {}
+
+
+async def begin_away(tested: TestedBroker, group: str) -> Fault:
+    """The coordinator is away until the fault ends: NOT_COORDINATOR."""
+    broker, hosted = await _coordinator(tested, "POST /test/faults", group)
+    fault = _of_coordinator("moved", group, None)
+    lead = tested.run.within(lambda: give_up(broker, hosted))
+    return _begin(tested, fault, lead)
+
+
+async def begin_loading(tested: TestedBroker, group: str, seconds: float | None) -> Fault:
+    """The coordinator loads until the fault ends, by itself after ``seconds``."""
+    broker, hosted = await _coordinator(tested, "POST /test/faults", group)
+    fault = _of_coordinator("loading", group, seconds)
+    go_on = tested.run.within(lambda: load(broker, hosted))
+    _begin(tested, fault, go_on)
+    if seconds is not None:
+
+        def over() -> None:
+            with suppress(NoSuchFault):
+                tested.faults.end(fault.fault_id)
+
+        timer = broker.time.call_later(seconds, over)
+        fault.on_end(timer.cancel)
+    return fault
+
+
+def _of_coordinator(kind: str, group: str, seconds: float | None) -> Fault:
+    fault = Fault(kind, {"group": group, "seconds": seconds})
+    fault.of_run = True
+    return fault
+
+
+def _begin(tested: TestedBroker, fault: Fault, back: on_command.Work) -> Fault:
+    """``back`` ends it, unless its run is over."""
+    run = tested.run
+
+    def end() -> None:
+        if tested.is_running and tested.run is run:
+            run.within(back)
+
+    fault.on_end(end)
+    return tested.faults.begin(fault)
+
+
+async def _coordinator(tested: TestedBroker, verb: str, group: str) -> tuple[Broker, HostedGroups]:
+    """The shard of a group, which need not be there yet. Raises NotNow where it does not serve."""
+    broker = tested.broker
+    if not broker.groups.is_started:
+        services = cast(Services, broker.server.services)
+        await is_made(services, OWNED[OFFSETS_TOPIC])
+        hosted = broker.groups.hosted_for(group)
+        if hosted is not None:
+            await serves(broker, hosted.index)
+    return broker, hosted_of(broker, verb, group)
+
+
+def _do(tested: TestedBroker, hosted: HostedGroups, work: on_command.OnStep) -> None:
+    """Does ``work`` to a shard that serves."""
+    groups = tested.broker.groups
+    tested.run.within(lambda: do(groups, hosted, work))
+
+
+_GROUP = Argument("group", TEXT, "the group's id", required=True)
+_ONLY_GROUP = Argument("group", TEXT, "only in this group")
+
+VERBS = (
+    Verb(
+        "POST",
+        "/groups/rebalance",
+        "begins a rebalance of a group, in which all members join again",
+        rebalance,
+        (_GROUP,),
+    ),
+    Verb(
+        "POST",
+        "/groups/expire",
+        "ends a member's session now: it gets UNKNOWN_MEMBER_ID",
+        expire,
+        (
+            Argument("member", TEXT, "its member, instance or client id", required=True),
+            _ONLY_GROUP,
+        ),
+    ),
+    Verb(
+        "POST",
+        "/groups/fence",
+        "gives a static member's place to another: it gets FENCED_INSTANCE_ID",
+        fence,
+        (
+            Argument("group_instance_id", TEXT, "its group.instance.id", required=True),
+            _ONLY_GROUP,
+        ),
+    ),
+    Verb(
+        "POST",
+        "/groups/move_coordinator",
+        "moves a group's coordinator: NOT_COORDINATOR, then it is found anew",
+        move_coordinator,
+        (
+            _GROUP,
+            Argument("keep_away", FLAG, "away until the fault of the id is ended", default=False),
+        ),
+    ),
+)

@@ -1,0 +1,59 @@
+"""The verbs of the broker's life: reset, stop, kill, start, and its last lines."""
+
+from __future__ import annotations
+
+from broker.test_mode.arguments import POSITIVE, Argument
+from broker.test_mode.refusals import NotNow
+from broker.test_mode.tested_broker import CANNOT_START, TestedBroker
+from broker.test_mode.verbs.verb import Answer, Verb
+
+
+async def reset(tested: TestedBroker) -> Answer:
+    """An empty broker."""
+    try:
+        return {"took_ms": round(await tested.reset(), 3)}
+    except (*CANNOT_START, OSError) as error:
+        raise NotNow(f"POST /test/reset: {error}") from None
+
+
+async def stop(tested: TestedBroker) -> Answer:
+    """A stop in order."""
+    await tested.stop()
+    return {"is_running": tested.is_running}
+
+
+async def kill(tested: TestedBroker) -> Answer:
+    """An end as by SIGKILL."""
+    await tested.kill()
+    return {"is_running": tested.is_running}
+
+
+async def start(tested: TestedBroker) -> Answer:
+    """A start over the data that are there."""
+    try:
+        await tested.start()
+    except (*CANNOT_START, OSError) as error:
+        raise NotNow(f"POST /test/start: {error}") from None
+    return {"is_running": tested.is_running}
+
+
+async def lines(tested: TestedBroker, limit: int) -> Answer:
+    """What the broker wrote last on standard error."""
+    kept = list(tested.lines.last)
+    shown = kept[-limit:]
+    return {"lines": shown, "dropped": tested.lines.count - len(shown)}
+
+
+VERBS = (
+    Verb("POST", "/reset", "an empty broker at the same addresses, no faults, real time", reset),
+    Verb("POST", "/stop", "stops the broker in order; its port refuses connections", stop),
+    Verb("POST", "/kill", "ends the broker as SIGKILL does; nothing is flushed", kill),
+    Verb("POST", "/start", "starts a stopped broker over the data that are there", start),
+    Verb(
+        "GET",
+        "/lines",
+        "the last lines of the broker's log",
+        lines,
+        (Argument("limit", POSITIVE, "at most so many", default=200),),
+    ),
+)

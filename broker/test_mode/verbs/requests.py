@@ -1,0 +1,39 @@
+"""The verb that returns the recorded requests and responses."""
+
+from __future__ import annotations
+
+from broker.test_mode.arguments import COUNT, TEXT, Argument
+from broker.test_mode.tested_broker import TestedBroker
+from broker.test_mode.verbs.faults import API_KIND, which
+from broker.test_mode.verbs.verb import Answer, Verb
+
+AT_ONCE = 50
+"""Entries that are decoded before others get their turn."""
+
+
+async def look(tested: TestedBroker, since: int, client_id: str | None, api: str | None) -> Answer:
+    """Requests with their answers, in the order in which they came."""
+    recorder = tested.recorder
+    found = recorder.entries(since=since, client_id=client_id, api=which({"api": api}).api)
+    following = recorder.next_seq
+    rows = []
+    for number, entry in enumerate(found, 1):
+        rows.append(entry.row())
+        if number % AT_ONCE == 0:
+            await tested.system.sleep(0)
+    return {"requests": rows, "next": following, "dropped": recorder.dropped}
+
+
+VERBS = (
+    Verb(
+        "GET",
+        "/requests",
+        "every request and its answer, decoded, in order; `next` is where to go on",
+        look,
+        (
+            Argument("since", COUNT, "from this number on", default=0),
+            Argument("client_id", TEXT, "only those of this client"),
+            Argument("api", API_KIND, "only those of this API"),
+        ),
+    ),
+)

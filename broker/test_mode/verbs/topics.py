@@ -1,0 +1,99 @@
+"""The verbs of topics: made and deleted as a client's request would, and done when it returns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from broker.apis.create_topics import Refused as NotCreated
+from broker.apis.create_topics import create
+from broker.apis.shared.services import Services
+from broker.test_mode.arguments import (
+    OBJECTS,
+    POSITIVE,
+    SETTINGS,
+    TEXT,
+    TEXTS,
+    Argument,
+    values_of,
+)
+from broker.test_mode.refusals import NotNow, WrongArgument
+from broker.test_mode.tested_broker import TestedBroker
+from broker.test_mode.verbs.verb import Answer, Verb
+from broker.topics.owned_topics import OWNED
+from broker.topics.topic_changes import LEFT_TO_BROKER, PARTITIONS_MAX, NoSuchTopic
+from protocol.errors import KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT, TOPIC_ALREADY_EXISTS
+
+_CREATE = "POST /test/topics"
+_PASSES = (TOPIC_ALREADY_EXISTS, KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT)
+"""Errors of what is right in itself."""
+_OF_TOPIC = (
+    Argument("name", TEXT, "the topic's name", required=True),
+    Argument("partitions", POSITIVE, "how many; num.partitions where it is left out"),
+    Argument("configs", SETTINGS, "its settings by Kafka's names", default={}),
+)
+
+
+async def create_all(tested: TestedBroker, topics: Sequence[Mapping[str, Any]]) -> Answer:
+    """Topics, all of which are there when this returns; none where one is wrong in itself."""
+    wanted = [values_of(_CREATE, _OF_TOPIC, each, as_text=False) for each in topics]
+    services = cast(Services, tested.broker.server.services)
+    slices = services.slicer.work(_CREATE)
+    await slices.pause()
+    answers, room = [], PARTITIONS_MAX
+    try:
+        for each in wanted:
+            made = await create(services, slices, _as_in_a_request(each), False, room)
+            partitions = len(made.assignment)
+            room -= partitions
+            answers.append({"name": each["name"], "partitions": partitions})
+    except NotCreated as error:
+        refusal = NotNow if error.error_code in _PASSES else WrongArgument
+        raise refusal(f"{_CREATE}: {each['name']!r} can't be made: {error.message}") from None
+    finally:
+        slices.end()
+    return {"topics": answers}
+
+
+def _as_in_a_request(wanted: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "name": wanted["name"],
+        "num_partitions": wanted["partitions"] or LEFT_TO_BROKER,
+        "replication_factor": LEFT_TO_BROKER,
+        "assignments": [],
+        "configs": [{"name": name, "value": value} for name, value in wanted["configs"].items()],
+    }
+
+
+async def delete_all(tested: TestedBroker, names: Sequence[str]) -> Answer:
+    """Topics, and the offsets that are committed for them."""
+    verb = "POST /test/topics/delete"
+    topics = tested.broker.topics
+    for name in names:
+        if name in OWNED:
+            raise NotNow(f"{verb}: {name} belongs to {OWNED[name].owner}; POST /test/reset empties")
+        try:
+            await topics.delete(name)
+        except NoSuchTopic:
+            raise NotNow(f"{verb}: there is no topic {name!r}") from None
+        except OSError as error:
+            raise NotNow(f"{verb}: {name!r} can't be deleted: {error.strerror}") from None
+    return {}
+
+
+VERBS = (
+    Verb(
+        "POST",
+        "/topics",
+        "makes topics, which are there when it returns",
+        create_all,
+        (Argument("topics", OBJECTS, '{"name", "partitions", "configs"} of each', required=True),),
+    ),
+    Verb(
+        "POST",
+        "/topics/delete",
+        "deletes topics with their records and committed offsets",
+        delete_all,
+        (Argument("names", TEXTS, "the topics' names", required=True),),
+    ),
+)

@@ -1,0 +1,28 @@
+"""One `muster serve --test` for a module's tests, reset before each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from broker.test_mode.clock import mock_time
+from tests.tested import Tested, tested
+
+
+@pytest.fixture(scope="module")
+def process() -> Iterator[Tested]:
+    with tested() as started:
+        yield started
+
+
+@pytest.fixture
+def muster(process: Tested) -> Tested:
+    process.post("/reset")
+    return process
+
+
+@pytest.fixture(autouse=True)
+def exact_moves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clocks of this process move from timer to timer, however slow the machine is."""
+    monkeypatch.setattr(mock_time, "EXACT_S", 3600.0)

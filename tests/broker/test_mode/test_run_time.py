@@ -1,0 +1,42 @@
+"""A run's time is the whole's, until the run is over."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+
+from broker.test_mode.run_time import RunTime
+from broker.time import Time
+
+
+def test_whatever_a_time_is_asked_the_whole_is_asked() -> None:
+    asked = {name for name, each in vars(Time).items() if inspect.isfunction(each)}
+    own = set(vars(RunTime))
+
+    assert {name for name in asked if not name.startswith("_")} - own == set()
+
+
+async def test_no_timer_of_a_run_that_is_over_falls_due() -> None:
+    called = []
+    time = RunTime(Time())
+    time.call_later(0.01, called.append, "before")
+    await asyncio.sleep(0.05)
+    time.call_later(0.01, called.append, "behind")
+
+    time.end()
+    time.call_later(0.01, called.append, "after")
+    await asyncio.sleep(0.1)
+
+    assert called == ["before"]
+
+
+async def test_threads_and_processes_of_a_run_that_is_over_end() -> None:
+    time = RunTime(Time())
+    threads = time.threads(1, "one")
+    await threads.run(lambda: None)
+    process = await time.start_process(["sleep", "60"], {}, 1024)
+
+    time.end()
+
+    assert await process.wait() == -9
+    assert threads._executor is None
