@@ -1,0 +1,107 @@
+"""Counts the words and sentence openings that CONTRIBUTING's "Language" avoids, by folder and kind.
+
+`python -m tests.house.language [FOLDER]` prints each finding with its place.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tests.brokers import CHECKOUT
+
+PYTHON = (
+    "protocol", "verdicts", "journal", "client", "offsets", "coordinator", "transactions",
+    "controller", "replication", "security", "log", "broker", "cli", "pipeline", "musterd", "tools",
+    "bench", "tests",
+)  # fmt: skip
+TEXTS = ("*.md", "docs/**/*.md", "broker/web/**/*.md", "dashboards/**/*.md")
+PAGES = ("broker/web/page/*.js", "broker/web/page/*.html", "dashboards/**/*.yml")
+NOT_READ = ("protocol/generated/", "tests/house/language.py", "LICENSE")
+NO_USER_READS = ("tests/", "tools/", "bench/")
+"""Strings of these folders are not counted."""
+
+OPENINGS = re.compile(
+    r"(?:^|(?<=[.!?:;])\s+)(who|what|those|whoever|somebody|nobody)\b(?![^.!?]*\?)", re.IGNORECASE
+)
+WORDS = re.compile(
+    r"\b(tell|tells|telling|told|mend|mends|mended|mending|in vain|anew|meanwhile|likewise|beside|"
+    r"so long as|whoever|looks? at|looked at|stands|stood|(?:is|are|was|were) no\b(?! longer)|"
+    r"there (?:is|are|was|were) none|knows? (?:of none|none)|nobody|somebody)\b",
+    re.IGNORECASE,
+)
+COMMENT = re.compile(r"(?:^ *|  )# (.+)$")
+"""As ruff formats them."""
+QUOTED = re.compile(r"``[^`]*``|`[^`\n]*`|https?://\S+|\{[^{}]*\}|\*[\w ]+\*")
+RIDDLES = re.compile(
+    r"_(told|tells?|mend\w*|anew|meanwhile|likewise|nobody|somebody|whoever|in_vain|is_no|are_no|"
+    r"stands|stood|beside)(_|$)|^test_(a_|an_)?\w+_(who|that)_\w+_(is|are|was)(_not)?$"
+)
+
+
+class Finding(NamedTuple):
+    """One use of a word: its file, line, kind of text, and the word."""
+
+    file: str
+    line: int
+    kind: str
+    """docstring, comment, string, document, page or test name."""
+    word: str
+
+    @property
+    def folder(self) -> str:
+        """The first folder, and below broker/, cli/ and tests/ the second; `.` for the root."""
+        parts = self.file.split("/")[:-1]
+        return "/".join(parts[: 2 if parts[:1] in (["broker"], ["tests"], ["cli"]) else 1]) or "."
+
+
+def findings() -> Iterator[Finding]:
+    """Every finding in the checkout."""
+    for room in PYTHON:
+        for path in sorted((CHECKOUT / room).rglob("*.py")):
+            name = str(path.relative_to(CHECKOUT))
+            if not name.startswith(NOT_READ):
+                yield from in_python(name, path.read_text("utf-8"))
+    for kind, patterns in (("document", TEXTS), ("page", PAGES)):
+        for pattern in patterns:
+            for path in sorted(CHECKOUT.glob(pattern)):
+                name = str(path.relative_to(CHECKOUT))
+                if name.startswith(NOT_READ) or "/node_modules/" in name:
+                    continue
+                for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+                    yield from (Finding(name, number, kind, word) for word in words(line))
+
+
+def words(text: str) -> Iterator[str]:
+    """The avoided words and openings of a text; quoted code is left out."""
+    text = QUOTED.sub("0", text)
+    yield from (each[1] for each in OPENINGS.finditer(text))
+    yield from (each[1] for each in WORDS.finditer(text))
+
+
+def in_python(name: str, source: str) -> Iterator[Finding]:
+    """The findings of one module."""
+    docstrings: set[ast.expr] = set()
+    for node in ast.walk(ast.parse(source)):  # a body before what is in it
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            kind = "docstring" if node in docstrings else "string"
+            if kind == "docstring" or (" " in node.value and not name.startswith(NO_USER_READS)):
+                yield from (Finding(name, node.lineno, kind, word) for word in words(node.value))
+        elif isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            docstrings.update(each.value for each in node.body if isinstance(each, ast.Expr))
+            defined = getattr(node, "name", "")
+            if defined.startswith("test_") and (riddle := RIDDLES.search(defined)):
+                yield Finding(name, node.lineno, "test name", riddle[0])
+    for number, line in enumerate(source.splitlines(), 1):
+        if comment := COMMENT.search(line):
+            yield from (Finding(name, number, "comment", word) for word in words(comment[1]))
+
+
+if __name__ == "__main__":
+    asked = sys.argv[1] if len(sys.argv) > 1 else ""
+    for found in findings():
+        if found.file.startswith(asked):
+            print(f"{found.file}:{found.line}: {found.kind}: {found.word}")
