@@ -178,7 +178,7 @@ class GroupShard:
         now = step.now
         deadlines = self._state.deadlines
         while budget > 0:
-            due_ms = deadlines.next_ms()
+            due_ms = deadlines.next_ms
             if due_ms is None or due_ms > now.mono_ms:
                 break
             budget -= 1
@@ -225,7 +225,7 @@ class GroupShard:
         """When ``expire`` has something to do or to check next, in monotonic milliseconds."""
         if self._state.sweeps:
             return 0
-        return self._state.deadlines.next_ms()
+        return self._state.deadlines.next_ms
 
     def unload(self, error_code: int) -> Outcome:
         """Give the partition up: every parked request is answered, every group is DEAD.

@@ -77,7 +77,10 @@ class OffsetCache:
         """
         if isinstance(run, OffsetRun):
             if run.partitions:
-                columns = self._columns_for(run.group_id, run.topic)
+                topics = self._groups.get(run.group_id)
+                columns = None if topics is None else topics.get(run.topic)
+                if columns is None:
+                    columns = self._new_columns(run.group_id, run.topic)
                 self._count += columns.store(run, base_offset)
         elif isinstance(run, TransactionalRun):
             self.pending.replay(run, base_offset)
@@ -92,16 +95,14 @@ class OffsetCache:
         """A transaction's end: of a committed one the offsets further on in the log than ours."""
         for (group_id, topic), pending in self.pending.end(marker.producer_id):
             if marker.committed:
-                self._count += self._columns_for(group_id, topic).take_newer(pending)
+                columns = self._groups.get(group_id, {}).get(topic)
+                if columns is None:
+                    columns = self._new_columns(group_id, topic)
+                self._count += columns.take_newer(pending)
 
-    def _columns_for(self, group_id: str, topic: str) -> TopicColumns:
-        topics = self._groups.get(group_id)
-        if topics is None:
-            topics = self._groups[group_id] = {}
-        columns = topics.get(topic)
-        if columns is None:
-            shared = self._topic_names.setdefault(topic, topic)
-            columns = topics[shared] = TopicColumns()
+    def _new_columns(self, group_id: str, topic: str) -> TopicColumns:
+        topics = self._groups.setdefault(group_id, {})
+        columns = topics[self._topic_names.setdefault(topic, topic)] = TopicColumns()
         return columns
 
     def _remove(self, group_id: str, keys: Sequence[tuple[str, int]]) -> None:

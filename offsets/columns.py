@@ -74,23 +74,16 @@ class TopicColumns:
     def store(self, run: OffsetRun, base_offset: int) -> int:
         """Take the run's entries, its records being at ``base_offset`` and on; how many are new."""
         self.encoded = None
-        partitions = run.partitions
-        size = len(partitions)
-        if size == 1 and self._slots is None and 0 <= partitions[0] < len(self._offsets):
-            return self._store_one(run, base_offset, partitions[0])
-        ascending = size > 1 and is_range(partitions)
-        low = partitions[0] if ascending else min(partitions)
-        high = partitions[-1] if ascending else max(partitions)
-        if self._slots is None and not (low >= 0 and self._dense_up_to(high, size)):
-            self._map_slots()
-        slots = partitions
-        if self._slots is not None:
-            slots = [self._slot_for(partition) for partition in partitions]
-            new = self._store_each(run, base_offset, slots)
-        elif ascending:
-            new = self._store_range(run, base_offset, low, high + 1)
+        partitions = slots = run.partitions
+        if len(partitions) == 1 and self._slots is None and 0 <= partitions[0] < len(self._offsets):
+            slot = partitions[0]  # a commit of one partition, the most frequent of all
+            new = 1 if self._log_offsets[slot] == _UNUSED else 0
+            self._offsets[slot] = run.offsets[0]
+            self._epochs[slot] = run.leader_epochs[0]
+            self._commit_timestamps[slot] = run.commit_timestamp_ms
+            self._log_offsets[slot] = base_offset - slot
         else:
-            new = self._store_each(run, base_offset, slots)
+            new, slots = self._store_columns(run, base_offset)
         if run.metadata is not None or self._metadata:
             self._store_metadata(run.metadata, slots)
         if run.expire_timestamp_ms != _NONE or self._expire_timestamps:
@@ -100,19 +93,21 @@ class TopicColumns:
             self._unmap_slots_if_dense()
         return new
 
-    def _store_one(self, run: OffsetRun, base_offset: int, slot: int) -> int:
-        """A commit of one partition, the most frequent of all."""
-        new = 1 if self._log_offsets[slot] == _UNUSED else 0
-        self._offsets[slot] = run.offsets[0]
-        self._epochs[slot] = run.leader_epochs[0]
-        self._commit_timestamps[slot] = run.commit_timestamp_ms
-        self._log_offsets[slot] = base_offset - slot
-        if run.metadata is not None or self._metadata:
-            self._store_metadata(run.metadata, run.partitions)
-        if run.expire_timestamp_ms != _NONE or self._expire_timestamps:
-            self._store_expiry(run.expire_timestamp_ms, run.partitions)
-        self.count += new
-        return new
+    def _store_columns(self, run: OffsetRun, base_offset: int) -> tuple[int, Sequence[int]]:
+        """Take what a run has of every entry; how many are new, and the slots of all."""
+        partitions = run.partitions
+        size = len(partitions)
+        ascending = size > 1 and is_range(partitions)
+        low = partitions[0] if ascending else min(partitions)
+        high = partitions[-1] if ascending else max(partitions)
+        if self._slots is None and not (low >= 0 and self._dense_up_to(high, size)):
+            self._map_slots()
+        if self._slots is None and ascending:
+            return self._store_range(run, base_offset, low, high + 1), partitions
+        slots = partitions
+        if self._slots is not None:
+            slots = [self._slot_for(partition) for partition in partitions]
+        return self._store_each(run, base_offset, slots), slots
 
     def _store_range(self, run: OffsetRun, base_offset: int, start: int, stop: int) -> int:
         """The common case: partitions ascending without a gap, so whole columns move."""

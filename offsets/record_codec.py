@@ -114,8 +114,19 @@ def _plain_offsets(run: OffsetRun, first_delta: int) -> bytes:
     """Offsets with neither metadata nor expiry: whole chunks at once."""
     count = len(run.partitions)
     key = _keys.get((run.group_id, run.topic)) or _remember_key(run.group_id, run.topic)
-    if count == 1 and first_delta < 8192:
-        return _single_offset(run, key, first_delta)
+    if count == 1 and first_delta < 8192:  # the commit of one partition
+        delta_bytes = 1 if first_delta < 64 else 2
+        packer = _singles.get((key.size, delta_bytes)) or _remember_single(key, delta_bytes)
+        return packer.pack(
+            key.prologues[delta_bytes],
+            2 * first_delta if first_delta < 64 else _two_byte_column(first_delta, 1)[0],
+            key.head,
+            run.partitions[0],
+            VALUE_HEAD,
+            run.offsets[0],
+            run.leader_epochs[0],
+            run.commit_timestamp_ms,
+        )
     if first_delta + count <= 64:
         return _chunk(run, key, 0, count, 1, _one_byte_deltas[first_delta : first_delta + count])
     chunks = []
@@ -134,22 +145,6 @@ def _plain_offsets(run: OffsetRun, first_delta: int) -> bytes:
         chunks.append(_chunk(run, key, done, size, delta_bytes, deltas))
         done += size
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
-
-
-def _single_offset(run: OffsetRun, key: _Key, delta: int) -> bytes:
-    """A lone record, the commit of one partition."""
-    delta_bytes = 1 if delta < 64 else 2
-    packer = _singles.get((key.size, delta_bytes)) or _remember_single(key, delta_bytes)
-    return packer.pack(
-        key.prologues[delta_bytes],
-        2 * delta if delta < 64 else _two_byte_column(delta, 1)[0],
-        key.head,
-        run.partitions[0],
-        VALUE_HEAD,
-        run.offsets[0],
-        run.leader_epochs[0],
-        run.commit_timestamp_ms,
-    )
 
 
 def _chunk(

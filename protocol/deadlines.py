@@ -39,9 +39,11 @@ TimerT = TypeVar("TimerT", bound=Timer)
 class Deadlines(Generic[TimerT]):
     """The timers of a core, earliest first; equal times in the order of arming."""
 
-    __slots__ = ("_heap", "_limit", "_sequence")
+    __slots__ = ("_heap", "_limit", "_sequence", "next_ms")
 
     def __init__(self) -> None:
+        self.next_ms: int | None = None
+        """A time before which nothing falls due; None when nothing is armed."""
         self._heap: list[tuple[int, int, TimerT]] = []
         self._sequence = 0
         self._limit = 1024
@@ -55,16 +57,13 @@ class Deadlines(Generic[TimerT]):
         if timer.queued_ms > due_ms:
             self._push(timer)
 
-    def next_ms(self) -> int | None:
-        """A time before which nothing falls due; None when nothing is armed."""
-        return self._heap[0][0] if self._heap else None
-
     def pop(self, now_ms: int) -> TimerT | None:
         """Take the earliest entry, which must be due, and return its timer if the timer is due too.
 
         A timer that is returned is no longer armed. None: the entry was void or too early.
         """
         queued_ms, _, timer = heappop(self._heap)
+        self.next_ms = self._heap[0][0] if self._heap else None
         if timer.queued_ms != queued_ms:
             return None
         timer.queued_ms = NEVER
@@ -82,6 +81,7 @@ class Deadlines(Generic[TimerT]):
         timer.queued_ms = timer.due_ms
         self._sequence += 1
         heappush(self._heap, (timer.due_ms, self._sequence, timer))
+        self.next_ms = self._heap[0][0]
 
     def _sweep(self) -> None:
         """Drop void entries, so that churn cannot fill the heap; amortised constant time."""

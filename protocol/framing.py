@@ -30,20 +30,20 @@ class Framer:
     A connection whose framer has raised is beyond help: where the next frame begins is not known.
     """
 
-    __slots__ = ("_max_bytes", "_min_bytes", "_partial", "_wanted")
+    __slots__ = ("_max_bytes", "_min_bytes", "_wanted", "partial")
 
     def __init__(self, max_bytes: int, min_bytes: int = MIN_REQUEST_BYTES) -> None:
         self._max_bytes = max_bytes
         self._min_bytes = min_bytes
-        self._partial = bytearray()
+        self.partial = bytearray()
         """The beginning of a frame, with its length; never more than that one frame."""
         self._wanted = 0
-        """How long ``_partial`` will be when whole; 0 while fewer than 4 bytes are there."""
+        """How long ``partial`` will be when whole; 0 while fewer than 4 bytes are there."""
 
     @property
     def buffered(self) -> int:
         """Bytes of a frame that has not arrived whole."""
-        return len(self._partial)
+        return len(self.partial)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take what arrived and return the frames that are now whole, without their lengths.
@@ -51,7 +51,7 @@ class Framer:
         Raises BadFrame for a length that is negative, too short for a header or above the limit.
         """
         frames: list[bytes] = []
-        position = self._resume(data, frames) if self._partial else 0
+        position = self._resume(data, frames) if self.partial else 0
         end = len(data)
         min_bytes, max_bytes = self._min_bytes, self._max_bytes
         while end - position >= 4:
@@ -65,12 +65,12 @@ class Framer:
             frames.append(data[position + 4 : stop])
             position = stop
         if position < end:
-            self._partial += data[position:]
+            self.partial += data[position:]
         return frames
 
     def _resume(self, data: bytes, frames: list[bytes]) -> int:
         """Go on with the partial frame; returns how much of ``data`` belongs to it."""
-        partial = self._partial
+        partial = self.partial
         used = 0
         if not self._wanted:
             used = min(4 - len(partial), len(data))
@@ -88,7 +88,7 @@ class Framer:
         partial += data[used : used + missing]
         with memoryview(partial) as whole:
             frames.append(bytes(whole[4:]))
-        self._partial = bytearray()
+        self.partial = bytearray()
         self._wanted = 0
         return used + missing
 

@@ -50,7 +50,7 @@ def _abort(step: Step, budget: int) -> int:
     timeouts, now_ms = step.state.timeouts, step.now.wall_ms
     looked_at = 0
     while looked_at < budget:
-        due_ms = timeouts.next_ms()
+        due_ms = timeouts.next_ms
         if due_ms is None or due_ms > now_ms:
             break
         looked_at += 1
@@ -75,7 +75,7 @@ def _expire(step: Step, budget: int) -> bool:
     cutoff_ms = step.now.wall_ms - state.config.expiration_ms
     room = step.room
     for _ in range(budget):
-        used_ms = state.expiries.next_ms()
+        used_ms = state.expiries.next_ms
         if used_ms is None or used_ms > cutoff_ms:
             return True
         transaction = state.expiries.pop(cutoff_ms)

@@ -213,7 +213,12 @@ class HostedShard(Generic[CoreT]):
         """
         units, self._units = self._units, []
         if len(units) == 1 and len(units[0]) == 1 and not self._has_own:
-            return self._append_run(units[0][0], wall_ms)
+            run = units[0][0]  # as a turn with one request has it
+            first, count = self.appended, len(run)
+            batch = self._batch(self._encode(run, 0), count, first, wall_ms, wall_ms)
+            self.log.append_encoded(batch, first, first + count - 1, wall_ms)
+            self.appended = first + count
+            return len(batch)
         segment_bytes = self.log.config.segment_bytes
         buffer: list[bytes] = []
         headers: list[BatchHeader] = []
@@ -233,14 +238,6 @@ class HostedShard(Generic[CoreT]):
             self._write(buffer, first, offset - 1, wall_ms, headers)
         self.producers.clear()
         return written + size
-
-    def _append_run(self, run: Run, wall_ms: int) -> int:
-        """`append` of one run alone, as a turn with one request has it."""
-        first, count = self.appended, len(run)
-        batch = self._batch(self._encode(run, 0), count, first, wall_ms, wall_ms)
-        self.log.append_encoded(batch, first, first + count - 1, wall_ms)
-        self.appended = first + count
-        return len(batch)
 
     def _batches(
         self, units: Sequence[Sequence[Run]], wall_ms: int, batch_bytes_max: int

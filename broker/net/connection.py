@@ -213,7 +213,7 @@ class Connection(asyncio.Protocol):
             or self._parked is not None
             or self.muted_at_s is not None
             or self.sending
-            or self._framer.buffered
+            or self._framer.partial
             or len(data) > BACKLOG_BYTES
             or len(self._slots) >= self._slots_max
         ):

@@ -66,7 +66,7 @@ class LongPolls:
         self._watchdog = watchdog or Watchdog(time)
         self._errors = errors or InternalErrors()
         self._by_partition: defaultdict[Partition, dict[Waiter, None]] = defaultdict(dict)
-        self._by_topic: Counter[str] = Counter()
+        self.by_topic: Counter[str] = Counter()
         """How many waits there are for partitions of each topic."""
         self._heap: list[tuple[int, int, Waiter]] = []
         self._stale = 0
@@ -87,7 +87,7 @@ class LongPolls:
         """Keeps ``waiter`` until it is woken for good, or `forget`."""
         for partition in waiter.partitions:
             self._by_partition[partition][waiter] = None
-            self._by_topic[partition[0]] += 1
+            self.by_topic[partition[0]] += 1
         heappush(self._heap, (waiter.deadline_ms, next(self._order), waiter))
         if self._heap[0][2] is waiter:
             self._arm()
@@ -102,9 +102,9 @@ class LongPolls:
             waiters.pop(waiter, None)
             if not waiters:
                 del self._by_partition[partition]
-            self._by_topic[partition[0]] -= 1
-            if not self._by_topic[partition[0]]:
-                del self._by_topic[partition[0]]
+            self.by_topic[partition[0]] -= 1
+            if not self.by_topic[partition[0]]:
+                del self.by_topic[partition[0]]
         # Most waits end long before their deadline; without this the heap would keep them all.
         self._stale += 1
         if self._stale > 64 and self._stale * 2 > len(self._heap):
@@ -162,7 +162,7 @@ class LongPolls:
 
     def wake_topic(self, topic: str) -> None:
         """Something happened to a topic's partitions that its waiters must see."""
-        if topic not in self._by_topic:
+        if topic not in self.by_topic:
             return
         for (name, _), waiters in list(self._by_partition.items()):
             if name == topic:

@@ -23,7 +23,7 @@ import structlog
 from broker.loop.histogram import Writes
 from broker.topics.last_stable import LastStable
 from broker.topics.partition_services import PartitionServices
-from broker.topics.ticket import Ticket, deliver
+from broker.topics.ticket import Ticket
 from log.accepted_producers import AcceptedProducers
 from log.errors import LogPoisoned
 from log.partition_log import PartitionLog
@@ -218,13 +218,12 @@ class Partition:
             if self._waiting and not self._promised:
                 self._release()
             polls = self._services.long_polls
-            size_bytes = self.bytes_for_waiters(size_bytes)
-            if self._stable.held or log.producers.open_transactions:
-                if self._stable.moved(before, end_offset):
-                    polls.wake_committed(self.topic, self.index)
-                polls.appended(self.topic, self.index, size_bytes, committed=False)
-            else:
-                polls.appended(self.topic, self.index, size_bytes)
+            is_committed = not (self._stable.held or log.producers.open_transactions)
+            if not is_committed and self._stable.moved(before, end_offset):
+                polls.wake_committed(self.topic, self.index)
+            if self.topic in polls.by_topic:
+                size_bytes = self.bytes_for_waiters(size_bytes)
+                polls.appended(self.topic, self.index, size_bytes, is_committed)
         else:
             self._promise_flush()
             if self._waiting:
@@ -352,8 +351,12 @@ class Partition:
             self._deliver([(ticket, on_failure(reply, error)) for ticket, reply in replies])
 
     def _deliver(self, replies: Iterable[tuple[Ticket, Reply]]) -> None:
+        """Gives each ticket its reply; should one fail it is nobody else's harm."""
         for ticket, reply in replies:
-            deliver(ticket, reply, self._services.errors)
+            try:
+                ticket.take(reply)
+            except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
+                self._services.errors.caught("reply", error)
 
     # -- flushing
 

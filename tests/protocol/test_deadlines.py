@@ -23,7 +23,7 @@ def timer(name: str = "") -> Named:
 
 def fired(deadlines: Deadlines[Named], now_ms: int) -> list[str]:
     names = []
-    while (next_ms := deadlines.next_ms()) is not None and next_ms <= now_ms:
+    while (next_ms := deadlines.next_ms) is not None and next_ms <= now_ms:
         due = deadlines.pop(now_ms)
         if due is not None:
             names.append(due.name)
@@ -34,10 +34,10 @@ def test_timers_fire_in_order_and_equal_times_in_the_order_of_arming() -> None:
     deadlines: Deadlines[Named] = Deadlines()
     for name, due_ms in [("c", 30), ("a", 10), ("b", 10)]:
         deadlines.arm(timer(name), due_ms)
-    assert deadlines.next_ms() == 10
+    assert deadlines.next_ms == 10
     assert fired(deadlines, 9) == []
     assert fired(deadlines, 30) == ["a", "b", "c"]
-    assert deadlines.next_ms() is None
+    assert deadlines.next_ms is None
 
 
 def test_a_deadline_that_is_moved_later_by_assignment_fires_then_and_not_before() -> None:
@@ -46,7 +46,7 @@ def test_a_deadline_that_is_moved_later_by_assignment_fires_then_and_not_before(
     deadlines.arm(session, 10)
     session.due_ms = 25  # what a heartbeat does
     assert fired(deadlines, 20) == []
-    assert deadlines.next_ms() == 25, "the heap was put right when the old entry fell due"
+    assert deadlines.next_ms == 25, "the heap was put right when the old entry fell due"
     assert fired(deadlines, 25) == ["a"]
 
 
@@ -103,6 +103,6 @@ def test_random_moves_agree_with_a_plain_list(seed: int) -> None:
                 assert sorted(fired(deadlines, now_ms)) == due
         armed = [t.due_ms for t in timers if t.due_ms != NEVER]
         if armed:
-            next_ms = deadlines.next_ms()
+            next_ms = deadlines.next_ms
             assert next_ms is not None
             assert next_ms <= min(armed)

@@ -100,7 +100,7 @@ async def test_those_who_wait_no_longer_are_not_kept() -> None:
     assert len(polls) == 0
     assert len(polls._heap) < 200
     assert polls._by_partition == {}
-    assert not polls._by_topic
+    assert not polls.by_topic
 
 
 async def test_one_that_is_not_satisfied_waits_on() -> None:
