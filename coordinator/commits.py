@@ -24,7 +24,6 @@ from coordinator.events import (
     OffsetsMovedBack,
 )
 from coordinator.group import Group
-from coordinator.identity import check_member
 from coordinator.outcome import CommitReply, FetchReply, Outcome, answered
 from coordinator.states import State
 from coordinator.step import ShardState, fits
@@ -209,7 +208,7 @@ def _check(group: Group | None, call: OffsetCommit, now: Now) -> int:
             return COORDINATOR_NOT_AVAILABLE
     member = group.members.get(call.member_id)
     if member is None or call.group_instance_id is not None:
-        error = check_member(group, call.member_id, call.group_instance_id)
+        error = group.check_member(call.member_id, call.group_instance_id)
         if error or member is None:
             return error
     if call.generation_id != group.generation_id:

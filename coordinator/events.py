@@ -310,28 +310,3 @@ Event = (
     | GroupRemoved
     | ShardLoaded
 )
-
-_REASON_CHARACTERS = 255
-"""Of a client's own reason, which the protocol lets be long; clients cut it here too (KIP-800)."""
-_NAMED = 3
-
-
-def short(reason: str | None) -> str | None:
-    """The reason that a client gave, cut to a decent length."""
-    return reason[:_REASON_CHARACTERS] if reason else reason
-
-
-def with_reason(what: str, reason: str | None) -> str:
-    """A sentence with the reason that a client gave."""
-    return f"{what}: {short(reason)}" if reason else what
-
-
-def seconds(milliseconds: int) -> str:
-    """A length of time as people read it."""
-    return f"{milliseconds / 1000:.1f} s"
-
-
-def some_of(parts: list[str], separator: str) -> str:
-    """The first few of many, and how many more there are."""
-    more = f"{separator}and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
-    return separator.join(parts[:_NAMED]) + more

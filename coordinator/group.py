@@ -17,7 +17,7 @@ from coordinator.timers import GroupTimer
 from offsets.runs import GroupMember, GroupRun, GroupValue
 from protocol.consumer_protocol import CONSUMER, subscribed_topics
 from protocol.deadlines import NEVER
-from protocol.errors import ProtocolError
+from protocol.errors import FENCED_INSTANCE_ID, NONE, UNKNOWN_MEMBER_ID, ProtocolError
 from protocol.now import Now
 
 _MAX_GENERATION = 2**31 - 1
@@ -178,8 +178,20 @@ class Group:
         ), f"group {self.group_id!r} enters {state.name} without a deadline"
 
     def next_generation(self) -> None:
-        """Count the generation up; after Kafka's last one it starts again at 1."""
+        """Begin a generation of the members that there are: its number, leader, protocol, topics.
+
+        After Kafka's last number comes 1. A leader that has not rejoined is replaced by the oldest
+        member that has. A leader whose connection closed is replaced too, where a joined member
+        has an open one: the group would wait for its assignment until its session ends, as Kafka
+        does.
+        """
         self.generation_id = 1 if self.generation_id >= _MAX_GENERATION else self.generation_id + 1
+        joined = [m for m in self.members.values() if m.join_ticket is not None]
+        able = [m for m in joined if m.closed_ms is None] or joined
+        if able and all(m.member_id != self.leader_id for m in able):
+            self.leader_id = able[0].member_id
+        self.protocol_name = vote(m.protocols for m in self.members.values()) if joined else None
+        self.note_subscriptions()
 
     def awaited(self) -> Awaited:
         """Whom the group waits for."""
@@ -217,6 +229,20 @@ class Group:
         )
 
     # ---------------------------------------------------------------------------------- members
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> int:
+        """The error of a request that names this member, or NONE.
+
+        All requests check alike: instance id, member id, then generation. An instance id that
+        another member id holds now is fenced: its old process must stop (KIP-345).
+        """
+        if group_instance_id is not None:
+            holder = self.static_members.get(group_instance_id)
+            if holder is None:
+                return UNKNOWN_MEMBER_ID
+            if holder != member_id:
+                return FENCED_INSTANCE_ID
+        return NONE if member_id in self.members else UNKNOWN_MEMBER_ID
 
     def add(self, member: Member) -> None:
         """Take in a member; the first one leads and gives the group its protocol type."""
@@ -264,17 +290,6 @@ class Group:
         self._count_protocols(member.protocols, -1)
         member.protocols = tuple(protocols)
         self._count_protocols(member.protocols, 1)
-
-    def elect_among_joined(self) -> None:
-        """Replace a leader that has not rejoined by the oldest member that has.
-
-        A leader whose connection closed is replaced too, where a joined member has an open one:
-        the group would wait for its assignment until its session ends, as Kafka does.
-        """
-        joined = [m for m in self.members.values() if m.join_ticket is not None]
-        able = [m for m in joined if m.closed_ms is None] or joined
-        if all(m.member_id != self.leader_id for m in able):
-            self.leader_id = able[0].member_id
 
     def rebalance_timeout_ms(self) -> int:
         """How long a join or sync phase lasts: the longest that any member asked for."""

@@ -6,12 +6,11 @@ then instance id and member id.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
 from coordinator.calls import JoinGroup
-from coordinator.events import Cause, MemberChanged, MemberJoined, seconds, short, with_reason
+from coordinator.events import Cause, MemberChanged, MemberJoined
 from coordinator.group import Group
-from coordinator.identity import check_member
 from coordinator.member import Member
 from coordinator.outcome import JoinReply
 from coordinator.rebalance import (
@@ -26,7 +25,7 @@ from coordinator.states import State
 from coordinator.static_members import replace
 from coordinator.step import Step
 from coordinator.timers import GroupTimer
-from coordinator.wording import change_of, named
+from coordinator.wording import change_of, named, seconds, short, with_reason
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     GROUP_MAX_SIZE_REACHED,
@@ -59,7 +58,7 @@ def join(step: Step, call: JoinGroup) -> None:
         if call.member_id:
             return refuse(step, None, call, UNKNOWN_MEMBER_ID)
         group = Group(call.group_id, step.now)
-    if not _has_room(step, group, call):
+    if len(group.members) >= config.max_size and not _has_room(step, group, call):
         return _refuse_for_size(step, group, call)
     if group.state is State.DEAD:
         return refuse(step, group, call, COORDINATOR_NOT_AVAILABLE)
@@ -72,7 +71,7 @@ def join(step: Step, call: JoinGroup) -> None:
     if call.member_id in group.pending and call.group_instance_id is None:
         group.pending.pop(call.member_id).disarm()
         return _add(step, group, call, call.member_id, knows_id=True)
-    error = check_member(group, call.member_id, call.group_instance_id)
+    error = group.check_member(call.member_id, call.group_instance_id)
     if error:
         return refuse(step, group, call, error)
     _rejoin(step, group, call, group.members[call.member_id])
@@ -83,21 +82,18 @@ def join(step: Step, call: JoinGroup) -> None:
 
 
 def _has_room(step: Step, group: Group, call: JoinGroup) -> bool:
-    """Whether group.max.size lets this member in; a static one that comes back has its place.
+    """Whether a full group lets this member in; a static one that comes back has its place.
 
     While members rejoin only the parked ones count, so that the last to rejoin are refused
     (KAFKA-9885).
     """
-    max_size = step.state.config.max_size
-    if len(group.members) < max_size:
-        return True  # in every state: no more are parked than there are members
     member = group.members.get(call.member_id or _static_id(group, call.group_instance_id))
     match group.state:
         case State.EMPTY | State.DEAD:
             return True
         case State.PREPARING_REBALANCE:
             is_parked = member is not None and member.join_ticket is not None
-            return is_parked or group.joined < max_size
+            return is_parked or group.joined < step.state.config.max_size
         case State.AWAITING_SYNC | State.STABLE:
             return member is not None
 
@@ -113,7 +109,7 @@ def _refuse_for_size(step: Step, group: Group, call: JoinGroup) -> None:
     if pending is not None:
         pending.disarm()
         complete_if_joined(step, group)
-    elif not check_member(group, call.member_id, call.group_instance_id):
+    elif not group.check_member(call.member_id, call.group_instance_id):
         detail = f"group.max.size is {step.state.config.max_size}"
         step.remove(group, group.members[call.member_id], Cause.OVER_MAX_SIZE, detail)
         after_removal(step, group, Cause.OVER_MAX_SIZE, detail, call.member_id)
@@ -135,7 +131,7 @@ def _join_unnamed(step: Step, group: Group, call: JoinGroup) -> None:
         if len(group.pending) >= PENDING_IDS_MAX:
             group.pending.pop(next(iter(group.pending))).disarm()
         timer = group.pending[member_id] = GroupTimer(group.group_id, member_id)
-        step.state.deadlines.arm(timer, step.now.mono_ms + call.session_timeout_ms)
+        step.arm(timer, call.session_timeout_ms)
         return step.reply(call.ticket, JoinReply(MEMBER_ID_REQUIRED, member_id))
     return _add(step, group, call, member_id, knows_id=False)
 
@@ -184,6 +180,8 @@ def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
     step.state.connect(group, member, call.connection)
     match group.state:
         case State.PREPARING_REBALANCE:
+            member.session_timeout_ms = call.session_timeout_ms
+            member.rebalance_timeout_ms = call.rebalance_timeout_ms
             _update_and_park(step, group, call, member)
         case State.AWAITING_SYNC:
             if member.offers(call.protocols):
@@ -204,7 +202,7 @@ def _rejoin(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
 def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
     """A known member begins a rebalance, with its cause."""
     since_ms = step.now.mono_ms - group.state_since_ms
-    change = change_of(group.protocol_type, _known(member, call.protocols), call.protocols)
+    change = change_of(group.protocol_type, member, call.protocols)
     leads = member.member_id == group.leader_id
     who = f"{named(member)}, the leader," if leads else named(member)
     if member.restored and change is None and since_ms <= max(member.session_timeout_ms, 0):
@@ -219,22 +217,16 @@ def _rebalance_for(step: Step, group: Group, call: JoinGroup, member: Member) ->
         cause = Cause.METADATA_CHANGED
         detail = "offers protocols that were not known" if change is None else change.detail
         what = f"{who} {detail}"
-    _take_timeouts(member, call)  # before: the join phase that begins here lasts as long as it asks
+    # Before: the join phase that begins here lasts as long as it asks.
+    member.session_timeout_ms = call.session_timeout_ms
+    member.rebalance_timeout_ms = call.rebalance_timeout_ms
     prepare(step, group, cause, with_reason(what, call.reason), member.member_id)
     _update_and_park(step, group, call, member)
 
 
-def _known(member: Member, protocols: Sequence[tuple[str, bytes]]) -> Sequence[tuple[str, bytes]]:
-    """What the member offered before, as far as it is known: the log keeps only one protocol."""
-    if not member.restored:
-        return member.protocols
-    kept = dict(member.protocols)
-    return [(name, kept.get(name, metadata)) for name, metadata in protocols]
-
-
 def _update_and_park(step: Step, group: Group, call: JoinGroup, member: Member) -> None:
     if not member.offers(call.protocols):
-        change = change_of(group.protocol_type, _known(member, call.protocols), call.protocols)
+        change = change_of(group.protocol_type, member, call.protocols)
         if change is not None and change.is_visible:
             step.events.append(
                 MemberChanged(
@@ -246,15 +238,9 @@ def _update_and_park(step: Step, group: Group, call: JoinGroup, member: Member) 
                 )
             )
     group.set_protocols(member, call.protocols)
-    _take_timeouts(member, call)
     member.knows_id = True
     step.park_join(group, member, call.ticket)
     complete_if_joined(step, group)
-
-
-def _take_timeouts(member: Member, call: JoinGroup) -> None:
-    member.session_timeout_ms = call.session_timeout_ms
-    member.rebalance_timeout_ms = call.rebalance_timeout_ms
 
 
 # ------------------------------------------------------------------------------------- deadlines

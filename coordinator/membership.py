@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from coordinator.calls import Heartbeat, LeaveGroup, Leaver, SyncGroup
-from coordinator.events import Assigned, AssignedMember, Cause, some_of, with_reason
+from coordinator.events import Assigned, AssignedMember, Cause
 from coordinator.group import Group
-from coordinator.identity import check_member
 from coordinator.member import Member
 from coordinator.outcome import LeaveReply, SyncReply
 from coordinator.rebalance import after_removal, complete_if_joined, forget_if_blank, prepare
 from coordinator.states import State
-from coordinator.step import ShardState, Step
-from coordinator.wording import named
+from coordinator.step import ShardState, Step, fits
+from coordinator.wording import named, some_of, with_reason
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     ILLEGAL_GENERATION,
@@ -45,7 +44,7 @@ def sync(step: Step, call: SyncGroup) -> None:
             group.pending_syncs.discard(call.member_id)
             if not group.pending_syncs:
                 group.phase.disarm()
-            step.renew(member)
+            step.arm(member.session, member.session_timeout_ms)
             step.reply(call.ticket, _assignment_of(group, member))
         case State.PREPARING_REBALANCE:
             step.reply(call.ticket, SyncReply(REBALANCE_IN_PROGRESS))
@@ -61,7 +60,7 @@ def _check_sync(group: Group | None, call: SyncGroup) -> int:
         return UNKNOWN_MEMBER_ID
     if group.state is State.DEAD:
         return COORDINATOR_NOT_AVAILABLE
-    error = check_member(group, call.member_id, call.group_instance_id)
+    error = group.check_member(call.member_id, call.group_instance_id)
     if error:
         return error
     if call.generation_id != group.generation_id:
@@ -82,11 +81,11 @@ def _assign(step: Step, group: Group, call: SyncGroup) -> None:
     given = dict(call.assignments)
     for member in group.members.values():
         member.assignment = given.get(member.member_id, b"")
-    if not step.fits([group.run()]):
+    if not fits([group.run()], step.state.config.max_record_bytes):
         for member in group.members.values():
             member.assignment = b""
             if step.answer_sync(group, member, SyncReply(UNKNOWN_SERVER_ERROR)):
-                step.renew(member)
+                step.arm(member.session, member.session_timeout_ms)
         detail = "the group's record would exceed max.message.bytes of __consumer_offsets"
         prepare(step, group, Cause.GROUP_RECORD_TOO_LARGE, detail, call.member_id)
         return
@@ -108,7 +107,7 @@ def _assign(step: Step, group: Group, call: SyncGroup) -> None:
     )
     for member in group.members.values():
         if step.answer_sync(group, member, _assignment_of(group, member)):
-            step.renew(member)
+            step.arm(member.session, member.session_timeout_ms)
     if not group.pending_syncs:
         group.phase.disarm()
 
@@ -136,7 +135,7 @@ def heartbeat(state: ShardState, call: Heartbeat, now: Now) -> int:
             return COORDINATOR_NOT_AVAILABLE
     member = group.members.get(call.member_id)
     if member is None or call.group_instance_id is not None:
-        error = check_member(group, call.member_id, call.group_instance_id)
+        error = group.check_member(call.member_id, call.group_instance_id)
         if error or member is None:
             return error
     if call.generation_id != group.generation_id:
@@ -195,4 +194,4 @@ def _find(group: Group, leaver: Leaver) -> tuple[str, int]:
     if not leaver.member_id and leaver.group_instance_id is not None:
         member_id = group.static_members.get(leaver.group_instance_id)
         return ("", UNKNOWN_MEMBER_ID) if member_id is None else (member_id, NONE)
-    return leaver.member_id, check_member(group, leaver.member_id, leaver.group_instance_id)
+    return leaver.member_id, group.check_member(leaver.member_id, leaver.group_instance_id)

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from coordinator.calls import JoinGroup
-from coordinator.events import Cause, seconds
+from coordinator.events import Cause
 from coordinator.rebalance import after_removal, prepare
 from coordinator.static_members import replace
 from coordinator.step import Step
-from coordinator.wording import named
+from coordinator.wording import named, seconds
 
 OnStep = Callable[[Step], object]
 Work = Callable[[], object]

@@ -7,12 +7,12 @@ falls due.
 
 from __future__ import annotations
 
-from coordinator.events import Cause, GenerationFormed, some_of
-from coordinator.group import Group, vote
+from coordinator.events import Cause, GenerationFormed
+from coordinator.group import Group
 from coordinator.outcome import JoinedMember, JoinReply, SyncReply
 from coordinator.states import State
 from coordinator.step import Step
-from coordinator.wording import named
+from coordinator.wording import named, some_of
 from protocol.errors import NONE, REBALANCE_IN_PROGRESS
 
 _LEAST_REPEAT_MS = 1000
@@ -29,7 +29,7 @@ def prepare(step: Step, group: Group, cause: Cause, detail: str, member_id: str 
             _begin_join_phase(step, group, 0)
             for member in group.members.values():
                 if step.answer_sync(group, member, SyncReply(REBALANCE_IN_PROGRESS)):
-                    step.renew(member)
+                    step.arm(member.session, member.session_timeout_ms)
         case State.STABLE:
             joins = cause is Cause.MEMBER_JOINED
             _begin_join_phase(step, group, step.state.config.join_coalescing_ms if joins else 0)
@@ -48,7 +48,7 @@ def _begin_join_phase(step: Step, group: Group, hold_ms: int) -> None:
     hold_ms = min(hold_ms, timeout_ms)
     group.holding = hold_ms > 0
     group.join_deadline_ms = step.now.mono_ms + timeout_ms
-    step.arm_phase(group, hold_ms or timeout_ms)
+    step.arm(group.phase, hold_ms or timeout_ms)
 
 
 def _begin_initial_delay(step: Step, group: Group) -> None:
@@ -58,7 +58,7 @@ def _begin_initial_delay(step: Step, group: Group) -> None:
     group.member_added = False
     group.delay_step_ms = delay_ms
     group.delay_remaining_ms = max(group.rebalance_timeout_ms() - delay_ms, 0)
-    step.arm_phase(group, delay_ms)
+    step.arm(group.phase, delay_ms)
 
 
 def complete_if_joined(step: Step, group: Group) -> None:
@@ -122,7 +122,7 @@ def _delay_step_over(step: Step, group: Group) -> None:
             step.state.config.initial_rebalance_delay_ms, group.delay_remaining_ms
         )
         group.delay_remaining_ms = max(group.delay_remaining_ms - past_ms, 0)
-        step.arm_phase(group, group.delay_step_ms)
+        step.arm(group.phase, group.delay_step_ms)
     else:
         complete(step, group, Cause.INITIAL_DELAY_ENDED)
 
@@ -133,7 +133,7 @@ def _hold_over(step: Step, group: Group) -> None:
     if group.all_joined():
         complete(step, group, Cause.ALL_JOINED)
     elif group.join_deadline_ms > step.now.mono_ms:
-        step.arm_phase(group, group.join_deadline_ms - step.now.mono_ms)
+        step.arm(group.phase, group.join_deadline_ms - step.now.mono_ms)
     else:
         complete(step, group, Cause.JOIN_TIMED_OUT)
 
@@ -169,7 +169,7 @@ def complete(step: Step, group: Group, cause: Cause) -> None:
         _become_empty(step, group)
     elif not group.joined:
         group.initial_delay = group.holding = False
-        step.arm_phase(group, max(group.rebalance_timeout_ms(), _LEAST_REPEAT_MS))
+        step.arm(group.phase, max(group.rebalance_timeout_ms(), _LEAST_REPEAT_MS))
     else:
         _form_generation(step, group, cause)
 
@@ -178,23 +178,18 @@ def _become_empty(step: Step, group: Group) -> None:
     group.phase.disarm()
     group.initial_delay = group.holding = False
     group.next_generation()
-    group.protocol_name = None
-    group.note_subscriptions()
     step.move(group, State.EMPTY, Cause.NOBODY_LEFT, "no member is left")
     step.records.append(group.run())
 
 
 def _form_generation(step: Step, group: Group, cause: Cause) -> None:
     join_ms = step.now.mono_ms - group.state_since_ms
-    group.elect_among_joined()
     group.next_generation()
-    group.protocol_name = vote(member.protocols for member in group.members.values())
-    group.note_subscriptions()
     group.initial_delay = group.holding = False
     group.pending_syncs.update(
         member.member_id for member in group.members.values() if member.join_ticket is not None
     )
-    step.arm_phase(group, group.rebalance_timeout_ms())
+    step.arm(group.phase, group.rebalance_timeout_ms())
     detail = f"{group.joined} of {len(group.members)} members joined"
     step.move(group, State.AWAITING_SYNC, cause, detail)
     for member in group.members.values():
@@ -202,7 +197,7 @@ def _form_generation(step: Step, group: Group, cause: Cause) -> None:
             continue  # static and absent: its session runs on
         member.is_new = False
         step.answer_join(group, member, join_reply(group, member.member_id))
-        step.renew(member)
+        step.arm(member.session, member.session_timeout_ms)
     step.events.append(
         GenerationFormed(
             group.group_id,

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from coordinator.calls import JoinGroup
 from coordinator.config import GroupConfig
-from coordinator.events import JoinRefused, some_of
+from coordinator.events import JoinRefused
 from coordinator.group import Group
 from coordinator.outcome import JoinReply
 from coordinator.step import Step
+from coordinator.wording import some_of
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
     FENCED_INSTANCE_ID,

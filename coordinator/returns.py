@@ -20,7 +20,8 @@ from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
-from coordinator.events import Cause, MemberLeft, seconds
+from coordinator.events import Cause, MemberLeft
+from coordinator.wording import seconds
 from journal.entry import Fields
 from journal.pages import Ring
 from protocol.now import Now

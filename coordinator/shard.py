@@ -324,7 +324,7 @@ class GroupShard:
             if state.config.fetch_counts_as_activity and not group.protocol_type:
                 group.offsets_read_ms = now.wall_ms  # the log keeps no fetches: be on the safe side
             for member in group.members.values():
-                step.renew(member)
+                step.arm(member.session, member.session_timeout_ms)
             if len(group.members) > state.config.max_size:
                 self._oversized.append(group)
         return awake

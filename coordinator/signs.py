@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from coordinator.events import seconds
 from coordinator.read_only import GroupView, MemberView
 from coordinator.states import State
+from coordinator.wording import seconds
 from protocol.deadlines import NEVER
 from protocol.now import Now
 

@@ -7,15 +7,15 @@ nothing else changes, so that a rolling restart costs no rebalance.
 from __future__ import annotations
 
 from coordinator.calls import JoinGroup
-from coordinator.events import Cause, MemberJoined, short
+from coordinator.events import Cause, MemberJoined
 from coordinator.group import Group, vote
 from coordinator.member import Member
 from coordinator.outcome import JoinReply, SyncReply
 from coordinator.rebalance import complete_if_joined, members_for_leader, prepare
 from coordinator.refused_joins import refuse
 from coordinator.states import State
-from coordinator.step import Step
-from coordinator.wording import plain_host
+from coordinator.step import Step, fits
+from coordinator.wording import plain_host, short
 from protocol.consumer_protocol import CONSUMER, subscribed_topics
 from protocol.errors import (
     COORDINATOR_NOT_AVAILABLE,
@@ -55,7 +55,7 @@ def replace(step: Step, group: Group, call: JoinGroup, old: Member, member_id: s
             if why is not None:
                 _swap(step, group, old, new, call)
                 _rebalance(step, group, new, call, why)
-            elif step.fits([group.run(old, new)]):
+            elif fits([group.run(old, new)], step.state.config.max_record_bytes):
                 _keep_generation(step, group, call, old, new)
             else:
                 refuse(step, group, call, UNKNOWN_SERVER_ERROR)
@@ -134,7 +134,7 @@ def _keep_generation(step: Step, group: Group, call: JoinGroup, old: Member, new
     """
     old_leader = group.leader_id or ""
     _swap(step, group, old, new, call)
-    step.renew(new)
+    step.arm(new.session, new.session_timeout_ms)
     step.records.append(group.run())
     leads = group.leader_id == new.member_id
     reply = JoinReply(

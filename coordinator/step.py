@@ -122,8 +122,7 @@ class Step:
         group.last_joined_id = member.member_id
         self.state.parked[ticket] = (group, member)
         if member.is_new:
-            until_ms = self.now.mono_ms + self.state.config.new_member_join_timeout_ms
-            self.state.deadlines.arm(member.session, until_ms)
+            self.arm(member.session, self.state.config.new_member_join_timeout_ms)
         else:
             member.session.disarm()
 
@@ -172,13 +171,9 @@ class Step:
 
     # ----------------------------------------------------------------------------------- timers
 
-    def renew(self, member: Member) -> None:
-        """Start a member's session again."""
-        self.state.deadlines.arm(member.session, self.now.mono_ms + member.session_timeout_ms)
-
-    def arm_phase(self, group: Group, after_ms: int) -> None:
-        """Set the deadline of the group's phase."""
-        self.state.deadlines.arm(group.phase, self.now.mono_ms + after_ms)
+    def arm(self, timer: GroupTimer, after_ms: int) -> None:
+        """Let the timer of a session or of a phase fall due so long from now."""
+        self.state.deadlines.arm(timer, self.now.mono_ms + after_ms)
 
     # ---------------------------------------------------------------------------------- changes
 
@@ -236,10 +231,6 @@ class Step:
                 member.closed_ms is not None,
             )
         )
-
-    def fits(self, runs: Sequence[Run]) -> bool:
-        """Whether the runs can be written, all in one batch of at most ``max_record_bytes``."""
-        return fits(runs, self.state.config.max_record_bytes)
 
 
 class Sweep(ABC):

@@ -19,7 +19,6 @@ from coordinator.commits import (
 )
 from coordinator.events import Event, TransactionalOffsets
 from coordinator.group import Group
-from coordinator.identity import check_member
 from coordinator.outcome import CommitReply, Outcome
 from coordinator.states import State
 from coordinator.step import ShardState, fits
@@ -104,7 +103,7 @@ def _check(group: Group | None, call: TxnOffsetCommit) -> int:
             pass
     if call.generation_id < 0 and not call.member_id and call.group_instance_id is None:
         return NONE
-    error = check_member(group, call.member_id, call.group_instance_id)
+    error = group.check_member(call.member_id, call.group_instance_id)
     if error:
         return error
     return NONE if call.generation_id == group.generation_id else ILLEGAL_GENERATION

@@ -9,12 +9,36 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from coordinator.events import some_of
 from coordinator.member import Member
 from protocol.consumer_protocol import CONSUMER, subscribed_topics
 from protocol.errors import ProtocolError
 
 Protocols = Sequence[tuple[str, bytes]]
+
+_REASON_CHARACTERS = 255
+"""Of a client's own reason, which the protocol lets be long; clients cut it here too (KIP-800)."""
+_NAMED = 3
+
+
+def short(reason: str | None) -> str | None:
+    """The reason that a client gave, cut to a decent length."""
+    return reason[:_REASON_CHARACTERS] if reason else reason
+
+
+def with_reason(what: str, reason: str | None) -> str:
+    """A sentence with the reason that a client gave."""
+    return f"{what}: {short(reason)}" if reason else what
+
+
+def seconds(milliseconds: int) -> str:
+    """A length of time as people read it."""
+    return f"{milliseconds / 1000:.1f} s"
+
+
+def some_of(parts: list[str], separator: str) -> str:
+    """The first few of many, and how many more there are."""
+    more = f"{separator}and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    return separator.join(parts[:_NAMED]) + more
 
 
 class Change(NamedTuple):
@@ -38,8 +62,15 @@ def plain_host(host: str) -> str:
     return host.rpartition("/")[2]
 
 
-def change_of(protocol_type: str | None, old: Protocols, new: Protocols) -> Change | None:
-    """What a member says otherwise than before; None if nothing."""
+def change_of(protocol_type: str | None, member: Member, new: Protocols) -> Change | None:
+    """What a member says otherwise than before; None if nothing.
+
+    After a load only the selected protocol of it is known: the log keeps no other.
+    """
+    old: Protocols = member.protocols
+    if member.restored:
+        kept = dict(old)
+        old = [(name, kept.get(name, metadata)) for name, metadata in new]
     if tuple(old) == tuple(new):
         return None
     old_names, new_names = [name for name, _ in old], [name for name, _ in new]

@@ -110,9 +110,7 @@ def commits_of_old_generations_are_taken(patch: pytest.MonkeyPatch) -> None:
 
 def a_fenced_instance_goes_on(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(
-        coordinator.membership,
-        "check_member",
-        lambda group, member_id, _: 0 if member_id in group.members else 25,
+        Group, "check_member", lambda self, member_id, _: 0 if member_id in self.members else 25
     )
 
 
@@ -129,11 +127,12 @@ def a_refused_commit_keeps_its_session(patch: pytest.MonkeyPatch) -> None:
 
 
 def sessions_are_twice_as_long(patch: pytest.MonkeyPatch) -> None:
-    def renew(self: Step, member: Any) -> None:
-        due_ms = self.now.mono_ms + 2 * member.session_timeout_ms
-        self.state.deadlines.arm(member.session, due_ms)
+    real = Step.arm
 
-    patch.setattr(Step, "renew", renew)
+    def arm(self: Step, timer: Any, after_ms: int) -> None:
+        real(self, timer, 2 * after_ms if timer.member_id else after_ms)
+
+    patch.setattr(Step, "arm", arm)
 
 
 def commits_are_taken_while_completing(patch: pytest.MonkeyPatch) -> None:
@@ -193,7 +192,13 @@ def the_end_of_a_join_phase_is_not_noticed(patch: pytest.MonkeyPatch) -> None:
 
 
 def sessions_are_not_armed(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Step, "renew", nothing)
+    real = Step.arm
+
+    def arm(self: Step, timer: Any, after_ms: int) -> None:
+        if not timer.member_id:
+            real(self, timer, after_ms)
+
+    patch.setattr(Step, "arm", arm)
 
 
 def support_is_not_counted_down(patch: pytest.MonkeyPatch) -> None:
@@ -269,8 +274,11 @@ def offsets_expire_in_half_their_time(patch: pytest.MonkeyPatch) -> None:
 
 
 def generations_stand_still(patch: pytest.MonkeyPatch) -> None:
+    real = Group.next_generation
+
     def next_generation(self: Group) -> None:
-        self.generation_id = max(self.generation_id, 1)
+        real(self)
+        self.generation_id = 1
 
     patch.setattr(Group, "next_generation", next_generation)
 

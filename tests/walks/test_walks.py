@@ -13,8 +13,8 @@ LIMITS = {
     "OffsetCommit": (49, 18),
     "Fetch": (34, 16),
     "Produce": (36, 16),
-    "JoinGroup": (91, 28),
-    "SyncGroup": (93, 32),
+    "JoinGroup": (85, 26),
+    "SyncGroup": (91, 31),
     "EndTxn": (140, 45),
     "denied": (21, 11),
 }

@@ -19,8 +19,8 @@ from coordinator.events import (
     OffsetsMovedBack,
     TransactionalOffsets,
     Transition,
-    some_of,
 )
+from coordinator.wording import some_of
 
 logger = structlog.get_logger()
 
@@ -28,6 +28,9 @@ logger = structlog.get_logger()
 def observe(event: Event) -> None:
     """Write the line of one fact of the core, where it has one."""
     if isinstance(event, Transition):
+        waits: dict[str, Any] = {}
+        if event.awaited:  # whom the group waits for now, and how long at most
+            waits = {"waits_for": some_of(list(event.awaited), ", "), "wait_ms": event.wait_ms}
         logger.info(
             "group state changed",
             group=event.group_id,
@@ -36,7 +39,7 @@ def observe(event: Event) -> None:
             generation=event.generation_id,
             cause=str(event.cause),
             detail=event.detail,
-            **_awaited(event),
+            **waits,
         )
     elif isinstance(event, GenerationFormed):
         logger.info(
@@ -80,13 +83,6 @@ def observe(event: Event) -> None:
         )
     else:
         _observe_offsets(event)
-
-
-def _awaited(event: Transition) -> dict[str, Any]:
-    """Whom the group now waits for, and how long at most."""
-    if not event.awaited:
-        return {}
-    return {"waits_for": some_of(list(event.awaited), ", "), "wait_ms": event.wait_ms}
 
 
 def _observe_offsets(event: Event) -> None:
