@@ -5,7 +5,6 @@ from __future__ import annotations
 from coordinator.calls import Heartbeat, LeaveGroup, Leaver, SyncGroup
 from coordinator.events import Assigned, AssignedMember, Cause
 from coordinator.group import Group
-from coordinator.member import Member
 from coordinator.outcome import LeaveReply, SyncReply
 from coordinator.rebalance import after_removal, complete_if_joined, forget_if_blank, prepare
 from coordinator.states import State
@@ -45,7 +44,8 @@ def sync(step: Step, call: SyncGroup) -> None:
             if not group.pending_syncs:
                 group.phase.disarm()
             step.arm(member.session, member.session_timeout_ms)
-            step.reply(call.ticket, _assignment_of(group, member))
+            reply = SyncReply(NONE, group.protocol_type, group.protocol_name, member.assignment)
+            step.reply(call.ticket, reply)
         case State.PREPARING_REBALANCE:
             step.reply(call.ticket, SyncReply(REBALANCE_IN_PROGRESS))
         case State.EMPTY:
@@ -106,14 +106,11 @@ def _assign(step: Step, group: Group, call: SyncGroup) -> None:
         Assigned(group.group_id, group.generation_id, group.protocol_type, tuple(got))
     )
     for member in group.members.values():
-        if step.answer_sync(group, member, _assignment_of(group, member)):
+        reply = SyncReply(NONE, group.protocol_type, group.protocol_name, member.assignment)
+        if step.answer_sync(group, member, reply):
             step.arm(member.session, member.session_timeout_ms)
     if not group.pending_syncs:
         group.phase.disarm()
-
-
-def _assignment_of(group: Group, member: Member) -> SyncReply:
-    return SyncReply(NONE, group.protocol_type, group.protocol_name, member.assignment)
 
 
 # ------------------------------------------------------------------------------------- Heartbeat

@@ -81,7 +81,7 @@ def _stepped(handler: Callable[[Step, Any], object]) -> _Handler:
         except Exception:
             state.interrupted += step.replies
             raise
-        return step.outcome()
+        return Outcome(step.records, step.replies, step.events)
 
     return handle
 
@@ -251,7 +251,7 @@ class GroupShard:
                 step.move(group, State.DEAD, Cause.UNLOADED, "its partition was unloaded")
             else:
                 group.transition_to(State.DEAD, step.now)
-        return step.outcome()
+        return Outcome(step.records, step.replies, step.events)
 
     # --------------------------------------------------------------------------------------- log
 
@@ -348,7 +348,7 @@ class GroupShard:
             prepare(step, group, Cause.OVER_MAX_SIZE, detail)
         interval_ms = state.config.offsets_retention_check_interval_ms
         state.deadlines.arm(self._retention, now.mono_ms + interval_ms)
-        return step.outcome()
+        return Outcome(step.records, step.replies, step.events)
 
 
 def _generation(group: Group) -> LoadedGeneration:

@@ -16,7 +16,7 @@ from coordinator.config import GroupConfig
 from coordinator.events import Cause, Event, MemberLeft, Transition
 from coordinator.group import Group
 from coordinator.member import Member
-from coordinator.outcome import JoinReply, Outcome, Reply, SyncReply
+from coordinator.outcome import JoinReply, Reply, SyncReply
 from coordinator.states import State
 from coordinator.timers import GroupTimer
 from offsets.cache import OffsetCache
@@ -94,10 +94,6 @@ class Step:
         self.records: list[Run] = []
         self.replies: list[tuple[Ticket, Reply]] = []
         self.events: list[Event] = []
-
-    def outcome(self) -> Outcome:
-        """All that was collected, in order."""
-        return Outcome(self.records, self.replies, self.events)
 
     def reply(self, ticket: Ticket, reply: Reply) -> None:
         """Answer a request that is not parked."""

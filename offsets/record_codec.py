@@ -24,7 +24,7 @@ from offsets.record_values import (
     offset_key_head,
     string,
 )
-from offsets.runs import GroupRun, GroupValue, OffsetRun, Run
+from offsets.runs import GroupRun, OffsetRun, Run
 from protocol.records.varint import encode_varint
 
 _FIXED_BYTES = 32
@@ -105,7 +105,16 @@ def run_bytes_at_most(run: Run) -> int:
         return bound
     if isinstance(run, GroupRun):
         bound = _PROLOGUE_BYTES_AT_MOST + 4 + _string_bytes(run.group_id)
-        return bound if run.value is None else bound + _group_value_bytes(run.value)
+        value = run.value
+        if value is None:
+            return bound
+        bound += 26 + _string_bytes(value.protocol_type)
+        bound += _string_bytes(value.protocol_name or "") + _string_bytes(value.leader or "")
+        for member in value.members:
+            bound += 24 + len(member.subscription) + len(member.assignment)
+            bound += _string_bytes(member.member_id) + _string_bytes(member.group_instance_id or "")
+            bound += _string_bytes(member.client_id) + _string_bytes(member.client_host)
+        return bound
     head = _PROLOGUE_BYTES_AT_MOST + 10 + _string_bytes(run.group_id)
     return sum([head + _string_bytes(topic) for topic, _ in run.keys])
 
@@ -354,14 +363,3 @@ def _record(delta: int, key: bytes, value: bytes | None) -> bytes:
 def _string_bytes(text: str) -> int:
     size = len(text) if text.isascii() else len(text.encode())
     return size if size <= MAX_STRING_BYTES else len(string(text))  # which says what is wrong
-
-
-def _group_value_bytes(value: GroupValue) -> int:
-    bound = 26 + sum(
-        map(_string_bytes, (value.protocol_type, value.protocol_name or "", value.leader or ""))
-    )
-    for member in value.members:
-        bound += 24 + len(member.subscription) + len(member.assignment)
-        bound += _string_bytes(member.member_id) + _string_bytes(member.group_instance_id or "")
-        bound += _string_bytes(member.client_id) + _string_bytes(member.client_host)
-    return bound

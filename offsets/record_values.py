@@ -57,8 +57,10 @@ class Malformed(ValueError):
 # ------------------------------------------------------------------------------------- writing
 
 
-def string(text: str) -> bytes:
-    """A string with its int16 length. UnwritableRun above 32767 bytes."""
+def string(text: str | None) -> bytes:
+    """A string with its int16 length, -1 for none. UnwritableRun above 32767 bytes."""
+    if text is None:
+        return _none_string
     raw = text.encode()
     if len(raw) > MAX_STRING_BYTES:
         raise UnwritableRun(
@@ -66,14 +68,6 @@ def string(text: str) -> bytes:
             f"at most {MAX_STRING_BYTES} bytes can be stored"
         )
     return _i16.pack(len(raw)) + raw
-
-
-def _nullable_string(text: str | None) -> bytes:
-    return _none_string if text is None else string(text)
-
-
-def _blob(data: bytes) -> bytes:
-    return _i32.pack(len(data)) + data
 
 
 def offset_key_head(group_id: str, topic: str) -> bytes:
@@ -111,20 +105,22 @@ def group_value(value: GroupValue, version: int = GROUP_VALUE_VERSION) -> bytes:
         _i16.pack(version),
         string(value.protocol_type),
         _i32.pack(value.generation_id),
-        _nullable_string(value.protocol_name),
-        _nullable_string(value.leader),
+        string(value.protocol_name),
+        string(value.leader),
         _i64.pack(value.state_timestamp_ms) if has_timestamp else b"",
         _i32.pack(len(value.members)),
     ]
     for member in value.members:
         parts += (
             string(member.member_id),
-            _nullable_string(member.group_instance_id) if has_instances else b"",
+            string(member.group_instance_id) if has_instances else b"",
             string(member.client_id),
             string(member.client_host),
             _timeouts.pack(member.rebalance_timeout_ms, member.session_timeout_ms),
-            _blob(member.subscription),
-            _blob(member.assignment),
+            _i32.pack(len(member.subscription)),
+            member.subscription,
+            _i32.pack(len(member.assignment)),
+            member.assignment,
         )
     return b"".join(parts)
 

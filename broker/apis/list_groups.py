@@ -31,7 +31,7 @@ def _handle(services: Services, request: Request) -> Steps:
     types = frozenset(name.lower() for name in value["types_filter"])
     gather: Gather[ListReply] = Gather()
     for hosted in services.groups.hosted_shards:
-        services.groups.submit_to(hosted, ListGroups(gather.ticket(), states, types))
+        services.groups.submit(hosted, ListGroups(gather.ticket(), states, types))
         yield from gather.sent()
     yield from gather.rest()
     error_code = error_of_all(reply.error_code for reply in gather.replies)

@@ -53,7 +53,7 @@ def _handle(services: Services, request: Request) -> Steps:
             call = ListTransactions(
                 gather.ticket(), states, producer_ids, value["duration_filter"], some
             )
-            services.transactions.submit_to(hosted, call)
+            services.transactions.submit(hosted, call)
             yield from gather.sent()
     yield from gather.rest()
     error_code = error_of_all(reply.error_code for reply in gather.replies)

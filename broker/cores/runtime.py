@@ -75,7 +75,7 @@ class Runtime(Generic[CoreT, DutiesT]):
         self._not_stable = kind.not_stable
         self._sets_no_deadline = kind.sets_no_deadline
         self._hooks = hooks
-        self._by_key: dict[str, HostedShard[CoreT]] = {}
+        self._by_key: dict[object, HostedShard[CoreT]] = {}
         self._by_key_characters = 0
         self._touched: list[HostedShard[CoreT]] = []
         self._turn: Handle | None = None
@@ -140,16 +140,14 @@ class Runtime(Generic[CoreT, DutiesT]):
 
     # -- calls
 
-    def submit(self, key: str, call: Call) -> None:
-        """Hands ``call`` to the shard of ``key``; its ticket takes the reply, once."""
-        hosted = self._by_key.get(key) or self.hosted_for(key)
+    def submit(self, shard: str | HostedShard[CoreT], call: Call) -> None:
+        """Hands ``call`` to a shard, or to that of a key; its ticket takes the reply, once."""
+        hosted = self._by_key.get(shard)
         if hosted is None:
-            call.ticket.take(self._kind.not_served(call, NOT_COORDINATOR))
-        else:
-            self.submit_to(hosted, call)
-
-    def submit_to(self, hosted: HostedShard[CoreT], call: Call) -> None:
-        """Hands ``call`` to the shard of ``hosted``."""
+            hosted = self.hosted_for(shard) if isinstance(shard, str) else shard
+            if hosted is None:
+                call.ticket.take(self._kind.not_served(call, NOT_COORDINATOR))
+                return
         if hosted.phase is not _ACTIVE:
             error = self._refused(hosted, call)
             if error is not None:

@@ -8,14 +8,14 @@ from tests.walks.recorder import LEFT_OUT, Step, Walk
 from tests.walks.requests import WALKS, walk
 
 LIMITS = {
-    "Heartbeat": (14, 7),
-    "OffsetFetch": (20, 11),
-    "OffsetCommit": (49, 18),
+    "Heartbeat": (13, 7),
+    "OffsetFetch": (19, 11),
+    "OffsetCommit": (48, 18),
     "Fetch": (34, 16),
     "Produce": (36, 16),
-    "JoinGroup": (85, 26),
-    "SyncGroup": (91, 31),
-    "EndTxn": (140, 45),
+    "JoinGroup": (83, 26),
+    "SyncGroup": (84, 31),
+    "EndTxn": (139, 45),
     "denied": (21, 11),
 }
 """Functions and files; a limit only falls."""

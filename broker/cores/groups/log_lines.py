@@ -7,6 +7,7 @@ from typing import Any
 import structlog
 
 from coordinator.events import (
+    Assigned,
     Event,
     GenerationFormed,
     GroupRemoved,
@@ -81,7 +82,7 @@ def observe(event: Event) -> None:
             host=event.client_host,
             detail=event.detail,
         )
-    else:
+    elif not isinstance(event, Assigned):  # the move to Stable has a line
         _observe_offsets(event)
 
 

@@ -120,7 +120,7 @@ class LocalMarkers:
             marker.coordinator_epoch,
             marker.committed,
         )
-        self._groups.submit_to(hosted, call)
+        self._groups.submit(hosted, call)
 
 
 class _OffsetsEnded:

@@ -79,7 +79,7 @@ async def test_the_transaction_ends_here(adopted: Path, committed: bool) -> None
         assert hosted.log.first_unstable_offset == 2
         replies: list[Any] = []
         call = EndOffsets(Taker(replies.append), PRODUCER, 0, 1, committed)
-        broker.groups.submit_to(hosted, call)
+        broker.groups.submit(hosted, call)
         await eventually(lambda: replies == [NONE])
         assert await fetched(broker, stable=True) == ended
         assert hosted.partition.last_stable_offset == hosted.log.log_end_offset

@@ -230,7 +230,7 @@ async def test_it_is_written_at_the_turns_end_behind_what_the_shard_has_accepted
         ends: list[int] = []
         foreign = asyncio.ensure_future(edge.groups.append_foreign(0, append))
         for offset in (1, 2):  # both behind it, in the same turn
-            asyncio.get_running_loop().call_soon(edge.groups.submit_to, hosted, commit_of(offset))
+            asyncio.get_running_loop().call_soon(edge.groups.submit, hosted, commit_of(offset))
             asyncio.get_running_loop().call_soon(lambda: ends.append(hosted.log.log_end_offset))
         info = await foreign
 

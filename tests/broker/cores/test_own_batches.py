@@ -43,7 +43,7 @@ class Calls:
     def end(self, *, committed: bool, producer_id: int = 7) -> None:
         [hosted] = self.broker.groups.hosted_shards
         call = EndOffsets(self._ticket(), producer_id, 3, 5, committed)
-        self.broker.groups.submit_to(hosted, call)
+        self.broker.groups.submit(hosted, call)
 
     def _ticket(self) -> Taker:
         return Taker(self.replies.append)

@@ -398,13 +398,13 @@ async def test_the_ids_of_a_shard_are_listed_some_at_a_time(
         names = [f"id-{number}" for number in range(25)]
         for name in names:
             await initialised(broker, name)
-        submit_to = broker.transactions.submit_to
+        submit = broker.transactions.submit
 
         def noted(hosted: Any, call: Any) -> None:
             pieces.append(len(call.among))
-            submit_to(hosted, call)
+            submit(hosted, call)
 
-        monkeypatch.setattr(broker.transactions, "submit_to", noted)
+        monkeypatch.setattr(broker.transactions, "submit", noted)
         answer = await asked(broker, lambda wire: wire.call("ListTransactions", 2, {}))
         found = [each["transactional_id"] for each in answer["transaction_states"]]
         assert (found, pieces) == (names, [10, 10, 5])
