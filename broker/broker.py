@@ -138,14 +138,18 @@ class Broker:
         """The thread for pure work that takes long."""
         kept = (self.time, self.spawn, self.fs, self.directory)
         groups_bytes = config["group.journal.file.max.bytes"]
-        self.keeper = JournalKeeper(GroupsJournal, *kept, groups_bytes)
+        self.keeper = JournalKeeper(GroupsJournal, *kept, groups_bytes, self.internal_errors)
         """Why groups rebalanced, and the file that says so to the next run."""
         transactions_bytes = config["transaction.journal.file.max.bytes"]
-        self.transaction_keeper = JournalKeeper(TransactionsJournal, *kept, transactions_bytes)
+        self.transaction_keeper = JournalKeeper(
+            TransactionsJournal, *kept, transactions_bytes, self.internal_errors
+        )
         """What became of transactions, and its file."""
         self.http: HttpSide | None = None
         self.pages: Pages | None = None
         """What is served over HTTP, by `http` or by another server."""
+        self._viewers: list[Callable[[], None]] = []
+        """They show the facts of groups as they come: the pages, once they are open."""
         self.stopped = asyncio.Event()
         """Set when the broker cannot go on, or was asked to stop."""
         self.fatal: str | None = None
@@ -257,7 +261,7 @@ class Broker:
                         at_any_time(write_line),
                         at_any_time(RefusedJoinLines(self.time).observe, JoinRefused),
                     ],
-                    self._show,
+                    self._viewers,
                 ),
                 before_replies=self.writes.hold,
                 after_replies=self.writes.flush,
@@ -327,7 +331,7 @@ class Broker:
                         self.transaction_keeper.journal.observe,
                         at_any_time(write_transaction_line),
                     ],
-                    self.producer_ids.refill,
+                    (self.producer_ids.refill,),
                 ),
                 before_replies=self.writes.hold,
                 after_replies=self._answered,
@@ -521,8 +525,9 @@ class Broker:
         self.advertised.serving_http(address)
         self.trends.start()
         self.verdicts.start()
-        self.pages = Pages(self.sources)
-        return self.pages
+        pages = Pages(self.sources)
+        self._opened(pages)
+        return pages
 
     async def stop(self) -> None:
         """Ends the turn, answers who waits, closes all, writes everything down, unlocks.
@@ -634,14 +639,12 @@ class Broker:
         client = connection.client_id, connection.client_host
         event = JoinRefused(group_id, "", UNSUPPORTED_VERSION, *client, NEW_PROTOCOL)
         self.keeper.observe(event)
-        self._show()
+        for show in self._viewers:
+            show()
 
     def _opened(self, pages: Pages) -> None:
         self.pages = pages
-
-    def _show(self) -> None:
-        if self.pages is not None:
-            self.pages.live.happened()
+        self._viewers.append(pages.live.happened)
 
 
 __all__ = ["BadDirectory", "Broker", "CannotJoin", "CannotListen", "CorruptLog", "DirectoryLocked"]

@@ -102,6 +102,10 @@ class Journal(Pages[GroupJournal]):
 
     def restored(self, group_id: str) -> Restored | None:
         """What the last load made of a group; None if it was not there, or it is forgotten."""
+        self.fold_observed()
+        return self._restored(group_id)
+
+    def _restored(self, group_id: str) -> Restored | None:
         for load in reversed(list(self._loads)):
             if group_id in load.generations:
                 return Restored(load.number, load.at_ms, load.generations[group_id])
@@ -109,15 +113,17 @@ class Journal(Pages[GroupJournal]):
 
     def flapping(self, group_id: str) -> list[Flapping]:
         """The members that change their topics or protocols again and again."""
+        self.fold_observed()
         page = self._pages.get(group_id)
         return [] if page is None else [each for each in page.changed if each.flaps]
 
     def returning(self, group_id: str) -> list[Returning]:
         """The clients that came back to a group under new ids, the latest last."""
+        self.fold_observed()
         page = self._pages.get(group_id)
         return [] if page is None else list(page.returns.clients)
 
-    def observe_other(self, event: Event, now: Now) -> None:
+    def fold_other(self, event: Event, now: Now) -> None:
         """See `Pages`."""
         if isinstance(event, ShardLoaded):
             self.loads += 1
@@ -131,7 +137,7 @@ class Journal(Pages[GroupJournal]):
     def catch_up(self, page: GroupJournal) -> None:
         """See `Pages`."""
         before, page.loads = page.loads, self.loads
-        restored = self.restored(page.name)
+        restored = self._restored(page.name)
         if restored is not None and restored.load > before:
             known = list(page.rebalances)
             merged = with_generations(known, restored.generations, restored.at_ms)

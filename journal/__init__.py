@@ -16,6 +16,7 @@ one shape:
 - A `Form` says how entries become lines, and lines entries.
 
 A core gives its entries, its form, and for each of its events what that does to the page of its
-name. `Pages.restore` takes over what an earlier run wrote down. The file, its thread and its timers
-are in `broker/cores`.
+name. A turn only hands its events over: they change their pages when somebody reads the journal or
+writes it down. `Pages.restore` takes over what an earlier run wrote down. The file, its thread and
+its timers are in `broker/cores`.
 """

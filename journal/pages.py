@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -181,8 +182,16 @@ Fold = Callable[[PageT, Any, Now], None]
 """What an event does to the page of its name."""
 
 
+OBSERVED_MAX = 64
+"""Events that wait until they change their pages. Each holds no more than a record does."""
+
+
 class Pages(Generic[PageT]):
-    """A journal: the pages of all names, of which those without entries are not kept."""
+    """A journal: the pages of all names, of which those without entries are not kept.
+
+    An event changes its page when somebody reads the journal or writes it down, and not in the
+    turn in which it is emitted.
+    """
 
     form: Form
     folds: Mapping[type, Fold[PageT]]
@@ -197,19 +206,27 @@ class Pages(Generic[PageT]):
     ) -> None:
         """``unsaved`` takes what is to be written down, None where nothing is; ``name_of`` says
         what an event is about that has a fold."""
-        self.bytes = 0
-        """Estimated, all names together."""
+        self.observed: deque[tuple[Any, Now]] = deque()
+        """Events that have not changed their pages yet, each with the time of its emission."""
         self.unsaved = unsaved
         self.bytes_kept = bytes_kept
         self.loads = 0
         """How often a log was loaded that may know more of a name."""
+        self._bytes = 0
         self._new_page = new_page
         self._name_of = name_of
         self._pages: dict[str, PageT] = {}
         """The one whose last event is longest ago first."""
 
+    @property
+    def bytes(self) -> int:
+        """Estimated, all names together."""
+        self.fold_observed()
+        return self._bytes
+
     def get(self, name: str) -> PageT | None:
         """What is kept of a name; None where nothing happened, or it was too long ago."""
+        self.fold_observed()
         page = self._pages.get(name)
         if page is not None and page.loads != self.loads:
             self.catch_up(page)
@@ -218,20 +235,37 @@ class Pages(Generic[PageT]):
 
     def names(self) -> list[str]:
         """The names with a page, the one that has been quiet for longest first."""
+        self.fold_observed()
         return list(self._pages)
 
     def observe(self, event: Any, now: Now) -> None:
-        """Take in one fact; they come in their order, each with the time of its emission."""
+        """Take in one fact; they come in their order, each with the time of its emission.
+
+        One about no name may be large, and does not wait.
+        """
+        self.observed.append((event, now))
+        if len(self.observed) >= OBSERVED_MAX or type(event) not in self.folds:
+            self.fold_observed()
+        elif self.unsaved is not None and len(self.observed) == 1:
+            self.unsaved.wake()
+
+    def fold_observed(self) -> None:
+        """Let what was observed change its pages. What an event raises harms no later one."""
+        while self.observed:
+            self.fold(*self.observed.popleft())
+
+    def fold(self, event: Any, now: Now) -> None:
+        """Let one fact change the page of its name."""
         fold = self.folds.get(type(event))
         if fold is None:
-            self.observe_other(event, now)
+            self.fold_other(event, now)
             return
         page = self.turn_to(self._name_of(event))
         fold(page, event, now)
         self.count(page)
 
-    def observe_other(self, event: Any, now: Now) -> None:
-        """Take in a fact that is about no name."""
+    def fold_other(self, event: Any, now: Now) -> None:
+        """Let a fact that is about no name change what is kept."""
 
     def restore(self, name: str, entry: Any) -> None:
         """Take over an entry that an earlier run wrote down; the oldest first."""
@@ -241,6 +275,7 @@ class Pages(Generic[PageT]):
 
     def save_counts(self) -> None:
         """Have what is counted, and what is too young, written down as it is; for a stop."""
+        self.fold_observed()
         if self.unsaved is not None:
             self.unsaved.ripen(None)
             for page in self._pages.values():
@@ -264,18 +299,18 @@ class Pages(Generic[PageT]):
         """Count what has become of a page, and forget what is too much."""
         entries = page.entry_bytes.count
         size = page.own_bytes + entries
-        self.bytes += size - page.counted
+        self._bytes += size - page.counted
         page.counted = size
         if not entries and self._pages.get(page.name) is page:
             self.forget(page.name)
-        while self.bytes > self.bytes_kept and self.forget_oldest():
+        while self._bytes > self.bytes_kept and self.forget_oldest():
             pass
 
     def forget(self, name: str) -> None:
         """Nothing is kept of a name."""
         page = self._pages.pop(name, None)
         if page is not None:
-            self.bytes -= page.counted
+            self._bytes -= page.counted
             if self.unsaved is not None:
                 self.unsaved.young.pop(name, None)
 
@@ -295,6 +330,6 @@ class Pages(Generic[PageT]):
     def drop_oldest(self, page: Page) -> bool:
         """Forget the oldest entry of a page; whether there was one."""
         dropped = page.drop_oldest()
-        self.bytes += page.bytes - page.counted
+        self._bytes += page.bytes - page.counted
         page.counted = page.bytes
         return dropped

@@ -19,11 +19,12 @@ UNSAVED_MAX = 20_000
 class Unsaved:
     """See the module."""
 
-    __slots__ = ("_entries", "_wake", "lost", "young")
+    __slots__ = ("_entries", "lost", "wake", "young")
 
     def __init__(self, wake: Callable[[], None] = lambda: None) -> None:
-        """``wake`` is called when there is something, or something young, and was nothing."""
-        self._wake = wake
+        """``wake`` is called when there is something, or something young, and was nothing; and
+        when a journal has observed what may come to be written down."""
+        self.wake = wake
         self.lost = 0
         """Entries that were not taken in time."""
         self.young: dict[str, tuple[Hashable, Entry, int]] = {}
@@ -42,7 +43,7 @@ class Unsaved:
         if place in entries or len(entries) < UNSAVED_MAX:
             entries[place] = entry
             if len(entries) == 1:
-                self._wake()
+                self.wake()
         else:
             self.lost += 1
 
@@ -50,7 +51,7 @@ class Unsaved:
         """`mark` an entry when it is old, which is at that time (monotonic)."""
         self.young[name] = key, entry, old_ms
         if len(self.young) == 1:
-            self._wake()
+            self.wake()
 
     def ripen(self, now: Now | None) -> None:
         """Mark what is old enough by now; without a time all that is young."""

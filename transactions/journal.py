@@ -257,6 +257,7 @@ class Journal(Pages[IdJournal]):
         ``opened`` is what the core knows of that transaction; it is taken where the journal has
         none, since that began in an earlier run.
         """
+        self.fold_observed()
         page = self.turn_to(transactional_id)
         story = page.open
         if story is None or story.began_ms < opened.began_ms:

@@ -90,7 +90,7 @@ class Member:
         self._basis = basis
         self._endpoints: Sequence[Endpoint] = ()
         journal_bytes = config["cluster.journal.file.max.bytes"]
-        kept = (time, background.spawn, basis.fs, basis.directory, journal_bytes)
+        kept = (time, background.spawn, basis.fs, basis.directory, journal_bytes, basis.errors)
         self.keeper = JournalKeeper(partial(ClusterJournal, joined.node_id), *kept)
         """What happened in the cluster, as this broker saw it, and the file that says so."""
         self._witness = Witness(joined.node_id, self.keeper, self.cache, basis.errors)

@@ -16,6 +16,7 @@ import structlog
 
 from broker.cores.core import Event
 from broker.cores.journal_file import JournalFile
+from broker.loop.internal_errors import InternalErrors
 from broker.time import Time
 from journal.pages import Pages
 from journal.unsaved import Unsaved
@@ -50,11 +51,13 @@ class JournalKeeper(Generic[JournalT]):
         fs: FileSystem,
         directory: str,
         bytes_max: int,
+        errors: InternalErrors | None = None,
     ) -> None:
         """Without a file where ``bytes_max`` is 0."""
         self._time = time
         self._call_later = time.real.call_later
         self._spawn = spawn
+        self._errors = errors or InternalErrors()
         self._unsaved = Unsaved(self._changed)
         self.journal = new_journal(self._unsaved if bytes_max else None)
         """What /api shows."""
@@ -88,13 +91,14 @@ class JournalKeeper(Generic[JournalT]):
         if self._unsaved.young and not self._ripens and not self._stopped:
             self._ripens = True
             self._call_later(LOOK_AT_AGES_S, self._ripen)
-        if self._unsaved and not self._due and not self._stopped:
+        if (self._unsaved or self.journal.observed) and not self._due and not self._stopped:
             self._due = True
             self._call_later(TRY_AGAIN_S if self._fails else WRITE_AFTER_S, self._begin)
 
     async def stop(self) -> None:
         """Writes what is left, and nothing more; within a time."""
         self._stopped = True
+        self._fold()
         self.journal.save_counts()
         with suppress(TimeoutError):
             async with self._time.real.within(STOP_WITHIN_S):
@@ -103,9 +107,16 @@ class JournalKeeper(Generic[JournalT]):
                 await self._write()
         self._threads.stop()
 
+    def _fold(self) -> None:
+        """Lets what was observed change the journal; a bug in that harms nothing else."""
+        while self.journal.observed:
+            with self._errors.reporting("journal"):
+                self.journal.fold_observed()
+
     def _ripen(self) -> None:
         self._ripens = False
         if not self._stopped:
+            self._fold()
             self._unsaved.ripen(self._time.now())
             self._changed()
 
@@ -115,6 +126,7 @@ class JournalKeeper(Generic[JournalT]):
 
     async def _write_all(self) -> None:
         try:
+            self._fold()
             await self._write()
         finally:
             self._due, self._writing = False, None

@@ -16,10 +16,6 @@ from protocol.now import Now
 Report = Callable[[Event, Now], None]
 
 
-def _nothing() -> None:
-    pass
-
-
 class Observer:
     """See the module; what one report raises harms no other. Use from the event loop's thread."""
 
@@ -28,9 +24,9 @@ class Observer:
         time: Time,
         errors: InternalErrors,
         reports: Sequence[Report] = (),
-        afterwards: Callable[[], None] = _nothing,
+        afterwards: Iterable[Callable[[], None]] = (),
     ) -> None:
-        """``afterwards`` is called once all facts of an outcome are reported."""
+        """Each of ``afterwards`` is called once all facts of an outcome are reported."""
         self.reports = list(reports)
         """Each is called with each fact, in order."""
         self._time = time
@@ -46,10 +42,11 @@ class Observer:
                     report(event, now)
                 except Exception as error:  # noqa: BLE001 - counted and logged by `caught`
                     self._errors.caught("observer", error, event=type(event).__name__)
-        try:
-            self._afterwards()
-        except Exception as error:  # noqa: BLE001 - the same
-            self._errors.caught("observer", error)
+        for call in self._afterwards:
+            try:
+                call()
+            except Exception as error:  # noqa: BLE001 - the same
+                self._errors.caught("observer", error)
 
 
 def at_any_time(report: Callable[[Any], None], kind: type = object) -> Report:

@@ -28,6 +28,7 @@ class Writing(Told):
 
     def write(self) -> None:
         """What is done a tenth of a second after something happened."""
+        self.journal.fold_observed()
         for group_id, entry in self.unsaved.take(1000):
             self.lines.append(FORM.line_of(group_id, entry)[:-1])
 
@@ -200,6 +201,7 @@ def test_an_entry_that_changes_before_it_is_taken_is_taken_once_as_it_is_then() 
     unsaved = Unsaved()
     told = Told(Journal(unsaved=unsaved))
     told.form("a")
+    told.journal.fold_observed()
     ((group_id, entry),) = unsaved.take(10)
     assert isinstance(entry, Rebalance)
     assert (group_id, entry.outcome, entry.generation_id) == ("g", "assigned", 1)

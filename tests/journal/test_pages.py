@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, cast
 
 import pytest
 
 from journal.entry import Fields, Recurring
-from journal.pages import Page, Pages, Ring
+from journal.pages import OBSERVED_MAX, Page, Pages, Ring
 from journal.unsaved import UNSAVED_MAX, Unsaved
 from protocol.now import Now
 
@@ -123,6 +123,44 @@ def test_event_without_a_fold_changes_nothing() -> None:
     journal = pages()
     journal.observe("nothing", Now(0, 0))
     assert journal.names() == []
+
+
+def test_event_changes_its_page_when_the_journal_is_read() -> None:
+    journal = pages()
+    page = journal.turn_to("said")
+    journal.observe(Said("x"), Now(0, 0))
+    assert (len(page.first), len(journal.observed)) == (0, 1)
+    assert journal.get("said") is page
+    assert (len(page.first), len(journal.observed)) == (1, 0)
+
+
+def test_few_events_wait_when_nobody_reads() -> None:
+    journal = pages()
+    page = journal.turn_to("said")
+    for number in range(OBSERVED_MAX + 3):
+        journal.observe(Said(str(number)), Now(0, 0))
+    assert len(journal.observed) == 3
+    assert page.first.number == OBSERVED_MAX
+
+
+def test_writer_is_woken_once_for_what_is_observed_until_it_writes() -> None:
+    woken: list[None] = []
+    journal = pages(unsaved=Unsaved(lambda: woken.append(None)))
+    for text in ("x", "y", "z"):
+        journal.observe(Said(text), Now(0, 0))
+    assert len(woken) == 1
+
+
+def test_event_that_raises_harms_no_later_one() -> None:
+    journal = pages()
+    page = journal.turn_to("said")
+    journal.observe(Said("x" * 200), Now(0, 0))
+    journal.observe(Said(cast("Any", None)), Now(0, 0))
+    journal.observe(Said("z"), Now(0, 0))
+    with pytest.raises(TypeError):
+        journal.fold_observed()
+    assert journal.get("said") is page
+    assert [each.text[:1] for each in page.first] == ["x", "z"]
 
 
 def test_long_names_count() -> None:

@@ -55,6 +55,7 @@ class Told:
     def see(self, *events: Event) -> None:
         for event in events:
             self.journal.observe(event, self.now)
+        self.journal.fold_observed()
 
     def move(
         self,

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from broker.cores.journal_keeper import JournalKeeper
 from broker.loop.background import repeat
 from tests.brokers import CHECKOUT
 
@@ -22,6 +23,10 @@ LEFT_OUT = ("broker/loop/", "broker/metrics/", "broker/test_mode/", "protocol/ge
 NOT_WALKED = ("bench", "cli", "client", "musterd", "pipeline", "tests", "tools", ".venv")
 CONSTRUCTORS = ("_init",)
 """And every name with two underscores. `_init` is that of `protocol/slotted.py`."""
+BACKGROUND = frozenset(
+    [each.__code__ for each in (repeat, JournalKeeper._begin, JournalKeeper._write_all)]
+)
+"""Background tasks: nothing that they call is recorded."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ class Walk:
         if event not in ("call", "return"):
             return
         code, one = frame.f_code, 1 if event == "call" else -1
-        if code is repeat.__code__:
+        if code in BACKGROUND:
             self._background += one
         if self._background:
             return

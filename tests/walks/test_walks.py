@@ -13,9 +13,9 @@ LIMITS = {
     "OffsetCommit": (48, 18),
     "Fetch": (34, 16),
     "Produce": (36, 16),
-    "JoinGroup": (83, 26),
-    "SyncGroup": (84, 31),
-    "EndTxn": (139, 45),
+    "JoinGroup": (67, 20),
+    "SyncGroup": (68, 25),
+    "EndTxn": (124, 43),
     "denied": (21, 11),
 }
 """Functions and files; a limit only falls."""

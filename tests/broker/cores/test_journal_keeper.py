@@ -249,6 +249,31 @@ async def test_to_stop_waits_for_a_write_that_is_under_way_and_writes_the_rest()
     await background.stop()
 
 
+async def test_bug_in_a_fold_is_counted_and_the_other_events_are_written() -> None:
+    from broker.loop.background import Background
+    from broker.loop.internal_errors import InternalErrors
+    from broker.loop.watchdog import Watchdog
+    from coordinator.events import Cause, CommitRejected, OffsetsExpired
+    from tests.broker.hand_time import HandTime
+
+    fs, time, errors = SimulatedFiles(), HandTime(), InternalErrors()
+    fs.make_directory("/data")
+    background = Background(time, Watchdog(time))
+    keeper = JournalKeeper(Journal, time, background.spawn, fs, "/data", 1 << 20, errors)
+    broken: Any = None
+    keeper.observe(OffsetsExpired("before", 1, Cause.EXPIRED))
+    keeper.observe(CommitRejected("g", "", 22, client_id=broken))
+    keeper.observe(OffsetsExpired("after", 1, Cause.EXPIRED))
+    assert len(keeper.journal.observed) == 3
+    await eventually(lambda: not keeper.journal.observed and not keeper._due)
+    assert errors.counts["observer"] == 1
+    again = JournalKeeper(Journal, time, background.spawn, fs, "/data", 1 << 20)
+    again.read()
+    assert again.journal.names() == ["before", "after"]
+    await keeper.stop()
+    await background.stop()
+
+
 async def test_rest_of_a_failed_write_is_written_though_nothing_more_happens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -17,7 +17,7 @@ def test_reports_get_each_fact_in_order_with_its_time() -> None:
     time, seen, ends = MockTime(), [], []
     now = time.now()
     reports = [lambda event, at: seen.append((1, event, at)), lambda *what: seen.append((2, *what))]
-    observer = Observer(time, InternalErrors(), reports, lambda: ends.append(len(seen)))
+    observer = Observer(time, InternalErrors(), reports, [lambda: ends.append(len(seen))])
     observer.observe(["a", "b"])
     assert seen == [(1, "a", now), (2, "a", now), (1, "b", now), (2, "b", now)]
     assert ends == [4], "once for an outcome"
@@ -25,12 +25,14 @@ def test_reports_get_each_fact_in_order_with_its_time() -> None:
 
 def test_report_that_fails_harms_no_other() -> None:
     seen: list[Any] = []
+    ends: list[int] = []
     errors = InternalErrors()
     reports = [fails, lambda event, _: seen.append(event)]
-    observer = Observer(MockTime(), errors, reports, fails)
+    observer = Observer(MockTime(), errors, reports, [fails, lambda: ends.append(1)])
     observer.observe(["a", "b"])
     assert seen == ["a", "b"]
     assert errors.counts["observer"] == 3
+    assert ends == [1]
 
 
 def test_report_of_one_kind_gets_no_other_fact() -> None:
