@@ -250,7 +250,7 @@ class Pages(Generic[PageT]):
             self.unsaved.wake()
 
     def fold_observed(self) -> None:
-        """Let what was observed change its pages. What an event raises harms no later one."""
+        """Let each observed event change its page. An event that raises harms no later one."""
         while self.observed:
             self.fold(*self.observed.popleft())
 

@@ -108,7 +108,7 @@ class JournalKeeper(Generic[JournalT]):
         self._threads.stop()
 
     def _fold(self) -> None:
-        """Lets what was observed change the journal; a bug in that harms nothing else."""
+        """Lets observed events change their pages; a bug in one harms nothing else."""
         while self.journal.observed:
             with self._errors.reporting("journal"):
                 self.journal.fold_observed()

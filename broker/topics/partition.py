@@ -351,7 +351,7 @@ class Partition:
             self._deliver([(ticket, on_failure(reply, error)) for ticket, reply in replies])
 
     def _deliver(self, replies: Iterable[tuple[Ticket, Reply]]) -> None:
-        """Gives each ticket its reply; should one fail it is nobody else's harm."""
+        """Gives each ticket its reply; one that fails harms no other."""
         for ticket, reply in replies:
             try:
                 ticket.take(reply)
