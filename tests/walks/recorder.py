@@ -16,7 +16,9 @@ from types import CodeType, FrameType
 from typing import Any
 
 from broker.cores.journal_keeper import JournalKeeper
+from broker.cores.snapshots import Snapshots
 from broker.loop.background import repeat
+from broker.loop.pulse import Pulse
 from tests.brokers import CHECKOUT
 
 LEFT_OUT = ("broker/loop/", "broker/metrics/", "broker/test_mode/", "protocol/generated/")
@@ -24,7 +26,16 @@ NOT_WALKED = ("bench", "cli", "client", "musterd", "pipeline", "tests", "tools",
 CONSTRUCTORS = ("_init",)
 """And every name with two underscores. `_init` is that of `protocol/slotted.py`."""
 BACKGROUND = frozenset(
-    [each.__code__ for each in (repeat, JournalKeeper._begin, JournalKeeper._write_all)]
+    [
+        each.__code__
+        for each in (
+            repeat,
+            JournalKeeper._begin,
+            JournalKeeper._write_all,
+            Snapshots.run,
+            Pulse._beat,
+        )
+    ]
 )
 """Background tasks: nothing that they call is recorded."""
 
