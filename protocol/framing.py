@@ -36,14 +36,9 @@ class Framer:
         self._max_bytes = max_bytes
         self._min_bytes = min_bytes
         self.partial = bytearray()
-        """The beginning of a frame, with its length; never more than that one frame."""
+        """A frame that has not arrived whole, with its length; `feed` alone writes it."""
         self._wanted = 0
         """How long ``partial`` will be when whole; 0 while fewer than 4 bytes are there."""
-
-    @property
-    def buffered(self) -> int:
-        """Bytes of a frame that has not arrived whole."""
-        return len(self.partial)
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take what arrived and return the frames that are now whole, without their lengths.

@@ -21,7 +21,7 @@ import structlog
 from broker.loop.watchdog import HELD_NS_MAX
 from broker.net.long_requests import SURELY_SMALL_BYTES
 from broker.net.peer import display_client_id, java_address, peer_gone
-from broker.net.pieces import Pieces, write_together
+from broker.net.pieces import Pieces
 from broker.net.request import Body, Chunk, Request, Route
 from broker.net.response import error_frame, report_failure, unsupported_api_versions
 from log.values import Slice
@@ -48,6 +48,8 @@ BACKLOG_BYTES = 64 * 1024
 """Bytes kept of requests that must wait; one read of the socket (at most 256 kB) may exceed it."""
 OUTPUT_BYTES = 1024 * 1024
 """Replies gathered before they are handed to the transport in the middle of a turn."""
+JOINED_BYTES = 64 * 1024
+"""Up to this size chunks are copied into one buffer rather than written one by one."""
 REQUESTS_PER_TURN = 256
 """Requests of one connection handled before others get their turn."""
 
@@ -324,7 +326,11 @@ class Connection(asyncio.Protocol):
         if slots[0] is request:
             while slots and (reply := slots[0].reply) is not None:
                 slots.popleft()
-                self._append(reply)
+                if type(reply) is bytes:
+                    self._out.append(reply)
+                    self._out_bytes += len(reply)
+                else:
+                    self._append(reply)
         if self._parked is request:
             self._parked = None
         if not self._busy and not self.dirty:
@@ -404,7 +410,7 @@ class Connection(asyncio.Protocol):
     @property
     def buffered(self) -> int:
         """Bytes of a partly received request."""
-        return self._framer.buffered
+        return len(self._framer.partial)
 
     def peer_is_gone(self) -> bool:
         """Whether the peer closed while its socket was not read; such news comes no other way."""
@@ -453,7 +459,7 @@ class Connection(asyncio.Protocol):
         self._queue(frames)
         self._pump()
         if self._partials is not None:
-            self._partials.note(self, self._framer.buffered)
+            self._partials.note(self, self.buffered)
 
     def _queue(self, frames: list[bytes]) -> None:
         if frames:
@@ -495,7 +501,7 @@ class Connection(asyncio.Protocol):
         """Reads while there is room for what arrives, stops when there is not."""
         if self.closed:
             return
-        full = self._backlog_bytes + self._framer.buffered > BACKLOG_BYTES
+        full = self._backlog_bytes + self.buffered > BACKLOG_BYTES
         muted = self.muted_at_s is not None or self._draining
         if muted or (full and self._backlog) or (full and self._blocked()):
             self._stop_reading()
@@ -638,11 +644,20 @@ class Connection(asyncio.Protocol):
                 self._pieces = Pieces(self, self._transport)
             self._pieces.write()
             return
-        self.bytes_out += self._out_bytes
-        buffers = cast("list[Buffer]", out)
-        if len(buffers) == 1:
-            self._transport.write(buffers[0])
+        if len(out) == 1:
+            self.bytes_out += self._out_bytes
+            self._transport.write(cast("Buffer", out[0]))
         else:
-            write_together(self._transport, buffers, self._out_bytes)
+            self.hand_over(cast("list[Buffer]", out), self._out_bytes)
         self._out = []
         self._out_bytes = 0
+
+    def hand_over(self, chunks: list[Buffer], size_bytes: int) -> None:
+        """Hands chunks, so many bytes all together, to the transport with one call."""
+        self.bytes_out += size_bytes
+        if len(chunks) == 1:
+            self._transport.write(chunks[0])
+        elif size_bytes < JOINED_BYTES:
+            self._transport.write(b"".join(chunks))
+        else:
+            self._transport.writelines(chunks)

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 logger = structlog.get_logger(__name__)
 
-JOINED_BYTES = 64 * 1024
-"""Up to this size chunks are copied into one buffer rather than written one by one."""
 PIECE_BYTES = 256 * 1024
 """So much of a file is read and handed to the transport at a time; the processor's cache has room.
 
@@ -76,12 +74,7 @@ class Pieces:
                     break
             piece, cold = self._next_piece()
             if piece:
-                size = sum(map(len, piece))
-                connection.bytes_out += size
-                if len(piece) == 1:
-                    self._transport.write(piece[0])
-                else:
-                    write_together(self._transport, piece, size)
+                connection.hand_over(piece, sum(map(len, piece)))
             if cold is not None:
                 self._read_cold(cold)
                 return
@@ -153,11 +146,3 @@ class Pieces:
             self._transport.set_write_buffer_limits(
                 high=self._connection.server.limits.output_bytes
             )
-
-
-def write_together(transport: asyncio.Transport, chunks: list[Buffer], size_bytes: int) -> None:
-    """Hands some chunks, so many bytes all together, to the transport with one call."""
-    if size_bytes < JOINED_BYTES:
-        transport.write(b"".join(chunks))
-    else:
-        transport.writelines(chunks)

@@ -2,36 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import field
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from broker.topics.partition import Partition
 from broker.topics.registry import Topic
 from protocol.records.produce_rules import ProduceRules
-from protocol.slotted import slotted
 
 
-@slotted
 class TopicLogs:
     """A topic with its partitions, and what its settings mean to handlers."""
 
-    topic: Topic
-    settings: dict[str, Any]
-    rules: ProduceRules
-    partitions: list[Partition] = field(default_factory=list)
-    """Those that have a replica here, in the order of their indexes; `add` and `remove` write it.
-    In a cluster they need not be all that the topic has."""
-    bytes_in: int = 0
-    """Bytes of batches that producers appended since the process began."""
-    bytes_out: int = 0
-    """Bytes of batches that consumers were given."""
-    by_index: dict[int, Partition] = field(default_factory=dict)
-    """The same by their indexes: who has the index of a partition looks here."""
+    __slots__ = (
+        "by_index",
+        "bytes_in",
+        "bytes_out",
+        "partition",
+        "partitions",
+        "rules",
+        "settings",
+        "topic",
+    )
 
-    def partition(self, index: int) -> Partition | None:
-        """One of its partitions, None where it has no replica here."""
-        return self.by_index.get(index)
+    def __init__(self, topic: Topic, settings: dict[str, Any], rules: ProduceRules) -> None:
+        self.topic = topic
+        self.settings = settings
+        self.rules = rules
+        self.partitions: list[Partition] = []
+        """Those that have a replica here, in the order of their indexes; `add` and `remove` write
+        it. In a cluster they need not be all that the topic has."""
+        self.by_index: dict[int, Partition] = {}
+        """The same by their indexes."""
+        self.partition: Callable[[int], Partition | None] = self.by_index.get
+        """One of its partitions by its index, None where it has no replica here."""
+        self.bytes_in = 0
+        """Bytes of batches that producers appended since the process began."""
+        self.bytes_out = 0
+        """Bytes of batches that consumers were given."""
 
     def add(self, partitions: Iterable[Partition]) -> None:
         """Partitions that have a replica here from now on."""

@@ -24,14 +24,14 @@ def test_a_stream_byte_by_byte() -> None:
     out: list[bytes] = []
     for fed, byte in enumerate(framed(*BODIES), 1):
         out += framer.feed(bytes([byte]))
-        assert framer.buffered == fed - len(framed(*out))
+        assert len(framer.partial) == fed - len(framed(*out))
     assert out == BODIES
 
 
 def test_all_frames_of_one_chunk() -> None:
     framer = Framer(5000)
     assert framer.feed(framed(*BODIES)) == BODIES
-    assert framer.buffered == 0
+    assert len(framer.partial) == 0
     assert framer.feed(b"") == []
 
 
@@ -46,9 +46,9 @@ def test_however_the_stream_is_cut(bodies: list[bytes], cuts: list[int]) -> None
     out = []
     for start, end in itertools.pairwise(edges):
         out += framer.feed(stream[start:end])
-        assert framer.buffered <= 64
+        assert len(framer.partial) <= 64
     assert out == bodies
-    assert framer.buffered == 0
+    assert len(framer.partial) == 0
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_memory_follows_what_arrived_not_what_was_claimed() -> None:
         framer.feed(bytes(1000))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert framer.buffered == 100_004
+    assert len(framer.partial) == 100_004
     assert peak < 300_000
 
 

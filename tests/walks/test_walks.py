@@ -11,7 +11,7 @@ LIMITS = {
     "Heartbeat": (13, 7),
     "OffsetFetch": (19, 11),
     "OffsetCommit": (48, 18),
-    "Fetch": (34, 16),
+    "Fetch": (33, 14),
     "Produce": (36, 16),
     "JoinGroup": (67, 20),
     "SyncGroup": (68, 25),

@@ -77,7 +77,7 @@ def the_beginning_of_a_torn_request_is_lost(patch: pytest.MonkeyPatch) -> None:
     real = Connection._receive
 
     def receive(self: Connection, data: bytes) -> None:
-        if self._framer.buffered:
+        if self._framer.partial:
             self._framer = Framer(self.server.limits.request_bytes)
         real(self, data)
 
