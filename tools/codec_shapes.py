@@ -61,6 +61,27 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
     arguments=("throttle_time_ms: int", "error_code: int"),
 )
 
+END_TXN = Shape(
+    api="EndTxn",
+    types={"Request": "tuple[str, int, int, bool]"},
+    result=row("transactional_id", "producer_id", "producer_epoch", "committed"),
+    slow_shape="""
+def _shape(version: int, value: dict[str, Any]) -> Request:
+    return (
+        value["transactional_id"],
+        value["producer_id"],
+        value["producer_epoch"],
+        value["committed"],
+    )
+""",
+    arguments=(
+        "throttle_time_ms: int",
+        "error_code: int",
+        "producer_id: int",
+        "producer_epoch: int",
+    ),
+)
+
 OFFSET_COMMIT = Shape(
     api="OffsetCommit",
     types={
@@ -490,6 +511,7 @@ def _shape(version: int, value: dict[str, Any]) -> Request:
 )
 
 SHAPES = {
+    "end_txn": END_TXN,
     "fetch": FETCH,
     "heartbeat": HEARTBEAT,
     "join_group": JOIN_GROUP,

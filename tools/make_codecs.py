@@ -33,6 +33,7 @@ PACKAGE = '''\
 ``DECODE_REQUEST[version](buffer, position)`` gives a tuple, the same for every version. A field
 that a version does not have is given as its default:
 
+- end_txn: transactional_id, producer_id, producer_epoch, committed
 - heartbeat: group_id, generation_id, member_id, group_instance_id
 - offset_commit: group_id, generation_id, member_id, group_instance_id, retention_time_ms,
   [(topic name or id, partitions, offsets, leader_epochs, metadata or None, commit_timestamps or
@@ -53,6 +54,7 @@ that a version does not have is given as its default:
 ``ENCODE_RESPONSE[version](correlation_id, throttle_time_ms, ...)`` gives the whole frame with its
 length. The arguments after throttle_time_ms:
 
+- end_txn: error_code, producer_id, producer_epoch
 - heartbeat: error_code
 - offset_commit, txn_offset_commit: [(topic name or id, partitions, error code or column of codes)]
 - offset_fetch: [(group_id, error_code, [(topic name or id, partitions, offsets, leader_epochs,

@@ -14,6 +14,7 @@ from broker.apis.shared.transactional import client_of, told
 from broker.net.needs import Rights, transactional_id
 from broker.net.request import Request, ServedApi
 from protocol.errors import INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+from protocol.generated.end_txn import DECODE_REQUEST, ENCODE_RESPONSE
 from protocol.messages.end_txn import API
 from security.acls.model import Operation
 from transactions.calls import TV1, TV2, EndTransaction
@@ -30,8 +31,9 @@ _RAISES_EPOCH = 5
 
 
 def _handle(services: Services, request: Request) -> None:
-    value = request.value
-    transactional_id = value["transactional_id"]
+    transactional_id, producer_id, producer_epoch, committed = DECODE_REQUEST[request.api_version](
+        request.buffer, request.position
+    )
     if services.authorizer.judges and not is_allowed(services, request, _WRITE, transactional_id):
         _answer(request, EndReply(TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
         return
@@ -44,9 +46,9 @@ def _handle(services: Services, request: Request) -> None:
         EndTransaction(
             request,
             transactional_id,
-            value["producer_id"],
-            value["producer_epoch"],
-            value["committed"],
+            producer_id,
+            producer_epoch,
+            committed,
             TV2 if request.api_version >= _RAISES_EPOCH else TV1,
             client_of(request),
         ),
@@ -54,13 +56,11 @@ def _handle(services: Services, request: Request) -> None:
 
 
 def _answer(request: Request, reply: EndReply) -> None:
-    request.respond(
-        {
-            "error_code": told(reply.error_code, request.api_version >= _KNOWS_FENCED),
-            "producer_id": reply.producer_id,
-            "producer_epoch": reply.producer_epoch,
-        }
-    )
+    error_code, producer_id, producer_epoch = reply
+    error_code = told(error_code, request.api_version >= _KNOWS_FENCED)
+    encode = ENCODE_RESPONSE[request.api_version]
+    frame = encode(request.correlation_id, 0, error_code, producer_id, producer_epoch)
+    request.complete(frame, error_code)
 
 
 SERVED = ServedApi(API, 0, 5, _handle, rights=Rights((_WRITE,)))

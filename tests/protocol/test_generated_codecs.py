@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from protocol.errors import ProtocolError
 from protocol.generated import (
+    end_txn,
     fetch,
     heartbeat,
     join_group,
@@ -32,6 +33,7 @@ from tests.protocol.message_values import mutations, struct_value
 
 GOLDEN = Path(__file__).parent.parent / "data" / "golden" / "api.jsonl"
 MODULES: dict[str, ModuleType] = {
+    "EndTxn": end_txn,
     "Heartbeat": heartbeat,
     "OffsetCommit": offset_commit,
     "OffsetFetch": offset_fetch,
