@@ -77,8 +77,14 @@ class LocalMarkers:
         try:
             if topic == OFFSETS_TOPIC:
                 self._end_offsets(found, marker, ticket)
+                return
+            now = self._time.now()
+            end_offset = found.append_marker(marker, now.wall_ms).last_offset + 1
+            if end_offset <= found.high_watermark:
+                ticket.take(NONE)
             else:
-                self._append(found, marker, ticket)
+                deadline_ms = now.mono_ms + self._timeout_ms
+                found.when_stable(end_offset, [(ticket, NONE)], _not_stable, deadline_ms)
         except AppendRefused as refused:
             ticket.take(refused.error_code)
         except (LogPoisoned, OSError):
@@ -92,15 +98,6 @@ class LocalMarkers:
         found = self._logs.get(topic, partition)
         producer = None if found is None else found.producers_of(producer_id).get(producer_id)
         return -1 if producer is None else producer.coordinator_epoch
-
-    def _append(self, partition: Partition, marker: Marker, ticket: Ticket) -> None:
-        info = partition.append_marker(marker, self._time.now().wall_ms)
-        end_offset = info.last_offset + 1
-        if end_offset <= partition.high_watermark:
-            ticket.take(NONE)
-        else:
-            deadline_ms = self._time.now().mono_ms + self._timeout_ms
-            partition.when_stable(end_offset, [(ticket, NONE)], _not_stable, deadline_ms)
 
     def _end_offsets(self, partition: Partition, marker: Marker, ticket: Ticket) -> None:
         """By the group shard, which writes its log alone."""

@@ -93,8 +93,15 @@ def _first(partitions: Partitions) -> str:
 
 
 def _moved(event: Transition) -> None:
-    level = _level(event)
-    if level == DEBUG and not logger.is_enabled_for(DEBUG):
+    is_told = event.old is None or event.cause in (Cause.FENCED, Cause.EXPIRED)
+    was_long = event.new is not State.ONGOING and event.open_ms >= LONG_MS
+    if event.new is State.PREPARE_ABORT and event.cause in _ABORTS:
+        level = WARNING
+    elif is_told or was_long:
+        level = INFO
+    elif logger.is_enabled_for(DEBUG):
+        level = DEBUG
+    else:
         return  # a transaction that runs as it should has four of these
     logger.log(
         level,
@@ -109,15 +116,6 @@ def _moved(event: Transition) -> None:
         **_whose(event.client),
         **_lengths(event),
     )
-
-
-def _level(event: Transition) -> int:
-    if event.new is State.PREPARE_ABORT and event.cause in _ABORTS:
-        return WARNING
-    is_told = event.old is None or event.cause in (Cause.FENCED, Cause.EXPIRED)
-    if is_told or (event.new is not State.ONGOING and event.open_ms >= LONG_MS):
-        return INFO
-    return DEBUG
 
 
 def _whose(client: Client) -> dict[str, str]:

@@ -56,33 +56,14 @@ _DONE = (NONE, UNKNOWN_TOPIC_OR_PARTITION)
 """The marker is there, or its partition is not any more."""
 
 
-class _Asked:
-    """The ticket of one marker."""
+class _Ticket:
+    """The ticket of a marker, or of the call that completes a transaction."""
 
-    __slots__ = ("_place", "_sender", "_sending")
+    __slots__ = ("take",)
 
-    def __init__(self, sender: MarkerSender, sending: Sending, place: Place) -> None:
-        self._sender = sender
-        self._sending = sending
-        self._place = place
-
-    def take(self, error_code: int) -> None:
-        """See `Ticket`."""
-        self._sender.answered(self._sending, self._place, error_code)
-
-
-class _Told:
-    """The ticket of what the shard is told."""
-
-    __slots__ = ("_sender", "_sending")
-
-    def __init__(self, sender: MarkerSender, sending: Sending) -> None:
-        self._sender = sender
-        self._sending = sending
-
-    def take(self, error_code: int) -> None:
-        """See `Ticket`."""
-        self._sender.completed(self._sending, error_code)
+    def __init__(self, take: Callable[[int], None]) -> None:
+        self.take = take
+        """See `Ticket`; a method of the sender."""
 
 
 class MarkerSender:
@@ -122,13 +103,22 @@ class MarkerSender:
 
     def take(self, reply: SendMarkers | StableLater | int) -> None:
         """A Prepare record is stable, or will be later; an error: it is not in the log."""
-        if isinstance(reply, SendMarkers):
-            self._begin(reply)
-        elif isinstance(reply, StableLater):
-            hosted = self._shard_of(reply.markers)
-            if hosted is not None:
-                wait = partial(self._await_stable, reply.markers, hosted, hosted.core)
-                self._time.call_later(RETRY_MS_MAX / 1000, wait)
+        if isinstance(reply, int):
+            return
+        markers = reply.markers if isinstance(reply, StableLater) else reply
+        transactional_id = markers.transactional_id
+        hosted = self._transactions().hosted_for(transactional_id)
+        if hosted is None or self._stopped:
+            return
+        if isinstance(reply, StableLater):
+            wait = partial(self._await_stable, markers, hosted, hosted.core)
+            self._time.call_later(RETRY_MS_MAX / 1000, wait)
+            return
+        before = self._sendings.get(transactional_id)
+        if before is not None and before.timer is not None:
+            before.timer.cancel()
+        sending = self._sendings[transactional_id] = Sending(markers, hosted)
+        self._ask(sending)
 
     def _await_stable(
         self, markers: SendMarkers, hosted: HostedTransactions, core: TransactionShard
@@ -139,9 +129,6 @@ class MarkerSender:
         """
         if hosted.core is core and hosted.phase is not Phase.UNLOADED and not self._stopped:
             hosted.partition.when_stable(hosted.accepted, [(self, markers)], not_stable)
-
-    def _shard_of(self, markers: SendMarkers) -> HostedTransactions | None:
-        return self._transactions().hosted_for(markers.transactional_id)
 
     async def wait(self, transactional_id: str, at_most_s: float) -> None:
         """Waits until the transaction is complete whose markers are on their way, or so long."""
@@ -163,17 +150,6 @@ class MarkerSender:
         self._queue.clear()
 
     # -- a round: each partition is asked once
-
-    def _begin(self, markers: SendMarkers) -> None:
-        hosted = self._shard_of(markers)
-        if hosted is None or self._stopped:
-            return
-        before = self._sendings.get(markers.transactional_id)
-        if before is not None and before.timer is not None:
-            before.timer.cancel()
-        sending = Sending(markers, hosted)
-        self._sendings[markers.transactional_id] = sending
-        self._ask(sending)
 
     def _ask(self, sending: Sending) -> None:
         """Has a round begun behind this turn's answers, with the next turn at the latest."""
@@ -221,11 +197,12 @@ class MarkerSender:
         for _ in range(min(AT_ONCE, len(todo))):
             place = todo.popleft()
             sending.waiting += 1
-            self._destination_of(*place).write(*place, sending.marker, _Asked(self, sending, place))
+            ticket = _Ticket(partial(self._answered, sending, place))
+            self._destination_of(*place).write(*place, sending.marker, ticket)
         if todo:
             self._queue.append(sending)
 
-    def answered(self, sending: Sending, place: Place, error_code: int) -> None:
+    def _answered(self, sending: Sending, place: Place, error_code: int) -> None:
         """A partition has its marker, or not."""
         sending.waiting -= 1
         if error_code == INVALID_PRODUCER_EPOCH:
@@ -313,15 +290,15 @@ class MarkerSender:
         """Tells the shard how it ended."""
         markers = sending.markers
         names = (markers.transactional_id, markers.producer_id, markers.producer_epoch)
-        told = _Told(self, sending)
+        ticket = _Ticket(partial(self._completed, sending))
         call = (
-            MarkersRefused(told, *names, sending.refused)
+            MarkersRefused(ticket, *names, sending.refused)
             if sending.refused
-            else MarkersWritten(told, *names)
+            else MarkersWritten(ticket, *names)
         )
         self._transactions().submit(markers.transactional_id, call)
 
-    def completed(self, sending: Sending, error_code: int) -> None:
+    def _completed(self, sending: Sending, error_code: int) -> None:
         """The shard has taken note, or can't now.
 
         A shard that is loaded again asks for markers anew. One whose log takes no writes does not,
