@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from protocol.records.batch import CREATE_TIME, LOG_APPEND_TIME
 from protocol.slotted import slotted
 
 LONG_MAX = 2**63 - 1
@@ -55,11 +54,6 @@ class LogConfig:
     message_format_version: str = "3.0-IV1"
     preallocate: bool = False
     producer_id_expiration_ms: int = 24 * 3600 * 1000
-
-    @property
-    def timestamp_type(self) -> int:
-        """``message.timestamp.type`` as the attribute bit of a batch."""
-        return LOG_APPEND_TIME if self.message_timestamp_type == LOG_APPEND else CREATE_TIME
 
     @property
     def message_magic(self) -> int:

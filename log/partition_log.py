@@ -33,7 +33,9 @@ from protocol.buffer import Buffer
 from protocol.records.batch import (
     ABORT,
     COMMIT,
+    CREATE_TIME,
     LEADER_EPOCH_MAX,
+    LOG_APPEND_TIME,
     MAGIC,
     BatchHeader,
 )
@@ -243,6 +245,7 @@ class PartitionLog:
         producer_id, epoch, coordinator_epoch, committed, rules = marker
         self.producers.check_marker(producer_id, epoch, coordinator_epoch, rules)
         offset = self.log_end_offset
+        stamped = self.config.message_timestamp_type == LOG_APPEND
         batch = encode_end_transaction(
             COMMIT if committed else ABORT,
             base_offset=offset,
@@ -251,7 +254,7 @@ class PartitionLog:
             producer_epoch=epoch,
             coordinator_epoch=coordinator_epoch,
             leader_epoch=leader_epoch,
-            timestamp_type=self.config.timestamp_type,
+            timestamp_type=LOG_APPEND_TIME if stamped else CREATE_TIME,
         )
         if leader_epoch > self.epochs.latest:
             self._assign_epoch(leader_epoch, offset)

@@ -55,8 +55,13 @@ def write_varint(out: bytearray, value: int) -> None:
     out.append(value)
 
 
+_SHORT: Final = tuple(bytes((value,)) for value in range(0x80))
+
+
 def varint(value: int) -> bytes:
     """The shortest varint of 0 <= value < 2**32, as bytes."""
+    if value < len(_SHORT):
+        return _SHORT[value]
     out = bytearray()
     write_varint(out, value)
     return bytes(out)

@@ -20,6 +20,10 @@ TV1, TV2 = 1, 2
 """The rules of a client: those before KIP-890's second part, and those with it."""
 
 
+CLIENT_CHARACTERS = 128
+"""What the edge leaves of a client's id and host, which are as long as the client likes."""
+
+
 class Client(NamedTuple):
     """Who sent a call, for the journal; the broker itself has neither."""
 

@@ -146,23 +146,13 @@ def _prepared(
     )
 
 
-def markers_written(step: Step, call: MarkersWritten) -> None:
-    """Completes the transaction whose markers are all written: int."""
-    _complete(step, call, Cause.MARKERS, "all markers are written")
+def complete_transaction(step: Step, call: MarkersWritten | MarkersRefused) -> None:
+    """Completes the transaction whose markers are all written: int.
 
-
-def markers_refused(step: Step, call: MarkersRefused) -> None:
-    """Completes a transaction that a partition takes no marker of: int.
-
-    Somebody ended it there with a newer epoch of the producer, and no marker of ours would be taken
-    later either. Kafka leaves the id between Prepare and Complete for ever.
+    Or one that a partition takes no marker of: somebody ended it there with a newer epoch of the
+    producer, and no marker of ours would be taken later either. Kafka leaves the id between Prepare
+    and Complete for ever.
     """
-    error = f"{NAMES[call.error_code]} ({call.error_code})"
-    detail = f"a partition refused its marker with {error}: an operator had ended it there"
-    _complete(step, call, Cause.ADMIN, detail)
-
-
-def _complete(step: Step, call: MarkersWritten | MarkersRefused, cause: Cause, detail: str) -> None:
     step.reply(call.ticket, NONE)
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:
@@ -178,6 +168,11 @@ def _complete(step: Step, call: MarkersWritten | MarkersRefused, cause: Cause, d
     value = old.next(target, step.now.wall_ms, partitions=(), next_producer_id=NO_PRODUCER_ID)
     if old.client_rules >= TV2 and old.next_producer_id != NO_PRODUCER_ID:
         value = value._replace(producer_id=old.next_producer_id, producer_epoch=0)
+    cause, detail = Cause.MARKERS, "all markers are written"
+    if isinstance(call, MarkersRefused):
+        error = f"{NAMES[call.error_code]} ({call.error_code})"
+        cause = Cause.ADMIN
+        detail = f"a partition refused its marker with {error}: an operator had ended it there"
     step.write(call.transactional_id, value, transaction.last_epoch)
     step.moved(call.transactional_id, old, value, cause, detail)
 

@@ -38,7 +38,6 @@ from transactions.journal_entries import (
     Reader,
     Refusals,
     Story,
-    client_kept,
 )
 from transactions.states import State
 
@@ -221,8 +220,7 @@ def _ended_past(page: IdJournal, event: EndedPastCoordinator, now: Now) -> None:
 
 
 def _begun(event: Transition | PartitionsAdded, now: Now) -> Story:
-    client = client_kept(event.client)
-    return Story(0, event.producer_id, event.producer_epoch, client, now.wall_ms, now.mono_ms)
+    return Story(0, event.producer_id, event.producer_epoch, event.client, now.wall_ms, now.mono_ms)
 
 
 def _unseen(event: Transition, now: Now) -> Story:

@@ -211,7 +211,7 @@ class Story:
         self.outcome = Outcome.COMMITTING if committed else Outcome.ABORTING
         self.cause = cause
         self.detail = kept_sentence(detail)
-        self.ended_by = client_kept(client)
+        self.ended_by = client
         self.prepared_ms = now.wall_ms
 
     def end(self, outcome: Outcome, now: Now) -> None:
@@ -280,7 +280,7 @@ class Refusals(Recurring):
         self.count += 1
         self.last_ms = now.wall_ms
         self.producer_id, self.producer_epoch = event.producer_id, event.producer_epoch
-        self.client = client_kept(event.client)
+        self.client = event.client
         self.detail = kept_sentence(event.detail)
         self.source = Source.SEEN
 
@@ -314,11 +314,6 @@ class Gone(NamedTuple):
 
 Kept = Story | Refusals | Gone
 """What is written down for the next run."""
-
-
-def client_kept(client: Client) -> Client:
-    """A client as the journal keeps it."""
-    return client if client is BROKER else Client(kept_id(client.client_id), client.host)
 
 
 def _client(pair: list[Any]) -> Client:

@@ -75,11 +75,29 @@ def encode_value(value: TransactionValue, version: int) -> bytes:
     )
     times = _TIMES.pack(value.last_update_ms, value.start_ms)
     if version == 0:
-        return head + _partitions(value) + times
-    return head + _compact_partitions(value) + times + _tags(value)
+        return head + _partitions_v0(value) + times
+    if value.state is State.EMPTY:
+        parts = [head, b"\0"]
+    else:
+        parts = [head, varint(len(value.partitions) + 1)]
+        for topic, ids in value.partitions:
+            name = topic.encode()
+            numbers = struct.pack(f">{len(ids)}i", *ids)
+            parts += (varint(len(name) + 1), name, varint(len(ids) + 1), numbers, b"\0")
+    tags = [
+        tag + number.to_bytes(tag[1], "big", signed=True)
+        for tag, number, default in (
+            (b"\x00\x08", value.previous_producer_id, NO_PRODUCER_ID),
+            (b"\x01\x08", value.next_producer_id, NO_PRODUCER_ID),
+            (b"\x02\x02", value.client_rules, 0),
+            (b"\x03\x02", value.next_producer_epoch, NO_EPOCH),
+        )
+        if number != default
+    ]
+    return b"".join((*parts, times, bytes((len(tags),)), *tags))
 
 
-def _partitions(value: TransactionValue) -> bytes:
+def _partitions_v0(value: TransactionValue) -> bytes:
     if value.state is State.EMPTY:
         return b"\xff\xff\xff\xff"
     parts = [len(value.partitions).to_bytes(4, "big")]
@@ -92,35 +110,6 @@ def _partitions(value: TransactionValue) -> bytes:
             struct.pack(f">{len(ids)}i", *ids),
         )
     return b"".join(parts)
-
-
-def _compact_partitions(value: TransactionValue) -> bytes:
-    if value.state is State.EMPTY:
-        return b"\0"
-    parts = [varint(len(value.partitions) + 1)]
-    for topic, ids in value.partitions:
-        name = topic.encode()
-        parts += (
-            varint(len(name) + 1),
-            name,
-            varint(len(ids) + 1),
-            struct.pack(f">{len(ids)}i", *ids),
-            b"\0",
-        )
-    return b"".join(parts)
-
-
-def _tags(value: TransactionValue) -> bytes:
-    tags = []
-    if value.previous_producer_id != NO_PRODUCER_ID:
-        tags.append(b"\x00\x08" + value.previous_producer_id.to_bytes(8, "big", signed=True))
-    if value.next_producer_id != NO_PRODUCER_ID:
-        tags.append(b"\x01\x08" + value.next_producer_id.to_bytes(8, "big", signed=True))
-    if value.client_rules:
-        tags.append(b"\x02\x02" + value.client_rules.to_bytes(2, "big", signed=True))
-    if value.next_producer_epoch != NO_EPOCH:
-        tags.append(b"\x03\x02" + value.next_producer_epoch.to_bytes(2, "big", signed=True))
-    return varint(len(tags)) + b"".join(tags)
 
 
 def runs_of_records(

@@ -30,7 +30,7 @@ from transactions.calls import (
     VerifyPartitions,
 )
 from transactions.config import TransactionConfig
-from transactions.ending import end_transaction, markers_refused, markers_written
+from transactions.ending import complete_transaction, end_transaction
 from transactions.events import ShardLoaded
 from transactions.outcome import Outcome, SendMarkers
 from transactions.states import PREPARED
@@ -50,8 +50,8 @@ _HANDLERS: dict[type, Callable[[Step, Any], None]] = {
     AddPartitions: add_partitions,
     VerifyPartitions: verify_partitions,
     EndTransaction: end_transaction,
-    MarkersWritten: markers_written,
-    MarkersRefused: markers_refused,
+    MarkersWritten: complete_transaction,
+    MarkersRefused: complete_transaction,
     DescribeTransaction: describe_transaction,
     ListTransactions: list_transactions,
 }
@@ -107,7 +107,12 @@ class TransactionShard:
 
     def next_deadline(self) -> int | None:
         """When ``expire`` has something to look at next, in monotonic milliseconds; None: never."""
-        return self._sweeps.next_ms(self._state)
+        state, sweeps = self._state, self._sweeps
+        if not len(state.timeouts):
+            return sweeps.expire_at_ms if len(state.expiries) else None
+        if not len(state.expiries):
+            return sweeps.abort_at_ms
+        return min(sweeps.abort_at_ms, sweeps.expire_at_ms)
 
     def unload(self, error_code: int) -> Outcome:  # noqa: ARG002
         """Gives the partition up; no call is parked."""
@@ -120,7 +125,20 @@ class TransactionShard:
 
         Nothing else changes an id, so that a shard that was loaded is as it was.
         """
-        self._state.replay(run, live=self._live)
+        state, live = self._state, self._live
+        transactional_id = run.transactional_id
+        transaction = state.transactions.get(transactional_id)
+        if transaction is None:
+            if run.value is None:
+                return
+            transaction = Transaction(transactional_id, run.value)
+            state.transactions[transactional_id] = transaction
+            live = False  # from nothing
+        transaction.transition_to(run, live=live)
+        if run.value is None:
+            del state.transactions[transactional_id]
+            transaction.disarm()
+        state.watch(transaction)
 
     def restore(self, *part: object) -> None:  # noqa: ARG002
         """There is no snapshot of transactional ids: their topic is loaded whole."""

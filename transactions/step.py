@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from journal.texts import cut
 from protocol.deadlines import Deadlines
 from protocol.now import Now
 from protocol.records.batch import HEADER_BYTES
@@ -26,13 +25,11 @@ from transactions.states import PREPARED, State
 from transactions.transaction import Timeout, Transaction
 from transactions.values import NO_EPOCH, NO_TIMEOUT_MS, TransactionRun, TransactionValue
 
-CLIENT_CHARACTERS = 128
-"""What is kept of a client's name and host, which are as long as it likes."""
 UNKNOWN_ID = "the transactional id is unknown, or has expired"
 
 
 class ShardState:
-    """What a shard remembers; `replay` alone writes it."""
+    """What a shard remembers; `TransactionShard.replay` alone writes it."""
 
     __slots__ = ("config", "expiries", "open", "timeouts", "transactions")
 
@@ -46,32 +43,17 @@ class ShardState:
         self.expiries: Deadlines[Transaction] = Deadlines()
         """When each id without an open transaction was used last, by the wall clock."""
 
-    def replay(self, run: TransactionRun, *, live: bool) -> None:
-        """Folds in a record."""
-        transactional_id = run.transactional_id
-        transaction = self.transactions.get(transactional_id)
-        if transaction is None:
-            if run.value is None:
-                return
-            transaction = Transaction(transactional_id, run.value)
-            self.transactions[transactional_id] = transaction
-            live = False  # from nothing
-        transaction.transition_to(run, live=live)
-        if run.value is None:
-            del self.transactions[transactional_id]
-            transaction.disarm()
-        self._watch(transaction)
-
-    def _watch(self, transaction: Transaction) -> None:
-        """Sets its deadlines by its state."""
-        match transaction.state:
+    def watch(self, transaction: Transaction) -> None:
+        """Sets the deadlines of a transactional id by its state."""
+        value = transaction.value
+        match value.state:
             case State.ONGOING:
                 self.open[transaction.transactional_id] = transaction
                 transaction.disarm()
-                if transaction.timeout_ms != NO_TIMEOUT_MS:
+                if value.timeout_ms != NO_TIMEOUT_MS:
                     if transaction.timeout is None:
                         transaction.timeout = Timeout(transaction)
-                    due_ms = transaction.start_ms + transaction.timeout_ms + 1
+                    due_ms = value.start_ms + value.timeout_ms + 1
                     self.timeouts.arm(transaction.timeout, due_ms)
                 return
             case State.PREPARE_COMMIT | State.PREPARE_ABORT:
@@ -79,7 +61,7 @@ class ShardState:
                 transaction.disarm()
             case State.EMPTY | State.COMPLETE_COMMIT | State.COMPLETE_ABORT:
                 self.open.pop(transaction.transactional_id, None)
-                self.expiries.arm(transaction, transaction.last_update_ms)
+                self.expiries.arm(transaction, value.last_update_ms)
             case State.DEAD:
                 self.open.pop(transaction.transactional_id, None)
         if transaction.timeout is not None:
@@ -99,7 +81,7 @@ class Step:
     def __init__(self, state: ShardState, now: Now, client: Client = BROKER) -> None:
         self.state = state
         self.now = now
-        self.client = kept(client)
+        self.client = client
         """Who sent the call; the broker itself where nobody did."""
         self.records: list[TransactionRun] = []
         self.replies: list[tuple[Ticket, Reply]] = []
@@ -179,13 +161,6 @@ class Step:
             )
         )
         return error_code
-
-
-def kept(client: Client) -> Client:
-    """What is kept of a client."""
-    if len(client.client_id) <= CLIENT_CHARACTERS and len(client.host) <= CLIENT_CHARACTERS:
-        return client
-    return Client(cut(client.client_id, CLIENT_CHARACTERS), cut(client.host, CLIENT_CHARACTERS))
 
 
 def caller(call: InitProducerId | AddPartitions | EndTransaction) -> str:

@@ -24,15 +24,6 @@ class Sweeps:
         self.abort_at_ms = now.mono_ms + state.config.abort_interval_ms
         self.expire_at_ms = now.mono_ms + state.config.expire_interval_ms
 
-    def next_ms(self, state: ShardState) -> int | None:
-        """The earlier of the two, where there is anything to look at."""
-        due = []
-        if len(state.timeouts):
-            due.append(self.abort_at_ms)
-        if len(state.expiries):
-            due.append(self.expire_at_ms)
-        return min(due, default=None)
-
     def work(self, step: Step, budget: int) -> None:
         """Does what is due, for at most so many ids. What is left is due still."""
         config = step.state.config

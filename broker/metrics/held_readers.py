@@ -12,7 +12,7 @@ from broker.cores.transactions.runtime import TransactionRuntime
 from broker.time import Time
 from journal.texts import Source
 from transactions.journal import Journal
-from transactions.journal_entries import Reader, Story, client_kept
+from transactions.journal_entries import Reader, Story
 from transactions.transaction import Transaction
 from verdicts.facts import GroupFacts, HoldFacts, PartitionFacts
 
@@ -55,9 +55,7 @@ class HeldReaders:
 
 def story_of(known: Transaction) -> Story:
     """What the core knows of an open transaction of which the journal has nothing."""
-    story = Story(
-        0, known.producer_id, known.producer_epoch, client_kept(known.client), known.start_ms
-    )
+    story = Story(0, known.producer_id, known.producer_epoch, known.client, known.start_ms)
     story.source = Source.LOG
     story.touch(known.partitions, "")
     return story

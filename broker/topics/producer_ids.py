@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 import structlog
 
 from broker.time import Time
-from transactions.producer_ids import ProducerIds
+from transactions.producer_ids import REFILL_BELOW, ProducerIds
 
 logger = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ class ProducerIdPool:
 
     def refill(self) -> None:
         """Begins to reserve a block if one is wanted; returns at once."""
-        if self.ids.wanted and self._refilling is None:
+        if self.ids.left < REFILL_BELOW and self._refilling is None:
             self._tried = asyncio.get_running_loop().create_future()
             self._refilling = self._spawn(self._refill(self._tried), "producer ids")
 

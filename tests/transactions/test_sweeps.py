@@ -11,10 +11,8 @@ from protocol.records.section import Record
 from tests.transactions.driver import Driver
 from tests.uncollected import uncollected
 from transactions.calls import (
-    BROKER,
     TV2,
     AddPartitions,
-    Client,
     EndTransaction,
     InitProducerId,
     ListTransactions,
@@ -26,7 +24,6 @@ from transactions.producer_ids import ProducerIds
 from transactions.record_codec import encode_key, encode_value, run_bytes_at_most, runs_of_records
 from transactions.shard import TransactionShard
 from transactions.states import State
-from transactions.step import CLIENT_CHARACTERS
 from transactions.values import TransactionRun, TransactionValue
 
 IDS = 100_000
@@ -110,18 +107,6 @@ def test_a_wall_clock_that_is_set_back_ends_no_transaction_early() -> None:
     assert not any(outcome.records for outcome in driver.advance(60_000))
     driver.wall_offset_ms += 3_600_000
     assert any(outcome.records for outcome in driver.advance(10_000))
-
-
-def test_long_names_of_clients_are_cut_where_they_are_kept() -> None:
-    driver = Driver()
-    client = Client("c" * 32_000, "h" * 32_000)
-    outcome = driver.handle(InitProducerId("i", "x", 1000, -1, -1, client))
-    kept = driver.get("x").client
-    assert kept != BROKER
-    assert len(kept.client_id) == len(kept.host) == CLIENT_CHARACTERS
-    [event] = outcome.events
-    assert isinstance(event, Transition)
-    assert event.client == kept
 
 
 def test_a_thousand_partitions_one_by_one_keep_the_log_within_bounds() -> None:

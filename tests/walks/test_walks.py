@@ -15,7 +15,7 @@ LIMITS = {
     "Produce": (36, 16),
     "JoinGroup": (67, 20),
     "SyncGroup": (68, 25),
-    "EndTxn": (117, 42),
+    "EndTxn": (103, 39),
     "denied": (21, 11),
 }
 """Functions and files; a limit only falls."""

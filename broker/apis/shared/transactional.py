@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from broker.net.request import Request
+from journal.texts import cut
 from protocol.errors import INVALID_PRODUCER_EPOCH, PRODUCER_FENCED
-from transactions.calls import Client
+from transactions.calls import CLIENT_CHARACTERS, Client
 
 
 def client_of(request: Request) -> Client:
-    """Who sent a request, as the journal of transactions tells it."""
-    return Client(request.client_id, request.connection.client_host)
+    """Who sent a request, as the core keeps it and the journal of transactions tells it."""
+    client_id, host = request.client_id, request.connection.client_host
+    if len(client_id) > CLIENT_CHARACTERS or len(host) > CLIENT_CHARACTERS:
+        return Client(cut(client_id, CLIENT_CHARACTERS), cut(host, CLIENT_CHARACTERS))
+    return Client(client_id, host)
 
 
 def told(error_code: int, knows_fenced: bool) -> int:
