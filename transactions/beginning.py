@@ -20,16 +20,12 @@ from transactions.transaction import Transaction
 from transactions.values import EXHAUSTED_EPOCH, NO_EPOCH, NO_PRODUCER_ID, TransactionValue
 
 
-def init_producer_id(step: Step, call: InitProducerId) -> None:
-    """Answers InitProducerId with a transactional id: `InitReply`.
+def init_producer_id(step: Step, call: InitProducerId) -> InitReply:
+    """InitProducerId with a transactional id.
 
     Checks: the timeout (50); an id that is new is made (14 without a producer id at hand);
     PREPARE_* (51); the producer that the call names (90); the state; its epoch (90).
     """
-    step.reply(call.ticket, _init(step, call))
-
-
-def _init(step: Step, call: InitProducerId) -> InitReply:
     config = step.state.config
     if not 0 < call.timeout_ms <= config.max_timeout_ms:
         why = f"the timeout of {call.timeout_ms} ms is not from 1 to {config.max_timeout_ms} ms"
@@ -99,9 +95,9 @@ def _take_over(step: Step, call: InitProducerId, transaction: Transaction) -> In
         detail = "its producer asked again"
     else:
         return _refused(step, call, PRODUCER_FENCED, owner(old))
-    value = old.next(
+    value = step.next(
+        old,
         State.EMPTY,
-        step.now.wall_ms,
         producer_id=producer_id,
         producer_epoch=epoch,
         timeout_ms=call.timeout_ms,

@@ -26,8 +26,8 @@ from transactions.values import (
 )
 
 
-def end_transaction(step: Step, call: EndTransaction) -> None:
-    """Answers EndTxn: `EndReply`, and behind it the markers for their sender.
+def end_transaction(step: Step, call: EndTransaction) -> EndReply:
+    """EndTxn: the reply, and behind it the markers for their sender.
 
     Checks of both rules: an unknown id (49). TV1: the producer id (49), its epoch (90), the state.
     TV2: PREPARE_* (51), the producer id (49), its epoch (90), the state.
@@ -38,17 +38,14 @@ def end_transaction(step: Step, call: EndTransaction) -> None:
     check = _check_tv2 if call.rules >= TV2 else _check_tv1
     cell = check(transaction.value, call)
     if cell is Act.PREPARE:
-        _prepare(step, call, transaction)
-    elif cell is Act.REPEAT:
+        return _prepare(step, call, transaction)
+    if cell is Act.REPEAT:
         value = transaction.value
-        step.reply(call.ticket, EndReply(NONE, value.producer_id, value.producer_epoch))
-    elif cell in (NONE, CONCURRENT_TRANSACTIONS):
-        assert isinstance(cell, int)
-        step.reply(call.ticket, EndReply(cell))
-    else:
-        assert isinstance(cell, int)
-        _refuse(step, call, cell, owner(transaction.value))
-    return None
+        return EndReply(NONE, value.producer_id, value.producer_epoch)
+    assert isinstance(cell, int)
+    if cell in (NONE, CONCURRENT_TRANSACTIONS):
+        return EndReply(cell)
+    return _refuse(step, call, cell, owner(transaction.value))
 
 
 def _check_tv1(value: TransactionValue, call: EndTransaction) -> Cell:
@@ -76,20 +73,13 @@ def _check_tv2(value: TransactionValue, call: EndTransaction) -> Cell:
     return cell
 
 
-def _prepare(step: Step, call: EndTransaction, transaction: Transaction) -> None:
-    """Ends the transaction as its client asks. The answer has what holds once it is complete."""
+def _prepare(step: Step, call: EndTransaction, transaction: Transaction) -> EndReply:
+    """Ends the transaction as its client asks. The reply has what holds once it is complete."""
     target = State.PREPARE_COMMIT if call.committed else State.PREPARE_ABORT
     bumps = call.rules >= TV2
     value = _prepared(step, transaction, target, TV2 if bumps else 0, bumps=bumps)
     if value is None:
-        return step.reply(call.ticket, EndReply(COORDINATOR_LOAD_IN_PROGRESS))
-    if not bumps:
-        reply = EndReply(NONE)
-    elif value.next_producer_id != NO_PRODUCER_ID:
-        reply = EndReply(NONE, value.next_producer_id, 0)
-    else:
-        reply = EndReply(NONE, value.producer_id, value.producer_epoch)
-    step.reply(call.ticket, reply)
+        return EndReply(COORDINATOR_LOAD_IN_PROGRESS)
     step.write(
         call.transactional_id,
         value,
@@ -97,7 +87,11 @@ def _prepare(step: Step, call: EndTransaction, transaction: Transaction) -> None
     )
     detail = "EndTxn committed it" if call.committed else "EndTxn aborted it"
     step.moved(call.transactional_id, transaction.value, value, Cause.CLIENT, detail)
-    return None
+    if not bumps:
+        return EndReply(NONE)
+    if value.next_producer_id != NO_PRODUCER_ID:
+        return EndReply(NONE, value.next_producer_id, 0)
+    return EndReply(NONE, value.producer_id, value.producer_epoch)
 
 
 def abort_fenced(
@@ -135,37 +129,34 @@ def _prepared(
         if taken is None:
             return None
         next_producer_id = taken
-    now_ms = step.now.wall_ms
-    return old.next(
+    return step.next(
+        old,
         target,
-        now_ms,
         producer_epoch=min(old.producer_epoch + bumps, PRODUCER_EPOCH_MAX),
-        start_ms=old.start_ms if old.state is State.ONGOING else now_ms,
+        start_ms=old.start_ms if old.state is State.ONGOING else step.now.wall_ms,
         next_producer_id=next_producer_id,
         client_rules=client_rules,
     )
 
 
-def complete_transaction(step: Step, call: MarkersWritten | MarkersRefused) -> None:
-    """Completes the transaction whose markers are all written: int.
+def complete_transaction(step: Step, call: MarkersWritten | MarkersRefused) -> int:
+    """Completes the transaction whose markers are all written: NONE.
 
     Or one that a partition takes no marker of: somebody ended it there with a newer epoch of the
     producer, and no marker of ours would be taken later either. Kafka leaves the id between Prepare
     and Complete for ever.
     """
-    step.reply(call.ticket, NONE)
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:
-        return
+        return NONE
     old = transaction.value
     if (old.producer_id, old.producer_epoch) != (call.producer_id, call.producer_epoch):
-        return
-    act = MARKERS[old.state]
-    if act is Act.IGNORE:
-        return
+        return NONE
+    if MARKERS[old.state] is Act.IGNORE:
+        return NONE
     committed = old.state is State.PREPARE_COMMIT
     target = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT
-    value = old.next(target, step.now.wall_ms, partitions=(), next_producer_id=NO_PRODUCER_ID)
+    value = step.next(old, target, partitions=(), next_producer_id=NO_PRODUCER_ID)
     if old.client_rules >= TV2 and old.next_producer_id != NO_PRODUCER_ID:
         value = value._replace(producer_id=old.next_producer_id, producer_epoch=0)
     cause, detail = Cause.MARKERS, "all markers are written"
@@ -175,10 +166,11 @@ def complete_transaction(step: Step, call: MarkersWritten | MarkersRefused) -> N
         detail = f"a partition refused its marker with {error}: an operator had ended it there"
     step.write(call.transactional_id, value, transaction.last_epoch)
     step.moved(call.transactional_id, old, value, cause, detail)
+    return NONE
 
 
-def _refuse(step: Step, call: EndTransaction, error_code: int, why: str) -> None:
+def _refuse(step: Step, call: EndTransaction, error_code: int, why: str) -> EndReply:
     end = "COMMIT" if call.committed else "ABORT"
     detail = f"EndTxn {end} of {caller(call)}: {why}"
     step.refused(call.transactional_id, error_code, detail, call.producer_id, call.producer_epoch)
-    step.reply(call.ticket, EndReply(error_code))
+    return EndReply(error_code)

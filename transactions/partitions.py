@@ -84,11 +84,6 @@ def _topics_in_order(
     return sorted(topics, key=place)
 
 
-def count_of(partitions: Partitions) -> int:
-    """How many there are."""
-    return sum(len(ids) for _, ids in partitions)
-
-
 def _slots(entries: int) -> int:
     """How many slots a table has that grew entry by entry: a power of two, at most 3/4 full."""
     slots = _SLOTS_AT_LEAST

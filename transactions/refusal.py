@@ -30,7 +30,6 @@ from transactions.outcome import (
     Reply,
     SendMarkers,
 )
-from transactions.partitions import count_of
 
 
 def refusal(call: Call, error_code: int) -> Reply:
@@ -41,7 +40,7 @@ def refusal(call: Call, error_code: int) -> Reply:
         case AddPartitions() | MarkersWritten() | MarkersRefused():
             return error_code
         case VerifyPartitions():
-            return [error_code] * count_of(call.partitions)
+            return [error_code] * sum(len(ids) for _, ids in call.partitions)
         case EndTransaction():
             return EndReply(error_code)
         case DescribeTransaction():

@@ -32,7 +32,7 @@ from transactions.calls import (
 from transactions.config import TransactionConfig
 from transactions.ending import complete_transaction, end_transaction
 from transactions.events import ShardLoaded
-from transactions.outcome import Outcome, SendMarkers
+from transactions.outcome import Outcome, Reply, SendMarkers
 from transactions.states import PREPARED
 from transactions.step import ShardState, Step, markers_of
 from transactions.sweeps import Sweeps
@@ -45,7 +45,7 @@ NOTHING = Outcome()
 _WOKEN_AT_ONCE = 1 << 30
 _HAS_CLIENT = (InitProducerId, AddPartitions, EndTransaction)
 
-_HANDLERS: dict[type, Callable[[Step, Any], None]] = {
+_HANDLERS: dict[type, Callable[[Step, Any], Reply]] = {
     InitProducerId: init_producer_id,
     AddPartitions: add_partitions,
     VerifyPartitions: verify_partitions,
@@ -80,8 +80,8 @@ class TransactionShard:
         """Handles one decoded request; its ticket is answered in this outcome."""
         client = call.client if isinstance(call, _HAS_CLIENT) else BROKER
         step = Step(self._state, now, client)
-        _HANDLERS[type(call)](step, call)
-        return step.outcome()
+        reply = _HANDLERS[type(call)](step, call)
+        return step.outcome((call.ticket, reply))
 
     @property
     def connections(self) -> Collection[Hashable]:

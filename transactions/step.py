@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from protocol.deadlines import Deadlines
 from protocol.now import Now
 from protocol.records.batch import HEADER_BYTES
@@ -19,7 +21,6 @@ from transactions.calls import (
 from transactions.config import TransactionConfig
 from transactions.events import Cause, Event, TransactionRefused, Transition
 from transactions.outcome import Outcome, Reply, SendMarkers
-from transactions.partitions import count_of
 from transactions.record_codec import run_bytes_at_most
 from transactions.states import PREPARED, State
 from transactions.transaction import Timeout, Transaction
@@ -74,9 +75,9 @@ class ShardState:
 
 
 class Step:
-    """The work on one call: handlers read ``state`` and ``now`` and say what follows."""
+    """The work on one call: handlers read ``state`` and ``now``, say what follows, and reply."""
 
-    __slots__ = ("client", "events", "markers", "now", "records", "replies", "state")
+    __slots__ = ("client", "events", "markers", "now", "records", "state")
 
     def __init__(self, state: ShardState, now: Now, client: Client = BROKER) -> None:
         self.state = state
@@ -84,20 +85,15 @@ class Step:
         self.client = client
         """Who sent the call; the broker itself where nobody did."""
         self.records: list[TransactionRun] = []
-        self.replies: list[tuple[Ticket, Reply]] = []
         self.events: list[Event] = []
         self.markers: list[SendMarkers] = []
         """For their sender, behind all replies."""
 
-    def outcome(self) -> Outcome:
+    def outcome(self, *replies: tuple[Ticket, Reply]) -> Outcome:
         """All that was collected, in order."""
         sender = self.state.config.marker_sender
-        replies = [*self.replies, *[(sender, each) for each in self.markers]]
-        return Outcome(self.records, replies, self.events)
-
-    def reply(self, ticket: Ticket, reply: Reply) -> None:
-        """Answers a call."""
-        self.replies.append((ticket, reply))
+        markers = [(sender, each) for each in self.markers]
+        return Outcome(self.records, [*replies, *markers], self.events)
 
     @property
     def room(self) -> int:
@@ -107,6 +103,16 @@ class Step:
     def fits(self, transactional_id: str, partitions: Partitions) -> bool:
         """Whether all records of a transaction with these partitions can be written (law 6)."""
         return run_bytes_at_most(transactional_id, partitions) <= self.room
+
+    def next(self, old: TransactionValue, state: State, **changes: Any) -> TransactionValue:
+        """The value of the next record, which names the producer id of the ``old`` one as the
+        previous one, be it the same; so does Kafka's."""
+        return old._replace(
+            state=state,
+            last_update_ms=self.now.wall_ms,
+            previous_producer_id=old.producer_id,
+            **changes,
+        )
 
     def write(
         self, transactional_id: str, value: TransactionValue | None, last_epoch: int = NO_EPOCH
@@ -138,7 +144,7 @@ class Step:
                 cause,
                 detail,
                 self.client,
-                count_of(touched),
+                sum(len(ids) for _, ids in touched),
                 self.now.wall_ms - new.start_ms if begun and new.state is not State.DEAD else -1,
                 self.now.wall_ms - old.last_update_ms if completes and old is not None else -1,
             )

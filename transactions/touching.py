@@ -18,16 +18,12 @@ from transactions.tables import ADD_PARTITIONS, VERIFY_PARTITIONS, Act
 from transactions.transaction import Transaction
 
 
-def add_partitions(step: Step, call: AddPartitions) -> None:
-    """Answers AddPartitionsToTxn and its like: int, for all of its partitions.
+def add_partitions(step: Step, call: AddPartitions) -> int:
+    """AddPartitionsToTxn and its like: the error of all of its partitions.
 
     Checks: an unknown id (49), PREPARE_* (51), the producer id (49), its epoch (90), the size of
     the record (-1).
     """
-    step.reply(call.ticket, _add(step, call))
-
-
-def _add(step: Step, call: AddPartitions) -> int:
     transaction = step.state.transactions.get(call.transactional_id)
     if transaction is None:
         return _refused(step, call, INVALID_PRODUCER_ID_MAPPING, UNKNOWN_ID)
@@ -46,9 +42,9 @@ def _add(step: Step, call: AddPartitions) -> int:
         why = "the transaction would have more partitions than its record may name"
         return _refused(step, call, UNKNOWN_SERVER_ERROR, why)
     now_ms = step.now.wall_ms
-    value = old.next(
+    value = step.next(
+        old,
         State.ONGOING,
-        now_ms,
         partitions=partitions,
         start_ms=now_ms if cell is Act.BEGIN else old.start_ms,
         client_rules=TV2 if call.rules >= TV2 else 0,
@@ -70,20 +66,19 @@ def _add(step: Step, call: AddPartitions) -> int:
     return NONE
 
 
-def verify_partitions(step: Step, call: VerifyPartitions) -> None:
-    """Answers whether partitions are in the transaction: a code for each."""
+def verify_partitions(step: Step, call: VerifyPartitions) -> list[int]:
+    """Whether partitions are in the transaction: a code for each."""
     transaction = step.state.transactions.get(call.transactional_id)
     error = _error_of_all(transaction, call.producer_id, call.producer_epoch)
     there: dict[str, frozenset[int]] = {}
     if transaction is not None and error == NONE:
         there = {topic: frozenset(ids) for topic, ids in transaction.value.partitions}
     nowhere: frozenset[int] = frozenset()
-    codes = [
+    return [
         error or (NONE if partition in there.get(topic, nowhere) else TRANSACTION_ABORTABLE)
         for topic, ids in call.partitions
         for partition in ids
     ]
-    step.reply(call.ticket, codes)
 
 
 def verify(

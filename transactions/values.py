@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from protocol.records.batch import PRODUCER_EPOCH_MAX
 from transactions.calls import BROKER, Client, Partitions
@@ -39,13 +39,6 @@ class TransactionValue(NamedTuple):
     """v1, tag 2: ClientTransactionVersion, 0 below TV2 or unknown, and 2."""
     next_producer_epoch: int = NO_EPOCH
     """v1, tag 3: of KIP-939's prepared transactions; Kafka 4.3.1 leaves it out."""
-
-    def next(self, state: State, now_ms: int, **changes: Any) -> TransactionValue:
-        """The value of the next record, which names the producer id of this one as the previous
-        one, be it the same; so does Kafka's."""
-        return self._replace(
-            state=state, last_update_ms=now_ms, previous_producer_id=self.producer_id, **changes
-        )
 
 
 @dataclass(slots=True)

@@ -50,31 +50,27 @@ class TransactionView:
         return verify(transaction, producer_id, epoch, topic, partition)
 
 
-def describe_transaction(step: Step, call: DescribeTransaction) -> None:
-    """Answers one id of a DescribeTransactions: `DescribeReply`."""
+def describe_transaction(step: Step, call: DescribeTransaction) -> DescribeReply:
+    """Describes one id of a DescribeTransactions."""
     transaction = step.state.transactions.get(call.transactional_id)
     error = TRANSACTIONAL_ID_NOT_FOUND if transaction is None else DESCRIBE[transaction.state]
     if transaction is None or error != NONE:
-        step.reply(call.ticket, DescribeReply(error, call.transactional_id))
-        return
+        return DescribeReply(error, call.transactional_id)
     value = transaction.value
-    step.reply(
-        call.ticket,
-        DescribeReply(
-            NONE,
-            call.transactional_id,
-            value.state.wire_name,
-            value.timeout_ms,
-            value.start_ms,
-            value.producer_id,
-            value.producer_epoch,
-            value.partitions,
-        ),
+    return DescribeReply(
+        NONE,
+        call.transactional_id,
+        value.state.wire_name,
+        value.timeout_ms,
+        value.start_ms,
+        value.producer_id,
+        value.producer_epoch,
+        value.partitions,
     )
 
 
-def list_transactions(step: Step, call: ListTransactions) -> None:
-    """Answers ListTransactions for one shard: `ListReply`.
+def list_transactions(step: Step, call: ListTransactions) -> ListReply:
+    """Lists the transactions of one shard.
 
     An id without a transaction has begun at -1, and so is older than any duration, as in Kafka.
     """
@@ -89,4 +85,4 @@ def list_transactions(step: Step, call: ListTransactions) -> None:
         and (not call.producer_ids or each.producer_id in call.producer_ids)
         and (call.duration_ms < 0 or each.start_ms < began_before_ms)
     ]
-    step.reply(call.ticket, ListReply(NONE, listed))
+    return ListReply(NONE, listed)

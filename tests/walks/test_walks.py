@@ -15,7 +15,7 @@ LIMITS = {
     "Produce": (36, 16),
     "JoinGroup": (67, 20),
     "SyncGroup": (68, 25),
-    "EndTxn": (103, 39),
+    "EndTxn": (101, 37),
     "denied": (21, 11),
 }
 """Functions and files; a limit only falls."""

@@ -33,7 +33,6 @@ from protocol.errors import (
 )
 from protocol.messages.add_partitions_to_txn import API
 from transactions.calls import Partitions
-from transactions.partitions import count_of
 
 PARTITIONS_AT_ONCE = 1000
 """Of one request: it is encoded in some 3 ms."""
@@ -63,7 +62,7 @@ class _Asking:
     @property
     def weight(self) -> int:
         """See `Item`."""
-        return count_of(self.partitions)
+        return sum(len(ids) for _, ids in self.partitions)
 
     def lost(self, _: PeerLost) -> None:
         """See `Item`."""

@@ -22,7 +22,6 @@ from transactions.events import (
     Transition,
 )
 from transactions.journal_entries import LONG_MS
-from transactions.partitions import count_of
 from transactions.states import State
 
 logger = structlog.get_logger(__name__)
@@ -45,7 +44,7 @@ def observe(event: Event) -> None:
             id=event.transactional_id,
             producer=event.producer_id,
             epoch=event.producer_epoch,
-            partitions=count_of(event.partitions),
+            partitions=sum(len(ids) for _, ids in event.partitions),
             first=_first(event.partitions),
             group=event.group_id,
         )
@@ -78,7 +77,7 @@ def observe(event: Event) -> None:
             producer=event.producer_id,
             epoch=event.producer_epoch,
             committed=event.committed,
-            partitions=count_of(event.partitions),
+            partitions=sum(len(ids) for _, ids in event.partitions),
             first=_first(event.partitions),
             client=event.client.client_id,
             host=event.client.host,

@@ -16,7 +16,6 @@ from broker.web.views.transaction_words import held_back, story_told, waited_ms
 from protocol.errors import NAMES
 from transactions.calls import Client
 from transactions.journal_entries import Refusals, Story, Wait
-from transactions.partitions import count_of
 from transactions.states import State
 from transactions.transaction import Transaction
 from verdicts.spelling import plain_host
@@ -49,7 +48,7 @@ def transaction_row(known: Transaction) -> View:
         "timeout_ms": known.timeout_ms,
         "producer_id": known.producer_id,
         "producer_epoch": known.producer_epoch,
-        "partitions": count_of(known.partitions) if is_open else 0,
+        "partitions": sum(len(ids) for _, ids in known.partitions) if is_open else 0,
         "last_update_ms": known.last_update_ms,
         **client_view(known.client),
     }
