@@ -164,6 +164,12 @@ class EncoderSource:
             self.depth -= bool(nullable)
         elif field.type is RECORDS:
             self._records(value, self.names[f"{path}.size"])
+        elif field.type is STRING and not field.nullable and not compact:
+            # Its length is packed with the fields before it; above int16, struct refuses by itself.
+            encoded = f"{value.replace('.', '_')}_bytes"
+            self.line(f"{encoded} = {value}.encode()")
+            self._run.append((f"len({encoded})", "h"))
+            self._piece(encoded)
         elif field.type is STRING:
             self._piece(f"{compact}{nullable}text({value})")
         elif field.type is BYTES:

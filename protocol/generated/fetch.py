@@ -12,7 +12,6 @@ from protocol.columns import (
     compact_text,
     count_prefix,
     slow,
-    text,
     unsayable,
     uuid,
 )
@@ -27,6 +26,7 @@ Request = tuple[int, int, int, int, int, int, int, list[Topic], list[Forgotten],
 
 _int32s = Unpackers("i")
 _pack_BBBiqx = struct.Struct(">BBBiqx").pack
+_pack_h = struct.Struct(">h").pack
 _pack_i = struct.Struct(">i").pack
 _pack_ihi = struct.Struct(">ihi").pack
 _pack_ihii = struct.Struct(">ihii").pack
@@ -946,7 +946,8 @@ def encode_response_v0(
         size = 0
         pieces.append(_pack_i(len(topics)))
         for topic, partitions in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             for each in partitions:
                 pieces.append(
                     _pack_ihqi(
@@ -982,7 +983,8 @@ def encode_response_v1(
         size = 0
         pieces.append(_pack_ii(throttle_time_ms, len(topics)))
         for topic, partitions in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             for each in partitions:
                 pieces.append(
                     _pack_ihqi(
@@ -1018,7 +1020,8 @@ def encode_response_v4(
         size = 0
         pieces.append(_pack_ii(throttle_time_ms, len(topics)))
         for topic, partitions in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             for each in partitions:
                 pieces.append(
                     _pack_ihqq(
@@ -1064,7 +1067,8 @@ def encode_response_v5(
         size = 0
         pieces.append(_pack_ii(throttle_time_ms, len(topics)))
         for topic, partitions in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             for each in partitions:
                 pieces.append(
                     _pack_ihqqq(
@@ -1111,7 +1115,8 @@ def encode_response_v7(
         size = 0
         pieces.append(_pack_ihii(throttle_time_ms, error_code, session_id, len(topics)))
         for topic, partitions in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             for each in partitions:
                 pieces.append(
                     _pack_ihqqq(
@@ -1158,7 +1163,8 @@ def encode_response_v11(
         size = 0
         pieces.append(_pack_ihii(throttle_time_ms, error_code, session_id, len(topics)))
         for topic, partitions in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             for each in partitions:
                 pieces.append(
                     _pack_ihqqq(

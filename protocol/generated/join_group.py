@@ -25,6 +25,7 @@ from protocol.wire import read_varint
 Protocol = tuple[str, bytes]
 Request = tuple[str, int, int, str, str | None, str, list[Protocol], str | None]
 
+_pack_h = struct.Struct(">h").pack
 _pack_hi = struct.Struct(">hi").pack
 _pack_i = struct.Struct(">i").pack
 _pack_ihi = struct.Struct(">ihi").pack
@@ -455,15 +456,20 @@ def encode_response_v0(
     """JoinGroup v0."""
     try:
         pieces: list[bytes] = []
+        leader_bytes = leader.encode()
+        member_id_bytes = member_id.encode()
         pieces += (
             _pack_hi(error_code, generation_id),
             text(protocol_name),
-            text(leader),
-            text(member_id),
+            _pack_h(len(leader_bytes)),
+            leader_bytes,
+            _pack_h(len(member_id_bytes)),
+            member_id_bytes,
             _pack_i(len(members)),
         )
         for joined_member_id, group_instance_id, metadata in members:
-            pieces += (text(joined_member_id), data(metadata))
+            joined_member_id_bytes = joined_member_id.encode()
+            pieces += (_pack_h(len(joined_member_id_bytes)), joined_member_id_bytes, data(metadata))
         body = b"".join(pieces)
         return _pack_ii(len(body) + 4, correlation_id) + body
     except (struct.error, ValueError, TypeError, AttributeError) as error:
@@ -485,15 +491,20 @@ def encode_response_v2(
     """JoinGroup v2."""
     try:
         pieces: list[bytes] = []
+        leader_bytes = leader.encode()
+        member_id_bytes = member_id.encode()
         pieces += (
             _pack_ihi(throttle_time_ms, error_code, generation_id),
             text(protocol_name),
-            text(leader),
-            text(member_id),
+            _pack_h(len(leader_bytes)),
+            leader_bytes,
+            _pack_h(len(member_id_bytes)),
+            member_id_bytes,
             _pack_i(len(members)),
         )
         for joined_member_id, group_instance_id, metadata in members:
-            pieces += (text(joined_member_id), data(metadata))
+            joined_member_id_bytes = joined_member_id.encode()
+            pieces += (_pack_h(len(joined_member_id_bytes)), joined_member_id_bytes, data(metadata))
         body = b"".join(pieces)
         return _pack_ii(len(body) + 4, correlation_id) + body
     except (struct.error, ValueError, TypeError, AttributeError) as error:
@@ -515,15 +526,25 @@ def encode_response_v5(
     """JoinGroup v5."""
     try:
         pieces: list[bytes] = []
+        leader_bytes = leader.encode()
+        member_id_bytes = member_id.encode()
         pieces += (
             _pack_ihi(throttle_time_ms, error_code, generation_id),
             text(protocol_name),
-            text(leader),
-            text(member_id),
+            _pack_h(len(leader_bytes)),
+            leader_bytes,
+            _pack_h(len(member_id_bytes)),
+            member_id_bytes,
             _pack_i(len(members)),
         )
         for joined_member_id, group_instance_id, metadata in members:
-            pieces += (text(joined_member_id), nullable_text(group_instance_id), data(metadata))
+            joined_member_id_bytes = joined_member_id.encode()
+            pieces += (
+                _pack_h(len(joined_member_id_bytes)),
+                joined_member_id_bytes,
+                nullable_text(group_instance_id),
+                data(metadata),
+            )
         body = b"".join(pieces)
         return _pack_ii(len(body) + 4, correlation_id) + body
     except (struct.error, ValueError, TypeError, AttributeError) as error:

@@ -14,7 +14,6 @@ from protocol.columns import (
     compact_text,
     count_prefix,
     slow,
-    text,
     unsayable,
     uuid,
 )
@@ -28,6 +27,7 @@ Request = tuple[str, int, str, str | None, int, list[Topic]]
 
 _codes = Packers("ih")
 _codesx = Packers("ihx")
+_pack_h = struct.Struct(">h").pack
 _pack_i = struct.Struct(">i").pack
 _pack_ii = struct.Struct(">ii").pack
 _pack_iix = struct.Struct(">iix").pack
@@ -869,8 +869,10 @@ def encode_response_v0(
         pieces: list[bytes] = []
         pieces.append(_pack_i(len(topics)))
         for topic, partitions, codes in topics:
+            topic_bytes = topic.encode()
             pieces += (
-                text(topic),
+                _pack_h(len(topic_bytes)),
+                topic_bytes,
                 _pack_i(len(partitions)),
                 code_columns(_zeros, _codes, partitions, codes),
             )
@@ -890,8 +892,10 @@ def encode_response_v3(
         pieces: list[bytes] = []
         pieces.append(_pack_ii(throttle_time_ms, len(topics)))
         for topic, partitions, codes in topics:
+            topic_bytes = topic.encode()
             pieces += (
-                text(topic),
+                _pack_h(len(topic_bytes)),
+                topic_bytes,
                 _pack_i(len(partitions)),
                 code_columns(_zeros, _codes, partitions, codes),
             )

@@ -16,7 +16,6 @@ from protocol.columns import (
     nullable_text,
     offset_columns,
     slow,
-    text,
     unsayable,
     uuid,
 )
@@ -506,7 +505,8 @@ def encode_response_v0(
         pieces: list[bytes] = []
         pieces.append(_pack_i(len(topics)))
         for topic, partitions, offsets, leader_epochs, metadata, codes in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             if metadata is None:
                 pieces.append(offset_columns(_offsets_iq2xh, (partitions, offsets), codes, False))
             else:
@@ -537,7 +537,8 @@ def encode_response_v2(
         pieces: list[bytes] = []
         pieces.append(_pack_i(len(topics)))
         for topic, partitions, offsets, leader_epochs, metadata, codes in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             if metadata is None:
                 pieces.append(offset_columns(_offsets_iq2xh, (partitions, offsets), codes, False))
             else:
@@ -569,7 +570,8 @@ def encode_response_v3(
         pieces: list[bytes] = []
         pieces.append(_pack_ii(throttle_time_ms, len(topics)))
         for topic, partitions, offsets, leader_epochs, metadata, codes in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             if metadata is None:
                 pieces.append(offset_columns(_offsets_iq2xh, (partitions, offsets), codes, False))
             else:
@@ -601,7 +603,8 @@ def encode_response_v5(
         pieces: list[bytes] = []
         pieces.append(_pack_ii(throttle_time_ms, len(topics)))
         for topic, partitions, offsets, leader_epochs, metadata, codes in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             if metadata is None:
                 pieces.append(
                     offset_columns(

@@ -13,7 +13,6 @@ from protocol.columns import (
     count_prefix,
     nullable_text,
     slow,
-    text,
     unsayable,
     uuid,
 )
@@ -25,6 +24,7 @@ Partition = tuple[int, bytes | None]
 Topic = tuple[Any, list[Partition]]
 Request = tuple[str | None, int, int, list[Topic]]
 
+_pack_h = struct.Struct(">h").pack
 _pack_i = struct.Struct(">i").pack
 _pack_ihq = struct.Struct(">ihq").pack
 _pack_ihqq = struct.Struct(">ihqq").pack
@@ -302,7 +302,8 @@ def encode_response_v0(
         pieces: list[bytes] = []
         pieces.append(_pack_i(len(topics)))
         for topic, partitions in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             for (
                 index,
                 error_code,
@@ -329,7 +330,8 @@ def encode_response_v1(
         pieces: list[bytes] = []
         pieces.append(_pack_i(len(topics)))
         for topic, partitions in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             for (
                 index,
                 error_code,
@@ -357,7 +359,8 @@ def encode_response_v2(
         pieces: list[bytes] = []
         pieces.append(_pack_i(len(topics)))
         for topic, partitions in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             for (
                 index,
                 error_code,
@@ -385,7 +388,8 @@ def encode_response_v5(
         pieces: list[bytes] = []
         pieces.append(_pack_i(len(topics)))
         for topic, partitions in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             for (
                 index,
                 error_code,
@@ -417,7 +421,8 @@ def encode_response_v8(
         pieces: list[bytes] = []
         pieces.append(_pack_i(len(topics)))
         for topic, partitions in topics:
-            pieces += (text(topic), _pack_i(len(partitions)))
+            topic_bytes = topic.encode()
+            pieces += (_pack_h(len(topic_bytes)), topic_bytes, _pack_i(len(partitions)))
             for (
                 index,
                 error_code,
