@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.authorization import TEXTS, is_allowed, refuse
+from broker.apis.shared.authorization import error_fields, is_allowed, refuse
 from broker.loop.slices import Slices
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
@@ -139,8 +139,7 @@ def _edit(entity: Entity, operations: list[dict[str, Any]]) -> Edit:
 
 
 def _denial(value: dict[str, Any]) -> dict[str, Any]:
-    code = CLUSTER_AUTHORIZATION_FAILED
-    error = {"error_code": code, "error_message": TEXTS[code]}
+    error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
     return {"entries": [{**error, "entity": entry["entity"]} for entry in value["entries"]]}
 
 

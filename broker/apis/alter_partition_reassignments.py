@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.authorization import TEXTS, is_allowed, refuse
+from broker.apis.shared.authorization import error_fields, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
@@ -77,10 +77,7 @@ def _error(
 
 def denial(value: dict[str, Any]) -> dict[str, Any]:
     """The answer to a peer that may not alter the cluster."""
-    error = {
-        "error_code": CLUSTER_AUTHORIZATION_FAILED,
-        "error_message": TEXTS[CLUSTER_AUTHORIZATION_FAILED],
-    }
+    error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
     responses = [
         {
             "name": topic["name"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.authorization import TEXTS, is_allowed, refuse
+from broker.apis.shared.authorization import error_fields, is_allowed, refuse
 from broker.logins.users import Deletion, Upsertion
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
@@ -58,12 +58,9 @@ async def _alter(services: Services, request: Request) -> None:
 
 
 def _denial(value: dict[str, Any]) -> dict[str, Any]:
-    code = CLUSTER_AUTHORIZATION_FAILED
+    error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
     users = {each["name"] for each in (*value["deletions"], *value["upsertions"])}
-    results = [
-        {"user": name, "error_code": code, "error_message": TEXTS[code]} for name in sorted(users)
-    ]
-    return {"results": results}
+    return {"results": [{"user": name, **error} for name in sorted(users)]}
 
 
 SERVED = ServedApi(API, 0, 0, _handle, elements_max=2000, rights=Rights((_ALTER,)))

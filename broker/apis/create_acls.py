@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.acl_codes import NO_AUTHORIZER, entry_of
-from broker.apis.shared.authorization import TEXTS, is_allowed, refuse
+from broker.apis.shared.authorization import error_fields, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
 from protocol.errors import (
@@ -62,8 +62,7 @@ async def _create(services: Services, request: Request) -> None:
 
 
 def _denial(value: dict[str, Any]) -> dict[str, Any]:
-    code = CLUSTER_AUTHORIZATION_FAILED
-    return {"results": [_result(code, TEXTS[code]) for _ in value["creations"]]}
+    return {"results": [error_fields(CLUSTER_AUTHORIZATION_FAILED) for _ in value["creations"]]}
 
 
 def _result(error_code: int, message: str | None) -> dict[str, Any]:

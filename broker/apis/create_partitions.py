@@ -6,14 +6,13 @@ adds them, and answers when they have leaders.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
 from broker.apis.create_topics import NOT_CONTROLLER_MESSAGE, THROTTLED_MESSAGE, Refused
-from broker.apis.shared.authorization import TEXTS, split
+from broker.apis.shared.authorization import error_fields, named_once, split
 from broker.net.needs import Each, Rights
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.owned_topics import OWNED
@@ -55,22 +54,22 @@ logger = structlog.get_logger(__name__)
 
 
 def _handle(services: Services, request: Request) -> Steps:
-    times = Counter(topic["name"] for topic in request.value["topics"])
+    single = yield from named_once(request.value["topics"])
     allowed, denied = yield from split(
         services,
         request,
         _ALTER,
         request.value["topics"],
-        lambda topic: topic["name"] if times[topic["name"]] == 1 else None,
+        lambda topic: topic["name"] if topic["name"] in single else None,
     )
-    request.answer_later(_grow_all(services, request, allowed, times, denied))
+    request.answer_later(_grow_all(services, request, allowed, single, denied))
 
 
 async def _grow_all(
     services: Services,
     request: Request,
     allowed: Sequence[dict[str, Any]],
-    times: Counter[str],
+    single: Set[str],
     denied: Sequence[dict[str, Any]],
 ) -> None:
     value = request.value
@@ -84,7 +83,7 @@ async def _grow_all(
         try:
             if not services.topics.is_controller:
                 raise Refused(NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
-            if times[name] > 1:
+            if name not in single:
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
             assignment = check(services, wanted)
             if not value["validate_only"]:
@@ -110,9 +109,8 @@ async def _grow_all(
         if slices.over:
             await slices.pause()
     for topic in denied:
-        code = TOPIC_AUTHORIZATION_FAILED
-        worst = worst or code
-        results.append({"name": topic["name"], "error_code": code, "error_message": TEXTS[code]})
+        worst = worst or TOPIC_AUTHORIZATION_FAILED
+        results.append({"name": topic["name"], **error_fields(TOPIC_AUTHORIZATION_FAILED)})
         if slices.over:
             await slices.pause()
     slices.end()

@@ -8,13 +8,12 @@ the controller alone creates them, and answers when all partitions have leaders.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Set
+from collections.abc import Generator, Mapping, Set
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import structlog
 
-from broker.apis.shared.authorization import denied, is_allowed
+from broker.apis.shared.authorization import denied, is_allowed, named_once
 from broker.apis.shared.error_message import shortened
 from broker.config.config import topic_settings
 from broker.config.config_value import BadValue
@@ -100,14 +99,13 @@ async def _create_all(services: Services, request: Request, value: dict[str, Any
     mutations = request.mutations(FIRST_STRICT)
     slices = services.slicer.work(API.name)
     await slices.pause()
-    names: Counter[str] = Counter()
     topics: dict[str, dict[str, Any]] = {}
     for topic in value["topics"]:
-        names[topic["name"]] += 1
         topics[topic["name"]] = topic
         if slices.over:
             await slices.pause()
-    forbidden, hidden = await slices.through(_judged(services, request, names))
+    single = await slices.through(named_once(value["topics"]))
+    forbidden, hidden = await slices.through(_judged(services, request, single))
     for name, wanted in topics.items():
         if slices.over:
             await slices.pause()
@@ -116,7 +114,7 @@ async def _create_all(services: Services, request: Request, value: dict[str, Any
         try:
             if not services.topics.is_controller:
                 raise Refused(NOT_CONTROLLER, NOT_CONTROLLER_MESSAGE)
-            if names[name] > 1:
+            if name not in single:
                 raise Refused(INVALID_REQUEST, "Duplicate topic name.")
             made = await create(services, slices, wanted, value["validate_only"], room, mutations)
             room -= len(made.assignment)
@@ -144,19 +142,14 @@ async def _create_all(services: Services, request: Request, value: dict[str, Any
 
 
 def _judged(
-    services: Services, request: Request, times: Counter[str]
+    services: Services, request: Request, single: Set[str]
 ) -> Generator[None, None, tuple[Set[str], Set[str]]]:
-    """The topics that the peer may not create, and those whose settings it may not see. A topic
-    that is named twice is neither: it has an error of its own."""
+    """The topics that the peer may not create, and those whose settings it may not see."""
     refused: Set[str] = frozenset()
     if not is_allowed(services, request, _CREATE_ANY):
-        refused = yield from denied(services, request, _CREATE, _single(times))
-    hidden = yield from denied(services, request, _DESCRIBE_CONFIGS, _single(times))
+        refused = yield from denied(services, request, _CREATE, single)
+    hidden = yield from denied(services, request, _DESCRIBE_CONFIGS, single)
     return refused, hidden
-
-
-def _single(times: Counter[str]) -> Iterator[str]:
-    return (name for name, count in times.items() if count == 1)
 
 
 def _answer(

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.acl_codes import NO_AUTHORIZER, codes_of, filter_of, pattern_codes_of
-from broker.apis.shared.authorization import TEXTS, is_allowed
+from broker.apis.shared.authorization import error_fields, is_allowed
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE, SECURITY_DISABLED
@@ -24,8 +24,7 @@ _DESCRIBE = cluster(Operation.DESCRIBE)
 def _handle(services: Services, request: Request) -> Steps:
     value = request.value
     if not is_allowed(services, request, _DESCRIBE):
-        code = CLUSTER_AUTHORIZATION_FAILED
-        request.respond({"error_code": code, "error_message": TEXTS[code], "resources": []})
+        request.respond({**error_fields(CLUSTER_AUTHORIZATION_FAILED), "resources": []})
         return
     wanted = filter_of(value)
     resources = request.array("resources")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.authorization import TEXTS, split_resources
+from broker.apis.shared.authorization import error_fields, split_resources
 from broker.apis.shared.error_message import shortened
 from broker.config.described_configs import broker_entries, cluster_entries, topic_entries
 from broker.net.needs import EachResource, Rights
@@ -71,8 +71,7 @@ def _handle(services: Services, request: Request) -> Steps:
         for resource in refused:
             results.append(
                 {
-                    "error_code": code,
-                    "error_message": TEXTS[code],
+                    **error_fields(code),
                     "resource_type": resource["resource_type"],
                     "resource_name": resource["resource_name"],
                 }

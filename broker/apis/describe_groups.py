@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.authorization import NOT_ASKED, TEXTS, split
+from broker.apis.shared.authorization import NOT_ASKED, error_fields, split
 from broker.apis.shared.gather import Gather
 from broker.net.needs import Each, Rights, Tells
 from broker.net.request import Request, ServedApi, Steps
@@ -60,11 +60,7 @@ def _handle(services: Services, request: Request) -> Steps:
 
 
 def _denied(group_id: str) -> dict[str, Any]:
-    return {
-        "error_code": GROUP_AUTHORIZATION_FAILED,
-        "error_message": TEXTS[GROUP_AUTHORIZATION_FAILED],
-        "group_id": group_id,
-    }
+    return {**error_fields(GROUP_AUTHORIZATION_FAILED), "group_id": group_id}
 
 
 def _group(reply: DescribeReply, version: int, operations: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.authorization import TEXTS, is_allowed, refuse
+from broker.apis.shared.authorization import error_fields, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
@@ -73,8 +73,7 @@ def _described(users: Users, name: str, count: int) -> dict[str, Any]:
 
 def _denial(value: dict[str, Any]) -> dict[str, Any]:
     """As many results without a name as the request has users."""
-    code = CLUSTER_AUTHORIZATION_FAILED
-    error = {"error_code": code, "error_message": TEXTS[code]}
+    error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
     nobody = {"user": "", **error, "credential_infos": []}
     return {**error, "results": [nobody for _ in value["users"] or ()]}
 

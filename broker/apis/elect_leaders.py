@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.apis.shared.authorization import TEXTS, is_allowed, refuse
+from broker.apis.shared.authorization import error_fields, is_allowed, refuse
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
@@ -57,18 +57,15 @@ def _result(services: Services, name: str, partition: int) -> dict[str, Any]:
 
 def denial(value: dict[str, Any]) -> dict[str, Any]:
     """The answer to a peer that may not alter the cluster."""
-    code = CLUSTER_AUTHORIZATION_FAILED
+    error = error_fields(CLUSTER_AUTHORIZATION_FAILED)
     results = [
         {
             "topic": topic["topic"],
-            "partition_result": [
-                {"partition_id": index, "error_code": code, "error_message": TEXTS[code]}
-                for index in topic["partitions"]
-            ],
+            "partition_result": [{"partition_id": index, **error} for index in topic["partitions"]],
         }
         for topic in value["topic_partitions"] or ()
     ]
-    return {"error_code": code, "replica_election_results": results}
+    return {"error_code": CLUSTER_AUTHORIZATION_FAILED, "replica_election_results": results}
 
 
 SERVED = ServedApi(API, 0, 2, _handle, rights=Rights((ALTER,)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.apis.shared.authorization import TEXTS, is_allowed
+from broker.apis.shared.authorization import error_fields, is_allowed
 from broker.net.needs import Rights, cluster
 from broker.net.request import Request, ServedApi
 from protocol.errors import CLUSTER_AUTHORIZATION_FAILED, NONE
@@ -26,11 +26,7 @@ def _handle(services: Services, request: Request) -> None:
     request.respond({"error_code": NONE, "error_message": None, "topics": []})
 
 
-DENIAL = {
-    "error_code": CLUSTER_AUTHORIZATION_FAILED,
-    "error_message": TEXTS[CLUSTER_AUTHORIZATION_FAILED],
-    "topics": [],
-}
+DENIAL = {**error_fields(CLUSTER_AUTHORIZATION_FAILED), "topics": []}
 """The answer to a peer that may not describe the cluster."""
 
 

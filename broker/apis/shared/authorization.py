@@ -59,6 +59,11 @@ TEXTS: Mapping[int, str] = {
 """Kafka's error messages; they do not say whether the resource exists."""
 
 
+def error_fields(error_code: int) -> dict[str, Any]:
+    """The fields of an answer that deny something: the error code and its text."""
+    return {"error_code": error_code, "error_message": TEXTS[error_code]}
+
+
 def is_allowed(
     services: Services,
     request: Request,
@@ -137,6 +142,24 @@ def denied(
             found.add(name)
         yield None
     return found
+
+
+def named_once(elements: Iterable[Mapping[str, Any]]) -> Generator[None, None, Set[str]]:
+    """The names that one element has, in their order; in steps.
+
+    A name that several have is refused with an error of its own: nobody asks whether it is allowed.
+    """
+    single: dict[str, None] = {}
+    repeated: set[str] = set()
+    for element in elements:
+        name = element["name"]
+        if name in single:
+            del single[name]
+            repeated.add(name)
+        elif name not in repeated:
+            single[name] = None
+        yield None
+    return single.keys()
 
 
 def split(

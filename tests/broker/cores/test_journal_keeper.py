@@ -250,11 +250,12 @@ async def test_to_stop_waits_for_a_write_that_is_under_way_and_writes_the_rest()
 
 
 async def test_bug_in_a_fold_is_counted_and_the_other_events_are_written() -> None:
+    from tests.broker.hand_time import HandTime
+
     from broker.loop.background import Background
     from broker.loop.internal_errors import InternalErrors
     from broker.loop.watchdog import Watchdog
     from coordinator.events import Cause, CommitRejected, OffsetsExpired
-    from tests.broker.hand_time import HandTime
 
     fs, time, errors = SimulatedFiles(), HandTime(), InternalErrors()
     fs.make_directory("/data")
