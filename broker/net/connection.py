@@ -232,7 +232,7 @@ class Connection(asyncio.Protocol):
                 break
             self._handle(data if end == size and not position else data[position:end])
             position = end
-            if (
+            if position < size and (
                 self._parked is not None
                 or self._out_bytes > OUTPUT_BYTES
                 or self.sending
@@ -556,9 +556,7 @@ class Connection(asyncio.Protocol):
             self.refuse(error)
             return
         self._route = route
-        request = self.handling = route.request_class(
-            self, route, correlation_id, client_id, frame, position
-        )
+        request = self.handling = Request(self, route, correlation_id, client_id, frame, position)
         try:
             if len(frame) <= SURELY_SMALL_BYTES:
                 steps = route.handle(self._services, request)
@@ -595,9 +593,7 @@ class Connection(asyncio.Protocol):
             return
         self.lookups += 1
         route = self._routes[_API_VERSIONS_KEY << 16]
-        request = self.handling = route.request_class(
-            self, route, correlation_id, "", frame, len(frame)
-        )
+        request = self.handling = Request(self, route, correlation_id, "", frame, len(frame))
         row = route.served
         answer = unsupported_api_versions(correlation_id, row.min_version, row.max_version)
         request.complete(answer, UNSUPPORTED_VERSION)
@@ -610,15 +606,20 @@ class Connection(asyncio.Protocol):
         self.handling = None
         self.requests += 1
         reply = request.reply
-        if reply is None or self._slots:
+        if request.meter is not None:
+            request.meter.end(reply is not None)
+        if reply is None:
+            self._slots.append(request)
+            return
+        if self._parked is request:
+            self._parked = None
+        if self._slots:
             self._slots.append(request)
         elif type(reply) is bytes:
             self._out.append(reply)
             self._out_bytes += len(reply)
         else:
             self._append(reply)
-        if reply is not None and self._parked is request:
-            self._parked = None
 
     def _append(self, reply: Body) -> None:
         """Hands a reply, all those before which are on their way, to the next write."""

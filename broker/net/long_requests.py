@@ -12,19 +12,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
 from broker.loop.slices import Slicer
 from broker.loop.worker import Worker
 from broker.net.peer import display_client_id
+from broker.net.request import Request, Steps
 from broker.net.response import error_frame
 from protocol.elements import TooManyElements
 from protocol.errors import INVALID_REQUEST, ProtocolError
-
-if TYPE_CHECKING:
-    from broker.net.request import Request, Steps
 
 logger = structlog.get_logger(__name__)
 
@@ -81,6 +79,8 @@ class LongRequests:
 
     def work_off(self, request: Request, steps: Steps) -> None:
         """Work ``steps`` off, at once as far as this turn of the loop has time for them."""
+        if request.meter is not None:
+            steps = request.meter.steps(request, steps)
         until_ns, ticks_ns = self._slicer.direct_until_ns(), self._ticks_ns
         if ticks_ns() < until_ns:
             for waits_for in steps:
@@ -145,8 +145,17 @@ class LongRequests:
                 return
             request.decoded(body)
             await self._slicer.turn()
-            steps = request.route.handle(services, request)
+            meter = request.meter
+            if meter is not None:
+                meter.begin()
+            try:
+                steps = request.route.handle(services, request)
+            finally:
+                if meter is not None:
+                    meter.end(request.reply is not None)
             if steps is not None:
+                if meter is not None:
+                    steps = meter.steps(request, steps)
                 await self._go_on(request, steps)
 
     async def _rest(

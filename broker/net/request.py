@@ -13,7 +13,7 @@ import struct
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from broker.loop.histogram import Histogram
 from broker.net.needs import UNSAID, Rights
@@ -86,7 +86,7 @@ class Route:
         "errors",
         "flexible",
         "handle",
-        "request_class",
+        "new_meter",
         "served",
         "times",
     )
@@ -101,8 +101,8 @@ class Route:
     ) -> None:
         self.served = served
         self.handle = served.handle
-        self.request_class: type[Request] = Request
-        """What a connection makes of each; another one where requests are measured."""
+        self.new_meter: Callable[[Connection, str], Meter] | None = None
+        """Makes the meter of a request of a client id; None while there is no quota."""
         self.api_version = api_version
         self.flexible = flexible
         """Whether the request's header has tagged fields."""
@@ -117,6 +117,39 @@ Chunk = bytes | bytearray | memoryview | Slice
 Body = bytes | Sequence[Chunk]
 
 _LENGTH = struct.Struct(">i")
+
+
+class Meter(Protocol):
+    """What a request uses of the quotas of its client; see `broker/apis/throttling/meter.py`."""
+
+    def begin(self) -> None:
+        """A piece of work on the request begins."""
+
+    def end(self, is_answered: bool) -> None:
+        """That piece is over."""
+
+    def steps(self, request: Request, steps: Steps) -> Steps:
+        """The same steps, each of them measured."""
+
+    def coroutine(
+        self, request: Request, work: Coroutine[Any, Any, None]
+    ) -> Coroutine[Any, Any, None]:
+        """The same coroutine, each of its pieces between two waits measured."""
+
+    def park(self, request: Request) -> bool:
+        """Whether the request need not park, since its connection is throttled."""
+
+    def exempt(self) -> None:
+        """No quota bounds the request."""
+
+    def fetched_at_most(self, asked_bytes: int) -> int:
+        """See `Request.fetched_at_most`."""
+
+    def mutations(self, version: int, strict_from: int | None) -> Mutations:
+        """See `Request.mutations`."""
+
+    def told(self, request: Request, frame: Body, error_code: int) -> Body:
+        """The answer as it is sent: it may say how long its client has to wait."""
 
 
 class Request:
@@ -137,6 +170,7 @@ class Request:
         "context",
         "correlation_id",
         "encode",
+        "meter",
         "on_disconnect",
         "position",
         "reply",
@@ -173,6 +207,11 @@ class Request:
         self.context: Any = None
         """What ``ServedApi.decoders`` made of a large body; then whatever the handler needs again
         when the reply comes."""
+        self.meter: Meter | None = None
+        """What it uses of its client's quotas; None where there are none."""
+        if route.new_meter is not None:
+            self.meter = route.new_meter(connection, client_id)
+            self.meter.begin()  # the connection ends this piece when the handler has returned
 
     @property
     def served(self) -> ServedApi:
@@ -243,7 +282,7 @@ class Request:
         ``frame`` may be a list of chunks, some of them slices of files. ``error_code`` is counted.
         """
         assert self.reply is None, f"{self.route.served.api.name} was answered twice"
-        self.reply = frame
+        self.reply = frame if self.meter is None else self.meter.told(self, frame, error_code)
         route = self.route
         route.errors[error_code] += 1
         # A third of a microsecond: Histogram.add, written out.
@@ -261,6 +300,8 @@ class Request:
 
     def answer_later(self, work: Coroutine[Any, Any, None]) -> None:
         """Runs ``work``, which ends the request; the connection's later requests wait for it."""
+        if self.meter is not None:
+            work = self.meter.coroutine(self, work)
         self.connection.server.long.answer_later(self, work)
 
     def work_off(self, steps: Steps) -> None:
@@ -268,30 +309,41 @@ class Request:
         self.connection.server.long.work_off(self, steps)
 
     def park(self) -> None:
-        """Holds back the later requests of this connection until this one is answered."""
-        self.connection.park(self)
+        """Holds back the later requests of this connection until this one is answered.
+
+        While the connection is throttled, that begins afterwards.
+        """
+        if self.meter is None or not self.meter.park(self):
+            self.connection.park(self)
 
     def exempt(self) -> None:
         """It is of another broker, as has been judged: no quota bounds it."""
+        if self.meter is not None:
+            self.meter.exempt()
 
     def fetched_at_most(self, asked_bytes: int) -> int:
         """How many bytes its sender may be given, of as many as it asks for."""
-        return asked_bytes
+        return asked_bytes if self.meter is None else self.meter.fetched_at_most(asked_bytes)
 
-    def mutations(self, strict_from: int | None) -> Mutations:  # noqa: ARG002
+    def mutations(self, strict_from: int | None) -> Mutations:
         """What it may change of the topics; from a version on, what is too much is refused.
 
         Without one all is counted, and nobody told.
         """
-        return UNBOUND
+        meter = self.meter
+        return UNBOUND if meter is None else meter.mutations(self.api_version, strict_from)
 
     def take(self, reply: Any) -> None:
         """Takes the reply of a core: a request is itself the ticket of its call."""
         assert self.encode is not None
+        if self.meter is not None:
+            self.meter.begin()
         try:
             self.encode(self, reply)
         except Exception:  # noqa: BLE001 - logged, with its traceback
             self.fail()
+        if self.meter is not None:
+            self.meter.end(self.reply is not None)
 
     def fail(self) -> None:
         """Ends the request over the exception that is being handled, a bug of ours."""

@@ -1,17 +1,18 @@
-"""Quotas put to work: routes measure their requests while there is a quota of any client.
+"""Quotas put to work: requests get a meter while there is a quota of any client.
 
-A broker without one runs the code that it would run if this room did not exist: the class of its
-requests and its handlers are changed with the first quota, and changed back with the last.
+With the first quota the routes get what makes meters, and lose it with the last. A request of a
+broker without one has none.
 """
 
 from __future__ import annotations
+
+from functools import partial
 
 from broker.apis.fetch.sessions import FetchSessions
 from broker.apis.throttling.measures import Measures
 from broker.net.connection import Connection
 from broker.net.limits.address_rates import AddressRates
 from broker.net.limits.throttles import Throttles
-from broker.net.request import Handler, Request, Route
 from broker.net.server import Server
 from broker.quotas.client_quotas import ClientQuotas, Kind
 
@@ -30,36 +31,18 @@ class Measuring:
         self.throttles = server.throttles = Throttles(quotas.time)
         self._measures = Measures(quotas, self.throttles, fetch_sessions)
         self._routes = list(server.routes.values())
-        self._plain: dict[Route, Handler] = {}
-        """The handlers in whose place measured ones are."""
         quotas.watch(self._quotas_changed)
 
     def _quotas_changed(self) -> None:
+        new_meter = None
         if self.quotas.bound_clients:
-            self._measure()
-        else:
-            self._measure_no_more()
+            from broker.apis.throttling.meter import Meter
+
+            new_meter = partial(Meter, self._measures)
+        for route in self._routes:
+            route.new_meter = new_meter
         self._server.address_rates = self._rates if self.quotas.bound_addresses else None
         self.throttles.look_again(self._allowed)
-
-    def _measure(self) -> None:
-        if self._plain:
-            return
-        from broker.apis.throttling.measured_request import MeasuredRequest, measured
-
-        request_class: type[Request] = type(
-            "MeasuredRequest", (MeasuredRequest,), {"__slots__": (), "measures": self._measures}
-        )
-        for route in self._routes:
-            self._plain[route] = route.handle
-            route.handle = measured(route.handle)
-            route.request_class = request_class
-
-    def _measure_no_more(self) -> None:
-        for route, handle in self._plain.items():
-            route.handle = handle
-            route.request_class = Request
-        self._plain.clear()
 
     def _allowed(self, connection: Connection, kind: str) -> float | None:
         shares = self.quotas.shares_of(connection.principal.name, connection.client_id)

@@ -10,7 +10,6 @@ from broker.apis.tables.cluster import SERVED_IN_CLUSTER
 from broker.apis.tables.standalone import SERVED
 from broker.apis.throttling.measures import is_of_brokers
 from broker.apis.throttling.throttle_field import has_field
-from broker.net.request import Request
 from protocol.api_keys import DESCRIBE_ACLS, PRODUCE
 from protocol.messages.write_txn_markers import API as WRITE_TXN_MARKERS
 from security.quotas.entities import Entity
@@ -98,19 +97,16 @@ async def test_what_brokers_ask_each_other_is_not_measured(tmp_path: Path) -> No
         assert bound.throttled == 0
 
 
-async def test_without_a_quota_requests_and_handlers_are_the_plain_ones(tmp_path: Path) -> None:
+async def test_requests_have_a_meter_only_while_there_is_a_quota(tmp_path: Path) -> None:
     async with bounded(tmp_path) as bound:
-        routes = bound.broker.server.routes
-        plain = {number: (route.handle, route.request_class) for number, route in routes.items()}
-        assert {made for _, made in plain.values()} == {Request}
+        routes = bound.broker.server.routes.values()
+        assert len(routes) > 200
+        assert {route.new_meter for route in routes} == {None}
         await bound.set(request_percentage=50.0)
         await bound.set(Entity(None), producer_byte_rate=1000.0)
-        measured = [route.request_class is not Request for route in routes.values()]
-        assert sum(measured) > 200
+        assert all(route.new_meter for route in routes)
         await bound.set(request_percentage=None)
-        assert sum(route.request_class is not Request for route in routes.values()) > 200
+        assert all(route.new_meter for route in routes)
         await bound.set(Entity(None), producer_byte_rate=None)
         await bound.set(Entity(ip=None), connection_creation_rate=10.0)
-        assert plain == {
-            number: (route.handle, route.request_class) for number, route in routes.items()
-        }
+        assert {route.new_meter for route in routes} == {None}

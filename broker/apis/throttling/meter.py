@@ -1,0 +1,180 @@
+"""The meter of a request, in a broker with quotas: what it uses, and how long its client waits.
+
+Owns the order of things. What was used is recorded when the answer is complete; whoever is over a
+quota is answered at once, told so in the answer, and its connection is then throttled
+(`broker/net/limits/throttles.py`). Where several quotas are exceeded the longest wait holds.
+
+The time of a request is what the loop works for it: its handler, slice by slice, and the encoding
+of its answer, until that is complete. Waiting costs nothing. What is still done for it afterwards
+counts too, when it is done. docs/security.md says it for operators.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Coroutine, Generator
+from types import coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.apis.throttling import throttled_fetch
+from broker.apis.throttling.measures import Measures, is_of_brokers
+from broker.apis.throttling.throttle_field import with_throttle
+from broker.net.request import Body, Request, Steps
+from broker.quotas.client_quotas import Kind, Shares
+from protocol.api_keys import FETCH, PRODUCE
+from protocol.errors import CLUSTER_AUTHORIZATION_FAILED
+from security.quotas.mutations import UNBOUND, BoundMutations, Mutations
+
+if TYPE_CHECKING:
+    from broker.net.connection import Connection
+
+_LENGTH = struct.Struct(">i")
+_NS_OF_A_PERCENT: Final = 10_000_000
+"""Of one second of the loop's thread."""
+_UNBOUND: Final = Shares()
+
+
+class Meter:
+    """See the module; `broker/net/request.py` says when each method is called."""
+
+    __slots__ = (
+        "_measures", "_mutations", "_pieces", "_since_work_ns", "_ticks_ns", "_worked_ns", "shares",
+    )  # fmt: skip
+
+    def __init__(self, measures: Measures, connection: Connection, client_id: str) -> None:
+        self._measures = measures
+        self._ticks_ns = connection.ticks_ns
+        self._worked_ns = 0
+        """How long it was worked on, without what goes on now."""
+        self._pieces = 0
+        """How many pieces of its work are under way, one inside the other; 0 while it waits."""
+        self._since_work_ns = 0
+        """Since when it is worked on, while it is: since the outermost piece began."""
+        self._mutations: Mutations = UNBOUND
+        self.shares = measures.quotas.shares_of(connection.principal.name, client_id)
+
+    # -- time
+
+    def begin(self) -> None:
+        """From now on it is worked on.
+
+        A piece may begin inside another one: what a handler hands to `work_off` is begun at once.
+        """
+        if not self._pieces:
+            self._since_work_ns = self._ticks_ns()
+        self._pieces += 1
+
+    def end(self, is_answered: bool) -> None:
+        """It waits, or is done; what was done since its answer was complete is recorded."""
+        self._pieces -= 1
+        if self._pieces:
+            return
+        worked_ns = self._ticks_ns() - self._since_work_ns
+        if not is_answered:
+            self._worked_ns += worked_ns
+        elif self.shares.request is not None:
+            self.shares.request.use(worked_ns / _NS_OF_A_PERCENT, self._measures.now_ms())
+
+    def _take_time(self) -> float:
+        """What it has used of the loop until now, in percent of a second."""
+        worked_ns, self._worked_ns = self._worked_ns, 0
+        if self._pieces:
+            now_ns = self._ticks_ns()
+            worked_ns += now_ns - self._since_work_ns
+            self._since_work_ns = now_ns
+        return worked_ns / _NS_OF_A_PERCENT
+
+    def steps(self, request: Request, steps: Steps) -> Steps:
+        """The same steps, each of them measured."""
+        while True:
+            self.begin()
+            try:
+                waits_for = next(steps)
+            except StopIteration:
+                return
+            finally:
+                self.end(request.reply is not None)
+            yield waits_for
+
+    @coroutine
+    def coroutine(
+        self, request: Request, work: Coroutine[Any, Any, None]
+    ) -> Generator[Any, Any, None]:
+        """The same coroutine, each of its pieces between two waits measured."""
+        step, given = work.send, None
+        while True:
+            self.begin()
+            try:
+                waits_for = step(given)
+            except StopIteration:
+                return
+            finally:
+                self.end(request.reply is not None)
+            try:
+                given = yield waits_for
+                step = work.send
+            except GeneratorExit:
+                work.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - it is the coroutine's to handle
+                step, given = work.throw, error
+
+    # -- what a request asks
+
+    def park(self, request: Request) -> bool:
+        """Has it hold its throttled connection back afterwards; False if it is not throttled."""
+        return self._measures.throttles.park(request)
+
+    def exempt(self) -> None:
+        """No quota bounds it."""
+        self.shares = _UNBOUND
+
+    def fetched_at_most(self, asked_bytes: int) -> int:
+        """See `Request`."""
+        share = self.shares.fetch
+        return asked_bytes if share is None else min(asked_bytes, share.at_once)
+
+    def mutations(self, version: int, strict_from: int | None) -> Mutations:
+        """See `Request`."""
+        share = self.shares.mutation
+        if share is None:
+            return UNBOUND
+        share.bucket.used_ms = self._measures.now_ms()
+        is_strict = strict_from is not None and version >= strict_from
+        mutations = BoundMutations(share.bucket.tokens, self._measures.now_ms, is_strict=is_strict)
+        if strict_from is not None:
+            self._mutations = mutations
+        return mutations
+
+    # -- the end
+
+    def told(self, request: Request, frame: Body, error_code: int) -> Body:
+        """Records what was used. The answer that is sent, its connection throttled if it must."""
+        if is_of_brokers(request.served) and error_code != CLUSTER_AUTHORIZATION_FAILED:
+            self.exempt()
+        measures, shares = self._measures, self.shares
+        key, now_ms = request.served.api.key, measures.now_ms()
+        waits: list[tuple[int, Kind]] = []
+        if shares.request is not None:
+            waits.append((shares.request.use(self._take_time(), now_ms), Kind.REQUEST))
+        if key == PRODUCE and shares.produce is not None:
+            waits.append((shares.produce.use(_size(request.buffer), now_ms), Kind.PRODUCE))
+            if not frame:  # acks=0: nobody can be told, and Kafka leaves the time alone
+                waits = waits[-1:]
+        elif key == FETCH and (shares.fetch is not None or waits):
+            frame = throttled_fetch.bounded(request, measures, shares.fetch, frame, waits)
+        if self._mutations is not UNBOUND:
+            waits.append((self._mutations.wait_ms, Kind.MUTATION))
+        wait_ms, kind = max(waits, default=(0, Kind.REQUEST))
+        if wait_ms <= 0:
+            return frame
+        connection = request.connection
+        measures.quotas.count(kind, wait_ms, connection.principal.name)
+        measures.throttles.hold(connection, kind, shares.allowed(kind) or 0, wait_ms)
+        return with_throttle(frame, key, request.api_version, wait_ms)
+
+
+def _size(buffer: bytes) -> int:
+    """Bytes of a request, header and body: the buffer may have its length before it."""
+    size = len(buffer)
+    return size - 4 if _LENGTH.unpack_from(buffer)[0] == size - 4 else size
