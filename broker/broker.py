@@ -50,13 +50,12 @@ from broker.net.clients.refused_joins import RefusedJoinLines
 from broker.net.clients.seekers import API as NEW_PROTOCOLS_API
 from broker.net.clients.seekers import Seekers
 from broker.net.clients.unsupported import Unsupported
-from broker.net.connection import Connection
+from broker.net.connection import Connection, TurnWrites
 from broker.net.interpose import Interpose
 from broker.net.limits.connections import Limits, limits_of
 from broker.net.long_requests import LongRequests
 from broker.net.server import Server
 from broker.net.sockets import Bind, CannotListen, Sockets, bind
-from broker.net.turn_writes import TurnWrites
 from broker.secured import Secured
 from broker.standing import Coordination, Standing, Stop
 from broker.time import Time

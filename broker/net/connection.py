@@ -6,7 +6,8 @@ out with one write. Three things hold requests back: a parked request, a client 
 its replies, and too many requests in flight. Requests that were read by then wait in a backlog;
 beyond `BACKLOG_BYTES` the socket is not read.
 
-Replies with parts that are still in files are written by `Pieces`.
+Replies with parts that are still in files are written by `Pieces`. `TurnWrites` has the connections
+that are written to at the end of the turn.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING, cast
 
 import structlog
 
-from broker.loop.watchdog import HELD_NS_MAX
+from broker.loop.watchdog import HELD_NS_MAX, Watchdog
 from broker.net.long_requests import SURELY_SMALL_BYTES
 from broker.net.peer import display_client_id, java_address, peer_gone
 from broker.net.pieces import Pieces
@@ -35,11 +36,13 @@ from security.principal import ANONYMOUS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from broker.loop.internal_errors import InternalErrors
     from broker.net.limits.throttles import Throttle
     from broker.net.listener import Listener
     from broker.net.permitted import Permitted
     from broker.net.server import Server
     from broker.net.session import Session
+    from broker.time import Time
     from security.sasl.exchange import Login
 
 logger = structlog.get_logger(__name__)
@@ -662,3 +665,49 @@ class Connection(asyncio.Protocol):
             self._transport.write(b"".join(chunks))
         else:
             self._transport.writelines(chunks)
+
+
+class TurnWrites:
+    """The connections to write to at the end of a turn, each once, however many answers it has.
+
+    Use from the event loop's thread alone.
+    """
+
+    def __init__(self, time: Time, watchdog: Watchdog, internal_errors: InternalErrors) -> None:
+        self._ticks_ns = time.ticks_ns
+        self._watchdog = watchdog
+        self._internal_errors = internal_errors
+        self._dirty: list[Connection] = []
+        self._scheduled = False
+        self._holding = False
+
+    def touch(self, connection: Connection) -> None:
+        """Has ``connection`` flushed at the end of this turn."""
+        if connection.dirty:
+            return
+        connection.dirty = True
+        self._dirty.append(connection)
+        if not self._scheduled and not self._holding:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._flush_scheduled)
+
+    def hold(self) -> None:
+        """Until `flush`, replies are gathered: the caller delivers many and then flushes."""
+        self._holding = True
+
+    def flush(self) -> None:
+        """Writes the finished replies of every touched connection, one write each."""
+        self._holding = False
+        dirty, self._dirty = self._dirty, []
+        for connection in dirty:
+            try:
+                connection.flush()
+            except Exception as error:  # noqa: BLE001 - `caught` counts and logs it
+                connection.abort()
+                self._internal_errors.caught("connection", error)
+
+    def _flush_scheduled(self) -> None:
+        began_ns = self._ticks_ns()
+        self._scheduled = False
+        self.flush()
+        self._watchdog.ended("replies", began_ns)

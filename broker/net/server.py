@@ -23,7 +23,7 @@ from broker.net.clients.seekers import KEY as CONSUMER_GROUP_HEARTBEAT
 from broker.net.clients.seekers import Seekers
 from broker.net.clients.totals import Clients
 from broker.net.clients.unsupported import Unsupported
-from broker.net.connection import Connection
+from broker.net.connection import Connection, TurnWrites
 from broker.net.limits.connections import Limits
 from broker.net.limits.partial_requests import PartialRequests
 from broker.net.limits.throttles import Throttles
@@ -31,7 +31,6 @@ from broker.net.listener import Listener
 from broker.net.long_requests import LongRequests
 from broker.net.request import Route, ServedApi
 from broker.net.tls.handshakes import Handshakes
-from broker.net.turn_writes import TurnWrites
 from broker.time import Time
 from protocol.buffer import Buffer
 from protocol.messages import BY_KEY

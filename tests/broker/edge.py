@@ -26,13 +26,13 @@ from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
 from broker.net.clients.seekers import Seekers
 from broker.net.clients.unsupported import Unsupported
+from broker.net.connection import TurnWrites
 from broker.net.limits.connections import Limits
 from broker.net.listener import Listener
 from broker.net.long_requests import LongRequests
 from broker.net.request import ServedApi
 from broker.net.server import Server
 from broker.net.sockets import bind
-from broker.net.turn_writes import TurnWrites
 from broker.time import Time
 from broker.topics.cluster_view import AloneView, PartitionView
 from broker.topics.owned_topics import OwnedTopic

@@ -15,7 +15,7 @@ LIMITS = {
     "Produce": (36, 15),
     "JoinGroup": (67, 20),
     "SyncGroup": (68, 25),
-    "EndTxn": (101, 37),
+    "EndTxn": (101, 36),
     "denied": (21, 11),
 }
 """Functions and files; a limit only falls."""

@@ -36,12 +36,12 @@ from broker.metrics.totals import Metrics
 from broker.net.advertised import Advertised
 from broker.net.clients.seekers import Seekers
 from broker.net.clients.unsupported import Unsupported
+from broker.net.connection import TurnWrites
 from broker.net.limits.connections import Limits
 from broker.net.listener import Listener
 from broker.net.long_requests import LongRequests
 from broker.net.server import Server
 from broker.net.sockets import bind
-from broker.net.turn_writes import TurnWrites
 from broker.quotas.replication_quota import replication_quotas
 from broker.time import Time
 from broker.topics.checkpoints import FILES
