@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from protocol.now import Now
-from transactions.beginning import init_producer_id
+from transactions.add_partitions import add_partitions, verify_partitions
 from transactions.calls import (
     BROKER,
     AddPartitions,
@@ -30,13 +30,13 @@ from transactions.calls import (
     VerifyPartitions,
 )
 from transactions.config import TransactionConfig
-from transactions.ending import complete_transaction, end_transaction
+from transactions.end_txn import complete_transaction, end_transaction
 from transactions.events import ShardLoaded
+from transactions.init_producer_id import init_producer_id
 from transactions.outcome import Outcome, Reply, SendMarkers
 from transactions.states import PREPARED
 from transactions.step import ShardState, Step, markers_of
 from transactions.sweeps import Sweeps
-from transactions.touching import add_partitions, verify_partitions
 from transactions.transaction import Transaction
 from transactions.values import TransactionRun
 from transactions.view import TransactionView, describe_transaction, list_transactions

@@ -8,7 +8,7 @@ records have: the time that the broker was down counts.
 from __future__ import annotations
 
 from protocol.now import Now
-from transactions.ending import abort_fenced
+from transactions.end_txn import abort_fenced
 from transactions.events import Cause
 from transactions.record_codec import run_bytes_at_most
 from transactions.states import State

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
 from protocol.errors import NONE, TRANSACTIONAL_ID_NOT_FOUND
+from transactions.add_partitions import verify
 from transactions.calls import DescribeTransaction, ListTransactions
 from transactions.outcome import DescribeReply, ListedTransaction, ListReply
 from transactions.step import ShardState, Step
 from transactions.tables import DESCRIBE
-from transactions.touching import verify
 from transactions.transaction import Transaction
 
 

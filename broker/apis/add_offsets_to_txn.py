@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.find_coordinator import is_made
-from broker.apis.shared.authorization import is_allowed
-from broker.apis.shared.transactional import client_of, told
+from broker.apis.shared.transactional import client_of, error_for_version
 from broker.net.needs import Rights, group, transactional_id
 from broker.net.request import Request, ServedApi
 from broker.topics.owned_topics import OWNED
@@ -91,7 +90,8 @@ def _submit(services: Services, request: Request, partition: int) -> None:
 
 
 def _answer(request: Request, error_code: int) -> None:
-    request.respond({"error_code": told(error_code, request.api_version >= _KNOWS_FENCED)})
+    known = error_for_version(error_code, request.api_version >= _KNOWS_FENCED)
+    request.respond({"error_code": known})
 
 
 SERVED = ServedApi(API, 0, 4, _handle, rights=Rights((_WRITE, _READ)))

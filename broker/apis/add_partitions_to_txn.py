@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.apis.shared.authorization import denied, is_allowed, refuse
 from broker.apis.shared.gather import Gather
-from broker.apis.shared.transactional import client_of, told
+from broker.apis.shared.transactional import client_of, error_for_version
 from broker.net.needs import Own, Rights, cluster_action, of_each
 from broker.net.request import Request, ServedApi, Steps
 from broker.topics.registry import INTERNAL_TOPICS
@@ -101,7 +101,7 @@ def _handle_of_client(services: Services, request: Request) -> Steps:
 
 
 def _answer_added(request: Request, error_code: int) -> None:
-    known = told(error_code, request.api_version >= _KNOWS_FENCED)
+    known = error_for_version(error_code, request.api_version >= _KNOWS_FENCED)
     request.work_off(_answer_client(request, request.context, known))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.shared.authorization import is_allowed
-from broker.apis.shared.transactional import client_of, told
+from broker.apis.shared.transactional import client_of, error_for_version
 from broker.net.needs import Rights, transactional_id
 from broker.net.request import Request, ServedApi
 from protocol.errors import INVALID_REQUEST, TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -57,7 +57,7 @@ def _handle(services: Services, request: Request) -> None:
 
 def _answer(request: Request, reply: EndReply) -> None:
     error_code, producer_id, producer_epoch = reply
-    error_code = told(error_code, request.api_version >= _KNOWS_FENCED)
+    error_code = error_for_version(error_code, request.api_version >= _KNOWS_FENCED)
     encode = ENCODE_RESPONSE[request.api_version]
     frame = encode(request.correlation_id, 0, error_code, producer_id, producer_epoch)
     request.complete(frame, error_code)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.shared.authorization import is_allowed
-from broker.apis.shared.transactional import client_of, told
+from broker.apis.shared.transactional import client_of, error_for_version
 from broker.net.needs import Own, Rights, cluster
 from broker.net.request import Request, ServedApi, Steps
 from protocol.errors import (
@@ -114,7 +114,7 @@ def _submit(services: Services, request: Request) -> None:
 def _answer(request: Request, reply: InitReply) -> None:
     request.respond(
         {
-            "error_code": told(reply.error_code, request.api_version >= _KNOWS_FENCED),
+            "error_code": error_for_version(reply.error_code, request.api_version >= _KNOWS_FENCED),
             "producer_id": reply.producer_id,
             "producer_epoch": reply.producer_epoch,
         }

@@ -16,7 +16,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+<<<<<<< HEAD:broker/apis/shared/enlisting.py
 from broker.apis.shared.transactional import told
+=======
+from broker.apis.shared.transactional import error_for_version
+>>>>>>> ef7f18b9 (transactions: name handlers after their requests):broker/apis/enlisting.py
 from broker.cores.hosted_shard import Phase
 from broker.topics.partition import Partition
 from broker.topics.ticket import Awaited
@@ -104,7 +108,7 @@ class Enlisted(NamedTuple):
             partition.topic,
             partition.index,
         )
-        return told(error, knows_fenced=False)
+        return error_for_version(error, knows_fenced=False)
 
     def _is_checked(self, services: Services) -> bool:
         enabled: bool = services.config["transaction.partition.verification.enable"]
@@ -163,7 +167,7 @@ class Enlisted(NamedTuple):
             error = await ticket.reply
             wait = partial(services.markers.wait, self.transactional_id)
             if error != CONCURRENT_TRANSACTIONS or not await pauses.next(wait):
-                return told(error, knows_fenced=False)
+                return error_for_version(error, knows_fenced=False)
 
     async def ask(self, services: Services, partitions: Partitions) -> Answered:
         """Asks the broker that coordinates; one that is to add partitions adds all or none."""

@@ -1,4 +1,4 @@
-"""What the requests of transactional producers have in common at the edge."""
+"""What requests of transactional producers share: their client, and the error of a fenced one."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def client_of(request: Request) -> Client:
     return Client(client_id, host)
 
 
-def told(error_code: int, knows_fenced: bool) -> int:
+def error_for_version(error_code: int, knows_fenced: bool) -> int:
     """The error as the request's version knows it.
 
-    KIP-588 gave fenced producers a code of their own, PRODUCER_FENCED; earlier versions are told
-    INVALID_PRODUCER_EPOCH, which ends a producer likewise.
+    KIP-588 gave fenced producers a code of their own, PRODUCER_FENCED; earlier versions get
+    INVALID_PRODUCER_EPOCH, which ends a producer too.
     """
     if error_code == PRODUCER_FENCED and not knows_fenced:
         return INVALID_PRODUCER_EPOCH

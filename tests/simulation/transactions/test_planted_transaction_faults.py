@@ -30,7 +30,7 @@ from protocol.records.batch import BatchHeader
 from tests.simulation.transactions.world import TransactionWorld
 from tests.simulation.whole.runs import PLAYED_S_MAX, find_fault
 from tests.tiers import sampled
-from transactions import touching
+from transactions import add_partitions
 from transactions.outcome import Outcome, SendMarkers
 from transactions.shard import TransactionShard
 
@@ -151,7 +151,7 @@ def epochs_are_not_looked_at(patch: pytest.MonkeyPatch) -> None:
                 raise
 
     patch.setattr(ProducerStates, "check", check)
-    patch.setattr(touching, "_owner_error", lambda *_: 0)
+    patch.setattr(add_partitions, "_owner_error", lambda *_: 0)
 
 
 def sequences_are_restored_one_too_high(patch: pytest.MonkeyPatch) -> None:

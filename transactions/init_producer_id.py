@@ -10,7 +10,7 @@ from protocol.errors import (
     UNKNOWN_SERVER_ERROR,
 )
 from transactions.calls import BROKER, InitProducerId
-from transactions.ending import abort_fenced
+from transactions.end_txn import abort_fenced
 from transactions.events import Cause, ProducerFenced
 from transactions.outcome import InitReply
 from transactions.states import State
