@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.apis.find_coordinator import is_made
+from broker.apis.shared.authorization import is_allowed
 from broker.apis.shared.transactional import client_of, error_for_version
 from broker.net.needs import Rights, group, transactional_id
 from broker.net.request import Request, ServedApi

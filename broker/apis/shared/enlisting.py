@@ -16,11 +16,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-<<<<<<< HEAD:broker/apis/shared/enlisting.py
-from broker.apis.shared.transactional import told
-=======
 from broker.apis.shared.transactional import error_for_version
->>>>>>> ef7f18b9 (transactions: name handlers after their requests):broker/apis/enlisting.py
 from broker.cores.hosted_shard import Phase
 from broker.topics.partition import Partition
 from broker.topics.ticket import Awaited

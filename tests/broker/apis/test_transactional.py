@@ -6,8 +6,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from broker.apis.transactional import client_of
 
+from broker.apis.shared.transactional import client_of
 from transactions.calls import CLIENT_CHARACTERS, Client
 
 LONG = "a" * 31_000 + "z" * 1_000

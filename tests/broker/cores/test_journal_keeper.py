@@ -250,14 +250,13 @@ async def test_to_stop_waits_for_a_write_that_is_under_way_and_writes_the_rest()
 
 
 async def test_bug_in_a_fold_is_counted_and_the_other_events_are_written() -> None:
-    from tests.broker.hand_time import HandTime
-
     from broker.loop.background import Background
     from broker.loop.internal_errors import InternalErrors
     from broker.loop.watchdog import Watchdog
     from coordinator.events import Cause, CommitRejected, OffsetsExpired
+    from tests.broker.mock_time import MockTime
 
-    fs, time, errors = SimulatedFiles(), HandTime(), InternalErrors()
+    fs, time, errors = SimulatedFiles(), MockTime(), InternalErrors()
     fs.make_directory("/data")
     background = Background(time, Watchdog(time))
     keeper = JournalKeeper(Journal, time, background.spawn, fs, "/data", 1 << 20, errors)
