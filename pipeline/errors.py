@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Final
 
@@ -14,7 +15,8 @@ GROUPS_FAIL: Final = 5
 
 
 _FULL: Final = re.compile(r"No space left on device|Disk quota exceeded|File too large")
-_PATH: Final = re.compile(r"""["'](/[^"']+)["']""")
+_PATH: Final = re.compile(r"""["'](/[^"']+?)\\?["']""")
+"""A path in quotes, which may be escaped, as in JSON."""
 
 
 def full_disk(error: BaseException) -> str | None:
@@ -28,6 +30,17 @@ def full_disk(error: BaseException) -> str | None:
     path = getattr(error, "filename", None) or _PATH.search(str(error))
     place = path[1] if isinstance(path, re.Match) else path or "a disk of this machine"
     return f"{place} ({found[0]})"
+
+
+def unwritable(folder: str) -> str | None:
+    """Why nothing can be written into a folder that exists; None where it can."""
+    if not os.path.isdir(folder):
+        return f"{folder} is not a folder"
+    if os.access(folder, os.W_OK | os.X_OK):
+        return None
+    if os.statvfs(folder).f_flag & os.ST_RDONLY:
+        return f"{folder} is on a read-only file system"
+    return f"see the permissions of {folder}"
 
 
 class PipelineError(Exception):

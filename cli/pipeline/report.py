@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -38,11 +39,8 @@ def report(
         from pipeline.run.report import write_report_again
 
         bars.step("the report", 0, 1)
-        store = store_of(out, engine)
-        try:
+        with closing(store_of(out, engine)) as store:
             where = write_report_again(engine, store, thresholds, overwrite)
-        finally:
-            store.close()
     if json:
         output.show_json({"report": where})
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated
 
 import typer
@@ -31,10 +32,10 @@ def views(
         from pipeline.run.place import store_of
         from pipeline.run.views import write_database, write_views
 
-        store = store_of(out, engine)
-        where = write_views(store)
-        tables = write_database(store, duckdb, overwrite) if duckdb else []
-        store.close()
+        with closing(store_of(out, engine)) as store:
+            store.reserve()
+            where = write_views(store)
+            tables = write_database(store, duckdb, overwrite) if duckdb else []
     if json:
         output.show_json({"views": where, "duckdb": duckdb or None, "tables": tables or None})
         return

@@ -57,7 +57,9 @@ def archive_in(where: str, cluster_id: str | None) -> Archive:
     folder = local_folder(where)
     archive = Archive.open(folder, cluster_id)
     try:
-        Store(folder).belong_to(archive.manifest.cluster_id)
+        store = Store(folder)
+        store.check_cluster(archive.manifest.cluster_id)
+        store.belong_to(archive.manifest.cluster_id)
     except BaseException:
         archive.close()
         raise

@@ -101,16 +101,27 @@ class History:
             end_ms = end_of_history(self._engine, _HISTORY, clock.now_ms())
         return params_of(self._span, end_ms, self._offsets_retention)
 
-    def _define_stretches(self) -> None:
+    def check_topics(self) -> None:
+        """PipelineError for a topic that was named and that the source does not have."""
+        if self._wanted is not None:
+            self._topics(self._there())
+
+    def _there(self) -> Collection[str]:
+        """The topics that the source has; where they are files, `all_stretches` has their rows."""
         engine, source = self._engine, self._source
         files = source.stretch_files()
         if files is None:
-            parts = source.stretch_parts(self._asked(self._topics(source.topics() or ())))
-            engine.read("stretches", parts or [], STRETCHES)
-            return
+            return source.topics() or ()
         engine.open("all_stretches", files, STRETCHES)
-        there = {row["topic"] for row in engine.ask("SELECT DISTINCT topic FROM all_stretches")}
-        listed = ", ".join(map(engine.dialect.text, sorted(self._topics(there)))) or "NULL"
+        return {row["topic"] for row in engine.ask("SELECT DISTINCT topic FROM all_stretches")}
+
+    def _define_stretches(self) -> None:
+        engine, source = self._engine, self._source
+        topics = self._topics(self._there())
+        if source.stretch_files() is None:
+            engine.read("stretches", source.stretch_parts(self._asked(topics)) or [], STRETCHES)
+            return
+        listed = ", ".join(map(engine.dialect.text, sorted(topics))) or "NULL"
         engine.define(
             "stretches", f"SELECT * FROM all_stretches WHERE topic IN ({listed})", keep=False
         )

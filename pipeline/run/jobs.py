@@ -134,24 +134,24 @@ def run_job(
     options: Options | None = None,
     on_progress: Progress | None = None,
 ) -> Summary:
-    """Make a job's tables. PipelineError when one is there and is not to be replaced, and where
-    nothing of the history is selected; neither changes anything.
+    """Make a job's tables. PipelineError when one is there and is not to be replaced, when another
+    run writes there, and where nothing of the history is selected; none of these changes anything.
     """
     options = options or Options()
     tables = _tables_of(job, source, store)
     mark = _Mark(store, job.name)
-    store.check_absent([table.name for table in tables], options.overwrite or mark.is_there())
-    store.check_cluster(source.cluster_id)
     with_report = job.with_report and store.has_files
     steps = _Steps(engine, len(tables) + 2 + with_report, on_progress)
     try:
-        summary = whole(
-            source, partial(_made, engine, job, source, store, options, tables, steps, mark)
-        )
+        store.reserve()
+        store.check_absent([table.name for table in tables], options.overwrite or mark.is_there())
+        store.check_cluster(source.cluster_id)
+        made = partial(_made, engine, job, source, store, options, tables, steps, mark)
+        summary = whole(source, partial(made, with_report=with_report))
+        mark.take_away()
     finally:
         engine.close()
         store.close()
-    mark.take_away()
     steps.begin("done", steps.total)
     return summary
 
@@ -165,6 +165,8 @@ def _made(
     tables: Sequence[Table],
     steps: _Steps,
     mark: _Mark,
+    *,
+    with_report: bool,
 ) -> Summary:
     """Read the history and write what the job makes."""
     steps.begin("the history", 0)
@@ -178,6 +180,10 @@ def _made(
     if options.with_topics and "stretches" in readers(tables):
         maker.relations.need("offset_changes")
         history.read_stretches()
+    else:
+        history.check_topics()
+    if store.reserve(new=True):
+        store.check_absent([table.name for table in tables], overwrite)
     store.belong_to(source.cluster_id)  # nothing is refused from here on
     mark.put()
     store.as_of_ms = history.params.as_of_ms
@@ -186,7 +192,7 @@ def _made(
     unreadable = _set_aside(engine, history, store)
     head, there = _head(engine, source, history, options), {table.name for table in tables}
     report = None
-    if job.with_report and store.has_files:
+    if with_report:
         steps.begin(REPORT, 2 + len(made))
         report = write_report(engine, store, {"events", *there}, head)
     views = write_views(store)

@@ -39,8 +39,10 @@ def write_report_again(
 ) -> str:
     """Write the page of the tables in a store; where it is.
 
-    PipelineError when there are none, or a report is there that is not to be replaced.
+    PipelineError when there are none, a report is there that is not to be replaced, or a run writes
+    there now.
     """
+    store.reserve()
     if store.has_file(REPORT) and not overwrite:
         raise PipelineError(f"{store.folder} already has {REPORT}: replace it with --overwrite")
     there = [name for name in TABLES if store.has(name)]

@@ -1,11 +1,13 @@
 """Locks on a folder: one writer, and readers whose files may not go meanwhile.
 
 The system's own locks on files (flock): one that a process holds ends with the process, however it
-ends, so that no lock is ever stale. The file itself stays; it says whom to look for.
+ends, so that no lock is ever stale. The file says which process holds the lock. That of an archive
+stays; that of a run goes with the run.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import os
@@ -15,6 +17,10 @@ from pathlib import Path
 
 from pipeline import clock
 from pipeline.errors import PipelineError
+
+
+class Held(PipelineError):
+    """Another process holds a lock."""
 
 
 class Lock:
@@ -37,9 +43,12 @@ class Lock:
                     f"{file} can't be locked ({error.strerror}): keep the archive on a file system"
                     " with locks, as a local disk is"
                 ) from None
-            raise PipelineError(
+            raise Held(
                 f"{file.parent} is being written by {_holder(file)}: wait for its end, or stop it"
             ) from None
+        if not _is(file, descriptor):  # its holder has just deleted it
+            os.close(descriptor)
+            return cls.alone(file)
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, json.dumps(_ourselves()).encode(), 0)
         return cls(file, descriptor)
@@ -68,6 +77,21 @@ class Lock:
     def release(self) -> None:
         """Let others have it; a second call does nothing."""
         self._close()
+
+    def delete(self) -> None:
+        """Release a lock of `alone`, and delete its file; a second call does nothing."""
+        if self._close.alive:
+            with contextlib.suppress(OSError):
+                self.file.unlink()
+            self._close()
+
+
+def _is(file: Path, descriptor: int) -> bool:
+    """Whether the file that is open is the one of this name."""
+    try:
+        return os.path.samestat(os.stat(file), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def _ourselves() -> dict[str, object]:

@@ -96,6 +96,7 @@ class PublishedStore(Store):
         for staged in self._staged:
             LocalFiles().delete(staged)
         self._staged = []
+        super().close()
 
     def _settle(self, name: str) -> None:
         """Nothing steps aside."""

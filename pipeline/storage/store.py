@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from pipeline.engines.engine import Engine
 from pipeline.engines.files import Files, LocalFiles
 from pipeline.errors import PipelineError
 from pipeline.storage.formats import PARQUET, format_at
+from pipeline.storage.lock import Held, Lock
 
 CLUSTER_FILE: Final = "_muster.json"
 """Which cluster the tables are of; readers of Parquet pass over names that begin so."""
@@ -25,6 +27,19 @@ ARCHIVE_FILES: Final = ("_archive.json", "_events_checkpoint")
 """What following a broker leaves beside the events that it adds to."""
 GROWING: Final = ("events", "stretches")
 """The tables that following adds to."""
+RUN_LOCK: Final = ".run.lock"
+"""Held by the run that writes tables, and gone with it. An archive has a lock of its own."""
+
+
+class DamagedNote(PipelineError):
+    """The file that names the cluster of tables can't be understood; ``what`` says so alone."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f'{what}: put back a copy of it, or write {{"cluster_id": "..."}} into it with the id'
+            " of the cluster that they are of"
+        )
+        self.what = what
 
 
 class Store:
@@ -35,6 +50,7 @@ class Store:
     """Whether files may lie beside the tables."""
     as_of_ms = 0
     """The time for which what is written holds, once a run knows it."""
+    _lock: Lock | None = None
 
     def __init__(self, folder: str, files: Files | None = None) -> None:
         """``files`` is where the folder is; this machine's file system unless given."""
@@ -44,6 +60,28 @@ class Store:
     def path(self, name: str) -> str:
         """Where a table is."""
         return f"{self.folder}/{name}"
+
+    def reserve(self, *, new: bool = False) -> bool:
+        """Keep other runs from writing into this folder until `close`; whether none did so before.
+
+        ``new`` makes a folder that does not exist. Held names the run that writes there. Other
+        machines' file systems, and those without locks, are not reserved.
+        """
+        if self._lock or not self.has_files or not isinstance(self._files, LocalFiles):
+            return False
+        try:
+            if new:
+                os.makedirs(self.folder, exist_ok=True)
+            elif not os.path.isdir(self.folder):
+                return False
+            self._lock = Lock.alone(Path(self.folder, RUN_LOCK))
+        except Held:
+            raise
+        except PipelineError:
+            return False
+        except OSError as error:
+            raise self._unwritable(error) from error
+        return True
 
     def has(self, name: str) -> bool:
         """Whether a table is there; one that a killed run was replacing is put back, and counts."""
@@ -62,15 +100,21 @@ class Store:
             found: str | None = json.loads(text)["cluster_id"]
         except (ValueError, TypeError, KeyError) as error:
             why = str(error) if isinstance(error, ValueError) else "it has no cluster_id"
-            raise PipelineError(
+            raise DamagedNote(
                 f"{self.path(CLUSTER_FILE)} is damaged ({why}), so that the cluster of these"
-                " tables is not known: delete that file, and the next run writes it again"
+                " tables is not known"
             ) from None
         return found
 
     def check_cluster(self, cluster_id: str | None) -> None:
         """PipelineError when these tables are of another cluster; None is not refused."""
-        noted = None if cluster_id is None else self.cluster_id()
+        try:
+            noted = None if cluster_id is None else self.cluster_id()
+        except DamagedNote as error:
+            raise PipelineError(
+                f"{error.what}: choose another --out; only if they are of cluster {cluster_id}, as"
+                f" the source is, delete that file, and the next run writes it again"
+            ) from None
         if noted not in (None, cluster_id):
             raise PipelineError(
                 f"{self.folder} has tables of cluster {noted}, but the source is cluster"
@@ -78,8 +122,7 @@ class Store:
             )
 
     def belong_to(self, cluster_id: str | None) -> None:
-        """Note the cluster of these tables, unless it is not known (None). See `check_cluster`."""
-        self.check_cluster(cluster_id)
+        """Note the cluster of these tables, which `check_cluster` has accepted; None is not."""
         if cluster_id is not None and self.cluster_id() is None:
             self.write_text(CLUSTER_FILE, json.dumps({"cluster_id": cluster_id}))
 
@@ -185,7 +228,10 @@ class Store:
         return [f"{self.path(name)}/**/*.parquet"]
 
     def close(self) -> None:
-        """A run has ended: it needs no more what it staged."""
+        """A run has ended: others may write here, and what it staged is not needed."""
+        if self._lock is not None:
+            self._lock.delete()
+            self._lock = None
 
     def has_file(self, name: str) -> bool:
         """Whether there is a file of this name beside the tables."""
@@ -215,13 +261,22 @@ class Store:
         return f"{self.folder}/.{name}.{what}"
 
     def _settle(self, name: str) -> None:
-        """Put back, or clear away, what a killed replacement left aside."""
+        """Put back, or clear away, what a killed replacement left aside; not one that goes on."""
         place, old = self.path(name), self._aside(name, "old")
-        if self._files.exists(old):
+        if not self._files.exists(old):
+            return
+        try:
+            mine = self.reserve()
+        except Held:
+            return
+        try:
             if self._files.exists(place):
                 self._files.delete(old)
-            else:
+            elif self._files.exists(old):
                 self._files.rename(old, place)
+        finally:
+            if mine:
+                Store.close(self)
 
     def _unwritable(self, error: OSError) -> PipelineError:
         return PipelineError(f"{self.folder} can't be written: {error.strerror or error}")

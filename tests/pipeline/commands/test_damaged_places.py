@@ -41,7 +41,9 @@ def test_note_of_the_cluster_that_is_damaged_is_named(
 
     for said in (into, of):
         assert f"{note} is damaged (" in said
-        assert "delete that file, and the next run writes it again" in said
+    assert "choose another --out; only if they are of cluster one, as the source is" in into
+    assert "delete" not in of
+    assert """put back a copy of it, or write {"cluster_id": "..."} into it""" in of
     note.unlink()
     assert run(*words, str(out), "--group", "billing").code == 0
     assert json.loads(note.read_text()) == {"cluster_id": "one"}
@@ -132,6 +134,7 @@ def test_full_disk_below_out_is_said_as_it_is(long_history: Path, out: Path) -> 
     said = one_sentence(limited(16_384, *words))
 
     assert said.startswith(f"muster: no space left at {out}/.commits.partial/")
+    assert ".parquet (File too large): " in said
     assert "name another disk, with --out for tables" in said
     assert "--engine spark" not in said
     assert run(*words).code == 0, "it is started again when there is room"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -248,9 +249,11 @@ def test_a_window_knows_the_commit_before_it(run: Any, tmp_path: Path) -> None:
     assert commits(tmp_path, "committed_offset", "previous_offset") == [(5, 1), (6, 5)]
 
 
-def test_a_topic_that_is_named_must_be_there(run: Any, source: GivenSource) -> None:
-    with pytest.raises(PipelineError, match="given has no topic gone"):
-        run(TWO, source, Options(topics=["orders", "gone"]))
+def test_a_topic_that_is_named_must_be_there_for_every_job(run: Any, source: GivenSource) -> None:
+    for job in (TWO, JOBS["churn"], JOBS["retention"]):
+        with pytest.raises(PipelineError, match="given has no topic gone"):
+            run(job, source, Options(topics=["orders", "gone"]))
+    run(JOBS["churn"], source, Options(topics=["orders"]))
 
 
 def test_a_history_of_nothing_gives_tables_of_nothing(run: Any, tmp_path: Path) -> None:
@@ -309,4 +312,61 @@ def test_a_run_killed_while_it_replaced_a_table_leaves_the_old_one(tmp_path: Pat
     with pytest.raises(PipelineError, match="already has numbers"):
         store.write("numbers", lambda folder: Path(folder).mkdir())
     store.write("numbers", lambda folder: Path(folder).mkdir(), overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["numbers"]
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_second_run_is_refused_while_another_writes_the_same_folder(
+    run: Any, source: GivenSource, tmp_path: Path, before: bool
+) -> None:
+    """By the name of the process, and what the first one writes is whole."""
+    if before:
+        run(TWO, source)
+    refused = list[str]()
+
+    def begin_another(step: Step) -> None:
+        if step.what == "rates":
+            for job in (TWO, JOBS["churn"]):
+                with pytest.raises(PipelineError) as raised:
+                    run(job, source, Options(overwrite=True))
+                refused.append(str(raised.value))
+
+    made = run(TWO, source, Options(overwrite=before), on_progress=begin_another)
+
+    [said] = set(refused)
+    assert said.startswith(f"{tmp_path / 'tables'} is being written by process {os.getpid()} on ")
+    assert said.endswith(": wait for its end, or stop it")
+    assert [each.rows for each in made.tables] == [3, 2]
+    assert len(commits(tmp_path, "committed_at")) == 3
+    names = {path.name for path in (tmp_path / "tables").iterdir()}
+    assert names == {"commits", "rates", "quarantine", "views.sql"}
+    assert run(TWO, source, Options(overwrite=True)).events == 5
+
+
+def test_run_into_a_new_folder_replaces_nothing_that_another_made_meanwhile(
+    run: Any, source: GivenSource, tmp_path: Path
+) -> None:
+    def make_them_first(step: Step) -> None:
+        if step.what == "the history":
+            run(TWO, source)
+
+    with pytest.raises(PipelineError, match="already has commits, rates"):
+        run(TWO, source, on_progress=make_them_first)
+
+    assert {path.name for path in (tmp_path / "tables").iterdir()} == {
+        "commits", "rates", "quarantine", "views.sql",
+    }  # fmt: skip
+
+
+def test_reader_leaves_a_table_alone_that_a_run_replaces_now(tmp_path: Path) -> None:
+    """It is the writer's to rename; a reader puts back only what a killed run left."""
+    writer, reader = Store(str(tmp_path)), Store(str(tmp_path))
+    writer.write("numbers", lambda folder: Path(folder).mkdir())
+    writer.reserve()
+    (tmp_path / "numbers").rename(tmp_path / ".numbers.old")
+
+    assert not reader.has("numbers")
+
+    writer.close()
+    assert reader.has("numbers")
     assert [path.name for path in tmp_path.iterdir()] == ["numbers"]
