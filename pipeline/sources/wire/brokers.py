@@ -194,20 +194,23 @@ def sentence(error: ClientError) -> PipelineError:
     return Unreachable(str(error)) if isinstance(error, NoAnswer) else PipelineError(str(error))
 
 
-def refusal(partition: Partition, code: int) -> PipelineError:
-    """What to say of a partition that a broker refuses."""
-    name = errors.NAMES.get(code, f"error {code}")
-    text = f"{partition[0]}:{partition[1]}: {name}"
+def refusal(partition: Partition, code: int, right: str) -> PipelineError:
+    """What to say of a partition that a broker refuses; ``right`` is what the request needs."""
     if code == errors.TOPIC_AUTHORIZATION_FAILED:
-        text += f"; the client needs the ACLs Describe and Read on the topic {partition[0]}"
-    return PipelineError(text)
+        return denial(f"{partition[0]}:{partition[1]}", [partition[0]], right)
+    return PipelineError(
+        f"{partition[0]}:{partition[1]}: {errors.NAMES.get(code, f'error {code}')}"
+    )
 
 
-def denial(where: str, topics: Sequence[str], rights: str) -> PipelineError:
+def denial(where: str, topics: Sequence[str], *rights: str) -> PipelineError:
     """The error where a broker denies a client the rights on topics."""
     code = errors.NAMES[errors.TOPIC_AUTHORIZATION_FAILED]
+    acls = "ACL" if len(rights) == 1 else "ACLs"
+    named = "topic" if len(topics) == 1 else "topics"
     return PipelineError(
-        f"{where}: {code}; the client needs the ACLs {rights} on the topic {', '.join(topics)}"
+        f"{where}: {code}; the client needs the {acls} {' and '.join(rights)} on the {named}"
+        f" {', '.join(topics)}"
     )
 
 

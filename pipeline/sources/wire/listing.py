@@ -61,7 +61,7 @@ def list_offsets(
         listing.round()
         for index in listing.todo:
             if index in listing.refused:
-                raise refusal(asks[index][0], listing.refused[index])
+                raise refusal(asks[index][0], listing.refused[index], "Describe")
         listing.look_again()
     return [listing.found[index] for index in range(len(asks))]
 
@@ -94,7 +94,7 @@ def log_partitions(brokers: Brokers, view: View, where: str) -> list[int]:
     """
     found = view.partitions(OFFSETS_TOPIC)
     if not found and hidden(brokers, [OFFSETS_TOPIC]):
-        raise denial(where, [OFFSETS_TOPIC], "Describe and Read")
+        raise denial(where, [OFFSETS_TOPIC], "Describe", "Read")
     return found
 
 

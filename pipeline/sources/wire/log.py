@@ -166,7 +166,7 @@ class LogReader:
         throttled_s = answer["throttle_time_ms"] / 1000
         entries = [entry for topic in answer["responses"] for entry in topic["partitions"]]
         if answer["error_code"] and not entries:
-            raise refusal((OFFSETS_TOPIC, asked[0]), answer["error_code"])
+            raise refusal((OFFSETS_TOPIC, asked[0]), answer["error_code"], "Read")
         for entry in entries:
             number, code = entry["partition_index"], entry["error_code"]
             if code == errors.NONE:
@@ -176,7 +176,7 @@ class LogReader:
             elif code in MOVED:
                 self._moved = True
             else:
-                raise refusal((OFFSETS_TOPIC, number), code)
+                raise refusal((OFFSETS_TOPIC, number), code, "Read")
         if throttled_s:
             clock.sleep(throttled_s)
             self._patience.renew()

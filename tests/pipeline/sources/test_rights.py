@@ -64,6 +64,21 @@ def test_log_that_is_hidden_from_the_client_is_denied(
     assert not out.exists()
 
 
+def test_client_that_may_describe_the_log_is_denied_the_right_to_read_it_alone(
+    secured: Scene, tmp_path: Path
+) -> None:
+    secured.grant(ALICE, f"DESCRIBE TOPIC {LOG}")
+    words = ["--source", f"127.0.0.1:{secured.port}", "--out", str(tmp_path / "out")]
+    alice = ["--command-config", str(properties(tmp_path, ALICE))]
+    try:
+        ran = run("pipeline", "commits", *words, *alice)
+    finally:
+        secured.revoke_all()
+
+    assert ran.code == 1
+    assert ran.err.endswith(f"; the client needs the ACL Read on the topic {LOG}\n")
+
+
 def test_topics_are_denied_by_name_and_their_missing_lag_is_said(
     secured: Scene, tmp_path: Path
 ) -> None:
@@ -80,9 +95,8 @@ def test_topics_are_denied_by_name_and_their_missing_lag_is_said(
         secured.revoke_all()
 
     assert (named.code, absent.code, made.code) == (1, 1, 0), made.err
-    assert (
-        "TOPIC_AUTHORIZATION_FAILED; the client needs the ACLs Describe on the topic topic-0"
-        in (named.err)
+    assert "TOPIC_AUTHORIZATION_FAILED; the client needs the ACL Describe on the topic topic-0" in (
+        named.err
     )
     assert f"{where} has no topic nosuch" in absent.err
     assert made.json["hidden"] == ["topic-0"]

@@ -237,7 +237,7 @@ def test_what_a_client_may_not_read_is_a_sentence(fakes: Fakes) -> None:
     refused = fetched([entry(0, code=errors.TOPIC_AUTHORIZATION_FAILED)])
     fakes.add(Fetch=lambda *_: refused)
 
-    with pytest.raises(PipelineError, match="needs the ACLs Describe and Read on the topic"):
+    with pytest.raises(PipelineError, match="needs the ACL Read on the topic"):
         fakes.read()
 
 
