@@ -206,7 +206,8 @@ def _ends(d: Dialect, p: Params) -> str:
             CASE WHEN s IS NULL THEN start_offset WHEN {by_then} THEN s.last_offset + 1
                 ELSE s.base_offset + 1 + CAST(floor((s.last_offset - s.base_offset)
                     * {share}) AS BIGINT) END AS end_offset,
-            CASE WHEN {by_then} THEN 0e0 ELSE as_of_ms - s.began_ms END AS end_doubt_ms
+            CASE WHEN s IS NULL OR {by_then} THEN 0e0 ELSE as_of_ms - s.began_ms END
+                AS end_doubt_ms
         FROM at_points WHERE asked
     )"""
 

@@ -288,6 +288,18 @@ def test_records_that_are_gone_are_lost_not_lag(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("ends", [[], [seen(121, 50)]], ids=["files", "wire"])
+def test_group_whose_unread_records_are_gone_is_not_behind_and_that_is_exact(
+    tmp_path: Path, ends: list[dict[str, Any]]
+) -> None:
+    """Retention deleted all records; a broker is asked a moment after the as-of."""
+    topic = [start(121, 50), *ends]
+
+    made = Relations(tmp_path, History().commit(10, "a", 5).rows, topic, as_of=120, read=122)
+
+    assert lag_of(made, *LAG, "lost_records")[-1] == (120, 0, 0, 0, 45)
+
+
 def test_who_catches_up_and_who_never_will(tmp_path: Path) -> None:
     """Each group in a partition of its own, to which 10 records a second are written."""
     groups = {"done": 10, "gains": 15, "level": 10, "loses": 4, "stopped": 0}
