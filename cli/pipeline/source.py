@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from cli.errors import USAGE, CommandError
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.times import datetime_ms
 from client.security import Security
+from pipeline.errors import unwritable
 from pipeline.sources.addresses import addresses_of, bootstrap_of
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def check_out(out: str) -> None:
         raise CommandError(f"--out {out} is a file: name a folder")
     while not folder.exists():
         folder = folder.parent
-    if not folder.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        raise CommandError(f"--out {out} can't be written: see the permissions of {folder}")
+    if (why := unwritable(str(folder))) is not None:
+        raise CommandError(f"--out {out} can't be written: {why}")
 
 
 def moment(text: str | None, option: str) -> datetime | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from pipeline.engines.engine import Engine
-from pipeline.errors import NotInstalled, PipelineError, WrongUse
+from pipeline.errors import NotInstalled, PipelineError, WrongUse, unwritable
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -62,8 +62,8 @@ def check_textfile(file: str) -> None:
     if os.path.isdir(file) or not os.path.isdir(folder):
         what = f"{file} is a folder" if os.path.isdir(file) else f"there is no folder {folder}"
         raise PipelineError(f"--textfile {file} can't be written: {what}")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise PipelineError(f"--textfile {file} can't be written: see the permissions of {folder}")
+    if (why := unwritable(folder)) is not None:
+        raise PipelineError(f"--textfile {file} can't be written: {why}")
     if importlib.util.find_spec("prometheus_client") is None:
         raise NotInstalled("--textfile", "prometheus_client", "light")
 

@@ -14,7 +14,7 @@ from pipeline.engines.engine import Part, Rows
 from pipeline.errors import PipelineError
 from pipeline.model.events import STRETCHES
 from pipeline.sources.segment_files import OFFSETS_TOPIC, local_folder
-from pipeline.sources.source import TimesAsked
+from pipeline.sources.source import OfFiles, TimesAsked
 from pipeline.storage.archive import READERS, WRITER
 from pipeline.storage.day_files import TABLES, NewFiles, batches_of
 from pipeline.storage.lock import Lock
@@ -51,7 +51,7 @@ class StretchFile:
             yield from rows.filter(pc.is_in(rows["topic"], wanted)).to_batches()
 
 
-class ArchiveSource:
+class ArchiveSource(OfFiles):
     """A folder that an archive fills. Its files stay while this is open, whoever writes there.
 
     Damaged files are moved to its `quarantine/` where this process may write there and no other
@@ -116,10 +116,6 @@ class ArchiveSource:
         """See Source."""
         return self._manifest.topics
 
-    def hidden(self, topics: Collection[str]) -> Collection[str]:  # noqa: ARG002
-        """Files hide nothing."""
-        return ()
-
     def records_estimate(self) -> int:
         """See Source."""
         return self._manifest.rows("events")
@@ -127,10 +123,6 @@ class ArchiveSource:
     def end_ms(self) -> int | None:
         """See Source."""
         return self._manifest.read_until_ms
-
-    def moved_bytes(self) -> int:
-        """Nothing comes over the wire."""
-        return 0
 
     def close(self) -> None:
         """Let its files go."""
@@ -158,7 +150,8 @@ class ArchiveSource:
             try:
                 damaged = damaged_files(self._folder, manifest, deep)
                 back = [gone for gone in manifest.set_aside if in_place(self._folder, gone)]
-                if not (damaged or back or left_behind(self._folder, manifest)):
+                bad = left_behind(self._folder, manifest)
+                if not (damaged or back or bad):
                     return manifest
                 settled = self._settled(deep)
             except FileGone:
@@ -168,7 +161,7 @@ class ArchiveSource:
             if isinstance(settled, Settled):
                 self._say(settled.said)
                 return settled.manifest
-            return self._without(counted_again(manifest, back), damaged, settled)
+            return self._without(counted_again(manifest, back), damaged, bad, settled)
         raise AssertionError("the last try returns or raises")
 
     def _settled(self, deep: Collection[str]) -> Settled | str:
@@ -189,8 +182,10 @@ class ArchiveSource:
         finally:
             lock.release()
 
-    def _without(self, manifest: Manifest, damaged: Sequence[Damaged], why: str) -> Manifest:
-        """Leave out what is damaged, in this process alone."""
+    def _without(
+        self, manifest: Manifest, damaged: Sequence[Damaged], bad: Sequence[Damaged], why: str
+    ) -> Manifest:
+        """Leave out what is damaged, in this process alone. ``bad`` copies do not count anyway."""
         manifest = without(manifest, damaged)
         self._left_out = {each.file.path for each in damaged}
         self._beside = tempfile.TemporaryDirectory(prefix="muster-archive-")
@@ -204,7 +199,7 @@ class ArchiveSource:
         }
         self._say(
             f"{each.lost(self.where)}: it was left where it is, since {why}, and {each.missing}"
-            for each in damaged
+            for each in (*damaged, *bad)
         )
         return manifest
 

@@ -24,7 +24,7 @@ from pipeline.sources.segment_files import (
     topic_names,
 )
 from pipeline.sources.segment_rows import OffsetRows, StretchRows, read_segment
-from pipeline.sources.source import TimesAsked
+from pipeline.sources.source import OfFiles, TimesAsked
 
 PART_BYTES: Final = 8 << 20
 """Neighbouring segments share a part up to so many bytes: a part costs more than a few of them."""
@@ -57,7 +57,7 @@ class StretchSegments:
             yield from read_segment(segment, StretchRows(segment))
 
 
-class FolderSource:
+class FolderSource(OfFiles):
     """Folders of segments."""
 
     def __init__(self, where: str) -> None:
@@ -124,10 +124,6 @@ class FolderSource:
         """See Source."""
         return {topic for topic, _ in self._folders if not topic.startswith("__")}
 
-    def hidden(self, topics: Collection[str]) -> Collection[str]:  # noqa: ARG002
-        """Files hide nothing."""
-        return ()
-
     def records_estimate(self) -> int:
         """See Source."""
         segments = [each for number in self._log for each in self._segments(OFFSETS_TOPIC, number)]
@@ -135,10 +131,6 @@ class FolderSource:
 
     def end_ms(self) -> None:
         """The last record's time."""
-
-    def moved_bytes(self) -> int:
-        """Nothing comes over the wire."""
-        return 0
 
     def _start(self, first: Segment) -> dict[str, Any]:
         """The row that says where a log begins."""

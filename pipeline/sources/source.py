@@ -27,6 +27,18 @@ class TimesAsked:
     """What reading the history took over the wire: as much may be asked again."""
 
 
+class OfFiles:
+    """What every source of files answers alike."""
+
+    def hidden(self, topics: Collection[str]) -> Collection[str]:  # noqa: ARG002
+        """Files hide nothing."""
+        return ()
+
+    def moved_bytes(self) -> int:
+        """Nothing comes over the wire."""
+        return 0
+
+
 class Source(Protocol):
     """Where a history is read; opened once for a run. Nothing of it depends on an engine.
 

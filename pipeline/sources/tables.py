@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 import pyarrow.dataset as ds
 
-from pipeline.sources.source import TimesAsked
+from pipeline.sources.source import OfFiles, TimesAsked
 from pipeline.storage.store import Store
 from pipeline.storage.whole import check_files, table_files
 
@@ -15,7 +15,7 @@ EVENTS = "events"
 STRETCHES = "stretches"
 
 
-class TablesSource:
+class TablesSource(OfFiles):
     """The tables of a store."""
 
     def __init__(self, where: str, store: Store) -> None:
@@ -49,10 +49,6 @@ class TablesSource:
     def topics(self) -> None:
         """Stretches are files."""
 
-    def hidden(self, topics: Collection[str]) -> Collection[str]:  # noqa: ARG002
-        """Files hide nothing."""
-        return ()
-
     def records_estimate(self) -> int | None:
         """See Source; known on this machine."""
         if not os.path.isdir(self._store.path(EVENTS)):
@@ -63,7 +59,3 @@ class TablesSource:
 
     def end_ms(self) -> None:
         """The last record's time."""
-
-    def moved_bytes(self) -> int:
-        """Nothing comes over the wire."""
-        return 0

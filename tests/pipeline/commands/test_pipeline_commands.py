@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import types
 from pathlib import Path
 
 import duckdb
@@ -13,9 +14,11 @@ from cli.errors import CommandError
 from cli.pipeline import extra
 from cli.pipeline.jobs import JOBS as NAMED
 from cli.pipeline.plans import open_target
+from cli.pipeline.source import check_out
 from pipeline.errors import NotInstalled, PipelineError, Unreachable, WrongUse
 from pipeline.repairs.plan import ZOOKEEPER
 from pipeline.run.catalog import JOBS
+from pipeline.run.textfile import check_textfile
 from tests.brokers import CHECKOUT
 from tests.cli.running import run
 
@@ -185,6 +188,20 @@ def test_wrong_permissions_are_a_sentence(
     ran = run("pipeline", "commits", "--source", str(history), "--out", str(out))
     assert ran.code == 1
     assert f"--out {out} can't be written: see the permissions of {out}" in ran.err
+
+
+def test_read_only_file_system_is_said_and_no_permissions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a mount whose root may be written by its permissions."""
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    whole = os.statvfs(tmp_path)
+    read_only = types.SimpleNamespace(f_flag=whole.f_flag | os.ST_RDONLY)
+    monkeypatch.setattr(os, "statvfs", lambda _: read_only)
+    for check in (check_out, lambda place: check_textfile(f"{place}/lag.prom")):
+        with pytest.raises(Exception, match=f"{tmp_path} is on a read-only file system") as said:
+            check(str(tmp_path))
+        assert "permissions" not in str(said.value)
 
 
 @pytest.mark.parametrize(

@@ -364,6 +364,23 @@ def test_folder_that_may_not_be_written_is_read_and_stays_as_it_is(archive: Path
         assert before == sorted((str(path), path.stat().st_mtime_ns) for path in where.rglob("*"))
 
 
+def test_bad_copy_in_an_archive_that_may_not_be_written_is_said(archive: Path) -> None:
+    """It was put in the place of a file that had been moved away."""
+    file = live(archive, "events", 1)
+    os.truncate(file, 9)
+    Archive.open(str(archive)).close()
+    file.write_bytes(b"PAR1 and no more")
+    os.utime(file, (0, 0))
+    with read_only(archive) as where:
+        reader = ArchiveSource(str(where))
+
+        [sentence] = reader.said
+        assert f"{where / file.relative_to(archive)} is damaged, it was cut short: " in sentence
+        assert f"left where it is, since {where} can't be written (Permission denied)" in sentence
+        assert sentence.endswith("until a whole copy is in its place")
+        assert reader.event_files()
+
+
 @pytest.mark.parametrize("opened", [ArchiveSource, Archive.open])
 def test_file_that_can_not_be_read_for_now_is_not_moved(
     archive: Path, monkeypatch: pytest.MonkeyPatch, opened: Callable[[str], object]
