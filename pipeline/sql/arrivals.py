@@ -40,11 +40,14 @@ def arrivals(d: Dialect, p: Params) -> str:
     date is almost there, else about the middle; by the as-of if it may be, for a broker is asked a
     moment after it.
 
-    `doubt_ms` is how far off `arrived_ms` may be, null where nothing bounds the arrival from below.
-    `latest_ms` is set where copies may end (`_proven`): the records arrived by then. `loose_ms`
-    is added to the doubt of records after a stretch's first: of what lies between two records that
-    a broker told, it tells nothing that is older than the first.
+    `early_ms` is how much before `arrived_ms` they may have arrived, `late_ms` how much after it;
+    both are null where nothing bounds the arrival from below. `latest_ms` is set where copies may
+    end (`_proven`): the records arrived by then. `loose_ms` is added to `late_ms` of records after
+    a stretch's first: of what lies between two records that a broker told, it tells nothing that is
+    older than the first.
     """
+    early = "least(least_from_ms, coalesce(sure_ms, from_ms))"
+    late = "greatest(most_by_ms, coalesce(sure_ms, high_ms))"
     return f"""
     WITH {_told(p)},
     {_believed()},
@@ -56,13 +59,8 @@ def arrivals(d: Dialect, p: Params) -> str:
         FROM by_then
     )
     SELECT {_KEY}, base_offset, last_offset, seen, first_at, last_at, arrived_ms, latest_ms,
-        CASE WHEN latest_ms IS NOT NULL OR coalesce(sure_ms, from_ms) IS NULL THEN NULL
-            WHEN disputed THEN CASE WHEN least_from_ms IS NOT NULL
-                THEN greatest(arrived_ms - least(least_from_ms, coalesce(sure_ms, from_ms)),
-                    greatest(most_by_ms, coalesce(sure_ms, high_ms)) - arrived_ms) END
-            WHEN sure_ms IS NOT NULL THEN 0
-            WHEN almost THEN abs(last_ms - arrived_ms)
-            ELSE greatest(arrived_ms - from_ms, high_ms - arrived_ms) END AS doubt_ms,
+        {_off(f"arrived_ms - {early}", "arrived_ms - from_ms")} AS early_ms,
+        {_off(f"{late} - arrived_ms", "high_ms - arrived_ms")} AS late_ms,
         CASE WHEN whole OR sure_ms IS NULL THEN 0
             ELSE greatest(high_ms - arrived_ms, 0) END AS loose_ms,
         CASE WHEN sure_ms IS NULL THEN arrived_ms
@@ -70,6 +68,15 @@ def arrivals(d: Dialect, p: Params) -> str:
             END AS began_ms
     FROM ascending
     """
+
+
+def _off(disputed: str, between: str) -> str:
+    """How much earlier, or later, than `arrived_ms` a stretch may have arrived."""
+    return f"""CASE WHEN latest_ms IS NOT NULL OR coalesce(sure_ms, from_ms) IS NULL THEN NULL
+            WHEN disputed THEN CASE WHEN least_from_ms IS NOT NULL THEN greatest({disputed}, 0) END
+            WHEN sure_ms IS NOT NULL THEN 0
+            WHEN almost THEN abs(last_ms - arrived_ms)
+            ELSE greatest({between}, 0) END"""
 
 
 def _placed(p: Params) -> str:
@@ -200,8 +207,9 @@ def _proven(p: Params) -> str:
     rests for more than an hour, by its dates: they arrived in that rest. They are none where the
     log is known to have been written at its dates before: a group committed an offset within an
     hour of the record before it, or the log was seen to end. After such a proof copies contradict
-    what is before them.
+    what is before them. Where nothing follows such copies, no as-of is late enough for an age.
     """
+    no_age_ms = max(p.written_by_ms, p.as_of_ms)
     here = f"PARTITION BY {_KEY}"
     never = (
         f"max(proof) OVER ({here}) = 0"
@@ -221,7 +229,7 @@ def _proven(p: Params) -> str:
         FROM rested
     ),
     proven AS (
-        SELECT *, CASE WHEN seen THEN NULL WHEN {never} THEN {p.written_by_ms}
+        SELECT *, CASE WHEN seen THEN NULL WHEN {never} THEN {no_age_ms}
             ELSE max(open_ms) OVER ({_AFTER}) END AS latest_ms
         FROM opened
     )"""

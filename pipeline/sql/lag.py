@@ -70,7 +70,7 @@ def lag(d: Dialect, p: Params) -> str:
 
     In seconds it is the age of the first record not read; its least, with no precision, where
     nothing tells how much older the record may be. Both are null where nothing is known of the
-    topic's records.
+    topic's records. No age is below 0: a record may be younger by all of its age at most.
     """
     return _lag(d, p, "lag_steps")
 
@@ -92,7 +92,7 @@ def _lag(d: Dialect, p: Params, steps: str) -> str:
             CASE WHEN h.committed_offset >= e.known_start THEN 0
                 ELSE greatest(e.start_offset - h.committed_offset, 0) END AS lost,
             e.start_offset IS NOT NULL OR h.committed_offset >= e.known_start AS start_known,
-            t.arrived_ms, t.arrived_precision_s
+            t.arrived_ms, t.early_ms, t.late_ms
         FROM held h
         LEFT JOIN ends e ON e.topic = h.topic AND e.partition = h.partition
             AND e.as_of_ms = h.as_of_ms
@@ -101,7 +101,7 @@ def _lag(d: Dialect, p: Params, steps: str) -> str:
     ),
     counted AS (
         SELECT *, try_subtract(end_offset, {first}) AS lag_records,
-            CASE WHEN arrived_precision_s IS NOT NULL OR arrived_ms < as_of_ms
+            CASE WHEN early_ms IS NOT NULL OR arrived_ms < as_of_ms
                 THEN least(arrived_ms, as_of_ms) END AS unread_ms
         FROM met
     )
@@ -112,9 +112,9 @@ def _lag(d: Dialect, p: Params, steps: str) -> str:
         CASE WHEN lag_records = 0 THEN 0e0
             WHEN lag_records > 0 THEN (as_of_ms - unread_ms) / 1e3 END AS lag_s,
         CASE WHEN lag_records = 0 THEN end_doubt_ms / 1e3
-            WHEN lag_records > 0 AND arrived_precision_s IS NOT NULL
-                THEN greatest(arrived_precision_s, (arrived_ms - as_of_ms) / 1e3)
-            END AS lag_precision_s,
+            WHEN lag_records > 0 AND early_ms IS NOT NULL
+                THEN greatest(early_ms, least(late_ms, as_of_ms - arrived_ms),
+                    arrived_ms - as_of_ms) / 1e3 END AS lag_precision_s,
         {d.day("timestamp_millis(begin_ms)")} AS day
     FROM counted
     """
@@ -173,7 +173,7 @@ def _ends(d: Dialect, p: Params) -> str:
         "PARTITION BY topic, partition ORDER BY at_ms, asked, base_offset, last_offset"
         " ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW"
     )
-    may_begin = "least(began_ms, arrived_ms - coalesce(doubt_ms, arrived_ms))"
+    may_begin = "least(began_ms, arrived_ms - coalesce(early_ms, arrived_ms))"
     by_then = "as_of_ms >= s.arrived_ms OR s.last_offset <= s.base_offset"
     share = "(as_of_ms - s.began_ms) / (s.arrived_ms - s.began_ms)"
     return f"""

@@ -12,13 +12,14 @@ def offset_times(d: Dialect, p: Params) -> str:
 
     They are those of the first record at or after the position, interpolated in its stretch between
     first and last; no row where no such record is known. `at` is the record's own date, null where
-    it has none; `precision_s` says how far off it may be, 0 where it was told for this very record.
-    `arrived_ms` is when it arrived, null where that is not known; `arrived_precision_s` says how
-    far off that may be. Where it is null, nothing tells how long before the record arrived.
+    it has none; `precision_s` says how far off it may be, as far as the farther end of the span,
+    and 0 where it was told for this very record.
+    `arrived_ms` is when it arrived, null where that is not known; `early_ms` and `late_ms` say how
+    much earlier or later that may have been. Where these are null, nothing tells how long before.
     """
     columns = (
         "base_offset", "last_offset", "first_ms", "last_ms", "began_ms", "arrived_ms", "latest_ms",
-        "doubt_ms", "loose_ms",
+        "early_ms", "late_ms", "loose_ms",
     )  # fmt: skip
     stretch = d.struct(**{name: name for name in columns})
     nothing = ", ".join(f"CAST(NULL AS BIGINT) AS {name}" for name in columns)
@@ -38,7 +39,7 @@ def offset_times(d: Dialect, p: Params) -> str:
         UNION ALL
         SELECT topic, partition, NULL, false, last_offset, base_offset, last_offset,
             unix_millis(first_at), unix_millis(last_at), began_ms, arrived_ms,
-            latest_ms, doubt_ms, loose_ms
+            latest_ms, early_ms, late_ms, loose_ms
         FROM arrivals WHERE NOT seen
     ),
     found AS (
@@ -56,19 +57,17 @@ def offset_times(d: Dialect, p: Params) -> str:
                 WHEN s.arrived_ms > 0 THEN s.arrived_ms END AS arrived_ms,
             CASE WHEN s.latest_ms IS NOT NULL THEN 0 ELSE s.arrived_ms - s.began_ms END
                 AS arrived_span_ms,
-            s.doubt_ms + CASE WHEN position > s.base_offset THEN s.loose_ms ELSE 0 END AS doubt_ms
+            s.early_ms AS early_ms,
+            s.late_ms + CASE WHEN position > s.base_offset THEN s.loose_ms ELSE 0 END AS late_ms
         FROM found WHERE asked AND s IS NOT NULL
     )
     SELECT topic, partition, position,
         timestamp_millis(first_ms + CAST(floor(span_ms * share) AS BIGINT)) AS at,
-        CASE WHEN first_ms IS NOT NULL THEN {_off("span_ms")} / 1e3 END AS precision_s,
+        CASE WHEN first_ms IS NOT NULL THEN CASE WHEN share > 0
+            THEN span_ms * greatest(share, 1 - share) ELSE 0 END / 1e3 END AS precision_s,
         arrived_ms - arrived_span_ms + CAST(floor(arrived_span_ms * share) AS BIGINT) AS arrived_ms,
-        CASE WHEN arrived_ms IS NOT NULL THEN
-            (doubt_ms + {_off("arrived_span_ms")}) / 1e3 END AS arrived_precision_s
+        CASE WHEN arrived_ms IS NOT NULL THEN early_ms + arrived_span_ms * share END AS early_ms,
+        CASE WHEN arrived_ms IS NOT NULL THEN late_ms + CASE WHEN share > 0
+            THEN arrived_span_ms * (1 - share) ELSE 0 END END AS late_ms
     FROM parts
     """
-
-
-def _off(span: str) -> str:
-    """How far off a time is that was interpolated: as far as the farther end of the span."""
-    return f"CASE WHEN share > 0 THEN {span} * greatest(share, 1 - share) ELSE 0 END"

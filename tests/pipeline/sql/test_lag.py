@@ -144,8 +144,8 @@ def test_a_record_arrives_no_later_than_those_behind_it(tmp_path: Path) -> None:
     made = Relations(tmp_path, history.rows, topic, as_of=4_000)
 
     found = lag_of(made, "as_of", "end_offset", *LAG[1:])
-    # or those behind it are old: within an hour nothing tells which
-    assert found[:3] == [(60, 20, 10, 5, 2945), (120, 25, 15, 65, 2945), (180, 30, 20, 125, 2945)]
+    # or those behind it are old, and it arrives later: within an hour nothing tells which
+    assert found[:3] == [(60, 20, 10, 5, 55), (120, 25, 15, 65, 65), (180, 30, 20, 125, 125)]
 
 
 def test_a_copy_of_old_records_does_not_age_what_is_before_it(tmp_path: Path) -> None:
@@ -192,8 +192,9 @@ def test_a_clock_a_little_ahead_of_the_brokers_is_taken_as_right(tmp_path: Path)
     )
 
     assert lag_of(made)[-1] == (100, 11, 100, 0)
-    assert made.rows("arrivals", "base_offset", "seen", "doubt_ms", by="base_offset, seen") == [
-        (0, False, 0), (10, False, 2000), (20, True, 0),
+    off = ("base_offset", "early_ms", "late_ms")
+    assert made.rows("arrivals", *off, by="base_offset, seen") == [
+        (0, 0, 0), (10, 2000, 2000), (20, 0, 0),
     ]  # fmt: skip
 
 
@@ -227,6 +228,28 @@ def test_records_without_dates_count_and_have_no_age(tmp_path: Path) -> None:
     made = Relations(tmp_path, History().commit(5, "a", 4).rows, topic, as_of=60)
 
     assert lag_of(made) == [(60, 6, None, None)]
+
+
+def test_copies_alone_have_no_age_later_than_the_reading_either(tmp_path: Path) -> None:
+    """As of six seconds after the end of files, as a broker was asked then."""
+    topic = [stretch(-YEAR, 0, 499, last_s=1 - YEAR)]
+
+    made = Relations(tmp_path, History().commit(5, "a", 0).rows, topic, as_of=11, read=5)
+
+    assert lag_of(made, *LAG, "unread_at") == [(11, 500, None, None, None)]
+
+
+def test_age_is_off_by_more_than_itself_only_where_the_record_may_be_older(tmp_path: Path) -> None:
+    """A broker told of two records 50 s apart, and groups are between them."""
+    topic = [stretch(0, 0, 100, last_s=50)]
+    history = History().commit(5, "before", 20).commit(5, "close", 80)
+
+    made = Relations(tmp_path, history.rows, topic, since=0, as_of=12, read=60)
+
+    assert lag_of(made, "group_id", "lag_records", "lag_s", "lag_precision_s") == [
+        ("before", 5, 2, 10),  # between 0 and 12 seconds
+        ("close", 0, 0, 12),
+    ]
 
 
 def test_an_empty_topic_has_no_lag(tmp_path: Path) -> None:
