@@ -70,7 +70,8 @@ _COUNTED: Final = f"""
         UNION SELECT group_id FROM expiring_offsets UNION SELECT group_id FROM dead_groups
     ),
     committed AS (
-        SELECT group_id, count(*) AS commits, max(committed_at) AS last_commit_at
+        SELECT group_id, count(*) AS commits, unix_millis(max(committed_at)) AS last_commit_ms,
+            unix_millis(min(coalesce(previous_at, committed_at))) AS first_commit_ms
         FROM commits GROUP BY group_id
     ),
     rewound AS (SELECT group_id, count(*) AS rewinds FROM rewinds GROUP BY group_id),
@@ -124,11 +125,10 @@ _FIGURES: Final = f"""
             coalesce(b.lag_is_least = 1, false) AS lag_is_least,
             coalesce(v.left_alone, 0) AS left_alone, coalesce(v.falling, 0) AS falling,
             coalesce(v.stopped, 0) AS stopped, coalesce(v.beyond, 0) AS beyond,
-            coalesce(c.commits, 0) AS commits, unix_millis(c.last_commit_at) AS last_commit_ms,
+            coalesce(c.commits, 0) AS commits, c.last_commit_ms, c.first_commit_ms,
             coalesce(r.rewinds, 0) AS rewinds, coalesce(h.rebalances, 0) AS rebalances,
-            coalesce(h.generations, 0) AS generations, h.rebalances_per_hour,
-            h.median_generation_s, h.partitions_moved,
-            coalesce(t.tx_committed, 0) AS tx_committed,
+            coalesce(h.generations, 0) AS generations, h.rebalances_per_hour, h.median_generation_s,
+            h.partitions_moved, coalesce(t.tx_committed, 0) AS tx_committed,
             coalesce(t.tx_superseded, 0) AS tx_superseded,
             coalesce(t.tx_aborted, 0) AS tx_aborted, coalesce(t.tx_open, 0) AS tx_open,
             coalesce(e.offsets, 0) AS offsets, coalesce(e.expired, 0) AS expired, e.expires_ms
@@ -236,18 +236,18 @@ def peaks(w: Window) -> str:
 def since(w: Window, limits: Thresholds) -> str:
     """By group that is above a threshold: since when it always was, and since when records wait.
 
-    An age crosses its threshold between two steps, at a time that it tells itself. A number of
-    records is known at the ends of steps.
+    An age crosses its threshold at a time that it tells, a number of records at a step's end.
     """
     crossed = f"unix_millis(as_of) - greatest(lag_s - {limits.lag_s:.17e}, 0e0) * 1e3"
     return f"""
     SELECT place,
-        min_by(greatest(CAST(floor({crossed}) AS BIGINT), unix_millis(minute)), as_of) AS ms,
+        min_by(greatest(CAST(floor({crossed}) AS BIGINT), begin_ms), as_of) AS ms,
         max_by(unix_millis(as_of) - CAST(floor(lag_s * 1e3) AS BIGINT), as_of) AS unread_ms,
         max_by(lag_is_least, as_of) = 1 AS is_least,
         min_by(lag_is_least, as_of) = 1 AS crossed_at_least
     FROM (
-        SELECT g.place, c.minute, c.as_of, c.is_above, c.lag_s, c.lag_is_least,
+        SELECT g.place, greatest(unix_millis(c.minute), g.first_commit_ms) AS begin_ms, c.as_of,
+            c.is_above, c.lag_s, c.lag_is_least,
             max(CASE WHEN NOT c.is_above THEN c.as_of END) OVER (PARTITION BY g.place) AS last_below
         FROM (
             SELECT *, {_above(limits)} AS is_above

@@ -285,7 +285,7 @@ def test_thresholds_are_drawn_and_name_who_is_above(report: Report) -> None:
     )
     assert above[2].endswith(
         f"<b>2.5 min</b> 300 unread since {time.format('00:07:30')},"
-        f" above the threshold since {time.format('00:00:00')}"
+        f" above the threshold since {time.format('00:00:30')}"  # its first commit
     )
 
     page = report(rows, thresholds=Thresholds(lag_s=200, lag_records=400))
