@@ -41,6 +41,8 @@ NOTHING = "-"
 _WHOLE = re.compile(r"[A-Z][A-Za-z_]*|[0-9][0-9.,:TZ-]*|#[0-9]+|-")
 """What is not cut, for its half would mislead: OUT_OF_RANGE, Stable, a time, an address."""
 GAP = 2
+WHOLE_WIDTH = 40
+"""No state, time or address is longer: what is, is somebody's name."""
 NAME_WIDTH = 12
 """Names are not cut shorter than this while another way is left."""
 SHORT_NAME_WIDTH = 8
@@ -136,7 +138,7 @@ def _lay(rows: Sequence[Row], column: str | Column) -> _Laid:
     is_number = all(isinstance(v, int | float) and not isinstance(v, bool) for v in numbers)
     natural = max(map(_cells, cells), default=0)
     is_sentence = not is_number and any(" " in cell for cell in cells)
-    is_whole = all(map(_WHOLE.fullmatch, cells))
+    is_whole = natural <= WHOLE_WIDTH and all(map(_WHOLE.fullmatch, cells))
     width = max(natural, cell_len(title))
     return _Laid(title, always, cells, is_number, is_sentence, is_whole, width)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cli import output
 from cli.client.security import told
-from cli.layout import Column
+from cli.layout import Column, shortened
 from cli.pipeline.engine import Conf, EngineName, Master, Verbose, means_of, running
 from cli.pipeline.extra import LIGHT, needs, sentences
 from cli.pipeline.options import takes
@@ -30,6 +30,8 @@ _SHOWN = {
 }
 """Numbers as the table's headers have them."""
 _NAMED = 5
+_NAME_WIDTH = 60
+"""Of a name in a line; JSON has all of it."""
 _SAME = 0.005
 """A smaller change than half a percent is none to people."""
 
@@ -103,7 +105,7 @@ def _name(each: Compared) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+    return ", ".join(shortened(name, _NAME_WIDTH) for name in names[:_NAMED]) + more
 
 
 def _row(each: Compared) -> output.Row:

@@ -155,3 +155,15 @@ def test_sentences_are_folded_on_a_terminal_and_commands_to_copy_never(
     ):
         output.say_folded(line)
     assert capsys.readouterr().out == printed
+
+
+@pytest.mark.parametrize("name", ["g" * 1000, "G" * 1000, "1" * 1000, "GROUP-" * 160])
+def test_long_name_is_shortened_though_it_looks_like_a_state_or_a_number(name: str) -> None:
+    """A group alone in a table, beside sentences, as in a comparison."""
+    row = {"group": name, "commits": "1,200 > 900 (-25%)", "lag": "3 > 4 (+33%)"}
+
+    lines = laid_out([row], list(row), 80)
+
+    assert lines.left_out == []
+    assert max(map(cell_len, [*lines.header, *lines.body])) <= 80
+    assert "1,200 > 900 (-25%)" in lines.body[0]
