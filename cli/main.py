@@ -80,7 +80,9 @@ def run_client(arguments: list[str]) -> int:
         return _failed(str(error), error.exit_code)
     except TyperException as error:
         return _wrong_use(error, arguments)
-    except Abort:  # the end of input at a question, or Ctrl-C there
+    except Abort as error:  # Ctrl-C at a question
+        if isinstance(error.__context__, EOFError):  # a bug of ours: typer makes an Abort of it
+            raise error.__context__ from None
         return _failed("interrupted, nothing was done", INTERRUPTED)
     except NobodyReads:  # as after `| head`
         return 0

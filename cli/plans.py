@@ -17,6 +17,7 @@ from cli import output
 from cli.errors import USAGE, CommandError
 from cli.layout import Columns
 from cli.names import safe
+from cli.questions import answer
 from cli.times import instant
 
 DryRun = Annotated[
@@ -76,7 +77,10 @@ class Plan(NamedTuple):
             raise CommandError(
                 f"nothing was {self.done}: add --execute to make these changes", USAGE
             )
-        return typer.confirm(safe(question), default=False)
+        return answer(
+            lambda: typer.confirm(safe(question), default=False),
+            f"nothing was {self.done}; add --execute to make these changes without asking",
+        )
 
 
 def show_json(rows: Sequence[output.Row], executed: bool, as_of_ms: int | None = None) -> None:

@@ -15,6 +15,7 @@ from cli.errors import USAGE, CommandError
 from cli.layout import Column, Columns
 from cli.options import BOOTSTRAP, TIMEOUT_S, Bootstrap, Json, Timeout
 from cli.plans import DryRun, Execute, Plan, show_json
+from cli.questions import answer
 from cli.users.places import AtBroker, InDirectory, Place, Salted, Users
 from client.chance import fresh_number
 from security.credentials import (
@@ -194,7 +195,12 @@ def _password(user: str, file: Path | None) -> str:
         with file.open() as lines_of_it:
             lines = lines_of_it.readline(PASSWORD_CHARACTERS_MAX).splitlines()
     elif sys.stdin.isatty():
-        lines = [typer.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True)]
+        lines = answer(
+            lambda: [
+                typer.prompt(f"Password of {user}", hide_input=True, confirmation_prompt=True)
+            ],
+            f"nothing was changed; --password-file has the password of {user}",
+        )
     else:
         lines = sys.stdin.readline(PASSWORD_CHARACTERS_MAX).splitlines()
     if not lines or not lines[0]:

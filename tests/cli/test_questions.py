@@ -1,0 +1,72 @@
+"""Questions at a terminal that get no answer: an end of input is no Ctrl-C."""
+
+from __future__ import annotations
+
+import io
+from typing import NoReturn
+
+import pytest
+import typer
+
+from cli import main
+from cli.errors import INTERRUPTED, USAGE, CommandError
+from cli.plans import Plan
+from cli.users import commands
+from tests.cli.running import run
+
+
+class ATerminal(io.StringIO):
+    """Where nobody types any more."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+class Interrupted(ATerminal):
+    """Where Ctrl-C is typed."""
+
+    def readline(self, size: int | None = -1) -> str:
+        raise KeyboardInterrupt
+
+
+def ask() -> None:
+    Plan(dry_run=False, execute=False, json=False).goes_on("Change 1 offset?")
+
+
+def fail() -> NoReturn:
+    """As a file that is cut short."""
+    raise EOFError("no more bytes")
+
+
+def at_a(terminal: ATerminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", terminal)
+    monkeypatch.setattr("sys.stdout", ATerminal())
+
+
+def test_end_of_input_at_a_question_says_what_to_do_instead(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_a(ATerminal(), monkeypatch)
+    with pytest.raises(
+        CommandError, match="the input has ended: nothing was changed; add --exec"
+    ) as said:
+        ask()
+    assert said.value.exit_code == USAGE
+
+    monkeypatch.setattr("getpass.getpass", lambda *_: fail())
+    with pytest.raises(CommandError, match=r"the input has ended: .* --password-file has"):
+        commands._password("alice", None)
+
+
+@pytest.mark.parametrize("command", [ask, fail])
+def test_ctrl_c_alone_is_an_interrupt(command: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An EOFError that no question raised stays the bug that it is."""
+    app = typer.Typer()
+    app.command()(command)  # type: ignore[type-var]
+    monkeypatch.setattr(main, "command_of", lambda *_: typer.main.get_command(app))
+    if command is fail:
+        with pytest.raises(EOFError, match="no more bytes"):
+            run()
+        return
+    at_a(Interrupted(), monkeypatch)
+    assert main.run_client([]) == INTERRUPTED
