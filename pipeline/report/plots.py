@@ -128,10 +128,11 @@ def _records(part: Part, axis: Axis, limits: Thresholds) -> Panel:
 def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
     most = _most(part.lag, "seconds")
     if most is None:
-        why = "the times of records were not read"
-        if _most(part.lag, "records") is not None:
-            why = "no record's time could be believed"
-        return _silent("Oldest unread record", f"not known: {why}.")
+        records = _most(part.lag, "records")
+        why = "not known: the times of records were not read."
+        if records is not None:
+            why = "not known: no record's time could be believed." if records else "none was unread."
+        return _silent("Oldest unread record", why)
     now = part.group["lag_s"]
     words = f"{duration(now)} old" if now is not None else "not known at the end"
     if part.group["lag_is_least"]:

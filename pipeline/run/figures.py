@@ -196,9 +196,9 @@ FIGURES: Final[dict[str, Query]] = {
     "compaction": Query(
         (
             Column("superseded", "records", whole_sum("superseded_records")),
-            Column("to be saved, about", "bytes", whole_sum("superseded_bytes_estimate")),
+            Column("saves about", "bytes", whole_sum("superseded_bytes_estimate")),
             Column(
-                "of the log",
+                "share of the log",
                 SHARE,
                 "try_divide(sum(superseded_bytes_estimate), sum(bytes_estimate))",
             ),

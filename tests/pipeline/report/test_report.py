@@ -408,6 +408,9 @@ def test_times_that_were_read_and_not_believed_are_not_called_unread(report: Rep
         row["lag_s"] = row["lag_precision_s"] = None
 
     assert "not known: no record&#x27;s time could be believed." in part(report(rows), "g")
+    for row in rows["lag"]:
+        row["lag_records"] = -5
+    assert "none was unread." in part(report(rows), "g"), "its offset is beyond the end"
 
 
 def test_an_age_that_is_a_least_one_is_called_so_everywhere(report: Report) -> None:
