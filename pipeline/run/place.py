@@ -28,13 +28,20 @@ def store_of(where: str, engine: Engine, form: str | None = None) -> Store:
             raise PipelineError(f"tables in {form} go to folders and to s3://, not to {where}")
         return Store(where, engine.files(where))
     place = where.rstrip("/") if s3.is_s3(where) else local_folder(where)
-    form = form or _format_there(place)
+    name, there = _format_there(place)
+    if form not in (None, there) and name is not None:
+        raise PipelineError(
+            f"{place}/{name} is a table in {there}, not in {form}: leave out --format, or choose"
+            " another --out"
+        )
+    form = form or there
     if form == PARQUET and not s3.is_s3(place):
         return Store(place)
     return PublishedStore(place, format_named(form))
 
 
-def _format_there(place: str) -> str:
+def _format_there(place: str) -> tuple[str | None, str]:
+    """A table that is there and its format; None and Parquet where there is none."""
     files = s3.files_at(place)
-    formats = (format_at(files, f"{place}/{name}") for name in TABLES)
-    return next((each for each in formats if each is not None), PARQUET)
+    formats = ((name, format_at(files, f"{place}/{name}")) for name in TABLES)
+    return next(((name, form) for name, form in formats if form is not None), (None, PARQUET))

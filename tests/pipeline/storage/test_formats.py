@@ -179,6 +179,9 @@ def test_the_format_that_is_there_is_kept_and_no_other_takes_its_place(
     for form in ("parquet", "iceberg"):
         with pytest.raises(PipelineError, match="is a table in delta, not in"):
             run(history(30), out, form, overwrite=True)
+        with pytest.raises(PipelineError, match=f"delta, not in {form}: leave out --format"):
+            run(history(30), out, form, JOBS["rates"])  # views.sql has the tables of one format
+    assert not (tmp_path / "out" / "rates").exists()
     assert offsets_in(read_back("delta", f"{out}/commits")) == [20]
 
 
