@@ -129,9 +129,11 @@ def _seconds(part: Part, axis: Axis, limits: Thresholds) -> Panel:
     most = _most(part.lag, "seconds")
     if most is None:
         records = _most(part.lag, "records")
-        why = "not known: the times of records were not read."
-        if records is not None:
-            why = "not known: no record's time could be believed." if records else "none was unread."
+        why = "none was unread."
+        if records is None:
+            why = "not known: the times of records were not read."
+        elif records:
+            why = "not known: no record's time could be believed."
         return _silent("Oldest unread record", why)
     now = part.group["lag_s"]
     words = f"{duration(now)} old" if now is not None else "not known at the end"
