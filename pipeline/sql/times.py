@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pipeline.engines.dialect import Dialect
 from pipeline.model.events import COMMIT
 from pipeline.model.params import Params
+
+_IN_STRETCHES: Final = """
+    SELECT topic, partition, position,
+        timestamp_millis(first_ms + CAST(floor(span_ms * share) AS BIGINT)) AS at,
+        CASE WHEN first_ms IS NOT NULL THEN CASE WHEN share > 0
+            THEN span_ms * greatest(share, 1 - share) ELSE 0 END / 1e3 END AS precision_s,
+        arrived_ms - arrived_span_ms + CAST(floor(arrived_span_ms * share) AS BIGINT) AS arrived_ms,
+        CASE WHEN arrived_ms IS NOT NULL THEN early_ms + arrived_span_ms * share END AS early_ms,
+        CASE WHEN arrived_ms IS NOT NULL THEN late_ms + CASE WHEN share > 0
+            THEN arrived_span_ms * (1 - share) ELSE 0 END END AS late_ms
+    FROM parts
+"""
+"""Of `parts`: times that are interpolated in their stretches."""
 
 
 def offset_times(d: Dialect, p: Params) -> str:
@@ -61,13 +76,5 @@ def offset_times(d: Dialect, p: Params) -> str:
             s.late_ms + CASE WHEN position > s.base_offset THEN s.loose_ms ELSE 0 END AS late_ms
         FROM found WHERE asked AND s IS NOT NULL
     )
-    SELECT topic, partition, position,
-        timestamp_millis(first_ms + CAST(floor(span_ms * share) AS BIGINT)) AS at,
-        CASE WHEN first_ms IS NOT NULL THEN CASE WHEN share > 0
-            THEN span_ms * greatest(share, 1 - share) ELSE 0 END / 1e3 END AS precision_s,
-        arrived_ms - arrived_span_ms + CAST(floor(arrived_span_ms * share) AS BIGINT) AS arrived_ms,
-        CASE WHEN arrived_ms IS NOT NULL THEN early_ms + arrived_span_ms * share END AS early_ms,
-        CASE WHEN arrived_ms IS NOT NULL THEN late_ms + CASE WHEN share > 0
-            THEN arrived_span_ms * (1 - share) ELSE 0 END END AS late_ms
-    FROM parts
+    {_IN_STRETCHES}
     """
