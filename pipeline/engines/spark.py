@@ -21,7 +21,6 @@ from pipeline.model.tables import FORMER_NAMES
 
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
 """Columns that no dictionary makes smaller; to make one and give it up costs time."""
-_JOBS: Final = "muster pipeline"
 _MOVED: Final = pa.field("_moved_bytes", pa.int64())
 """Set in one row after those of a part that was read over the wire."""
 
@@ -56,14 +55,13 @@ class SparkEngine:
         )
 
     def begin(self, what: str) -> None:
-        """On Spark's own page, as tags. A thread has tags of its own."""
+        """On Spark's own page, as a tag. A thread has tags of its own."""
         self.spark.clearTags()
-        self.spark.addTag(_JOBS)
         self.spark.addTag(what)
 
     def interrupt(self) -> None:
-        """See Engine."""
-        self.spark.interruptTag(_JOBS)
+        """See Engine. All of the session: `interruptTag` finds the tags of its own thread alone."""
+        self.spark.interruptAll()
 
     def read(self, name: str, parts: Sequence[Part], schema: pa.Schema) -> None:
         """See Engine. Each part is a task."""
