@@ -47,9 +47,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(job: str, wanted: Asked) -> Summary:
-    engine = SparkEngine(open_session(None))
+    session = open_session(None)
     security = wanted.settings.security if wanted.settings else PLAINTEXT
-    source = open_source(wanted.source, security, wanted.timeout_s, engine.files)
+    files = SparkEngine(session).files
+    source = open_source(wanted.source, security, wanted.timeout_s, files)
+    engine = SparkEngine(session, source.records_estimate())
     store = store_of(wanted.out, engine, wanted.format)
     summary = run_job(engine, JOBS[job], source, store, wanted.options, _tell)
     for sentence in said_of(source):

@@ -91,4 +91,4 @@ def running(means: Means, records: int | None, *places: str) -> Iterator[tuple[E
         from pipeline.engines.spark import SparkEngine
 
         with Bars(spark) as bars:
-            yield SparkEngine(spark), bars
+            yield SparkEngine(spark, records), bars

@@ -12,15 +12,19 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import coalesce
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
 
 from pipeline.engines.dialect import Dialect, SparkDialect
 from pipeline.engines.engine import Part, cast, moved_by
-from pipeline.engines.files import Files
+from pipeline.engines.files import Files, parquet_files
 from pipeline.errors import PipelineError
 from pipeline.model.tables import FORMER_NAMES
 
 _SELDOM_TWICE: Final = ("log_offset", "committed_offset", "previous_offset")
 """Columns that no dictionary makes smaller; to make one and give it up costs time."""
+SHORT_RECORDS: Final = 20_000
+"""Below it planning costs more than rows do, also where they were ten times compressed."""
+FILE: Final = "file://"
 _MOVED: Final = pa.field("_moved_bytes", pa.int64())
 """Set in one row after those of a part that was read over the wire."""
 
@@ -33,13 +37,16 @@ class SparkEngine:
 
     at_once = 3
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, records: int | None = None) -> None:
+        """``records`` says how long the history is, about; None is not known."""
         self.dialect: Dialect = SparkDialect()
         self.spark = spark
         self.moved_bytes = 0
         """See Engine."""
         self._kept: list[DataFrame] = []
         self._names: set[str] = set()
+        self._is_one_machine = str(spark.conf.get("spark.master", "")).startswith("local")
+        self._is_short = records is not None and records < SHORT_RECORDS
         spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")  # as DuckDB has them
 
     @property
@@ -50,9 +57,7 @@ class SparkEngine:
     @property
     def is_here(self) -> bool:
         """See Engine."""
-        return not is_connected(self.spark) and str(self.spark.conf.get("spark.master")).startswith(
-            "local"
-        )
+        return self._is_one_machine and not is_connected(self.spark)
 
     def begin(self, what: str) -> None:
         """On Spark's own page, as a tag. A thread has tags of its own."""
@@ -74,7 +79,8 @@ class SparkEngine:
         marked = pa.schema([*(field.with_nullable(True) for field in schema), _MOVED])
         read = partial(_read_parts, [pickle.dumps(part) for part in parts], marked)
         rows = self._keep(
-            self.spark.range(0, count, 1, count).mapInArrow(read, from_arrow_schema(marked))
+            self.spark.range(0, count, 1, count).mapInArrow(read, from_arrow_schema(marked)),
+            now=False,
         )
         # all of it is read now, not by the first query of those that ask for it
         [moved] = rows.groupBy().sum(_MOVED.name).collect()
@@ -99,10 +105,7 @@ class SparkEngine:
     def define(self, name: str, sql: str, *, keep: bool) -> None:
         """See Engine."""
         rows = self.spark.sql(sql)
-        if keep:
-            rows = self._keep(rows)
-            rows.count()  # all of it is computed now, not by the first of those that read it
-        self._name(name, rows)
+        self._name(name, self._keep(rows, now=True) if keep else rows)
 
     def write(self, sql: str, schema: pa.Schema, folder: str, by: str | None) -> None:
         """See Engine."""
@@ -115,9 +118,15 @@ class SparkEngine:
         if by is not None:
             writer = writer.partitionBy(by)
         writer.parquet(folder)
-        if by is not None and self.spark.read.schema(kinds).parquet(folder).isEmpty():
+        if by is not None and self._has_none(folder, kinds):
             # of no rows laid out by a column there are no files, and nothing says the columns
             rows.drop(by).limit(0).coalesce(1).write.mode("overwrite").parquet(folder)
+
+    def _has_none(self, folder: str, kinds: StructType) -> bool:
+        """Whether no rows were written into a folder of folders."""
+        if self.is_here and folder.startswith(FILE):
+            return not any(parquet_files(folder.removeprefix(FILE)))
+        return self.spark.read.schema(kinds).parquet(folder).isEmpty()
 
     def run(self, sql: str) -> list[dict[str, Any]]:
         """Carry out a statement of Spark's own; its rows."""
@@ -156,9 +165,19 @@ class SparkEngine:
             rows.unpersist()
         self._names, self._kept = set(), []
 
-    def _keep(self, rows: DataFrame) -> DataFrame:
+    def _keep(self, rows: DataFrame, *, now: bool) -> DataFrame:
+        """Rows that are computed once: now, or by the first who asks.
+
+        Of a short history, on one machine, without how they were made: Spark would plan that again
+        for each query that reads them. Elsewhere with it, since a worker that is lost takes its
+        rows with it; and Spark knows the size only of rows that it keeps so.
+        """
+        if self._is_short and self._is_one_machine:
+            return rows.localCheckpoint(eager=now)
         kept = rows.persist(StorageLevel.MEMORY_AND_DISK)
         self._kept.append(kept)
+        if now:
+            kept.count()
         return kept
 
     def _name(self, name: str, rows: DataFrame) -> None:
@@ -173,7 +192,7 @@ def is_connected(spark: SparkSession) -> bool:
 
 def _uri(path: str) -> str:
     """A plain path is of this machine, whatever the cluster's default file system is."""
-    return f"file://{path}" if path.startswith("/") else path
+    return FILE + path if path.startswith("/") else path
 
 
 def _read_parts(

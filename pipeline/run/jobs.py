@@ -23,11 +23,12 @@ from pipeline.model.events import DAMAGED, TORN, UNKNOWN
 from pipeline.model.params import OFFSETS_RETENTION
 from pipeline.model.tables import QUARANTINE
 from pipeline.report.head import Head, Thresholds
-from pipeline.run.catalog import TABLES, Job, Relation, Table, readers
+from pipeline.run.catalog import EVENTS, TABLES, Job, Relation, Table, readers
 from pipeline.run.failing import Failing
 from pipeline.run.failing import failing as groups_failing
 from pipeline.run.figures import Figure, figures_of
 from pipeline.run.history import Definitions, History
+from pipeline.run.reading import Reader, reading
 from pipeline.run.report import REPORT, write_report
 from pipeline.run.selection import Selection
 from pipeline.run.side_by_side import Task, side_by_side
@@ -187,16 +188,18 @@ def _made(
     store.belong_to(source.cluster_id)  # nothing is refused from here on
     mark.put()
     store.as_of_ms = history.params.as_of_ms
-    made = maker.make(steps)
-    steps.begin(QUARANTINED, 1 + len(made))
-    unreadable = _set_aside(engine, history, store)
     head, there = _head(engine, source, history, options), {table.name for table in tables}
-    report = None
-    if with_report:
-        steps.begin(REPORT, 2 + len(made))
-        report = write_report(engine, store, {"events", *there}, head)
+    with reading(engine, store, history.count.total()) as reader:
+        made = maker.make(steps, reader)
+        steps.begin(QUARANTINED, 1 + len(made))
+        unreadable = _set_aside(engine, history, store)
+        report = None
+        if job.with_report and store.has_files:
+            steps.begin(REPORT, 2 + len(made))
+            asked = reader.engine if EVENTS in there else engine
+            report = write_report(asked, store, {EVENTS, *there}, head)
+        textfile, failing = _of_lag(reader.engine, there, head, options)
     views = write_views(store)
-    textfile, failing = _of_lag(engine, there, head, options)
     return Summary(
         job.name,
         engine.name,
@@ -309,8 +312,9 @@ class _Maker:
         self._made: dict[str, MadeTable] = {}
         self.relations = Definitions(engine, history, tables)
 
-    def make(self, steps: _Steps) -> list[MadeTable]:
-        """Write the tables, side by side where the engine gains by it."""
+    def make(self, steps: _Steps, reader: Reader) -> list[MadeTable]:
+        """Write the tables, side by side where the engine gains by it; ``reader`` counts them."""
+        self._reader = reader
         told = set[str]()
 
         def begin(task: Task) -> None:
@@ -343,7 +347,8 @@ class _Maker:
         relation, by = _relation_of(table), table.by
         store, overwrite = self._store, self._overwrite
         store.make(engine, relation, name, query, table.schema, by, overwrite, table.at)
-        rows, figures = figures_of(engine, name, _relation_of(table))
+        reader = self._reader
+        rows, figures = figures_of(reader.engine, name, reader.relation(table, relation))
         self._made[name] = MadeTable(name, self._store.path(name), rows, figures)
 
 

@@ -27,7 +27,7 @@ from tests.pipeline.given import table
 from tests.pipeline.history import History, ModernGroup, member
 from tests.pipeline.relations import feed, ms, stretch
 
-pytestmark = pytest.mark.pipeline
+pytestmark = [pytest.mark.pipeline, pytest.mark.timeout(900)]
 
 
 def history() -> list[dict[str, Any]]:
@@ -172,7 +172,10 @@ def test_both_engines_make_the_same_tables_and_the_same_report(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     (tmp_path / "scratch").mkdir()
-    engines: tuple[Engine, Engine] = (DuckEngine(str(tmp_path / "scratch")), SparkEngine(spark))
+    engines: tuple[Engine, Engine] = (
+        DuckEngine(str(tmp_path / "scratch")),
+        SparkEngine(spark, 100),
+    )
     light, heavy = (tables(engine, tmp_path / str(nth)) for nth, engine in enumerate(engines))
 
     assert light == heavy

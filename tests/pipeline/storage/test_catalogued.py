@@ -23,6 +23,7 @@ from pipeline.storage.catalogued import CatalogStore
 from tests.pipeline.given import GivenSource, committed
 from tests.pipeline.relations import ms
 
+pytestmark = pytest.mark.timeout(900)
 KEPT = Job(
     "kept", "series, and what holds as of a time", ("events", "commits", "rates", "dead_groups")
 )
@@ -90,7 +91,7 @@ def namespace(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
 @pytest.fixture
 def run(spark: SparkSession, namespace: str) -> Any:
     def run(source: GivenSource, job: Job = KEPT, **options: Any) -> Summary:
-        engine = SparkEngine(spark)
+        engine = SparkEngine(spark, 100)
         store = store_of(f"catalog://{namespace}", engine, "parquet")
         return run_job(engine, job, source, store, Options(**options))
 
