@@ -194,7 +194,7 @@ def _made(
         steps.begin(QUARANTINED, 1 + len(made))
         unreadable = _set_aside(engine, history, store)
         report = None
-        if job.with_report and store.has_files:
+        if with_report:
             steps.begin(REPORT, 2 + len(made))
             asked = reader.engine if EVENTS in there else engine
             report = write_report(asked, store, {EVENTS, *there}, head)
