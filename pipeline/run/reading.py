@@ -1,7 +1,7 @@
-"""Which engine is asked of what a run wrote: for figures, the report, and what others are told.
+"""Which engine is asked of what a run wrote: for figures, the report, the lag for Prometheus.
 
 To Spark each question is a job, and a second of CPU for a few rows. DuckDB reads files of this
-machine in a hundredth of that, whoever wrote them.
+machine in a hundredth of that, whichever engine wrote them.
 """
 
 from __future__ import annotations

@@ -24,9 +24,8 @@ from tests.pipeline.given import GivenSource, committed
 from tests.pipeline.relations import ms
 
 pytestmark = pytest.mark.timeout(900)
-KEPT = Job(
-    "kept", "series, and what holds as of a time", ("events", "commits", "rates", "dead_groups")
-)
+SERIES = Job("series", "Rows of many days.", ("events", "commits", "rates"))
+ANSWERS = Job("answers", "What holds as of a time.", ("expiring_offsets",))
 A_DAY = 86_400
 FIRST, SECOND, THIRD = (date(2026, 1, day) for day in (1, 2, 3))
 
@@ -90,7 +89,7 @@ def namespace(spark: SparkSession, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def run(spark: SparkSession, namespace: str) -> Any:
-    def run(source: GivenSource, job: Job = KEPT, **options: Any) -> Summary:
+    def run(source: GivenSource, job: Job = SERIES, **options: Any) -> Summary:
         engine = SparkEngine(spark, 100)
         store = store_of(f"catalog://{namespace}", engine, "parquet")
         return run_job(engine, job, source, store, Options(**options))
@@ -142,17 +141,16 @@ def test_run_writes_the_newest_day_anew_and_leaves_those_before(
 
 @pytest.mark.pipeline
 def test_answers_of_a_day_take_the_place_of_those_before(spark: SparkSession, run: Any) -> None:
-    retention = JOBS["retention"]
     for until_s in (A_DAY / 2, A_DAY / 2 + 60, A_DAY):
         options = {"selection": Selection(span=Span(as_of_ms=ms(until_s)))}
-        run(history((0.1, 1), (0.2, 2)), retention, **options)
+        run(history((0.1, 1), (0.2, 2)), ANSWERS, **options)
 
     assert rows(spark, "expiring_offsets", "committed_offset") == {FIRST: [2], SECOND: [2]}
 
 
 @pytest.mark.pipeline
 def test_tables_of_another_cluster_are_refused(spark: SparkSession, run: Any) -> None:
-    run(history((0.1, 1), cluster="one"))
+    run(history((0.1, 1), cluster="one"), JOBS["events"])
 
     with pytest.raises(PipelineError, match="has rows of cluster one, but the source is cluster"):
-        run(history((0.2, 2), cluster="two"))
+        run(history((0.2, 2), cluster="two"), JOBS["events"])
